@@ -1,0 +1,87 @@
+"""What a user may ask for: `PlanOptions`, the part of a Plan that launch options and settings can pin.
+
+The names are those of the paper (`aref_depth`, `mma_depth`) and of Meta's branch of Triton
+(`num_consumer_groups`, `num_buffers_warp_spec`). ``None`` leaves a decision to the planner.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from tawa.errors import PlanError
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """Launch options of one compile.
+
+    enable_warp_specialization: True pins (specialise or raise), False compiles stock, None lets Tawa decide.
+    aref_depth: D, slots per ring, at least 1. `num_buffers_warp_spec` is another name for it.
+    mma_depth: P, iterations whose wgmmas stay in flight, at least 0; needs D >= P + 1.
+    num_consumer_groups: consumer partitions; 1 (cooperative) is what there is now.
+    """
+
+    enable_warp_specialization: bool | None = None
+    aref_depth: int | None = None
+    mma_depth: int | None = None
+    num_consumer_groups: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_count("aref_depth", self.aref_depth, 1, "a ring needs at least one slot")
+        _check_count("mma_depth", self.mma_depth, 0, "0 waits for every wgmma, 1 keeps one iteration in flight")
+        _check_count("num_consumer_groups", self.num_consumer_groups, 1, "use 1 (cooperative)")
+        if self.num_consumer_groups not in (None, 1):
+            raise PlanError(
+                f"num_consumer_groups={self.num_consumer_groups}: only 1 (all consumer warps work on one tile) "
+                "is implemented; cure: leave the option out or set it to 1"
+            )
+        if self.aref_depth is not None and self.mma_depth is not None and self.aref_depth < self.mma_depth + 1:
+            raise PlanError(
+                f"aref_depth={self.aref_depth}, mma_depth={self.mma_depth}: a ring read with P iterations in flight "
+                f"needs D >= P + 1; cure: aref_depth={self.mma_depth + 1} or mma_depth={self.aref_depth - 1}"
+            )
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the user demanded specialisation: then it is done or an error says why not."""
+        return self.enable_warp_specialization is True
+
+    @staticmethod
+    def names() -> tuple[str, ...]:
+        """Every launch option Tawa understands, aliases included."""
+        return (*(field.name for field in fields(PlanOptions)), "num_buffers_warp_spec")
+
+    @staticmethod
+    def from_mapping(options: Mapping[str, Any]) -> PlanOptions:
+        """Builds options from names and values; raises PlanError on an unknown name or a bad value."""
+        known = dict(options)
+        for name in known:
+            if name not in PlanOptions.names():
+                close = difflib.get_close_matches(name, PlanOptions.names(), n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(PlanOptions.names())}"
+                raise PlanError(f"unknown option {name!r}: {hint}")
+        alias = known.pop("num_buffers_warp_spec", None)
+        if alias is not None:
+            if known.get("aref_depth") not in (None, alias):
+                raise PlanError(
+                    f"num_buffers_warp_spec={alias} and aref_depth={known['aref_depth']} are two names for D; "
+                    "cure: give one of them"
+                )
+            known["aref_depth"] = alias
+        return PlanOptions(**known)
+
+    def key(self) -> str:
+        """A stable text for cache keys."""
+        return ",".join(f"{name}={value}" for name, value in sorted(asdict(self).items()))
+
+
+def _check_count(name: str, value: object, least: int, why: str) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise PlanError(f"{name}={value!r}: a whole number is needed, not {type(value).__name__}")
+    if value < least:
+        raise PlanError(f"{name}={value}: at least {least} is needed ({why}); cure: {name}={least} or more")

@@ -1,0 +1,68 @@
+"""The Plan: one frozen value that holds every decision of the compiler for one kernel.
+
+The kernel keeps its sequential meaning whatever the Plan says; the Plan is the mapping to the machine.
+A user can print it, edit it (`dataclasses.replace`, or its JSON) and pin it with ``plan=``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from tawa.errors import PlanError
+
+PartitionRole = Literal["producer", "consumer"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """One partition (warp group). `registers` per thread; None leaves it to Triton's even split."""
+
+    name: str
+    role: PartitionRole
+    num_warps: int
+    registers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RingPlan:
+    """One ring: `payload` are the types of a slot's buffers, `depth` is D, `slot_bytes` of one slot."""
+
+    name: str
+    payload: tuple[str, ...]
+    depth: int
+    slot_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Shared memory of all slots, barriers not counted."""
+        return self.depth * self.slot_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every decision for one kernel. `mma_depth` is P; `staged_stores` are epilogue stores whose wait is deferred."""
+
+    partitions: tuple[PartitionPlan, ...]
+    rings: tuple[RingPlan, ...]
+    mma_depth: int
+    staged_stores: bool = True
+
+    def to_json(self) -> str:
+        """The Plan as JSON text that `from_json` reads back."""
+        return json.dumps(asdict(self), indent=2)
+
+    @staticmethod
+    def from_json(text: str) -> Plan:
+        """Reads a Plan written by `to_json`; raises PlanError on anything else."""
+        try:
+            data: dict[str, Any] = json.loads(text)
+            return Plan(
+                partitions=tuple(PartitionPlan(**part) for part in data["partitions"]),
+                rings=tuple(RingPlan(**{**ring, "payload": tuple(ring["payload"])}) for ring in data["rings"]),
+                mma_depth=data["mma_depth"],
+                staged_stores=data.get("staged_stores", True),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise PlanError(f"not a Plan: {error}; cure: start from print(explanation.plan.to_json())") from error
