@@ -1,0 +1,145 @@
+"""`aref`: asynchronous references, the channels between partitions.
+
+    %r = "aref.create"() <{name = "ring0"}> : () -> !aref.ring<3 x (!ttg.memdesc<…>, !ttg.memdesc<…>)>
+    %i = "aref.first"(%r)                   : -> !aref.index<3>          the running count 0
+    "aref.put"(%r, %i) ({ loads; "aref.filled"(%tiles…) })               waits until the slot is empty, fills it, marks it full
+    %a, %b = "aref.get"(%r, %i)                                           waits until full; views of the slot's buffers
+    "aref.consumed"(%r, %j [, %if])                                       this reader is done with slot j
+    %n = "aref.advance"(%i)                 : -> !aref.index<3>          the count plus one
+
+Semantics per slot ⟨buf, F, E⟩ from arXiv 2510.14719, section 3: put needs E, get needs F, consumed gives E back. An index is
+an abstract running count; it is carried through every loop around the accesses and lowered to (slot, parity).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.dialects.registry import Effect, OpSpec, declare
+from tawa.dialects.view import OpView
+from tawa.ir import Block, Value
+from tawa.ir.attributes import read_string
+from tawa.ir.text import split_top_level
+
+declare(
+    OpSpec("aref.create", (Effect("allocate", "shared"),)),
+    OpSpec("aref.first"),
+    OpSpec("aref.advance"),
+    OpSpec("aref.put", (Effect("order"),), recursive=True),
+    OpSpec("aref.filled", terminator=True),
+    OpSpec("aref.get", (Effect("order"),)),
+    OpSpec("aref.consumed", (Effect("order"),)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RingType:
+    """``!aref.ring<D x (payload…)>``: D slots, each a tuple of buffers; an empty payload is a token."""
+
+    depth: int
+    payload: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"!aref.ring<{self.depth} x ({', '.join(self.payload)})>"
+
+    @property
+    def index_type(self) -> str:
+        """The type of running counts into this ring."""
+        return f"!aref.index<{self.depth}>"
+
+    @staticmethod
+    def parse(text: str) -> RingType:
+        """Reads the type; raises ValueError on any other text."""
+        if not (text.startswith("!aref.ring<") and text.endswith(")>")):
+            raise ValueError(f"not a ring type: {text}")
+        depth, _, payload = text[11:-1].partition(" x ")
+        return RingType(int(depth), tuple(split_top_level(payload[1:-1])))
+
+
+def index_depth(type: str) -> int | None:
+    """D of an ``!aref.index<D>``; None for any other type."""
+    return int(type[12:-1]) if type.startswith("!aref.index<") else None
+
+
+class CreateOp(OpView):
+    """``aref.create``: a ring, all slots empty. Before the fork. Becomes buffers and two mbarriers a slot."""
+
+    NAME = "aref.create"
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The ring's name in the Plan."""
+        return read_string(self.op.properties["name"])
+
+    @property
+    def type(self) -> RingType:
+        """Depth and payload."""
+        return RingType.parse(self.op.result.type)
+
+
+class PutOp(OpView):
+    """``aref.put``: operands ring, index; region: the loads, ending in ``aref.filled`` of the tiles in payload order.
+
+    Executed by the one writer. Becomes wait(empty), expect(bytes of the tuple), one TMA copy a tile.
+    """
+
+    NAME = "aref.put"
+    __slots__ = ()
+
+    @property
+    def ring(self) -> Value:
+        """The channel."""
+        return self.op.operands[0]
+
+    @property
+    def index(self) -> Value:
+        """The running count."""
+        return self.op.operands[1]
+
+    @property
+    def body(self) -> Block:
+        """The loads."""
+        return self.op.regions[0].block
+
+
+class GetOp(OpView):
+    """``aref.get``: operands ring, index; results: one view a payload entry. Executed by a reader. Becomes wait(full)."""
+
+    NAME = "aref.get"
+    __slots__ = ()
+
+    @property
+    def ring(self) -> Value:
+        """The channel."""
+        return self.op.operands[0]
+
+    @property
+    def index(self) -> Value:
+        """The running count."""
+        return self.op.operands[1]
+
+
+class ConsumedOp(OpView):
+    """``aref.consumed``: operands ring, index, optional i1. The reader is done with the slot. Becomes arrive(empty).
+
+    Reads of the slot that are still in flight (wgmma) must be complete: a wait stands before it.
+    """
+
+    NAME = "aref.consumed"
+    __slots__ = ()
+
+    @property
+    def ring(self) -> Value:
+        """The channel."""
+        return self.op.operands[0]
+
+    @property
+    def index(self) -> Value:
+        """The running count of the slot that is given back."""
+        return self.op.operands[1]
+
+    @property
+    def condition(self) -> Value | None:
+        """Whether it happens; None means always."""
+        return self.op.operands[2] if len(self.op.operands) > 2 else None

@@ -1,0 +1,75 @@
+"""`ttg`: layouts and shared memory, and the region operation that runs partitions side by side."""
+
+from __future__ import annotations
+
+from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
+from tawa.dialects.view import OpView
+from tawa.ir import Block, Value
+from tawa.ir.attributes import read_array
+
+declare_pure("ttg", "convert_layout memdesc_index memdesc_subslice memdesc_trans memdesc_reshape memdesc_reinterpret fp4_to_fp")
+declare(
+    OpSpec("ttg.local_alloc", (Effect("allocate", "shared"),)),
+    OpSpec("ttg.local_dealloc", (Effect("write", "shared", 0),)),
+    OpSpec("ttg.local_load", (Effect("read", "shared", 0),)),
+    OpSpec("ttg.local_store", (Effect("write", "shared", 1),)),
+    OpSpec("ttg.warp_specialize", recursive=True),
+    OpSpec("ttg.warp_specialize.partitions", isolated=True, recursive=True, terminator=True),
+    OpSpec("ttg.warp_yield", terminator=True),
+    OpSpec("ttg.warp_return", terminator=True),
+)
+
+# Views of the same bytes: what reads the result reads the operand.
+VIEWS = frozenset(
+    {"ttg.memdesc_index", "ttg.memdesc_subslice", "ttg.memdesc_trans", "ttg.memdesc_reshape", "ttg.memdesc_reinterpret"}
+)
+
+
+class LocalAllocOp(OpView):
+    """``ttg.local_alloc``: shared memory, with contents where it has an operand.
+
+    Operand: an optional tile. Result: a memdesc. With an operand the buffer is immutable: one write, then reads. After
+    a load that feeds a dot it is what an aref's slot replaces.
+    """
+
+    NAME = "ttg.local_alloc"
+    __slots__ = ()
+
+    @property
+    def source(self) -> Value | None:
+        """The tile it is filled with."""
+        return self.op.operands[0] if self.op.operands else None
+
+
+class LocalLoadOp(OpView):
+    """``ttg.local_load``: shared memory to registers, by the executing partition. Effects: reads shared (generic proxy)."""
+
+    NAME = "ttg.local_load"
+    __slots__ = ()
+
+
+class WarpSpecializeOp(OpView):
+    """``ttg.warp_specialize``: runs the default region and the partitions side by side, and waits for all.
+
+    Operands: values handed to every partition (3.6 spelling; 3.9 puts them on the nested ``…partitions`` op).
+    Region 0: default, run by the kernel's own warps, sees all values above. Region 1: one isolated region a partition.
+    """
+
+    NAME = "ttg.warp_specialize"
+    __slots__ = ()
+
+    @property
+    def default(self) -> Block:
+        """The block of the default region."""
+        return self.op.regions[0].block
+
+    @property
+    def partitions(self) -> list[Block]:
+        """The blocks of the other partitions."""
+        holder = self.op.regions[1].block.ops[0]
+        return [region.block for region in holder.regions]
+
+    @property
+    def num_warps(self) -> tuple[int, ...]:
+        """Warps of each partition."""
+        return read_array(self.op.properties["partitionNumWarps"])

@@ -1,0 +1,51 @@
+"""The IR: one small data model for all four levels, read from and written to MLIR's generic form.
+
+Knows no dialect. See `tawa.dialects` for what operations mean.
+"""
+
+from tawa.ir.core import UNKNOWN_LOC, Block, Module, Operation, Region, Use, Value
+from tawa.ir.locations import source_of
+from tawa.ir.parser import parse_module
+from tawa.ir.printer import print_module, print_op
+from tawa.ir.rewriter import Builder, ValueMap, clone_op, clone_region, replace_op
+from tawa.ir.types import (
+    MemDescType,
+    OpaqueType,
+    PointerType,
+    ScalarType,
+    TensorDescType,
+    TensorType,
+    is_scalar,
+    parse_type,
+)
+from tawa.ir.verifier import StructureError, StructureRules, verify_structure
+
+__all__ = [
+    "UNKNOWN_LOC",
+    "Block",
+    "Builder",
+    "MemDescType",
+    "Module",
+    "OpaqueType",
+    "Operation",
+    "PointerType",
+    "Region",
+    "ScalarType",
+    "StructureError",
+    "StructureRules",
+    "TensorDescType",
+    "TensorType",
+    "Use",
+    "Value",
+    "ValueMap",
+    "clone_op",
+    "clone_region",
+    "is_scalar",
+    "parse_module",
+    "parse_type",
+    "print_module",
+    "print_op",
+    "replace_op",
+    "source_of",
+    "verify_structure",
+]

@@ -1,0 +1,198 @@
+"""Types, parsed on demand from their text; results are cached, so asking twice costs a dictionary look-up.
+
+    tensor<128x64xf16, #blocked>                          TensorType
+    !ttg.memdesc<3x128x64xf16, #shared, #smem, mutable>   MemDescType
+    !tt.tensordesc<tensor<128x64xf16, #shared>>           TensorDescType (Triton 3.6; 3.9 drops the inner `tensor`)
+    !tt.ptr<f16>                                          PointerType
+    i32, f16, f8E4M3FN, index …                           ScalarType
+
+Everything else is an OpaqueType. Encodings keep their alias (`#mma`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from tawa.ir.text import split_top_level
+
+_SHAPED = re.compile(r"((?:\d+x)*)(.+)", re.DOTALL)
+_WIDTH = re.compile(r"(?:bf|tf|f|i)(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A number: `name` as MLIR spells it."""
+
+    name: str
+
+    @property
+    def bits(self) -> int:
+        """Width in memory; 64 for `index`."""
+        found = _WIDTH.match(self.name)
+        return int(found.group(1)) if found else 64
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tile in registers."""
+
+    shape: tuple[int, ...]
+    element: str
+    encoding: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Size of the whole tile."""
+        return _tile_bytes(self.shape, self.element)
+
+    def __str__(self) -> str:
+        encoding = f", {self.encoding}" if self.encoding else ""
+        return f"tensor<{_dims(self.shape)}{self.element}{encoding}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MemDescType:
+    """A view of shared memory. `allocation` is the shape of the underlying buffer where it differs."""
+
+    shape: tuple[int, ...]
+    element: str
+    encoding: str
+    space: str = "#smem"
+    mutable: bool = False
+    allocation: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Size of the whole view."""
+        return _tile_bytes(self.shape, self.element)
+
+    def with_slots(self, depth: int) -> MemDescType:
+        """The type of a ring of `depth` such buffers."""
+        return replace(self, shape=(depth, *self.shape), mutable=True, allocation="")
+
+    def __str__(self) -> str:
+        parts = [f"{_dims(self.shape)}{self.element}", self.encoding, self.space]
+        if self.mutable:
+            parts.append("mutable")
+        if self.allocation:
+            parts.append(self.allocation)
+        return f"!ttg.memdesc<{', '.join(parts)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDescType:
+    """A TMA descriptor of a tensor in global memory, read or written in blocks of `block`."""
+
+    block: TensorType
+
+    @property
+    def bytes(self) -> int:
+        """Size of one block."""
+        return self.block.bytes
+
+    def __str__(self) -> str:
+        return f"!tt.tensordesc<{self.block}>"
+
+
+@dataclass(frozen=True, slots=True)
+class PointerType:
+    """A pointer into global memory."""
+
+    pointee: str
+
+    def __str__(self) -> str:
+        return f"!tt.ptr<{self.pointee}>"
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueType:
+    """A type nobody here needs to look into."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Type = ScalarType | TensorType | MemDescType | TensorDescType | PointerType | OpaqueType
+
+
+@lru_cache(maxsize=4096)
+def parse_type(text: str) -> Type:
+    """Reads one type. Text that fits no known form gives an OpaqueType, never an error."""
+    if text.startswith("tensor<"):
+        return _tensor(text[7:-1]) or OpaqueType(text)
+    if text.startswith("!ttg.memdesc<"):
+        return _memdesc(text[13:-1]) or OpaqueType(text)
+    if text.startswith("!tt.tensordesc<"):
+        inner = text[15:-1]
+        block = _tensor(inner[7:-1] if inner.startswith("tensor<") else inner)
+        return TensorDescType(block) if block else OpaqueType(text)
+    if text.startswith("!tt.ptr<"):
+        return PointerType(split_top_level(text[8:-1])[0])
+    if text and text[0] not in "!(" and "<" not in text:
+        return ScalarType(text)
+    return OpaqueType(text)
+
+
+def is_scalar(text: str) -> bool:
+    """Whether the type is a number or a pointer: one value per thread block, not a tile."""
+    return isinstance(parse_type(text), ScalarType | PointerType)
+
+
+def _tensor(text: str) -> TensorType | None:
+    parts = split_top_level(text)
+    shaped = _shape(parts[0]) if parts else None
+    if shaped is None or len(parts) > 2:
+        return None
+    return TensorType(*shaped, parts[1] if len(parts) == 2 else "")
+
+
+def _memdesc(text: str) -> MemDescType | None:
+    parts = split_top_level(text)
+    shaped = _shape(parts[0]) if len(parts) >= 3 else None
+    if shaped is None:
+        return None
+    rest = parts[3:]
+    mutable = bool(rest) and rest[0] == "mutable"
+    allocation = ", ".join(rest[1:] if mutable else rest)
+    return MemDescType(*shaped, parts[1], parts[2], mutable, allocation)
+
+
+def _shape(text: str) -> tuple[tuple[int, ...], str] | None:
+    found = _SHAPED.fullmatch(text)
+    if found is None:
+        return None
+    dims, element = found.groups()
+    return tuple(int(size) for size in dims.split("x")[:-1]), element
+
+
+def _dims(shape: tuple[int, ...]) -> str:
+    return "".join(f"{size}x" for size in shape)
+
+
+def _tile_bytes(shape: tuple[int, ...], element: str) -> int:
+    elements = 1
+    for size in shape:
+        elements *= size
+    kind = parse_type(element)
+    bits = kind.bits if isinstance(kind, ScalarType) else 64
+    return elements * max(bits, 8) // 8
+
+
+__all__ = [
+    "MemDescType",
+    "OpaqueType",
+    "PointerType",
+    "ScalarType",
+    "TensorDescType",
+    "TensorType",
+    "Type",
+    "is_scalar",
+    "parse_type",
+]
