@@ -1,11 +1,34 @@
-"""The pipeline: the ordered list of passes from TTGIR to barrier-level TTGIR."""
+"""The pipeline: the ordered list of passes from TTGIR to barrier-level TTGIR.
+
+    text → IR → analyses → Plan → insert arefs → partition → pipeline MMA → [aref level]
+                                → lower arefs → stage stores → outline partitions → [barrier level] → text
+"""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
+from tawa.analysis.channels import ChannelInfo, find_channels
+from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer
+from tawa.analysis.loads import DotLoadInfo, find_dot_loads
+from tawa.analysis.memory import reads_back_stores
+from tawa.analysis.resources import shared_beside_rings
+from tawa.dialects import structure_rules
+from tawa.dialects.tt import FuncOp
+from tawa.errors import ResourceError
+from tawa.ir import Module, parse_module, print_module, verify_structure
+from tawa.ir.attributes import read_int
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.planner import Budget, check_plan, choose_plan
 from tawa.remarks import Remark
+from tawa.transforms.insert_arefs import InsertArefs
+from tawa.transforms.lower_arefs import LowerArefs
+from tawa.transforms.outline_partitions import OutlinePartitions
+from tawa.transforms.partition import Partition
+from tawa.transforms.pipeline_mma import PipelineMma
+from tawa.transforms.result import Pass
+from tawa.transforms.stage_stores import StageStores
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +55,25 @@ class Outcome:
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
 
 
+def aref_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ...]:
+    """TTGIR to the aref level."""
+    return (
+        InsertArefs(channels, plan),
+        Partition(plan),  # behind the arefs: puts and consumers are what it slices by
+        PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
+    )
+
+
+def barrier_passes(plan: Plan) -> tuple[Pass, ...]:
+    """The aref level to barrier-level TTGIR."""
+    staging: tuple[Pass, ...] = (StageStores(),) if plan.staged_stores else ()
+    return (
+        LowerArefs(),
+        *staging,
+        OutlinePartitions(),  # last: it turns groups, which the others look for, into regions
+    )
+
+
 def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Outcome:
     """Specialises one module given as generic-form TTGIR text (before Triton's own pipeliner).
 
@@ -39,4 +81,85 @@ def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | No
     `declined` remark first. Raises PlanError when a pinned `plan` or `options` cannot be met, ResourceError when a pinned
     depth does not fit, and any other exception only for a fault of its own (the caller turns it into InternalError).
     """
-    raise NotImplementedError
+    clock = _Clock()
+    module = parse_module(ttgir)
+    clock.lap("read")
+    loads, refusals = _analyse(module, target)
+    clock.lap("analyse")
+    if refusals:
+        return Outcome(False, None, tuple(refusals), stage_ms=clock.stages)
+    channels = tuple(find_channels(loads))
+    try:
+        plan = _plan(module, channels, options, target, plan)
+    except ResourceError as error:
+        if options.pinned or options.aref_depth is not None or plan is not None:
+            raise
+        return Outcome(False, None, (Remark("declined", str(error)),), stage_ms=clock.stages)
+    clock.lap("plan")
+    remarks = _run(module, aref_passes(channels, plan), clock)
+    _require_structure(module, "aref")
+    aref = print_module(module, locations=False)
+    clock.lap("print aref")
+    remarks += _run(module, barrier_passes(plan), clock)
+    _require_structure(module, "barrier")
+    barrier = print_module(module)
+    clock.lap("print barrier")
+    applied = Remark("applied", f"{len(plan.rings)} ring(s), D = {plan.rings[0].depth}, P = {plan.mma_depth}")
+    return Outcome(True, plan, (applied, *remarks), aref, barrier, clock.stages)
+
+
+def _analyse(module: Module, target: Target) -> tuple[list[DotLoadInfo], list[Remark]]:
+    """The loads to move, or the refusals; cheap and general refusals come first."""
+    refusals = list(check_module(module, target.num_warps))
+    loads = [] if refusals else find_dot_loads(module)
+    refusals = refusals or list(check_loads(module, loads))
+    if not refusals:
+        function = next(op for op in module.body.ops if FuncOp.of(op))
+        refusals = [*check_memory(module, loads), *check_producer(module, loads, function)]
+    return loads, refusals
+
+
+def _plan(
+    module: Module, channels: tuple[ChannelInfo, ...], options: PlanOptions, target: Target, pinned: Plan | None
+) -> Plan:
+    if pinned is not None:
+        check_plan(pinned, list(channels), target.num_warps)
+        return pinned
+    infos = [info for channel in channels for site in channel.sites for info in site.loads]
+    moved = {id(info.load.op) for info in infos} | {id(op) for info in infos for op in info.allocations}
+    limit = module.op.attributes.get("ttg.maxnreg") or module.op.attributes.get('"ttg.maxnreg"')
+    budget = Budget(
+        target.num_warps,
+        target.num_stages,
+        target.shared_bytes,
+        shared_beside_rings(module, moved),
+        read_int(limit) if limit else None,
+    )
+    return choose_plan(list(channels), options, budget, staged_stores=not reads_back_stores(module))
+
+
+def _run(module: Module, passes: tuple[Pass, ...], clock: _Clock) -> list[Remark]:
+    remarks: list[Remark] = []
+    for step in passes:
+        remarks += step.run(module).remarks
+        clock.lap(type(step).__name__)
+    return remarks
+
+
+def _require_structure(module: Module, level: str) -> None:
+    errors = verify_structure(module, structure_rules())
+    if errors:
+        raise AssertionError(f"the {level} level is malformed: " + "; ".join(map(str, errors[:3])))
+
+
+class _Clock:
+    """Milliseconds since the last lap, by name."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, float] = {}
+        self.last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.stages[name] = self.stages.get(name, 0.0) + (now - self.last) * 1e3
+        self.last = now

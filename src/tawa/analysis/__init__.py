@@ -1,0 +1,1 @@
+"""Analyses: pure functions from IR to frozen results. Nothing here changes a program."""

@@ -1,0 +1,167 @@
+"""Channels: which loads travel together, and which of those groups can share one ring.
+
+Loads that stand in one block and feed the same dots are one *site*: one put fills one slot with the tuple of their
+tiles. Sites with the same payload whose lifetimes never overlap (two loops in a row, the branches of an ``if``) share
+one ring and its running count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.loads import DotLoadInfo
+from tawa.dialects.scf import IfOp
+from tawa.dialects.ttg import VIEWS
+from tawa.ir import Block, Operation, Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiteInfo:
+    """One place where a ring is written and read: loads of one block, in textual order."""
+
+    loads: tuple[DotLoadInfo, ...]
+    last_use: Operation
+
+    @property
+    def block(self) -> Block:
+        """The block of the loads."""
+        block = self.loads[0].load.op.parent
+        assert block is not None
+        return block
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """Types of one slot's buffers."""
+        return tuple(str(info.payload) for info in self.loads)
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one slot: what the copies of one put deliver."""
+        return sum(info.payload.bytes for info in self.loads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelInfo:
+    """One ring to be: its name and its sites, in textual order."""
+
+    name: str
+    sites: tuple[SiteInfo, ...]
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """Types of one slot's buffers."""
+        return self.sites[0].payload
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one slot."""
+        return self.sites[0].slot_bytes
+
+
+def find_channels(loads: list[DotLoadInfo]) -> list[ChannelInfo]:
+    """Groups loads into sites and sites into channels, in textual order."""
+    groups: list[list[DotLoadInfo]] = []
+    for info in loads:
+        for group in groups:
+            if _travel_together(group, info):
+                group.append(info)
+                break
+        else:
+            groups.append([info])
+    channels: list[list[SiteInfo]] = []
+    for group in groups:
+        site = SiteInfo(tuple(group), _last_use(group))
+        for sites in channels:
+            if sites[0].payload == site.payload and all(_disjoint(other, site) for other in sites):
+                sites.append(site)
+                break
+        else:
+            channels.append([site])
+    return [ChannelInfo(f"ring{number}", tuple(sites)) for number, sites in enumerate(channels)]
+
+
+def slot_readers(view: Value) -> list[Operation]:
+    """Operations that read shared memory through `view` or through views of it; dead views read nothing."""
+    readers: list[Operation] = []
+    for user in view.users:
+        if user.name in VIEWS:
+            readers += slot_readers(user.result)
+        else:
+            readers.append(user)
+    return readers
+
+
+def ancestor_in(block: Block, op: Operation) -> Operation:
+    """The operation of `block` that is `op` or holds it. Raises ValueError when none does."""
+    if op.parent is block:
+        return op
+    for outer in op.ancestors():
+        if outer.parent is block:
+            return outer
+    raise ValueError(f"{op.name} is not inside the block")
+
+
+def _travel_together(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:
+    """Same block, same dots, and nothing uses an earlier tile of the group before this load."""
+    first = group[0].load.op
+    op = info.load.op
+    if op.parent is not first.parent or set(map(id, group[0].dots)) != set(map(id, info.dots)):
+        return False
+    block = op.parent
+    assert block is not None
+    position = block.index_of(op)
+    return all(
+        block.index_of(ancestor_in(block, reader)) > position for other in group for reader in _tile_readers(other)
+    )
+
+
+def _tile_readers(info: DotLoadInfo) -> list[Operation]:
+    """Operations that need the loaded tile: readers of the slot, and users of the tile in registers."""
+    readers = [reader for allocation in info.allocations for reader in slot_readers(allocation.result)]
+    return readers + [user for user in info.load.op.result.users if user not in info.allocations]
+
+
+def _last_use(group: list[DotLoadInfo]) -> Operation:
+    """The last operation of the loads' block that reads their slot."""
+    block = group[0].load.op.parent
+    assert block is not None
+    last = group[-1].load.op
+    for info in group:
+        # A tile that goes to registers is read right behind the get; only views keep the slot in use.
+        for allocation in info.allocations:
+            for reader in slot_readers(allocation.result):
+                ancestor = ancestor_in(block, reader)
+                if block.index_of(ancestor) > block.index_of(last):
+                    last = ancestor
+    return last
+
+
+def _disjoint(first: SiteInfo, second: SiteInfo) -> bool:
+    """Whether one site is over, in program order, before the other begins, in every run.
+
+    Sites of one block count as overlapping: once wgmmas stay in flight, the first is released after the second began.
+    """
+    if first.block is second.block:
+        return False
+    chain = _block_chain(first.block)
+    block = next(block for block in _block_chain(second.block) if block in chain)
+    holder = ancestor_in(block, first.loads[0].load.op)
+    if holder is ancestor_in(block, second.loads[0].load.op) and first.block is not block:
+        return IfOp.of(holder) is not None  # different branches of one `if`: never both
+    start, end = _interval(first, block)
+    other_start, other_end = _interval(second, block)
+    return end < other_start or other_end < start
+
+
+def _interval(site: SiteInfo, block: Block) -> tuple[int, int]:
+    begin = block.index_of(ancestor_in(block, site.loads[0].load.op))
+    return begin, block.index_of(ancestor_in(block, site.last_use))
+
+
+def _block_chain(block: Block) -> list[Block]:
+    chain = [block]
+    op = block.parent_op
+    while op is not None and op.parent is not None:
+        chain.append(op.parent)
+        op = op.parent_op
+    return chain

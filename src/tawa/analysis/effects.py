@@ -1,0 +1,31 @@
+"""Effects of one operation, nested operations included."""
+
+from __future__ import annotations
+
+from tawa.dialects import Effect, spec_of
+from tawa.dialects.tt import INLINE
+from tawa.ir import Operation
+from tawa.ir.attributes import read_bool
+
+
+def effects_of(op: Operation) -> tuple[Effect, ...]:
+    """Everything `op` may do to the world. An operation no dialect declares may do anything."""
+    if op.name in INLINE:
+        return () if read_bool(op.properties.get("pure", "false")) else (Effect("any"),)
+    if op.name == "tt.load" and read_bool(op.properties.get("isVolatile", "false")):
+        return (Effect("read", "global", 0), Effect("order"))
+    spec = spec_of(op.name)
+    if not spec.recursive:
+        return spec.effects
+    nested = [effect for region in op.regions for block in region.blocks for inner in block.ops for effect in effects_of(inner)]
+    return (*spec.effects, *nested)
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether copying, moving or dropping `op` cannot be seen."""
+    return not effects_of(op)
+
+
+def has_side_effect(op: Operation) -> bool:
+    """Whether `op` itself must happen: it writes memory other than a new buffer, or its order can be seen."""
+    return any(effect.kind in ("write", "order", "barrier", "any") for effect in effects_of(op))

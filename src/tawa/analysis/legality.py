@@ -1,0 +1,171 @@
+"""Legality: why a kernel may not be specialised. Every refusal is a `declined` remark with place and cure.
+
+The producer runs ahead of the consumer. That is safe only if nothing the consumer does can change what the producer
+reads, and if the producer can compute its addresses and its control flow by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tawa.analysis.effects import effects_of, is_pure
+from tawa.analysis.loads import DotLoadInfo, find_dots, operand_source
+from tawa.analysis.memory import memory_roots
+from tawa.analysis.slices import SliceInfo, slice_from
+from tawa.dialects.scf import enclosing_loops
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp
+from tawa.ir import Module, Operation, Value, is_scalar, parse_type, source_of
+from tawa.ir.attributes import read_int
+from tawa.ir.types import TensorDescType
+from tawa.remarks import Remark
+
+_CONTROL = frozenset({"scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition"})
+_WARPS = (4, 8)
+
+
+def declined(module: Module, op: Operation | None, reason: str, cure: str = "") -> Remark:
+    """A refusal at the source line of `op`."""
+    return Remark("declined", reason, source_of(module, op) if op else None, cure)
+
+
+def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
+    """Refusals that need no loads: shape of the module, operations nobody may move anything across."""
+    functions = [op for op in module.body.ops if FuncOp.of(op)]
+    ctas = module.op.attributes.get('"ttg.num-ctas"', "1 : i32")
+    if read_int(ctas) != 1:
+        yield declined(module, None, f"num_ctas={read_int(ctas)}: clusters of CTAs are not supported", "use num_ctas=1")
+    if num_warps not in _WARPS:
+        yield declined(module, None, f"num_warps={num_warps}: a consumer has 4 or 8 warps", "use num_warps=4 or 8")
+    for function in functions:
+        view = FuncOp(function)
+        if not view.structured:
+            branch = view.body.terminator
+            yield declined(
+                module,
+                branch,
+                "the kernel returns early or jumps: its control flow is not structured",
+                "put the rest of the kernel under an `if` instead of returning",
+            )
+    for op in module.walk():
+        kinds = {effect.kind for effect in effects_of(op)} if not op.regions else set[str]()
+        if op.name == "ttg.warp_specialize":
+            yield declined(module, op, "the kernel is warp-specialised already")
+        elif op.name == "tt.call":
+            callee = op.properties.get("callee", "a function")
+            yield declined(module, op, f"calls {callee}, which is not inlined", "drop noinline=True from the callee")
+        elif "any" in kinds:
+            yield declined(module, op, f"{op.name} has unknown effects, so no load may move across it")
+        elif "barrier" in kinds:
+            yield declined(module, op, f"{op.name} synchronises all warps of the kernel", "remove the barrier")
+
+
+def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
+    """Refusals about what there is to move: no dot, no loop, operands that come by pointers."""
+    dots = find_dots(module)
+    if not dots:
+        yield declined(module, None, "no dot: there is nothing for tensor cores to overlap loads with")
+        return
+    looped = [dot for dot in dots if enclosing_loops(dot)]
+    if not looped:
+        yield declined(module, dots[0], "the dot is not in a loop: there is no next tile to load meanwhile")
+        return
+    for dot in looped:
+        for index, name in enumerate("AB"):
+            source = operand_source(dot.operands[index])
+            if source is not None and source.name == "tt.load" and enclosing_loops(source):
+                yield declined(
+                    module,
+                    source,
+                    f"operand {name} of the dot is loaded through pointers (tl.load), not by TMA",
+                    "load it through a tensor descriptor (tl.make_tensor_descriptor or a host TensorDescriptor)",
+                )
+    if not loads:
+        yield declined(module, looped[0], "no operand of a dot is loaded by TMA inside a loop")
+
+
+def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
+    """Refusals about stores that may touch what a moved load reads."""
+    writes = _global_writes(module)
+    for info in loads:
+        yield from _conflicts(module, info.load.op, info.load.descriptor, writes)
+
+
+def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation) -> Iterator[Remark]:
+    """Refusals about addresses and control flow that the producer cannot compute by itself."""
+    part = slice_from([info.load.op for info in loads], function)
+    own = {info.load.op for info in loads}
+    writes = _global_writes(module)
+    blocked: Operation | None = None
+    for op in ordered(part, function):
+        if op in own or op.name in _CONTROL:
+            continue
+        if _not_duplicable(op):
+            blocked = op  # the last one is nearest to the load
+        elif op.name == "tt.load":
+            yield from _conflicts(module, op, op.operands[0], writes)
+    if blocked:
+        yield declined(
+            module,
+            blocked,
+            f"the address or trip count of a load depends on {blocked.name}, {_not_duplicable(blocked)}",
+            "compute addresses and loop bounds from scalars",
+        )
+
+
+def ordered(part: SliceInfo, function: Operation) -> list[Operation]:
+    """The operations of a slice in textual order."""
+    return [op for op in function.walk() if op in part]
+
+
+def _global_writes(module: Module) -> list[tuple[Operation, Value]]:
+    """Every operation that writes global memory, with the address."""
+    return [
+        (op, op.operands[effect.operand])
+        for op in module.walk()
+        if not op.regions
+        for effect in effects_of(op)
+        if effect.kind == "write" and effect.space == "global" and effect.operand is not None
+    ]
+
+
+def _not_duplicable(op: Operation) -> str:
+    """Why a second copy of `op` cannot run in the producer; empty when it can."""
+    if op.name != "tt.load" and not is_pure(op):
+        return "which reads or writes memory" if DescriptorLoadOp.of(op) else "which has side effects"
+    values = (*op.operands, *op.results)
+    scalar = all(is_scalar(value.type) or _is_descriptor(value) for value in values)
+    return "" if scalar else "which works on a tile in registers"
+
+
+def _is_descriptor(value: Value) -> bool:
+    return isinstance(parse_type(value.type), TensorDescType)
+
+
+def _conflicts(
+    module: Module, read: Operation, address: Value, writes: list[tuple[Operation, Value]]
+) -> Iterator[Remark]:
+    roots = memory_roots(address)
+    for op, target in writes:
+        written = memory_roots(target)
+        place = source_of(module, read)
+        if roots is None or written is None:
+            unknown = op if written is None else read
+            yield declined(
+                module,
+                unknown,
+                f"{unknown.name} goes to an address of unknown origin, which may be what the load at {place} reads"
+                if written is None
+                else f"{unknown.name} reads an address of unknown origin, which the kernel may write",
+                "derive each pointer from one kernel argument",
+            )
+            return
+        shared = [root for root in roots if root in written]
+        if shared:
+            yield declined(
+                module,
+                op,
+                f"{op.name} writes through argument {shared[0].hint or shared[0].index!r}, which the load at {place} "
+                "reads: the load may not run ahead of it",
+                "write to another tensor",
+            )
+            return

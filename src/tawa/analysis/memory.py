@@ -1,0 +1,96 @@
+"""Which argument of the kernel a pointer or descriptor comes from.
+
+Two accesses that come from different arguments are taken to touch different memory, as Triton's own pipeliner does;
+two that come from the same argument, or from an unknown place, may touch the same.
+"""
+
+from __future__ import annotations
+
+from tawa.dialects.scf import ForOp, IfOp
+from tawa.ir import Block, Module, Operation, Value
+
+# Operation -> index of the operand that carries the address.
+_ADDRESS = {
+    "tt.addptr": 0,
+    "tt.advance": 0,
+    "tt.bitcast": 0,
+    "tt.broadcast": 0,
+    "tt.expand_dims": 0,
+    "tt.make_tensor_descriptor": 0,
+    "tt.reshape": 0,
+    "tt.splat": 0,
+    "tt.trans": 0,
+    "tt.unsplat": 0,
+    "ttg.convert_layout": 0,
+}
+
+
+def memory_roots(address: Value) -> list[Value] | None:
+    """The kernel arguments that `address` may be derived from; None when one of them is unknown."""
+    roots: list[Value] = []
+    seen: set[Value] = set()
+    work = [address]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        sources = _sources(value)
+        if sources is None:
+            return None
+        if sources:
+            work += sources
+        else:
+            roots.append(value)
+    return roots
+
+
+def _sources(value: Value) -> list[Value] | None:
+    """Where `value` comes from: an empty list for a kernel argument, None for an unknown place."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return _argument_sources(value, owner)
+    if owner.name in _ADDRESS:
+        return [owner.operands[_ADDRESS[owner.name]]]
+    if owner.name == "arith.select":
+        return owner.operands[1:]
+    loop = ForOp.of(owner)
+    if loop:
+        return [loop.inits[value.index], loop.yielded[value.index]]
+    branch = IfOp.of(owner)
+    if branch:
+        return [block.terminator.operands[value.index] for block in branch.branches]
+    return None
+
+
+def _argument_sources(value: Value, block: Block) -> list[Value] | None:
+    parent: Operation | None = block.parent_op
+    if parent is None:
+        return None
+    if parent.name == "tt.func":
+        return []
+    loop = ForOp.of(parent)
+    if loop and value.index > 0:
+        return [loop.inits[value.index - 1], loop.yielded[value.index - 1]]
+    return None
+
+
+def reads_back_stores(module: Module) -> bool:
+    """Whether the kernel may read global memory that it writes through a TMA descriptor.
+
+    Then a store must be complete before the read behind it, and may not be deferred.
+    """
+    stored: list[Value] = []
+    read: list[Value] = []
+    for op in module.walk():
+        if op.name == "tt.descriptor_store":
+            roots = memory_roots(op.operands[0])
+            if roots is None:
+                return True
+            stored += roots
+        elif op.name in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
+            roots = memory_roots(op.operands[0])
+            if roots is None:
+                return True
+            read += roots
+    return any(root in stored for root in read)

@@ -1,0 +1,111 @@
+"""Slices: what a partition needs of the whole function.
+
+A slice starts from roots and takes in, backwards, what they are computed from, together with the control flow around them: loops
+and branches with their bounds and conditions, and of what a loop carries only the values somebody needs. This is
+aggressive dead-code elimination with the partition's roots as the only live operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.ir import Block, Operation, Value
+
+
+@dataclass(slots=True, eq=False)
+class SliceInfo:
+    """The live operations, and for each live loop or branch the indices of the results it keeps (all, for `while`)."""
+
+    ops: set[Operation] = field(default_factory=set[Operation])
+    kept: dict[Operation, set[int]] = field(default_factory=dict[Operation, set[int]])
+
+    def __contains__(self, op: Operation) -> bool:
+        return op in self.ops
+
+    def kept_indices(self, op: Operation) -> list[int]:
+        """Which carried values or results of `op` the slice keeps, in order."""
+        return sorted(self.kept.get(op, ()))
+
+
+def slice_from(roots: Iterable[Operation], function: Operation) -> SliceInfo:
+    """The slice of `function` that `roots` need. Operations nested in a root belong to it."""
+    walker = _Walker(function)
+    for root in roots:
+        walker.op(root)
+    walker.drain()
+    return walker.slice
+
+
+class _Walker:
+    def __init__(self, function: Operation) -> None:
+        self.function = function
+        self.slice = SliceInfo()
+        self.work: list[Value] = []
+        self.done: set[Value] = set()
+
+    def drain(self) -> None:
+        while self.work:
+            value = self.work.pop()
+            if value not in self.done:
+                self.done.add(value)
+                self.value(value)
+
+    def value(self, value: Value) -> None:
+        owner = value.owner
+        if isinstance(owner, Block):
+            parent = owner.parent_op
+            if parent is None or parent is self.function:
+                return
+            loop = ForOp.of(parent)
+            if loop and value.index > 0:
+                self.carried(loop, value.index - 1)
+            else:
+                self.op(parent)
+            return
+        loop, branch = ForOp.of(owner), IfOp.of(owner)
+        if loop:
+            self.carried(loop, value.index)
+        elif branch:
+            self.keep(owner, value.index)
+            self.work += [block.terminator.operands[value.index] for block in branch.branches]
+        else:
+            self.op(owner)
+
+    def carried(self, loop: ForOp, index: int) -> None:
+        if self.keep(loop.op, index):
+            self.work += [loop.inits[index], loop.yielded[index]]
+
+    def keep(self, op: Operation, index: int) -> bool:
+        self.op(op)
+        kept = self.slice.kept.setdefault(op, set())
+        if index in kept:
+            return False
+        kept.add(index)
+        return True
+
+    def op(self, op: Operation) -> None:
+        if op is self.function or op in self.slice.ops:
+            return
+        self.slice.ops.add(op)
+        for outer in op.ancestors():
+            if outer is self.function:
+                break
+            self.op(outer)
+        loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
+        if loop:
+            self.work += loop.bounds
+        elif branch:
+            self.work.append(branch.condition)
+        elif repeat:
+            self.slice.kept[op] = set(range(len(op.operands)))
+            self.work += op.operands
+            self.work += repeat.before.terminator.operands
+            self.work += repeat.after.terminator.operands
+        else:
+            self.work += op.operands
+            for region in op.regions:
+                for block in region.blocks:
+                    for nested in block.ops:
+                        self.op(nested)

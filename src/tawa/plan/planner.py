@@ -1,0 +1,116 @@
+"""The planner: chooses a Plan for one kernel from what the analyses found, within what the user asked for.
+
+D    as asked; else what fits of max(num_stages, 2), the depth the user tuned the stock pipeliner for.
+P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot.
+registers  24 for the producer, which only computes addresses; `setmaxnreg` hands the rest to the consumer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.channels import ChannelInfo
+from tawa.analysis.resources import PRODUCER_REGISTERS, SLACK_BYTES, SharedInfo, consumer_registers
+from tawa.errors import PlanError, ResourceError
+from tawa.plan.options import PlanOptions
+from tawa.plan.plan import PartitionPlan, Plan, RingPlan
+
+DEFAULT_MMA_DEPTH = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the machine and the kernel leave: warps, stages the user tuned for, bytes of shared memory."""
+
+    num_warps: int
+    num_stages: int
+    shared_bytes: int
+    beside: SharedInfo
+    max_registers: int | None = None
+
+    @property
+    def ring_bytes(self) -> int:
+        """Shared memory that rings may take."""
+        return self.shared_bytes - self.beside.total - SLACK_BYTES
+
+
+def choose_plan(channels: list[ChannelInfo], options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
+    """A Plan that meets `options` and fits `budget`. Raises ResourceError where no depth, or not the pinned one, fits."""
+    slot_bytes = sum(channel.slot_bytes for channel in channels)
+    fits = budget.ring_bytes // slot_bytes
+    depth = _choose_depth(channels, options, budget, fits)
+    mma_depth = options.mma_depth if options.mma_depth is not None else min(DEFAULT_MMA_DEPTH, depth - 1)
+    if mma_depth > depth - 1:
+        raise PlanError(
+            f"mma_depth={mma_depth} with {depth} slots a ring: P iterations in flight need D >= P + 1; "
+            f"cure: mma_depth={depth - 1}" + (f" or aref_depth={mma_depth + 1}" if fits > mma_depth else "")
+        )
+    return Plan(
+        partitions=(
+            PartitionPlan("producer", "producer", 1, PRODUCER_REGISTERS),
+            PartitionPlan(
+                "consumer", "consumer", budget.num_warps, consumer_registers(budget.num_warps, budget.max_registers)
+            ),
+        ),
+        rings=tuple(
+            RingPlan(channel.name, channel.payload, depth, channel.slot_bytes) for channel in channels
+        ),
+        mma_depth=mma_depth,
+        staged_stores=staged_stores,
+    )
+
+
+def check_plan(plan: Plan, channels: list[ChannelInfo], num_warps: int) -> None:
+    """Whether a pinned Plan is one for this kernel. Raises PlanError that says what differs."""
+    expected = {channel.name: channel.payload for channel in channels}
+    given = {ring.name: ring.payload for ring in plan.rings}
+    if given != expected:
+        raise PlanError(f"the Plan has rings {given}, the kernel has {expected}; cure: start from the kernel's own Plan")
+    roles = sorted(part.role for part in plan.partitions)
+    if roles != ["consumer", "producer"]:
+        raise PlanError(f"the Plan has partitions {roles}; cure: one producer and one consumer")
+    for part in plan.partitions:
+        if part.role == "consumer" and part.num_warps != num_warps:
+            raise PlanError(
+                f"consumer {part.name!r} has {part.num_warps} warps, the kernel num_warps={num_warps}; "
+                f"cure: num_warps={num_warps} in the Plan, or launch with num_warps={part.num_warps}"
+            )
+        if part.role == "producer" and part.num_warps not in (1, 2, 4):
+            raise PlanError(f"producer {part.name!r} has {part.num_warps} warps; cure: 1 (a TMA copy needs one thread)")
+        if part.registers is not None and (part.registers % 8 or not 24 <= part.registers <= 256):
+            raise PlanError(
+                f"partition {part.name!r} asks for {part.registers} registers; cure: a multiple of 8 from 24 to 256"
+            )
+    shallow = min(ring.depth for ring in plan.rings)
+    if shallow < 1 or plan.mma_depth < 0:
+        raise PlanError(f"D = {shallow}, P = {plan.mma_depth}; cure: D of at least 1 and P of at least 0")
+    if shallow < plan.mma_depth + 1:
+        raise PlanError(
+            f"P = {plan.mma_depth} with a ring of D = {shallow}: P iterations in flight need D >= P + 1; "
+            f"cure: D = {plan.mma_depth + 1} or P = {shallow - 1}"
+        )
+
+
+def _choose_depth(channels: list[ChannelInfo], options: PlanOptions, budget: Budget, fits: int) -> int:
+    asked = options.aref_depth
+    least = (options.mma_depth or 0) + 1
+    if asked is None:
+        depth = min(max(budget.num_stages, 2, least), fits)
+        if depth >= least:
+            return depth
+    elif asked <= fits:
+        return asked
+    raise ResourceError(shared_memory_text(channels, asked or least, budget, fits))
+
+
+def shared_memory_text(channels: list[ChannelInfo], depth: int, budget: Budget, fits: int) -> str:
+    """Where the shared memory goes, ring by ring, and the largest D that fits."""
+    rings = "; ".join(f"{channel.name}: {depth} x {channel.slot_bytes} B" for channel in channels)
+    total = depth * sum(channel.slot_bytes for channel in channels)
+    rest = budget.beside.total + SLACK_BYTES
+    cure = f"aref_depth={fits}" if fits >= 1 else "use smaller blocks"
+    return (
+        f"aref_depth={depth} needs {total + rest} B of shared memory, the limit is {budget.shared_bytes} B (227 KiB): "
+        f"{rings}; {rest} B beside the rings (staged stores, layout scratch, barriers); "
+        f"the largest D that fits is {max(fits, 0)}; cure: {cure}"
+    )

@@ -1,0 +1,1 @@
+"""Passes, one a file. See `tawa.pipeline` for their order."""

@@ -1,0 +1,139 @@
+"""Insert arefs: loads that feed dots go through rings. The program stays sequential and keeps its meaning.
+
+    for k:                                            i0 = aref.first(r)
+      a = descriptor_load A[m, k]                     for k, i = i0:
+      b = descriptor_load B[k, n]              →        aref.put(r, i) { descriptor_load A, B }
+      x = local_alloc a; y = local_alloc b              x, y = aref.get(r, i)
+      acc = dot(x, y, acc)                              n = aref.advance(i)
+                                                        acc = dot(x, y, acc)
+                                                        aref.consumed(r, i)
+
+The running count is carried through every loop and branch around a site, so that it counts over the whole kernel.
+
+Requires: channels of this module, each with its depth in the Plan.
+Ensures: each load of a channel stands in a put; each slot is released once, behind its last reader.
+Source: arXiv 2510.14719, section 4 (tuple payloads, loads that feed one dot share an aref).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.channels import ChannelInfo, SiteInfo
+from tawa.dialects.aref import RingType
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.tt import FuncOp
+from tawa.dialects.ttg import VIEWS
+from tawa.ir import Block, Builder, MemDescType, Module, Operation, Region, Value, parse_type
+from tawa.ir.attributes import string_attr
+from tawa.plan import Plan
+from tawa.transforms.result import PassResult
+
+
+@dataclass(frozen=True, slots=True)
+class InsertArefs:
+    """Options: the channels found in the module, and the Plan that gives each ring its depth."""
+
+    channels: tuple[ChannelInfo, ...]
+    plan: Plan
+
+    def run(self, module: Module) -> PassResult:
+        """Rewrites every site of every channel."""
+        depths = {ring.name: ring.depth for ring in self.plan.rings}
+        for channel in self.channels:
+            _insert_ring(module, channel, depths[channel.name])
+        return PassResult(changed=bool(self.channels))
+
+
+def _insert_ring(module: Module, channel: ChannelInfo, depth: int) -> None:
+    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+    builder = Builder.at_start(function.body, function.op.loc)
+    type = RingType(depth, channel.payload)
+    ring = builder.create(
+        "aref.create", (), (str(type),), properties={"name": string_attr(channel.name)}, hints=(channel.name,)
+    ).result
+    first = builder.create("aref.first", (ring,), (type.index_type,), hints=("count",)).result
+    triples = [_rewrite_site(ring, first, site) for site in channel.sites]
+    _thread(function.body, first, {op for put, get, _ in triples for op in (put, get)})
+    for _, get, consumed in triples:
+        consumed.set_operand(1, get.operands[1])
+
+
+def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation, Operation, Operation]:
+    """Puts put, get and consumed in place of the site's loads; the counts are filled in by `_thread`."""
+    last_load = site.loads[-1].load.op
+    builder = Builder.before(last_load)
+    loads = [info.load.op for info in site.loads]
+    body = Block()
+    put = builder.create("aref.put", (ring, first), regions=[Region([body])])
+    get = builder.create(
+        "aref.get", (ring, first), [str(info.payload) for info in site.loads], hints=[_name(op) for op in loads]
+    )
+    release = Builder.after(site.last_use) if site.last_use is not last_load else Builder.before(last_load)
+    release.loc = site.last_use.loc
+    for info, view in zip(site.loads, get.results, strict=True):
+        _use_view(info.load.op.result, view, info.allocations, builder)
+    for op in loads:
+        body.append(op.detach())
+    body.append(Operation("aref.filled", [op.result for op in loads], loc=put.loc))
+    consumed = release.create("aref.consumed", (ring, first))
+    return put, get, consumed
+
+
+def _use_view(tile: Value, view: Value, allocations: tuple[Operation, ...], builder: Builder) -> None:
+    """Lets the users of a loaded tile read the slot: allocations become the view, others load it into registers."""
+    for allocation in allocations:
+        allocation.result.replace_all_uses_with(view)
+        allocation.erase()
+    _make_mutable(view)
+    if tile.uses:
+        tile.replace_all_uses_with(builder.create("ttg.local_load", (view,), (tile.type,), hints=(tile.hint,)).result)
+
+
+def _make_mutable(view: Value) -> None:
+    """Views of a slot are views of memory that changes; their types say so."""
+    for user in view.users:
+        if user.name in VIEWS:
+            type = parse_type(user.result.type)
+            assert isinstance(type, MemDescType)
+            user.result.type = str(MemDescType(type.shape, type.element, type.encoding, type.space, True, type.allocation))
+            _make_mutable(user.result)
+
+
+def _thread(block: Block, count: Value, accesses: set[Operation]) -> Value:
+    """Carries the running count through `block`; returns it as it stands at the end."""
+    current: Value = count
+    for op in list(block.ops):
+        if op in accesses:
+            op.set_operand(1, current)
+            if op.name == "aref.get":
+                advanced = Builder.after(op).create("aref.advance", (current,), (current.type,), hints=("count",))
+                current = advanced.result
+        elif any(access in accesses for access in op.walk()):
+            current = _thread_through(op, current, accesses)
+    return current
+
+
+def _thread_through(op: Operation, count: Value, accesses: set[Operation]) -> Value:
+    loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
+    if loop:
+        inside = loop.carry(count, "count")
+        loop.body.terminator.add_operand(_thread(loop.body, inside, accesses))
+    elif branch:
+        branch.ensure_else()
+        for block in branch.branches:
+            block.terminator.add_operand(_thread(block, count, accesses))
+        op.results.append(Value(count.type, op, len(op.results), "count"))
+    else:
+        assert repeat is not None, f"{op.name} holds an access and is no known control flow"
+        op.add_operand(count)
+        inside = repeat.before.add_arg(count.type, "count")
+        repeat.before.terminator.add_operand(_thread(repeat.before, inside, accesses))
+        inside = repeat.after.add_arg(count.type, "count")
+        repeat.after.terminator.add_operand(_thread(repeat.after, inside, accesses))
+        op.results.append(Value(count.type, op, len(op.results), "count"))
+    return op.results[-1]
+
+
+def _name(load: Operation) -> str:
+    return load.result.hint

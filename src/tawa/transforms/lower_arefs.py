@@ -1,0 +1,267 @@
+"""Lower arefs: rings become buffers and mbarriers, counts become (slot, parity).
+
+    aref.create r: 3 x (A, B)      a = local_alloc 3xA; b = local_alloc 3xB; full, empty = 3 mbarriers each, initialised
+    aref.first                     (0, 0)
+    aref.advance (s, p)            s' = s + 1 == 3 ? 0 : s + 1;   p' = p ^ (s + 1 == 3)
+    aref.put (s, p) { loads }      wait(empty[s], p ^ 1); expect(full[s], bytes of A and B); TMA copies into a[s], b[s]
+    aref.get (s, p)                wait(full[s], p); views a[s], b[s]
+    aref.consumed (s, _)           arrive(empty[s])
+
+Both halves of a count are carried through loops and branches: no division anywhere. A fresh mbarrier lets
+`wait(p ^ 1)` pass, so the first round of puts finds every slot empty.
+
+Requires: `partition`; every put holds TMA loads only.
+Ensures: no aref operation or type is left.
+Source: arXiv 2510.14719, section 4.2; PTX ISA, "mbarrier" (phase parity, expect-tx).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp, index_depth
+from tawa.dialects.tt import DescriptorLoadOp
+from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
+from tawa.ir.attributes import bool_attr, int_attr
+from tawa.transforms.result import PassResult
+
+_BARRIER_LAYOUT = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
+
+
+@dataclass(frozen=True, slots=True)
+class LowerArefs:
+    """No options: depths and payloads are in the types."""
+
+    def run(self, module: Module) -> PassResult:
+        """Lowers every ring of the module."""
+        lowering = _Lowering()
+        for op in list(module.walk()):
+            lowering.op(op)
+        lowering.finish()
+        return PassResult(changed=bool(lowering.rings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ring:
+    """The memory of one ring."""
+
+    depth: int
+    buffers: list[Value]
+    full: Value
+    empty: Value
+    slot_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """A running count as two i32."""
+
+    slot: Value
+    parity: Value
+
+
+class _Lowering:
+    """One walk in textual order: a count is lowered before anything that uses it."""
+
+    def __init__(self) -> None:
+        self.rings: dict[Value, _Ring] = {}
+        self.counts: dict[Value, _Count] = {}
+        self.dead: list[Operation] = []
+        self.yields: list[Operation] = []
+        self.handlers: dict[str, Callable[[Operation], None]] = {
+            "aref.create": self.create,
+            "aref.first": self.first,
+            "aref.advance": self.advance,
+            "aref.put": self.put,
+            "aref.get": self.get,
+            "aref.consumed": self.consumed,
+            "scf.for": self.control,
+            "scf.if": self.control,
+            "scf.while": self.control,
+            "scf.yield": self.terminator,
+            "scf.condition": self.terminator,
+        }
+
+    def op(self, op: Operation) -> None:
+        """Lowers one operation; its operands are lowered already."""
+        handler = self.handlers.get(op.name)
+        if handler:
+            handler(op)
+
+    def finish(self) -> None:
+        """Drops what was replaced. Users come later in the text, so the last goes first."""
+        for op in reversed(self.dead):
+            op.erase()
+
+    # -- rings ---------------------------------------------------------------------------------------------------
+
+    def create(self, op: Operation) -> None:
+        view = CreateOp(op)
+        type = view.type
+        builder = Builder.before(op)
+        payload = [_memdesc(text) for text in type.payload]
+        buffers = [
+            builder.create("ttg.local_alloc", (), (str(buffer.with_slots(type.depth)),), hints=(view.name,)).result
+            for buffer in payload
+        ]
+        full, empty = (self._barriers(builder, type.depth, f"{view.name}_{which}") for which in ("full", "empty"))
+        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, sum(buffer.bytes for buffer in payload))
+        self.dead.append(op)
+
+    def _barriers(self, builder: Builder, depth: int, hint: str) -> Value:
+        type = MemDescType((depth, 1), "i64", _BARRIER_LAYOUT, mutable=True)
+        barriers = builder.create("ttg.local_alloc", (), (str(type),), hints=(hint,)).result
+        for slot in range(depth):
+            barrier = _slot_view(builder, barriers, builder.constant(slot))
+            builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(1)})
+        return barriers
+
+    # -- counts --------------------------------------------------------------------------------------------------
+
+    def first(self, op: Operation) -> None:
+        zero = Builder.before(op).constant(0)
+        self.counts[op.result] = _Count(zero, zero)
+        self.dead.append(op)
+
+    def advance(self, op: Operation) -> None:
+        count = self.counts[op.operands[0]]
+        depth = index_depth(op.result.type)
+        assert depth is not None
+        builder = Builder.before(op)
+        one = builder.constant(1)
+        if depth == 1:
+            parity = builder.create("arith.xori", (count.parity, one), ("i32",), hints=("parity",)).result
+            self.counts[op.result] = _Count(count.slot, parity)
+        else:
+            following = builder.create("arith.addi", (count.slot, one), ("i32",), properties=_NO_OVERFLOW).result
+            wrapped = builder.create(
+                "arith.cmpi", (following, builder.constant(depth)), ("i1",), properties={"predicate": "0 : i64"}
+            ).result
+            zero = builder.constant(0)
+            slot = builder.create("arith.select", (wrapped, zero, following), ("i32",), hints=("slot",)).result
+            flip = builder.create("arith.extui", (wrapped,), ("i32",)).result
+            parity = builder.create("arith.xori", (count.parity, flip), ("i32",), hints=("parity",)).result
+            self.counts[op.result] = _Count(slot, parity)
+        self.dead.append(op)
+
+    # -- accesses ------------------------------------------------------------------------------------------------
+
+    def put(self, op: Operation) -> None:
+        view = PutOp(op)
+        ring, count = self.rings[view.ring], self.counts[view.index]
+        builder = Builder.before(op)
+        yes = builder.constant(1, "i1")
+        filled = view.body.terminator
+        loads = {nested.result: DescriptorLoadOp(nested) for nested in view.body.ops if nested is not filled}
+        opposite = builder.create("arith.xori", (count.parity, builder.constant(1)), ("i32",)).result
+        _wait(builder, _slot_view(builder, ring.empty, count.slot), opposite, yes)
+        full = _slot_view(builder, ring.full, count.slot)
+        builder.create("ttng.barrier_expect", (full, yes), properties={"size": int_attr(ring.slot_bytes)})
+        for tile, buffer in zip(filled.operands, ring.buffers, strict=True):
+            load = loads[tile]
+            builder.loc = load.op.loc
+            slot = _slot_view(builder, buffer, count.slot)
+            builder.create(
+                "ttng.async_tma_copy_global_to_local",
+                (load.descriptor, *load.indices, full, slot, yes),
+                properties={
+                    "cache": load.op.properties.get("cache", "1 : i32"),
+                    "evict": load.op.properties.get("evict", "1 : i32"),
+                    "isVolatile": bool_attr(False),
+                },
+            )
+        self.dead.append(op)
+
+    def get(self, op: Operation) -> None:
+        view = GetOp(op)
+        ring, count = self.rings[view.ring], self.counts[view.index]
+        builder = Builder.before(op)
+        _wait(builder, _slot_view(builder, ring.full, count.slot), count.parity, builder.constant(1, "i1"))
+        for result, buffer in zip(op.results, ring.buffers, strict=True):
+            slot = _slot_view(builder, buffer, count.slot)
+            slot.hint = result.hint
+            result.replace_all_uses_with(slot)
+        self.dead.append(op)
+
+    def consumed(self, op: Operation) -> None:
+        view = ConsumedOp(op)
+        ring, count = self.rings[view.ring], self.counts[view.index]
+        builder = Builder.before(op)
+        condition = (view.condition,) if view.condition else ()
+        builder.create(
+            "ttng.arrive_barrier",
+            (_slot_view(builder, ring.empty, count.slot), *condition),
+            properties={"count": int_attr(1)},
+        )
+        self.dead.append(op)
+
+    # -- counts through control flow -----------------------------------------------------------------------------
+
+    def control(self, op: Operation) -> None:
+        """Splits carried counts in two: operands, block arguments, results."""
+        if not any(_is_count(value) for value in (*op.operands, *op.results)):
+            return
+        op.set_operands(self._expand(op.operands))
+        for region in op.regions:
+            for block in region.blocks:
+                self._split_args(block)
+        results = op.results
+        op.results = []
+        for result in results:
+            self._split(result, op, op.results)
+
+    def _split_args(self, block: Block) -> None:
+        args, block.args = block.args, []
+        for arg in args:
+            self._split(arg, block, block.args)
+
+    def _split(self, value: Value, owner: Operation | Block, into: list[Value]) -> None:
+        if not _is_count(value):
+            value.index = len(into)
+            into.append(value)
+            return
+        parts = [Value("i32", owner, len(into) + number, hint) for number, hint in enumerate(("slot", "parity"))]
+        into += parts
+        self.counts[value] = _Count(*parts)
+
+    def terminator(self, op: Operation) -> None:
+        if any(_is_count(value) for value in op.operands):
+            op.set_operands(self._expand(op.operands))
+
+    def _expand(self, values: list[Value]) -> list[Value]:
+        expanded: list[Value] = []
+        for value in values:
+            count = self.counts.get(value)
+            expanded += [count.slot, count.parity] if count else [value]
+        return expanded
+
+
+_NO_OVERFLOW = {"overflowFlags": "#arith.overflow<none>"}
+
+
+def _is_count(value: Value) -> bool:
+    return index_depth(value.type) is not None
+
+
+def _memdesc(text: str) -> MemDescType:
+    type = parse_type(text)
+    assert isinstance(type, MemDescType)
+    return type
+
+
+def _slot_view(builder: Builder, ring: Value, slot: Value) -> Value:
+    """One slot of a buffer or of a row of barriers."""
+    type = _memdesc(ring.type)
+    view = MemDescType(type.shape[1:], type.element, type.encoding, type.space, mutable=True)
+    return builder.create("ttg.memdesc_index", (ring, slot), (str(view),)).result
+
+
+def _wait(builder: Builder, barrier: Value, parity: Value, predicate: Value) -> None:
+    builder.create(
+        "ttng.wait_barrier",
+        (barrier, parity, predicate),
+        properties={"operandSegmentSizes": "array<i32: 1, 1, 1, 0>"},
+    )
+
+

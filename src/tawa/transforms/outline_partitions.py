@@ -1,0 +1,99 @@
+"""Outline partitions: groups become the regions of one ``ttg.warp_specialize``.
+
+    warp.group consumer { A }            ttg.warp_specialize(captures) {requestedRegisters = [24]}
+    warp.group producer { B }      →       default   { A; warp_yield }
+                                           partition0(args) num_warps(1) { B'; warp_return }
+
+The consumer runs in the kernel's own warps and sees everything above; the producer's region is isolated, so what it uses
+from above is handed to it.
+
+Requires: `lower_arefs`; one consumer group.
+Ensures: plain TTGIR that Triton's back end takes (3.6 spelling; see `tawa.bridge.versions` for others).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.dialects.tt import FuncOp
+from tawa.dialects.warp import GroupOp
+from tawa.ir import Block, Builder, Module, Operation, Region, Value
+from tawa.ir.attributes import array_attr
+from tawa.transforms.result import PassResult
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinePartitions:
+    """No options."""
+
+    def run(self, module: Module) -> PassResult:
+        """Replaces the groups of the kernel."""
+        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+        groups = [group for op in function.body.ops if (group := GroupOp.of(op))]
+        if not groups:
+            return PassResult(changed=False)
+        consumers = [group for group in groups if group.role == "consumer"]
+        producers = [group for group in groups if group.role == "producer"]
+        assert len(consumers) == 1, "split consumers are not outlined yet"
+        captures = _captures(producers)
+        regions = [_isolate(group, captures) for group in producers]
+        holder = Operation("ttg.warp_specialize.partitions", regions=regions, loc=function.op.loc)
+        registers = [group.registers for group in producers]
+        properties = {"partitionNumWarps": array_attr([group.num_warps for group in producers])}
+        if all(count is not None for count in registers):
+            properties["requestedRegisters"] = array_attr([count for count in registers if count is not None])
+        builder = Builder.before(groups[0].op)
+        builder.create(
+            "ttg.warp_specialize",
+            captures,
+            properties=properties,
+            regions=[_take(consumers[0], "ttg.warp_yield"), Region([_block_of(holder)])],
+        )
+        for group in groups:
+            group.op.erase()
+        return PassResult(changed=True)
+
+
+def _block_of(op: Operation) -> Block:
+    block = Block()
+    block.append(op)
+    return block
+
+
+def _captures(groups: list[GroupOp]) -> list[Value]:
+    """Values from above that the groups use, in the order of first use."""
+    captures: list[Value] = []
+    for group in groups:
+        inside: set[Value] = set()
+        for op in group.op.walk():
+            inside.update(op.results)
+            inside.update(arg for region in op.regions for block in region.blocks for arg in block.args)
+            captures += [value for value in dict.fromkeys(op.operands) if value not in inside and value not in captures]
+    return captures
+
+
+def _take(group: GroupOp, terminator: str) -> Region:
+    """The group's block in a new region, with another terminator."""
+    block = group.body
+    group.op.regions[0].blocks.remove(block)
+    end = block.terminator
+    loc = end.loc
+    end.erase()
+    block.append(Operation(terminator, loc=loc))
+    return Region([block])
+
+
+def _isolate(group: GroupOp, captures: list[Value]) -> Region:
+    """Like `_take`, with the captured values as block arguments."""
+    region = _take(group, "ttg.warp_return")
+    block = region.block
+    for value in captures:
+        arg = block.add_arg(value.type, value.hint)
+        for use in list(value.uses):
+            if _within(use.op, block):
+                use.op.set_operand(use.index, arg)
+    return region
+
+
+def _within(op: Operation, block: Block) -> bool:
+    return op.parent is block or any(outer.parent is block for outer in op.ancestors())

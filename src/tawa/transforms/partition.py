@@ -1,0 +1,167 @@
+"""Partition: the sequential program with arefs becomes one program slice a partition, side by side.
+
+    tt.func { create; loop { put; get; dot; consumed }; store }
+    →
+    tt.func { create
+      warp.group producer { loop { put } }
+      warp.group consumer { loop { get; dot; consumed }; store } }
+
+Roots of the producer: puts. Roots of the consumer: every other operation that must happen. Each slice takes along
+what it needs, the control flow around it included; pure operations that both need are in both.
+
+Requires: `insert_arefs`; a structured function; the producer's slice is scalar (`analysis.legality.check_producer`).
+Ensures: the function body is ring creations, one group a partition, return. Groups share rings and arguments only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.effects import has_side_effect
+from tawa.analysis.slices import SliceInfo, slice_from
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Block, Builder, Module, Operation, Region, ValueMap, clone_op
+from tawa.ir.attributes import int_attr, string_attr
+from tawa.plan import PartitionPlan, Plan
+from tawa.transforms.result import PassResult
+
+_CONTROL = frozenset({ForOp.NAME, IfOp.NAME, WhileOp.NAME})
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Options: the Plan, which names the partitions."""
+
+    plan: Plan
+
+    def run(self, module: Module) -> PassResult:
+        """Splits the kernel into its partitions."""
+        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+        body = function.body
+        original = [op for op in body.ops if CreateOp.of(op) is None and op is not body.terminator]
+        builder = Builder.before(body.terminator)
+        builder.loc = function.op.loc
+        blocks: list[Block] = []
+        for part in self.plan.partitions:
+            block = Block()
+            slice = slice_from(_roots(function, part), function.op)
+            _clone_block(body, block, slice, {}, skip_terminator=True)
+            block.append(Operation("warp.end", loc=builder.loc))
+            blocks.append(block)
+        for part, block in zip(self.plan.partitions, blocks, strict=True):
+            builder.create("warp.group", properties=_properties(part), regions=[Region([block])])
+        for op in reversed(original):
+            op.erase()
+        return PassResult(changed=True)
+
+
+def _properties(part: PartitionPlan) -> dict[str, str]:
+    properties = {
+        "partition": string_attr(part.name),
+        "role": string_attr(part.role),
+        "num_warps": int_attr(part.num_warps),
+    }
+    if part.registers is not None:
+        properties["registers"] = int_attr(part.registers)
+    return properties
+
+
+def _roots(function: FuncOp, part: PartitionPlan) -> list[Operation]:
+    """The operations that must happen in this partition, in textual order."""
+    roots: list[Operation] = []
+
+    def visit(block: Block) -> None:
+        for op in block.ops:
+            if op.name in _CONTROL:
+                for region in op.regions:
+                    for nested in region.blocks:
+                        visit(nested)
+            elif PutOp.of(op):
+                if part.role == "producer":
+                    roots.append(op)
+            elif part.role == "consumer" and (GetOp.of(op) or ConsumedOp.of(op) or has_side_effect(op)):
+                if op.name not in ("scf.yield", "scf.condition", "tt.return"):
+                    roots.append(op)
+
+    visit(function.body)
+    return roots
+
+
+def _clone_block(source: Block, target: Block, part: SliceInfo, mapping: ValueMap, *, skip_terminator: bool) -> None:
+    ops = source.ops[:-1] if skip_terminator else source.ops
+    for op in ops:
+        if op in part and CreateOp.of(op) is None:
+            target.append(_clone(op, part, mapping))
+
+
+def _clone(op: Operation, part: SliceInfo, mapping: ValueMap) -> Operation:
+    loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
+    if loop:
+        return _clone_for(loop, part, mapping)
+    if branch:
+        return _clone_if(branch, part, mapping)
+    if repeat:
+        return _clone_while(repeat, part, mapping)
+    return clone_op(op, mapping)
+
+
+def _shell(op: Operation, operands: list[int], results: list[int], mapping: ValueMap) -> Operation:
+    """A copy of a control operation without its regions, with some of its operands and results."""
+    copy = Operation(
+        op.name,
+        [mapping.get(op.operands[index], op.operands[index]) for index in operands],
+        [op.results[index].type for index in results],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        loc=op.loc,
+        hints=[op.results[index].hint for index in results],
+    )
+    for index, result in zip(results, copy.results, strict=True):
+        mapping[op.results[index]] = result
+    return copy
+
+
+def _clone_for(loop: ForOp, part: SliceInfo, mapping: ValueMap) -> Operation:
+    kept = part.kept_indices(loop.op)
+    copy = _shell(loop.op, [0, 1, 2, *(3 + index for index in kept)], kept, mapping)
+    block = Block()
+    for arg in (loop.induction, *(loop.iter_args[index] for index in kept)):
+        mapping[arg] = block.add_arg(arg.type, arg.hint, arg.loc)
+    _clone_block(loop.body, block, part, mapping, skip_terminator=True)
+    _yield(loop.body, block, kept, mapping)
+    copy.add_region(Region([block]))
+    return copy
+
+
+def _clone_if(branch: IfOp, part: SliceInfo, mapping: ValueMap) -> Operation:
+    kept = part.kept_indices(branch.op)
+    copy = _shell(branch.op, [0], kept, mapping)
+    for region in branch.op.regions:
+        block = Block()
+        if region.blocks and region.blocks[0].ops:
+            _clone_block(region.block, block, part, mapping, skip_terminator=True)
+            _yield(region.block, block, kept, mapping)
+        empty = not kept and len(block.ops) <= 1 and region is branch.op.regions[1]
+        copy.add_region(Region([Block()] if empty else [block]))
+    return copy
+
+
+def _clone_while(repeat: WhileOp, part: SliceInfo, mapping: ValueMap) -> Operation:
+    op = repeat.op
+    copy = _shell(op, list(range(len(op.operands))), list(range(len(op.results))), mapping)
+    for source in (repeat.before, repeat.after):
+        block = Block()
+        for arg in source.args:
+            mapping[arg] = block.add_arg(arg.type, arg.hint, arg.loc)
+        _clone_block(source, block, part, mapping, skip_terminator=True)
+        block.append(clone_op(source.terminator, mapping))
+        copy.add_region(Region([block]))
+    return copy
+
+
+def _yield(source: Block, target: Block, kept: list[int], mapping: ValueMap) -> None:
+    terminator = source.terminator
+    values = [terminator.operands[index] for index in kept]
+    target.append(Operation(terminator.name, [mapping.get(value, value) for value in values], loc=terminator.loc))
