@@ -1,1 +1,97 @@
-"""Tawa."""
+"""Tawa: unmodified `@triton.jit` kernels, warp-specialised for Hopper.
+
+Importing this package imports neither Triton nor PyTorch: every name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tawa.errors import (
+        CompileError,
+        DeviceError,
+        InternalError,
+        ParseError,
+        PlanError,
+        ProtocolError,
+        ResourceError,
+        TawaError,
+        UnsupportedKernel,
+    )
+    from tawa.plan import PartitionPlan, Plan, PlanOptions, RingPlan
+    from tawa.remarks import Remark, SourceLocation
+    from tawa.runtime.config import Config
+    from tawa.runtime.explain import Explanation, explain
+    from tawa.runtime.install import install, scope, uninstall
+    from tawa.runtime.jit import jit
+    from tawa.runtime.settings import Settings
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "jit": "tawa.runtime.jit",
+    "Config": "tawa.runtime.config",
+    "install": "tawa.runtime.install",
+    "uninstall": "tawa.runtime.install",
+    "scope": "tawa.runtime.install",
+    "explain": "tawa.runtime.explain",
+    "Explanation": "tawa.runtime.explain",
+    "Settings": "tawa.runtime.settings",
+    "Plan": "tawa.plan",
+    "PlanOptions": "tawa.plan",
+    "PartitionPlan": "tawa.plan",
+    "RingPlan": "tawa.plan",
+    "Remark": "tawa.remarks",
+    "SourceLocation": "tawa.remarks",
+    "TawaError": "tawa.errors",
+    "UnsupportedKernel": "tawa.errors",
+    "PlanError": "tawa.errors",
+    "ResourceError": "tawa.errors",
+    "ProtocolError": "tawa.errors",
+    "ParseError": "tawa.errors",
+    "CompileError": "tawa.errors",
+    "DeviceError": "tawa.errors",
+    "InternalError": "tawa.errors",
+}
+
+__all__ = [
+    "CompileError",
+    "Config",
+    "DeviceError",
+    "Explanation",
+    "InternalError",
+    "ParseError",
+    "PartitionPlan",
+    "Plan",
+    "PlanError",
+    "PlanOptions",
+    "ProtocolError",
+    "Remark",
+    "ResourceError",
+    "RingPlan",
+    "Settings",
+    "SourceLocation",
+    "TawaError",
+    "UnsupportedKernel",
+    "__version__",
+    "explain",
+    "install",
+    "jit",
+    "scope",
+    "uninstall",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tawa' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -10,7 +10,7 @@ declare_pure(
     "tt",
     "addptr advance bitcast broadcast cat clampf dot dot_scaled expand_dims fp_to_fp gather get_num_programs "
     "get_program_id histogram int_to_ptr join make_range make_tensor_descriptor mulhiui ptr_to_int reshape split splat "
-    "trans unsplat precise_divf precise_sqrt",
+    "trans unsplat precise_divf precise_sqrt approx_divf",
 )
 declare(
     OpSpec("tt.func", isolated=True, recursive=True),

@@ -17,7 +17,7 @@ Source: arXiv 2510.14719, section 4 (tuple payloads, loads that feed one dot sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tawa.analysis.channels import ChannelInfo, SiteInfo
 from tawa.dialects.aref import RingType
@@ -69,14 +69,13 @@ def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation,
     get = builder.create(
         "aref.get", (ring, first), [str(info.payload) for info in site.loads], hints=[_name(op) for op in loads]
     )
-    release = Builder.after(site.last_use) if site.last_use is not last_load else Builder.before(last_load)
-    release.loc = site.last_use.loc
     for info, view in zip(site.loads, get.results, strict=True):
         _use_view(info.load.op.result, view, info.allocations, builder)
+    release = Builder.before(last_load) if site.last_use is last_load else Builder.after(site.last_use)
+    consumed = release.create("aref.consumed", (ring, first))
     for op in loads:
         body.append(op.detach())
     body.append(Operation("aref.filled", [op.result for op in loads], loc=put.loc))
-    consumed = release.create("aref.consumed", (ring, first))
     return put, get, consumed
 
 
@@ -85,19 +84,26 @@ def _use_view(tile: Value, view: Value, allocations: tuple[Operation, ...], buil
     for allocation in allocations:
         allocation.result.replace_all_uses_with(view)
         allocation.erase()
-    _make_mutable(view)
+    _make_mutable(view, builder)
     if tile.uses:
         tile.replace_all_uses_with(builder.create("ttg.local_load", (view,), (tile.type,), hints=(tile.hint,)).result)
 
 
-def _make_mutable(view: Value) -> None:
-    """Views of a slot are views of memory that changes; their types say so."""
+def _make_mutable(view: Value, builder: Builder) -> None:
+    """Views of a slot are views of memory that changes: their types say so, and none stands before the get."""
     for user in view.users:
         if user.name in VIEWS:
             type = parse_type(user.result.type)
             assert isinstance(type, MemDescType)
-            user.result.type = str(MemDescType(type.shape, type.element, type.encoding, type.space, True, type.allocation))
-            _make_mutable(user.result)
+            user.result.type = str(replace(type, mutable=True))
+            if user.parent is builder.block and _stands_before(user, builder):
+                builder.insert(user.detach())
+            _make_mutable(user.result, builder)
+
+
+def _stands_before(op: Operation, builder: Builder) -> bool:
+    assert builder.anchor is not None
+    return builder.block.index_of(op) < builder.block.index_of(builder.anchor)
 
 
 def _thread(block: Block, count: Value, accesses: set[Operation]) -> Value:

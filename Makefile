@@ -1,0 +1,63 @@
+# make demo    what Tawa does to real kernels: compiles them, prints a report; on a Hopper GPU also runs and times them
+# make test    every test, on both tested versions of Triton
+# make check   lint, format, types, import rules, documentation links
+# make docs    the documentation as a site under build/docs
+#
+# Each sets itself up on first use: .venv (Triton 3.6.0 and all tools), .venv-3.9 (Triton 3.9.0, tests only).
+# PYTHON=python3.12 picks the interpreter, WORKERS=8 the number of test processes.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+WORKERS ?= 2
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+# The tests that compile through Triton; everything else does not depend on its version.
+COMPILE_TESTS := $(wildcard tests/bridge tests/runtime tests/kernels tests/matrix tests/cli)
+
+.PHONY: demo test test-3.6 test-3.9 check format docs clean
+
+demo: .venv/ready
+	@.venv/bin/tawa demo
+
+test: test-3.6 test-3.9
+
+test-3.6: .venv/ready
+	.venv/bin/pytest -n $(WORKERS)
+
+test-3.9: .venv-3.9/ready
+	.venv-3.9/bin/pytest -n $(WORKERS) $(COMPILE_TESTS)
+
+check: .venv/ready
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/pyright --pythonpath .venv/bin/python
+	PYTHONPATH=src .venv/bin/lint-imports --no-cache
+	.venv/bin/mkdocs build --strict --quiet
+
+format: .venv/ready
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+docs: .venv/ready
+	.venv/bin/mkdocs build --strict
+
+clean:
+	rm -rf .venv .venv-3.9 build dist .pytest_cache .ruff_cache .hypothesis
+
+.venv/ready: pyproject.toml
+	$(call make_venv,.venv)
+	@echo "setting up .venv: Triton 3.6.0 and the tools (a few minutes the first time)"
+	@.venv/bin/python $(PIP_INSTALL) -e '.[dev]' 'triton==3.6.0'
+	@touch $@
+
+.venv-3.9/ready: pyproject.toml
+	$(call make_venv,.venv-3.9)
+	@echo "setting up .venv-3.9: Triton 3.9.0"
+	@.venv-3.9/bin/python $(PIP_INSTALL) -e '.[test]' 'triton==3.9.0'
+	@touch $@
+
+define make_venv
+@test -n "$(PYTHON)" || { echo "Tawa needs Python 3.11 or newer; none was found. Name one: make PYTHON=/path/to/python" >&2; exit 1; }
+@test -x $(1)/bin/python || $(PYTHON) -m venv $(1) || \
+  { echo "$(PYTHON) cannot make virtual environments; on Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+endef

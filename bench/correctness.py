@@ -1,0 +1,244 @@
+"""Runs every GEMM case on a GPU and compares it with float64: ``python bench/correctness.py [--only NAME] [--minutes 8]``.
+
+For each case and each plan (D, P): fresh random normal inputs, outputs full of NaN, and a set of problems: the case's own, the trip
+counts {0, 1, D-1, D, D+1, 2D, 2D+1}, and one that fills the GPU (persistent kernels: two waves and more). Each is run several times.
+
+A problem passes if
+- the largest error against float64 is at most 2 x that of PyTorch in the same precision (`tawa.kernels.gemm.reference`);
+- every element that must be written is, and no other (NaN stays NaN);
+- repeated runs give the same bits (a result that moves is a race);
+- it gives the same bits as the stock kernel, which sums in the same order (a difference within the tolerance is noted, not failed).
+
+Cases run in several processes under a watchdog (`workers.py`): a kernel that hangs is one failed row. Results go to
+``bench/results/gemm_correctness.json``; ``error`` of a row is its error divided by what PyTorch's would allow (at most 1 passes), or a text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from harness import Report, Row, describe  # noqa: E402
+from workers import Answer, Job, is_fatal, run_jobs, serve_jobs  # noqa: E402
+
+from tawa.kernels.case import Case  # noqa: E402
+from tawa.kernels.gemm.cases import CASES, find  # noqa: E402
+
+SMALL_RUNS, LARGE_RUNS = 3, 6
+ROUNDING = 1e-6  # of the largest value: the least that is allowed, for sums that happen to be exact in the peer
+STOCK_IS_PEER = ("fp8e5", "fp32")  # no e5m2 product in PyTorch; wgmma cuts float32 off to TF32, where cuBLAS may round
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One set of sizes for a case."""
+
+    label: str
+    case: Case
+    runs: int
+
+
+def problems(case: Case, depth: int) -> Iterator[Problem]:
+    """The case's own problem, the trip counts around the depth, and one that fills the GPU."""
+    yield Problem("own", case, SMALL_RUNS)
+    if "BK" not in case.constexprs or "K" not in case.sizes or case.expect.verdict == "declined":
+        return
+    block = case.size("BK")
+    if "varying" not in case.tags:
+        for trips in sorted({0, 1, depth - 1, depth, depth + 1, 2 * depth, 2 * depth + 1}):
+            yield Problem(f"trips {trips}", case.with_sizes(K=max(0, trips * block - block // 4)), SMALL_RUNS)
+    if "K2" in case.sizes:
+        yield Problem("second loop empty", case.with_sizes(K2=0), SMALL_RUNS)
+        yield Problem("both loops empty", case.with_sizes(K=0, K2=0), SMALL_RUNS)
+    if case.reference != "ragged":
+        yield Problem("whole GPU", case.with_sizes(**_large(case)), LARGE_RUNS)
+
+
+def _large(case: Case) -> dict[str, int]:
+    """Sizes for at least two waves of 132 programs, with a K that does not divide."""
+    if "Z" in case.sizes:
+        return {"M": 1024, "N": 1024, "K": 264}
+    k = 2048 if case.reference == "triangular" else 9 * case.size("BK") + 16
+    more = {"PROGRAMS": 132} if "PROGRAMS" in case.sizes else {}
+    return {"M": 4096, "N": 2048, "K": min(k, 16 * case.size("BK")) if case.reference == "in_loop_scale" else k, **more}
+
+
+# --- the worker's side --------------------------------------------------------------------------------------------------------------
+
+
+def handle(job: Job) -> Answer:
+    """One case with one plan: all its problems. The answer has one entry a problem."""
+    from tawa.kernels import launch
+
+    launch.allow_device_descriptors()
+    case = find(job["case"])
+    results: list[dict[str, Any]] = []
+    for problem in problems(case, job["depth"]):
+        try:
+            results.append({"problem": problem.label, **check(problem, job)})
+        except Exception as error:
+            message = describe(error)
+            results.append({"problem": problem.label, "status": "failed", "message": message})
+            if is_fatal(message):
+                break
+    worst = "failed" if any(result["status"] == "failed" for result in results) else "ok"
+    return {"status": worst, "results": results, "fatal": any(is_fatal(result.get("message", "")) for result in results)}
+
+
+def check(problem: Problem, job: Job) -> dict[str, Any]:
+    """Runs one problem and judges it."""
+    import torch
+
+    import tawa
+    from tawa.errors import UnsupportedKernel
+    from tawa.kernels import launch
+    from tawa.kernels.gemm.reference import Exact, SamePrecision, reference
+
+    case = problem.case
+    options: dict[str, Any] = {}
+    if case.expect.verdict != "declined":
+        options = {"enable_warp_specialization": True, "aref_depth": job["depth"], "mma_depth": job["mma_depth"]}
+    kernel = tawa.jit(case.kernel)
+    tensors = launch.make_tensors(case, seed=hash_of(case.name, problem.label))
+    declined = ""
+    outputs: list[Any] = []
+    compiled: Any = None
+    for _ in range(problem.runs):
+        launch.poison(case, tensors)
+        try:
+            compiled = launch.launch(case, kernel, tensors, **options)
+        except UnsupportedKernel as error:
+            if case.expect.verdict != "either":
+                raise
+            declined, options = error.remark.reason, {}
+            compiled = launch.launch(case, kernel, tensors, **options)
+        torch.cuda.synchronize()
+        outputs.append(tensors["c"].clone())
+    launch.poison(case, tensors)
+    launch.launch(case, case.kernel, tensors)
+    torch.cuda.synchronize()
+    stock = tensors["c"].clone()
+    exact = reference(case, tensors, Exact())["c"]
+    same = reference(case, tensors, SamePrecision())["c"]
+    if case.tensors.get("a") is not None and case.tensors["a"].dtype in STOCK_IS_PEER:
+        same = max(same, stock, key=lambda peer: largest_error(peer, exact))
+    verdict = judge(outputs, stock, exact, same)
+    asm = getattr(compiled, "asm", {})
+    return {**verdict, "specialised": str(asm.get("aref", "")).startswith("//") is False and "aref" in asm, "declined": declined}
+
+
+def judge(outputs: list[Any], stock: Any, exact: Any, same: Any) -> dict[str, Any]:
+    """Compares outputs with each other, with the stock kernel's, and with float64."""
+    first = outputs[0]
+    moving = sum(1 for other in outputs[1:] if not equal_bits(first, other))
+    written, expected = ~first.isnan(), ~exact.isnan()
+    error, allowed = largest_error(first, exact), 2 * largest_error(same, exact)
+    ratio = error / max(allowed, ROUNDING * float(exact[expected].abs().max()) if bool(expected.any()) else ROUNDING, 1e-30)
+    faults = []
+    if not bool((written == expected).all()):
+        faults.append(f"{int((written != expected).sum())} of {first.numel()} elements wrongly left or written")
+    if moving:
+        faults.append(f"{moving} of {len(outputs) - 1} repeated runs differ")
+    if not ratio <= 1:
+        faults.append(f"error {error:.3e} against {allowed:.3e} allowed")
+    answer: dict[str, Any] = {"status": "failed" if faults else "ok", "ratio": ratio, "same_bits_as_stock": equal_bits(first, stock)}
+    return {**answer, "message": "; ".join(faults)} if faults else answer
+
+
+def equal_bits(one: Any, other: Any) -> bool:
+    """Whether two tensors are the same bit for bit (NaN equals NaN)."""
+    import torch
+
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[one.element_size()]
+    return torch.equal(one.view(whole), other.view(whole))
+
+
+def largest_error(got: Any, exact: Any) -> float:
+    """The largest absolute difference over the elements that both have."""
+    difference = (got.double() - exact).abs()
+    difference = difference[~difference.isnan()]
+    return float(difference.max()) if difference.numel() else 0.0
+
+
+def hash_of(*words: str) -> int:
+    """A seed that is the same in every process."""
+    import zlib
+
+    return zlib.crc32("|".join(words).encode())
+
+
+# --- the parent's side --------------------------------------------------------------------------------------------------------------
+
+
+def make_jobs(only: str) -> list[Job]:
+    """One job for each case and each of its plans; cases with many plans first, since they take longest."""
+    jobs = []
+    for case in CASES:
+        if only in case.name and case.reference:
+            for depth, mma_depth in case.plans if case.expect.verdict != "declined" else ((2, 1),):
+                jobs.append({"case": case.name, "depth": depth, "mma_depth": mma_depth})
+    return sorted(jobs, key=lambda job: -len(find(job["case"]).plans))
+
+
+def rows_of(job: Job, answer: Answer) -> list[Row]:
+    """The rows of one job."""
+    case = find(job["case"])
+    about = {"name": case.name, "verdict": case.expect.verdict, "D": job["depth"], "P": job["mma_depth"]}
+    if not answer.get("results"):
+        return [Row({**about, "status": answer["status"]}, "tawa", error=f"{answer['status']}: {answer.get('message', '')}")]
+    rows = []
+    for result in answer["results"]:
+        good = result["status"] == "ok"
+        details = {key: result[key] for key in ("problem", "status", "specialised", "same_bits_as_stock", "declined") if result.get(key) not in (None, "")}
+        rows.append(Row({**about, **details}, "tawa", error=round(result["ratio"], 4) if good else result.get("message", "failed")))
+    return rows
+
+
+def main() -> int:
+    """Runs everything; returns how the process should end."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--minutes", type=float, default=8.0, help="begin no case after this")
+    parser.add_argument("--processes", type=int, default=12)
+    parser.add_argument("--limit", type=float, default=90.0, help="seconds after which a case counts as hung")
+    parser.add_argument("--name", default="gemm_correctness", help="name of the result file")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        serve_jobs(handle)
+        return 0
+    report = Report(arguments.name)
+    jobs = make_jobs(arguments.only)
+    counts: Counter[str] = Counter()
+    start = time.monotonic()
+
+    def take(job: Job, answer: Answer) -> None:
+        rows = rows_of(job, answer)
+        report.add(*rows)
+        for row in rows:
+            status = str(row.case["status"])
+            counts[status] += 1
+            counts["differs from stock"] += row.case.get("same_bits_as_stock") is False
+            counts["not specialised"] += row.case.get("specialised") is False and row.case["verdict"] == "specialised"
+            if status != "ok":
+                where = f"{row.case['name']} D={row.case['D']} P={row.case['P']} {row.case.get('problem', '')}"
+                print(f"{status.upper():8} {where}: {row.error}", flush=True)
+
+    run_jobs(Path(__file__).resolve(), jobs, take, arguments.processes, arguments.limit, start + arguments.minutes * 60)
+    report.rows.sort(key=lambda row: (row.case["name"], row.case["D"], row.case["P"]))
+    path = report.save()
+    summary = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()) if count)
+    print(f"{len(jobs)} jobs, {len(report.rows)} problems in {time.monotonic() - start:.0f} s: {summary}\n{path}")
+    return 0 if set(counts) <= {"ok", "differs from stock", "not specialised"} and not counts["not specialised"] else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,246 @@
+"""Timing and results: the one helper that every bench uses.
+
+Machines are shared and power-limited, so candidates are never timed one after the other: each gets a short burst in turn,
+with rests between, round after round (`time_round_robin`), and only ratios of medians are compared. A burst is one CUDA graph of
+many launches, so that the cost of launching from Python does not count.
+
+Every bench writes one schema (`Report`)::
+
+    {device, clocks, driver, versions, date, command,
+     rows: [{case: {...}, candidate, median_ms, p10_ms, p90_ms, tflops, error}]}
+
+`error` is a number (largest error, where a bench checks results), a text (why there is no measurement), or null.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent / "results"
+Candidate = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Milliseconds of one launch: median, 10th and 90th percentile over the rounds."""
+
+    median_ms: float
+    p10_ms: float
+    p90_ms: float
+
+    @staticmethod
+    def of(samples: Sequence[float]) -> Timing:
+        """The timing of some samples (at least one)."""
+        ordered = sorted(samples)
+
+        def at(share: float) -> float:
+            return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
+
+        return Timing(round(statistics.median(ordered), 6), round(at(0.1), 6), round(at(0.9), 6))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One candidate on one case."""
+
+    case: Mapping[str, Any]
+    candidate: str
+    median_ms: float | None = None
+    p10_ms: float | None = None
+    p90_ms: float | None = None
+    tflops: float | None = None
+    error: float | str | None = None
+
+    @staticmethod
+    def timed(case: Mapping[str, Any], candidate: str, timing: Timing, flop: float, error: float | None = None) -> Row:
+        """A row with its rate; `flop` is the work of one launch (0: no rate)."""
+        tflops = round(flop / timing.median_ms / 1e9, 2) if flop else None
+        return Row(dict(case), candidate, timing.median_ms, timing.p10_ms, timing.p90_ms, tflops, error)
+
+
+@dataclass
+class Report:
+    """A result file in the making. `save` may be called after every row, so that a bench cut short loses nothing."""
+
+    name: str
+    rows: list[Row] = field(default_factory=list[Row])
+    about: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        self.about = self.about or environment()
+
+    def add(self, *rows: Row) -> None:
+        """Appends rows and writes the file."""
+        self.rows.extend(rows)
+        self.save()
+
+    def note_clocks(self) -> None:
+        """Records the clocks as they are now, that is, right after work."""
+        clocks = _query_gpu("clocks.sm", "clocks.mem", "power.draw")
+        self.about["clocks"] = {**self.about["clocks"], **{f"{name} after work": value for name, value in clocks.items()}}
+
+    def save(self) -> Path:
+        """Writes ``bench/results/NAME.json`` and returns its path."""
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        path = RESULTS / f"{self.name}.json"
+        text = json.dumps({**self.about, "rows": [asdict(row) for row in self.rows]}, indent=1)
+        part = path.with_suffix(".part")
+        part.write_text(text + "\n")
+        part.replace(path)
+        return path
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Row]]:
+    """A result file: what it says about the machine, and its rows."""
+    data = json.loads(path.read_text())
+    rows = [Row(**row) for row in data.pop("rows")]
+    return data, rows
+
+
+# --- timing -------------------------------------------------------------------------------------------------------------------------
+
+
+def time_round_robin(
+    candidates: Mapping[str, Candidate], rounds: int = 20, burst_ms: float = 4.0, rest_s: float = 0.02
+) -> tuple[dict[str, Timing], dict[str, str]]:
+    """Times candidates by turns in short bursts with rests; the order turns by one place each round.
+
+    Returns timings by candidate, and error texts of those that failed (a failure drops only that candidate).
+    """
+    bursts: dict[str, tuple[Candidate, int]] = {}
+    errors: dict[str, str] = {}
+    for name, candidate in candidates.items():
+        try:
+            bursts[name] = _make_burst(candidate, burst_ms)
+        except Exception as error:
+            errors[name] = describe(error)
+    samples: dict[str, list[float]] = {name: [] for name in bursts}
+    names = list(bursts)
+    for turn in range(rounds):
+        start = turn % max(len(names), 1)
+        for name in names[start:] + names[:start]:
+            time.sleep(rest_s)
+            burst, launches = bursts[name]
+            samples[name].append(_elapsed_ms(burst) / launches)
+    return {name: Timing.of(values) for name, values in samples.items()}, errors
+
+
+def _make_burst(candidate: Candidate, burst_ms: float) -> tuple[Candidate, int]:
+    """One callable that launches often enough to last `burst_ms`, and how often that is."""
+    import torch
+
+    for _ in range(3):
+        candidate()
+    torch.cuda.synchronize()
+    once = max(min(_elapsed_ms(candidate) for _ in range(3)), 1e-3)
+    launches = max(1, min(200, round(burst_ms / once)))
+    try:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(launches):
+                candidate()
+        graph.replay()
+        torch.cuda.synchronize()
+    except RuntimeError:
+        torch.cuda.synchronize()
+
+        def repeat() -> None:
+            for _ in range(launches):
+                candidate()
+
+        return repeat, launches
+    return graph.replay, launches
+
+
+def _elapsed_ms(work: Candidate) -> float:
+    import torch
+
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    work()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end)
+
+
+@contextmanager
+def watchdog(seconds: float, what: str) -> Iterator[None]:
+    """Ends the process when the block takes longer: a hung kernel cannot be stopped from within. Saved results stay."""
+
+    def end() -> None:
+        print(f"hung: {what} took more than {seconds:.0f} s", flush=True)
+        os._exit(3)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def finite(value: float) -> float | None:
+    """Four digits of a number; None for what JSON has no word for."""
+    return float(f"{value:.3e}") if math.isfinite(value) else None
+
+
+def describe(error: BaseException) -> str:
+    """One line about a failure."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}"
+
+
+# --- about the machine --------------------------------------------------------------------------------------------------------------
+
+
+def environment() -> dict[str, Any]:
+    """Device, clocks, driver, versions, date and command of this process; only reads, never sets."""
+    gpu = _query_gpu("name", "driver_version", "power.limit")
+    clocks = _query_gpu("clocks.sm", "clocks.max.sm", "clocks.mem", "clocks.max.mem")
+    packages = ("triton", "torch", "numpy", "tawa")
+    return {
+        "device": gpu.get("name", "none"),
+        "clocks": {**clocks, "power_limit": gpu.get("power.limit")} if clocks else {},
+        "driver": gpu.get("driver_version", "none"),
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in packages}},
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": " ".join(["python", _relative(sys.argv[0]), *sys.argv[1:]]),
+    }
+
+
+def _query_gpu(*fields: str) -> dict[str, str]:
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader", "--id=0"]
+    try:
+        output = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return dict(zip(fields, (part.strip() for part in output.strip().split(",")), strict=False))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _relative(path: str) -> str:
+    root = RESULTS.parent.parent
+    full = Path(path).resolve()
+    return str(full.relative_to(root)) if full.is_relative_to(root) else full.name

@@ -1,0 +1,166 @@
+"""Jobs in several processes, each under a watchdog: a deadlocked kernel costs one process, never the bench.
+
+A worker is this interpreter running a bench file with ``--worker``; it reads one job (a line of JSON) from its standard input and
+answers with one line of JSON. The parent hands out jobs as workers become free. A worker that stays silent longer than the limit is
+killed, with its CUDA context, and replaced; its job is answered with ``{"status": "hung"}``. Jobs that end a worker (a
+fault of the GPU makes the whole context useless) are answered with ``{"status": "crashed"}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FATAL = ("cuda error", "illegal memory", "unspecified launch", "misaligned", "device-side", "cuda_error")
+Job = dict[str, Any]
+Answer = dict[str, Any]
+_MARK = "@answer "
+_FRESH = "fresh"
+
+
+@dataclass
+class _Worker:
+    command: list[str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+    pending: bytes = field(default=b"")
+
+    def ask(self, job: Job, limit_s: float) -> Answer:
+        """Runs one job; starts the process if there is none."""
+        process = self._running()
+        assert process.stdin and process.stdout
+        try:
+            process.stdin.write(json.dumps(job).encode() + b"\n")
+            process.stdin.flush()
+            line = self._read_answer(process, time.monotonic() + limit_s)
+        except (BrokenPipeError, EOFError):
+            code = process.wait()
+            self.stop()
+            return {"status": "crashed", "message": f"worker ended with status {code}; {self._last_words()}"}
+        except TimeoutError:
+            self.stop()
+            return {"status": "hung", "message": f"no answer within {limit_s:.0f} s"}
+        answer: Answer = json.loads(line)
+        if answer.pop(_FRESH, False):
+            self.stop()
+        return answer
+
+    def stop(self) -> None:
+        """Ends the process, if there is one."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self.process, self.pending = None, b""
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self.process is None or self.process.poll() is not None:
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(
+                    self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=os.environ.copy()
+                )
+            self.pending = b""
+        return self.process
+
+    def _read_answer(self, process: subprocess.Popen[bytes], until: float) -> str:
+        """The next marked line; anything else a kernel or a library prints is passed over."""
+        assert process.stdout
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                while b"\n" in self.pending:
+                    line, self.pending = self.pending.split(b"\n", 1)
+                    text = line.decode(errors="replace")
+                    if text.startswith(_MARK):
+                        return text[len(_MARK) :]
+                left = until - time.monotonic()
+                if left <= 0 or not selector.select(left):
+                    raise TimeoutError
+                chunk = os.read(process.stdout.fileno(), 1 << 16)
+                if not chunk:
+                    raise EOFError
+                self.pending += chunk
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return " | ".join(lines[-3:])[:400]
+
+
+def run_jobs(
+    script: Path,
+    jobs: Sequence[Job],
+    on_answer: Callable[[Job, Answer], None],
+    processes: int,
+    limit_s: float,
+    deadline: float | None = None,
+) -> None:
+    """Runs `jobs` through ``python script --worker`` in several processes; calls `on_answer` in this thread.
+
+    limit_s: seconds a job may take (the first of a worker gets 60 more, for imports). deadline: `time.monotonic` value after which the
+    jobs that have not begun are answered with ``{"status": "skipped"}``.
+    """
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[Job, Answer]] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+
+    def serve(number: int) -> None:
+        log = Path(os.environ.get("TMPDIR", "/tmp")) / f"{script.stem}.worker{number}.{os.getpid()}.log"
+        worker = _Worker([sys.executable, str(script), "--worker"], log)
+        try:
+            while True:
+                try:
+                    job = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                if deadline is not None and time.monotonic() > deadline:
+                    done.put((job, {"status": "skipped", "message": "out of time"}))
+                    continue
+                limit = limit_s if worker.process else limit_s + 60
+                try:
+                    answer = worker.ask(job, limit)
+                except Exception as error:  # a bug here must not lose the jobs
+                    worker.stop()
+                    answer = {"status": "crashed", "message": f"{type(error).__name__}: {error}"}
+                done.put((job, answer))
+        finally:
+            worker.stop()
+
+    threads = [threading.Thread(target=serve, args=(i,), daemon=True) for i in range(min(processes, len(jobs)))]
+    for thread in threads:
+        thread.start()
+    for _ in range(len(jobs)):
+        on_answer(*done.get())
+    for thread in threads:
+        thread.join(timeout=10)
+
+
+def is_fatal(message: str) -> bool:
+    """Whether an error leaves the CUDA context of the process unusable."""
+    return any(word in message.lower() for word in FATAL)
+
+
+def serve_jobs(handle: Callable[[Job], Answer]) -> None:
+    """The worker's side: answers jobs from standard input until it closes.
+
+    An answer whose ``message`` is a fatal error, or that has ``fatal``, makes the parent replace this process.
+    """
+    for line in sys.stdin:
+        job = json.loads(line)
+        try:
+            answer = handle(job)
+        except Exception as error:
+            text = " ".join(str(error).split())
+            answer = {"status": "failed", "message": f"{type(error).__name__}: {text[:400]}"}
+        answer[_FRESH] = bool(answer.get("fatal")) or is_fatal(str(answer.get("message", "")))
+        sys.stdout.write(f"{_MARK}{json.dumps(answer)}\n")
+        sys.stdout.flush()

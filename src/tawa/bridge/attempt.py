@@ -1,0 +1,175 @@
+"""One attempt to specialise a kernel, from the text of its TTIR down to the cubin, touching nothing that Triton still needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tawa import pipeline
+from tawa.bridge.generic_print import parse_module, print_generic
+from tawa.bridge.handover import Handover
+from tawa.bridge.request import Request
+from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
+from tawa.bridge.stages import StageSplit, clean_up
+from tawa.bridge.versions import to_installed_spelling
+from tawa.errors import PlanError, ResourceError
+from tawa.pipeline import Outcome, Target
+from tawa.plan import PlanOptions
+from tawa.remarks import Remark
+
+Stage = Callable[[Any, dict[str, Any]], Any]
+
+
+class StockFailure(Exception):
+    """Triton's own front half refuses the kernel; the stock compile will say so to the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """What Triton brings to a compile. later: its stages after ``ttgir``, in order."""
+
+    split: StageSplit
+    later: tuple[tuple[str, Stage], ...]
+    options: Any
+    capability: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The kernel: its TTIR as text, the MLIR context it lives in, its name, and the metadata of the compile so far."""
+
+    ttir: str
+    context: Any
+    kernel: str
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What one of Triton's stages gave, and the metadata after it."""
+
+    value: Any
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Specialised:
+    """A kernel that came through. options: those in force at last (D may have been lowered). results: by stage, in order."""
+
+    outcome: Outcome
+    options: PlanOptions
+    results: dict[str, StageResult]
+    shared_bytes: int
+
+
+@dataclass(slots=True)
+class Worksheet:
+    """What an attempt leaves behind even when it fails: times of our own steps in milliseconds, and the texts so far."""
+
+    stage_ms: dict[str, float] = field(default_factory=dict[str, float])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    tawa_ms: float = 0.0
+
+    @contextmanager
+    def timed(self, name: str, ours: bool = True) -> Iterator[None]:
+        """Adds the time of the block to `name`; to the total as well if the work is ours, not Triton's."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed = (time.perf_counter() - start) * 1000
+            self.stage_ms[name] = self.stage_ms.get(name, 0.0) + elapsed
+            self.tawa_ms += elapsed if ours else 0.0
+
+
+class _DoesNotFit(Exception):
+    def __init__(self, use: SharedUse) -> None:
+        self.use = use
+
+
+def attempt(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
+    """Specialises one kernel; lowers D until it fits shared memory, unless the user fixed D.
+
+    Returns what was made, or the declining `Outcome`. Raises PlanError and ResourceError for what the user pinned,
+    StockFailure when Triton itself refuses the kernel, and any other exception for a fault of ours.
+    """
+    ttgir = _front(tools, source, sheet)
+    options = request.options
+    first: SharedUse | None = None
+    while True:
+        try:
+            outcome = _specialise(tools, ttgir, options, request, sheet)
+            return outcome if not outcome.applied else _finish(tools, source, outcome, options, sheet)
+        except _DoesNotFit as overflow:
+            first = first or overflow.use
+            depth = largest_depth(overflow.use)
+            if request.depth_pinned or depth is None:
+                return _declined_for_space(request, source, first)
+            try:
+                options = replace(options, aref_depth=depth)
+            except PlanError:  # D under the P + 1 that the user asked for
+                return _declined_for_space(request, source, first)
+        except (PlanError, ResourceError):
+            if first is None:
+                raise
+            return _declined_for_space(request, source, first)  # the lowered D, not the user's choice, was refused
+
+
+def _front(tools: Toolchain, source: Source, sheet: Worksheet) -> str:
+    """The kernel with layouts, as generic text, just before Triton's pipeliner."""
+    with sheet.timed("copy"):
+        mod = parse_module(source.ttir, source.context)
+    with sheet.timed("front", ours=False):
+        try:
+            tools.split.front(mod, dict(source.metadata), tools.options, tools.capability)
+        except Exception as error:
+            raise StockFailure(str(error)) from error
+    with sheet.timed("print"):
+        sheet.texts["ttgir"] = print_generic(mod)
+    return sheet.texts["ttgir"]
+
+
+def _specialise(tools: Toolchain, ttgir: str, options: PlanOptions, request: Request, sheet: Worksheet) -> Outcome:
+    target = Target(tools.options.num_warps, tools.options.num_stages, LIMIT_BYTES)
+    with sheet.timed("specialise"):
+        outcome = pipeline.specialise(ttgir, options, target, request.plan)
+    sheet.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})
+    if outcome.applied:
+        sheet.texts |= {"aref": outcome.aref, "barrier": outcome.barrier}
+    return outcome
+
+
+def _finish(
+    tools: Toolchain, source: Source, outcome: Outcome, options: PlanOptions, sheet: Worksheet
+) -> Specialised:
+    """Triton's back half and its later stages on our module."""
+    metadata = dict(source.metadata)
+    results: dict[str, StageResult] = {}
+    with sheet.timed("parse"):
+        sheet.texts["installed"] = to_installed_spelling(outcome.barrier)
+        mod = parse_module(sheet.texts["installed"], source.context)
+    with sheet.timed("back", ours=False):
+        mod = tools.split.back(clean_up(mod, tools.capability), metadata, tools.options, tools.capability)
+    results["ttgir"] = StageResult(Handover(str(mod), mod, source.context), dict(metadata))
+    value: Any = mod
+    for name, stage in tools.later:
+        with sheet.timed(name, ours=False):
+            value = stage(value, metadata)
+        results[name] = StageResult(value, dict(metadata))
+        if name == "llir":
+            use = shared_use(int(metadata.get("shared") or 0), outcome.plan)
+            if not use.fits():
+                raise _DoesNotFit(use)
+    return Specialised(outcome, options, results, int(metadata.get("shared") or 0))
+
+
+def _declined_for_space(request: Request, source: Source, use: SharedUse) -> Outcome:
+    text = overflow_text(source.kernel, use)
+    if request.depth_pinned or request.pinned:
+        from tawa.bridge.shared_memory_error import SharedMemoryError
+
+        raise SharedMemoryError(use.total_bytes, LIMIT_BYTES, text)
+    return Outcome(False, None, (Remark("declined", text),))

@@ -1,0 +1,55 @@
+"""Cache keys: a stock kernel is never served for a specialised one, nor the reverse, in memory or on disk.
+
+Triton keys a kernel by its source, options and environment, not by what a stage hook makes of it. Each wrapper here
+appends the active request's suffix to Triton's key. With no active request the key is Triton's own, untouched, so a
+stock kernel compiled before Tawa was installed is still found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tawa.bridge.request import activate, active_request
+
+
+def wrap_get_cache_key(original: Callable[..., str], before: Callable[[], None]) -> Callable[..., str]:
+    """Wraps Triton's key of a kernel on disk. `before` runs first when a request is active."""
+
+    def get_cache_key(*args: Any, **kwargs: Any) -> str:
+        request = active_request()
+        if request is None:
+            return original(*args, **kwargs)
+        before()
+        return original(*args, **kwargs) + request.cache_suffix()
+
+    return get_cache_key
+
+
+def wrap_compute_cache_key(original: Callable[..., str]) -> Callable[..., str]:
+    """Wraps Triton's key of a kernel in memory; called on every launch, so it is short."""
+
+    def compute_cache_key(*args: Any, **kwargs: Any) -> str:
+        request = active_request()
+        key = original(*args, **kwargs)
+        return key if request is None else key + request.cache_suffix()
+
+    return compute_cache_key
+
+
+def wrap_submit(
+    original: Callable[..., Any], attached: Callable[[], AbstractContextManager[None]]
+) -> Callable[..., Any]:
+    """Wraps `AsyncCompileMode.submit`: the compile in another thread sees the request of the thread that launched."""
+
+    def submit(mode: Any, key: str, compile_fn: Callable[[], Any], *rest: Any, **kwargs: Any) -> Any:
+        request = active_request()
+
+        def compile_under_request() -> Any:
+            with attached(), activate(request):
+                return compile_fn()
+
+        return original(mode, key, compile_under_request, *rest, **kwargs)
+
+    return submit

@@ -1,0 +1,172 @@
+"""One compile under a request: Triton's stages with ours between them.
+
+```
+before   ttir -> ttgir -> llir -> ptx -> cubin
+after    ttir -> aref -> barrier -> ttgir -> llir -> ptx -> cubin
+```
+
+The ``aref`` stage does the whole work at once, on a *copy* of the TTIR and of the metadata: our passes, Triton's back half,
+and every later stage down to the cubin. Only when all of it went well do the later stages hand over what is already there.
+Otherwise they run Triton's own functions on the untouched module, which is why a kernel that is not specialised comes out
+byte for byte as stock Triton makes it, and why no failure of ours can be half done.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from tawa.bridge import record, reproducer
+from tawa.bridge.attempt import Source, Specialised, Stage, StockFailure, Toolchain, Worksheet, attempt
+from tawa.bridge.handover import Handover
+from tawa.bridge.request import Request
+from tawa.bridge.stages import StageSplit
+from tawa.errors import InternalError, PlanError, ResourceError, UnsupportedKernel
+from tawa.pipeline import Outcome
+from tawa.remarks import Remark
+
+_log = logging.getLogger("tawa")
+
+
+class Compilation:
+    """The stages of one kernel's compile. Made by the hook when Triton lists its stages, used up once."""
+
+    def __init__(
+        self,
+        request: Request,
+        stages: dict[str, Stage],
+        options: Any,
+        capability: int,
+        split: StageSplit | None,
+        refusal: Remark | None,
+    ) -> None:
+        self.request = request
+        self.stock = dict(stages)
+        self.options = options
+        self.capability = capability
+        self.split = split
+        self.refusal = refusal
+        self.started = time.perf_counter()
+        self.result: Specialised | None = None
+        self.aref = Handover("", None, None)
+
+    def put_into(self, stages: dict[str, Stage]) -> None:
+        """Changes Triton's stages in place: ours before ``ttgir``, a wrapper around it and every later one."""
+        names = list(self.stock)
+        at = names.index("ttgir")
+        stages.clear()
+        stages.update({name: self.stock[name] for name in names[:at]})
+        stages["aref"] = self.aref_stage
+        stages["barrier"] = self.barrier_stage
+        stages.update({name: self._later_stage(name, last=name == names[-1]) for name in names[at:]})
+
+    def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> Handover:
+        """Does the work, or says why not. Its text is the aref level."""
+        source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
+        sheet = Worksheet()
+        outcome, folder = self._try(source, sheet)
+        self.result = outcome if isinstance(outcome, Specialised) else None
+        done = self.result.outcome if self.result else outcome
+        assert isinstance(done, Outcome)
+        options = self.result.options if self.result else self.request.options
+        metadata[record.KEY] = record.make_record(
+            source.kernel, self.request, options, done.applied, done.remarks, done.plan,
+            sheet.stage_ms, sheet.tawa_ms, folder,
+        )  # fmt: skip
+        self._report(source, done)
+        self.aref = Handover(_level(done, done.aref), mod, mod.context)
+        return self.aref
+
+    def barrier_stage(self, before: Any, metadata: dict[str, Any]) -> Handover:
+        """Its text is the barrier level in the canonical spelling."""
+        done = self.result.outcome if self.result else None
+        text = done.barrier if done else self.aref.text
+        return Handover(text, before.module, before.context)
+
+    def _try(self, source: Source, sheet: Worksheet) -> tuple[Specialised | Outcome, str]:
+        """Attempts it. Returns the result, and the reproducer's path if a fault of ours was the reason to decline."""
+        refusal = self.refusal or _nothing_to_do(source)
+        if refusal is not None or self.split is None:
+            assert refusal is not None
+            return self._declined(source, Outcome(False, None, (refusal,))), ""
+        later = tuple(self.stock.items())[list(self.stock).index("ttgir") + 1 :]
+        tools = Toolchain(self.split, later, self.options, self.capability)
+        try:
+            result = attempt(tools, source, self.request, sheet)
+        except (PlanError, ResourceError, UnsupportedKernel):
+            raise
+        except StockFailure as error:
+            remark = Remark("declined", f"Triton itself refuses the kernel: {error}", record.kernel_location(source.ttir))
+            return Outcome(False, None, (remark,)), ""
+        except Exception as error:
+            return self._failed(source, sheet, error)
+        if isinstance(result, Specialised):
+            return result, ""
+        sheet.tawa_ms += sheet.stage_ms.get("front", 0.0)  # Triton does this half again for the stock kernel
+        return self._declined(source, result), ""
+
+    def _declined(self, source: Source, outcome: Outcome) -> Outcome:
+        if self.request.pinned:
+            raise UnsupportedKernel(source.kernel, outcome.remarks[0])
+        return outcome
+
+    def _failed(self, source: Source, sheet: Worksheet, error: Exception) -> tuple[Outcome, str]:
+        folder = reproducer.write(self.request, source, sheet, self.options, error)
+        text = f"{type(error).__name__}: {error}"
+        if self.request.pinned:
+            raise InternalError(f"{source.kernel}: {text}", folder) from error
+        cure = f"please report it with the reproducer {folder}" if folder else "please report it"
+        reason = f"internal error of Tawa, compiled by stock Triton: {text}"
+        _log.warning("%s: %s; %s", source.kernel, reason, cure)
+        remark = Remark("declined", reason, record.kernel_location(source.ttir), cure)
+        return Outcome(False, None, (remark,)), str(folder or "")
+
+    def _later_stage(self, name: str, last: bool) -> Stage:
+        """Hands over what the attempt made, if the stage before did so too; otherwise runs Triton's own stage."""
+
+        def stage(before: Any, metadata: dict[str, Any]) -> Any:
+            made = self.result.results.get(name) if self.result else None
+            if made is not None and self._is_ours(name, before):
+                metadata.update({key: value for key, value in made.metadata.items() if key != record.KEY})
+                value = made.value
+            else:
+                value = self.stock[name](before.module if isinstance(before, Handover) else before, metadata)
+            if last and record.KEY in metadata:
+                metadata[record.KEY]["compile_ms"] = round((time.perf_counter() - self.started) * 1000, 3)
+            return value
+
+        return stage
+
+    def _is_ours(self, name: str, before: Any) -> bool:
+        """Whether `before` is what we gave to this stage: users may override any level with a file of their own."""
+        assert self.result is not None
+        if name == "ttgir":
+            return isinstance(before, Handover)
+        names = list(self.result.results)
+        previous = self.result.results[names[names.index(name) - 1]].value
+        return before is previous and not (isinstance(before, Handover) and before.relocated)
+
+    def _report(self, source: Source, outcome: Outcome) -> None:
+        verb = "specialised" if outcome.applied else "not specialised"
+        reason = str(outcome.remarks[0]) if outcome.remarks else ""
+        _log.info("%s: %s: %s", source.kernel, verb, reason)
+
+
+def _level(outcome: Outcome, text: str) -> str:
+    """The text of a level; for a declined kernel a comment that says why."""
+    if outcome.applied:
+        return text
+    remark = str(outcome.remarks[0]) if outcome.remarks else "no reason given"
+    return "// not specialised: " + remark.replace("\n", "\n// ") + "\n"
+
+
+def _nothing_to_do(source: Source) -> Remark | None:
+    """Kernels without a dot are left alone before they cost anything."""
+    if "tt.dot" in source.ttir:
+        return None
+    return Remark(
+        "declined",
+        "no tl.dot in the kernel: there is nothing to feed by separate warps",
+        record.kernel_location(source.ttir),
+    )

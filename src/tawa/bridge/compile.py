@@ -1,0 +1,78 @@
+"""Ahead-of-time compile on a machine without a GPU."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from tawa.bridge.attach import attached
+from tawa.bridge.request import Request, activate
+from tawa.bridge.signature import Signature
+
+HOPPER_WARP_SIZE = 32
+
+
+def hopper_target() -> Any:
+    """Triton's target for H100 and H200."""
+    from triton.backends.compiler import GPUTarget
+
+    return GPUTarget("cuda", 90, HOPPER_WARP_SIZE)
+
+
+def jit_function(kernel: Any) -> Any:
+    """The `triton.jit` function under autotuners, heuristics and wrappers; raises TypeError if there is none."""
+    from triton.runtime.jit import JITFunction
+
+    inner = kernel
+    while not isinstance(inner, JITFunction):
+        inner = getattr(inner, "fn", None)
+        if inner is None:
+            raise TypeError(f"{kernel!r} is not a Triton kernel: a function under @triton.jit is needed")
+    return inner
+
+
+def compile_kernel(
+    kernel: Any,
+    signature: Signature,
+    request: Request | None,
+    *,
+    num_warps: int = 4,
+    num_stages: int = 3,
+    **backend_options: Any,
+) -> Any:
+    """Compiles one kernel for Hopper; no GPU and no driver are needed.
+
+    kernel: a `triton.jit` function, also under autotune or heuristics (its configurations are not looked at).
+    signature: types, constants and attributes of its arguments (`tawa.bridge.signature.parse_signature`).
+    request: what to do; None compiles stock Triton.
+    backend_options: further options of Triton's backend (``maxnreg``, ``enable_fp_fusion``, ...).
+
+    Returns Triton's `CompiledKernel`; ``asm`` has ttir, ttgir, llir, ptx, cubin, sass, and under a request aref and barrier.
+    Raises UnsupportedKernel, PlanError, ResourceError, InternalError as `tawa.errors` says, and whatever Triton raises.
+    """
+    import triton
+    from triton.compiler import ASTSource
+
+    source = ASTSource(jit_function(kernel), signature.types, signature.constants, signature.attributes)
+    options = {"num_warps": num_warps, "num_stages": num_stages, **backend_options}
+    with attached() if request is not None else nullcontext(), activate(request):
+        return triton.compile(source, target=hopper_target(), options=options)
+
+
+def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_stages: int) -> Any:
+    """Compiles a kernel from a file of TTIR, as `compile_kernel` does from source; replays a reproducer."""
+    import triton
+
+    options = {"num_warps": num_warps, "num_stages": num_stages}
+    with attached() if request is not None else nullcontext(), activate(request):
+        return triton.compile(_with_suffix(path), target=hopper_target(), options=options)
+
+
+def _with_suffix(path: Path) -> str:
+    """Triton tells the level from the suffix: ``ttir.mlir`` is copied to ``ttir.mlir.ttir``."""
+    if path.suffix == ".ttir":
+        return str(path)
+    copy = path.with_name(path.name + ".ttir")
+    copy.write_text(path.read_text())
+    return str(copy)

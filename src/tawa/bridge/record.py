@@ -1,0 +1,65 @@
+"""The record of one compile: plain JSON data in Triton's metadata, so that explanations survive the cache on disk."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import Any
+
+from tawa.bridge.request import Request
+from tawa.bridge.versions import triton_version
+from tawa.plan import Plan, PlanOptions
+from tawa.remarks import Remark, SourceLocation
+
+KEY = "tawa"
+
+Record = dict[str, Any]
+
+
+def make_record(
+    kernel: str,
+    request: Request,
+    options: PlanOptions,
+    applied: bool,
+    remarks: tuple[Remark, ...],
+    plan: Plan | None,
+    stage_ms: dict[str, float],
+    tawa_ms: float,
+    reproducer: str = "",
+) -> Record:
+    """Builds the record; the first remark is the headline (reason, location, cure)."""
+    from tawa import __version__
+
+    head = remarks[0] if remarks else Remark("applied" if applied else "declined", "")
+    return {
+        "kernel": kernel,
+        "mode": "pinned" if request.pinned else "automatic",
+        "applied": applied,
+        "reason": head.reason,
+        "location": str(head.location) if head.location else None,
+        "cure": head.cure,
+        "remarks": [remark_record(remark) for remark in remarks],
+        "options": asdict(options),
+        "plan": asdict(plan) if plan is not None else None,
+        "stage_ms": {name: round(ms, 3) for name, ms in stage_ms.items()},
+        "tawa_ms": round(tawa_ms, 3),
+        "compile_ms": None,
+        "reproducer": reproducer,
+        "versions": {"tawa": __version__, "triton": ".".join(map(str, triton_version()))},
+    }
+
+
+def remark_record(remark: Remark) -> Record:
+    """A remark as JSON data; its location as ``"file:line"``."""
+    return {
+        "kind": remark.kind,
+        "reason": remark.reason,
+        "location": str(remark.location) if remark.location else None,
+        "cure": remark.cure,
+    }
+
+
+def kernel_location(ttir: str) -> SourceLocation | None:
+    """Where the kernel is defined, out of the text of its TTIR (Triton's first location is the function's)."""
+    match = re.search(r'^#loc = loc\("([^"]+)":(\d+):(\d+)\)', ttir, re.MULTILINE)
+    return SourceLocation(match[1], int(match[2]), int(match[3])) if match else None

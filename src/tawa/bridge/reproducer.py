@@ -1,0 +1,89 @@
+"""Reproducers: a folder that replays a failure of Tawa without the user's program.
+
+```
+ttir.mlir        the kernel before any pass; `tawa replay` compiles it again
+ttgir.mlir       what our pipeline was given (generic form), if it came that far
+barrier.mlir     what it gave back, if it did
+installed.mlir   the same as the installed Triton spells it
+request.json     options, plan, warps, stages, versions
+traceback.txt    the failure
+```
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tawa.bridge.attempt import Source, Worksheet
+from tawa.bridge.request import Request, source_hash
+from tawa.bridge.versions import triton_version
+from tawa.plan import Plan, PlanOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Reproducer:
+    """A folder read back. ttir: path of the kernel's TTIR."""
+
+    ttir: Path
+    request: Request
+    num_warps: int
+    num_stages: int
+    versions: dict[str, str]
+
+
+def write(request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException) -> Path | None:
+    """Writes the folder; returns its path, or None when it is not wanted or cannot be written (never raises)."""
+    if request.reproducer_dir is None:
+        return None
+    name = re.sub(r"\W+", "_", source.kernel)
+    digest = hashlib.sha256(f"{source.ttir}{request.cache_suffix()}".encode()).hexdigest()[:12]
+    folder = request.reproducer_dir / f"{name}-{digest}"
+    texts = {"ttir.mlir": source.ttir, **{f"{level}.mlir": text for level, text in sheet.texts.items()}}
+    texts["request.json"] = json.dumps(_request_data(request, source, backend_options), indent=2)
+    texts["traceback.txt"] = "".join(traceback.format_exception(error))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for filename, text in texts.items():
+            scratch = folder / f".{filename}.{os.getpid()}"
+            scratch.write_text(text)
+            scratch.replace(folder / filename)
+    except OSError:
+        return None
+    return folder
+
+
+def read(folder: Path) -> Reproducer:
+    """Reads a folder that `write` made; raises FileNotFoundError or ValueError if it is not one."""
+    data = json.loads((folder / "request.json").read_text())
+    plan = Plan.from_json(json.dumps(data["plan"])) if data["plan"] is not None else None
+    return Reproducer(
+        ttir=folder / "ttir.mlir",
+        request=Request(PlanOptions(**data["options"]), plan),
+        num_warps=data["num_warps"],
+        num_stages=data["num_stages"],
+        versions=data["versions"],
+    )
+
+
+def _request_data(request: Request, source: Source, backend_options: Any) -> dict[str, Any]:
+    return {
+        "kernel": source.kernel,
+        "options": asdict(request.options),
+        "plan": asdict(request.plan) if request.plan is not None else None,
+        "pinned": request.pinned,
+        "num_warps": backend_options.num_warps,
+        "num_stages": backend_options.num_stages,
+        "versions": {
+            "triton": ".".join(map(str, triton_version())),
+            "python": platform.python_version(),
+            "tawa_source": source_hash(),
+        },
+    }

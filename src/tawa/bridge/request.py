@@ -1,0 +1,105 @@
+"""Requests: who asked Tawa for what, while Triton compiles.
+
+Triton has no place to pass our options through, so a launch makes its `Request` active around the compile. A request
+is looked up in the current context first (`activate`: one launch, one `scope`), then in the process (`set_process_request`).
+No active request means that Triton works as if Tawa were not installed.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+from tawa.plan import Plan, PlanOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one compile is asked for.
+
+    options: launch options. plan: a pinned Plan, or None. reproducer_dir: where a failure of ours is written down; None: nowhere.
+    """
+
+    options: PlanOptions = PlanOptions()
+    plan: Plan | None = None
+    reproducer_dir: Path | None = None
+
+    @property
+    def pinned(self) -> bool:
+        """Whether to specialise or raise; otherwise Tawa decides and stock Triton is the way out."""
+        return not self.stock and (self.options.pinned or self.plan is not None)
+
+    @property
+    def stock(self) -> bool:
+        """Whether the user asked for stock Triton (``enable_warp_specialization=False``)."""
+        return self.options.enable_warp_specialization is False
+
+    @property
+    def depth_pinned(self) -> bool:
+        """Whether the user fixed D, so that Tawa must not lower it to make a kernel fit."""
+        return self.options.aref_depth is not None or self.plan is not None
+
+    def cache_suffix(self) -> str:
+        """Text for Triton's cache keys: equal for equal requests to equal versions of Tawa."""
+        return _cache_suffix(self.options, self.plan)
+
+
+class _Unset:
+    pass
+
+
+_UNSET = _Unset()
+_context_request: ContextVar[Request | None | _Unset] = ContextVar("tawa_request", default=_UNSET)
+_process_request: Request | None = None
+
+
+def active_request() -> Request | None:
+    """The request that a compile started now must follow; None leaves the compile to stock Triton."""
+    request = surrounding_request()
+    return None if request is None or request.stock else request
+
+
+def surrounding_request() -> Request | None:
+    """What the scope or the installation around this code says, also if it asks for stock Triton."""
+    request = _context_request.get()
+    return _process_request if isinstance(request, _Unset) else request
+
+
+@contextmanager
+def activate(request: Request | None) -> Iterator[None]:
+    """Makes `request` the active one in this context (thread, task); None means stock Triton, whatever is installed."""
+    token = _context_request.set(request)
+    try:
+        yield
+    finally:
+        _context_request.reset(token)
+
+
+def set_process_request(request: Request | None) -> Request | None:
+    """Makes `request` the one of the whole process, all threads; returns the one it replaces."""
+    global _process_request
+    previous, _process_request = _process_request, request
+    return previous
+
+
+@functools.lru_cache(maxsize=256)
+def _cache_suffix(options: PlanOptions, plan: Plan | None) -> str:
+    plan_text = plan.to_json() if plan is not None else ""
+    text = f"{options.key()}|{plan_text}|{source_hash()}"
+    return f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+@functools.cache
+def source_hash() -> str:
+    """A hash of every source file of the package: another Tawa never gets this one's cached kernels."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,61 @@
+"""Shared memory of a specialised kernel against what one CTA may have: what to try next, and what to tell the user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.plan import Plan, RingPlan
+
+LIMIT_BYTES = 232448  # 227 KiB, the most one CTA may have on Hopper (CUDA programming guide, compute capability 9.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedUse:
+    """Shared memory of one compiled kernel. total_bytes: as Triton allocated it."""
+
+    total_bytes: int
+    rings: tuple[RingPlan, ...]
+
+    @property
+    def ring_bytes(self) -> int:
+        """What the rings' buffers take."""
+        return sum(ring.total_bytes for ring in self.rings)
+
+    @property
+    def other_bytes(self) -> int:
+        """Everything else: barriers, epilogue staging, scratch. May share space with rings, so never below 0."""
+        return max(0, self.total_bytes - self.ring_bytes)
+
+    def fits(self) -> bool:
+        """Whether one CTA can have it."""
+        return self.total_bytes <= LIMIT_BYTES
+
+
+def shared_use(total_bytes: int, plan: Plan | None) -> SharedUse:
+    """The use of a kernel of which Triton says that it takes `total_bytes`."""
+    return SharedUse(total_bytes, plan.rings if plan is not None else ())
+
+
+def largest_depth(use: SharedUse) -> int | None:
+    """The largest D under the present one with which the kernel fits; None if no depth does.
+
+    Rings of a smaller depth than the new D keep theirs: only the deep ones follow `aref_depth`.
+    """
+    deepest = max((ring.depth for ring in use.rings), default=0)
+    for depth in range(deepest - 1, 0, -1):
+        rings = sum(min(ring.depth, depth) * ring.slot_bytes for ring in use.rings)
+        if use.other_bytes + rings <= LIMIT_BYTES:
+            return depth
+    return None
+
+
+def overflow_text(kernel: str, use: SharedUse) -> str:
+    """The message for a kernel that does not fit: each ring, the rest, the limit, the largest D that fits."""
+    lines = [f"{kernel}: needs {use.total_bytes} bytes of shared memory; one CTA has {LIMIT_BYTES} (227 KiB)"]
+    for ring in use.rings:
+        payload = ", ".join(ring.payload)
+        lines.append(f"  ring {ring.name} ({payload}): {ring.depth} x {ring.slot_bytes} = {ring.total_bytes} bytes")
+    lines.append(f"  everything else: {use.other_bytes} bytes")
+    depth = largest_depth(use)
+    cure = f"aref_depth={depth} (the largest that fits)" if depth else "smaller blocks: no depth fits"
+    return "\n".join([*lines, f"  cure: {cure}"])

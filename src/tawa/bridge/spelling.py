@@ -1,0 +1,44 @@
+"""The IR spellings of Triton releases. The pipeline writes that of 3.6; later releases read another.
+
+    3.6   "ttg.warp_specialize"(captures) … "ttg.warp_specialize.partitions"()            TMA copy: cache, evict
+    3.9   "ttg.warp_specialize"() …         "ttg.warp_specialize.partitions"(captures)    TMA copy: operandSegmentSizes
+"""
+
+from __future__ import annotations
+
+from tawa.dialects.ttg import WarpSpecializeOp
+from tawa.ir import Module, Operation, parse_module, print_module
+from tawa.ir.attributes import array_attr
+
+_TMA_LOAD = "ttng.async_tma_copy_global_to_local"
+# Barrier, destination and predicate stand behind the coordinates, the descriptor before them.
+_NOT_COORDINATES = 4
+
+
+def respell_for_3_9(text: str) -> str:
+    """A module in 3.6 spelling (generic form) as Triton 3.9 reads it."""
+    module = parse_module(text)
+    respell(module)
+    return print_module(module)
+
+
+def respell(module: Module) -> None:
+    """Changes a module from the 3.6 to the 3.9 spelling in place."""
+    for op in list(module.walk()):
+        view = WarpSpecializeOp.of(op)
+        if view:
+            _move_captures(view)
+        elif op.name == _TMA_LOAD:
+            coordinates = len(op.operands) - _NOT_COORDINATES
+            op.properties = {
+                "isVolatile": "false",
+                "operandSegmentSizes": array_attr([1, coordinates, 0, 1, 1, 1]),
+                **{name: op.properties[name] for name in ("cache", "evict") if not op.properties[name].startswith("1 ")},
+            }
+
+
+def _move_captures(view: WarpSpecializeOp) -> None:
+    holder: Operation = view.op.regions[1].block.ops[0]
+    captures = list(view.op.operands)
+    view.op.set_operands([])
+    holder.set_operands(captures)

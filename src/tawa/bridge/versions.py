@@ -1,0 +1,73 @@
+"""Which Triton is installed, whether it was tested, and how its IR spelling differs from ours.
+
+The pipeline writes one canonical spelling, that of Triton 3.6. `to_installed_spelling` turns that text into the
+spelling of the installed Triton, just before it is parsed back.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import re
+import warnings
+
+from tawa.bridge.spelling import respell_for_3_9
+
+TESTED_FROM = (3, 6)
+TESTED_TO = (3, 9)
+RESPELLED_FROM = (3, 7)
+
+
+@functools.cache
+def triton_version() -> tuple[int, int, int]:
+    """Returns (major, minor, patch) of the installed Triton without importing it; (0, 0, 0) if there is none."""
+    try:
+        text = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        return (0, 0, 0)
+    return parse_version(text)
+
+
+def parse_version(text: str) -> tuple[int, int, int]:
+    """Reads ``"3.9.0+git1234"`` as (3, 9, 0); parts that are missing or not numbers are 0."""
+    match = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", text)
+    if match is None:
+        return (0, 0, 0)
+    major, minor, patch = (int(part or 0) for part in match.groups())
+    return (major, minor, patch)
+
+
+def is_tested(version: tuple[int, int, int]) -> bool:
+    """Whether Tawa was tested with this version (minor versions, both ends included)."""
+    return TESTED_FROM <= version[:2] <= TESTED_TO
+
+
+def tested_range() -> str:
+    """The tested range for messages, ``"3.6 to 3.9"``."""
+    return f"{'.'.join(map(str, TESTED_FROM))} to {'.'.join(map(str, TESTED_TO))}"
+
+
+def untested_reason() -> str:
+    """Why the installed Triton is not touched; empty when it was tested."""
+    version = triton_version()
+    if is_tested(version):
+        return ""
+    return f"Triton {'.'.join(map(str, version))} is outside the tested range {tested_range()}"
+
+
+@functools.cache
+def warn_untested() -> None:
+    """Warns once per process that an untested Triton compiles every kernel as if Tawa were not there."""
+    warnings.warn(
+        f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: pip install 'triton>=3.6,<3.10'",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def to_installed_spelling(text: str) -> str:
+    """Rewrites a module from the canonical (3.6) spelling to that of the installed Triton.
+
+    text: a module in generic form. Returns the same program as the installed Triton spells it.
+    """
+    return text if triton_version()[:2] < RESPELLED_FROM else respell_for_3_9(text)

@@ -1,0 +1,1 @@
+"""The `tawa` command: one file per command, thin over `tawa.runtime` and `tawa.bridge`."""

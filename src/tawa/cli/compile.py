@@ -1,0 +1,90 @@
+"""``tawa compile``: compiles one kernel ahead of time and prints any level of it."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tawa.cli.failures import reports_failures
+from tawa.cli.job import (
+    ConstOption,
+    JsonFlag,
+    KernelArgument,
+    PlanOptionsOption,
+    SigOption,
+    StagesOption,
+    WarpsOption,
+    read_job,
+)
+
+if TYPE_CHECKING:
+    from tawa.runtime.explain import Explanation
+
+
+class Level(StrEnum):
+    """The forms of a kernel, in the order of the compile."""
+
+    ttir = "ttir"
+    ttgir = "ttgir"
+    aref = "aref"
+    barrier = "barrier"
+    llir = "llir"
+    ptx = "ptx"
+    sass = "sass"
+
+
+EmitOption = Annotated[Level | None, typer.Option("--emit", help="Print this level of the kernel.")]
+
+
+@reports_failures
+def compile_command(
+    target: KernelArgument,
+    sig: SigOption = "",
+    const: ConstOption = "",
+    num_warps: WarpsOption = 4,
+    num_stages: StagesOption = 3,
+    option: PlanOptionsOption = None,
+    emit: EmitOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compile a kernel for Hopper and print a level of it. Needs no GPU."""
+    job = read_job(target, sig, const, num_warps, num_stages, option)
+    if emit and not as_json:
+        typer.echo(level_text(job.compile(), emit).rstrip())
+        return
+    compiled, explanation = job.explain()
+    if not as_json:
+        typer.echo(summary(explanation))
+        return
+    facts = explanation.to_dict()
+    if emit:
+        facts["emit"] = {emit.value: level_text(compiled, emit)}
+    typer.echo(json.dumps(facts, indent=2))
+
+
+def level_text(compiled: Any, level: Level) -> str:
+    """One level of a compiled kernel. A kernel left to stock Triton has no aref level: a comment says why."""
+    if level in (Level.aref, Level.barrier) and level.value not in compiled.asm:
+        return "// not specialised: stock Triton was asked for"
+    return compiled.asm[level.value]
+
+
+def summary(explanation: Explanation) -> str:
+    """The outcome in a few words, on one line when the kernel was specialised."""
+    if not explanation.applied:
+        where = f"\n  at {explanation.location}" if explanation.location else ""
+        cure = f"\n  cure: {explanation.cure}" if explanation.cure else ""
+        return f"{explanation.kernel}: compiled by stock Triton: {explanation.reason}{where}{cure}"
+    parts = " + ".join(f"{part.name} ({part.num_warps} {_plural(part.num_warps, 'warp')})" for part in explanation.partitions)
+    depths = ", ".join(f"{ring.name} D={ring.depth}" for ring in explanation.rings)
+    return (
+        f"{explanation.kernel}: specialised: {parts}; {depths}; P={explanation.mma_depth}; "
+        f"{explanation.shared_bytes} bytes of shared memory, {explanation.spill_bytes} bytes spilled"
+    )
+
+
+def _plural(count: int, word: str) -> str:
+    return word if count == 1 else f"{word}s"

@@ -1,0 +1,189 @@
+"""``tawa demo``: what Tawa makes of real kernels. On a Hopper GPU with PyTorch it also runs and times them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tawa.cli.failures import excerpt, reports_failures
+from tawa.cli.job import JsonFlag, triton_failures_named
+from tawa.cli.sketch import plural, sketch, tile
+from tawa.remarks import SourceLocation
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+    from tawa.kernels.case import Case
+    from tawa.runtime.explain import Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One kernel of the demo. case: its name among the GEMM cases; k: K of the race at M = N = 8192; 0 for no race."""
+
+    title: str
+    case: str
+    k: int = 0
+
+
+EXHIBITS = (
+    Exhibit("fp16, one tile a program", "tile_8warps_nt", 4096),
+    Exhibit("fp16, persistent", "persistent_8warps", 1024),
+    Exhibit("fp8 e4m3, persistent", "persistent_fp8e4nv", 8192),
+    Exhibit("gate and up projection", "gate_up_8warps", 4096),
+    Exhibit("operands through pointers", "pointer_gemm"),
+)
+_SHOWN = EXHIBITS[0]
+
+
+@reports_failures
+def demo_command(as_json: JsonFlag = False) -> None:
+    """Show what becomes of real GEMM kernels; on a Hopper GPU also run and time them."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    compiled: dict[Exhibit, tuple[Any, Explanation]] = {}
+    with Console(stderr=True).status("compiling for Hopper (sm_90a); no GPU is needed"):
+        for exhibit in EXHIBITS:
+            with triton_failures_named():
+                compiled[exhibit] = compile_exhibit(exhibit)
+    explanations = {exhibit: explanation for exhibit, (_, explanation) in compiled.items()}
+    if as_json:
+        typer.echo(json.dumps({exhibit.title: found.to_dict() for exhibit, found in explanations.items()}, indent=2))
+        return
+    console.print()
+    console.print(_report(explanations))
+    console.print(_aref_level(compiled[_SHOWN][0], explanations[_SHOWN]))
+    _race_all(console)
+
+
+def find_case(exhibit: Exhibit) -> Case:
+    """The case behind an exhibit."""
+    from tawa.kernels.gemm.cases import find
+
+    return find(exhibit.case)
+
+
+def compile_exhibit(exhibit: Exhibit) -> tuple[Any, Explanation]:
+    """Compiles an exhibit as `tawa.jit` would; returns Triton's `CompiledKernel` and the explanation."""
+    from tawa.bridge.signature import Signature
+    from tawa.runtime.explain import compile_with_options, explain_compiled
+
+    case = find_case(exhibit)
+    position = {name: index for index, name in enumerate(case.kernel.arg_names)}
+    constants = {(position[name],): value for name, value in case.constants().items()}
+    signature = Signature(case.signature(), constants, case.attributes())
+    compiled = compile_with_options(case.kernel, signature, {}, **case.options())
+    return compiled, explain_compiled(compiled)
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+
+
+def _report(explanations: dict[Exhibit, Explanation]) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title="Unmodified Triton kernels through Tawa, compiled for Hopper (sm_90a)",
+        title_justify="left",
+        title_style="bold",
+        show_header=False,
+        show_lines=True,
+    )
+    for exhibit, found in explanations.items():
+        verdict = ("specialised", "green") if found.applied else ("left to stock Triton", "yellow")
+        name = Text.assemble((exhibit.title, "bold"), "\n", (found.kernel, "dim"), "\n", verdict)
+        lines = _specialised(found) if found.applied else _declined(found)
+        table.add_row(name, Text("\n", no_wrap=True, overflow="ellipsis").join(lines))
+    return table
+
+
+def _specialised(found: Explanation) -> list[Text]:
+    from rich.text import Text
+
+    lines = [
+        Text.assemble((f"{part.name:9} ", "bold"), f"{plural(part.num_warps, 'warp'):7} ", _registers(part.registers))
+        for part in found.partitions
+    ]
+    for ring in found.rings:
+        tiles = " + ".join(tile(buffer) for buffer in ring.payload)
+        kib = f"{ring.total_bytes / 1024:.0f} KiB"
+        lines.append(Text.assemble((f"{ring.name:9} ", "bold"), f"D = {ring.depth} of ({tiles}), {kib}"))
+    waits = " ".join(map(str, found.wgmma_waits))
+    spills = ("no spills", "green") if not found.spill_bytes else (f"{found.spill_bytes} bytes spilled", "red")
+    lines.append(Text.assemble((f"P = {found.mma_depth}     ", "bold"), f"wgmma waits {waits}; ", spills))
+    shared = f"{found.shared_bytes / 1024:.0f} of 227 KiB shared memory"
+    lines.append(Text(f"{shared}; Tawa took {found.tawa_ms:.0f} of {found.compile_ms:.0f} ms", style="dim"))
+    return lines
+
+
+def _registers(registers: int | None) -> str:
+    return f"{registers:3} registers a thread" if registers else ""
+
+
+def _declined(found: Explanation) -> list[Text]:
+    from rich.text import Text
+
+    lines = [Text(found.reason)]
+    if found.location:
+        file, _, line = found.location.rpartition(":")
+        lines += [Text(text, style="dim") for text in excerpt(SourceLocation(file, int(line))).splitlines()]
+    if found.cure:
+        lines.append(Text.assemble(("cure ", "bold green"), found.cure))
+    return lines
+
+
+def _aref_level(compiled: Any, found: Explanation) -> RenderableType:
+    from rich.panel import Panel
+    from rich.text import Text
+
+    text = sketch(compiled.asm["aref"]) if found.applied else compiled.asm["aref"].strip()
+    title = f"{found.kernel} at the aref level, types and index arithmetic left out"
+    return Panel(Text(text, no_wrap=True), title=title, title_align="left", expand=False)
+
+
+# --- on a GPU ---------------------------------------------------------------------------------------------------------
+
+
+def _race_all(console: Console) -> None:
+    """Runs, checks and times the exhibits on a Hopper GPU; says so where there is none."""
+    from rich.table import Table
+
+    try:
+        from tawa.kernels import race
+    except ImportError as error:
+        console.print(f"[dim]Nothing was run: {error.name or error} is not installed (pip install 'tawa\\[torch]').[/]")
+        return
+    if not race.hopper_present():
+        console.print("[dim]Nothing was run: PyTorch sees no Hopper GPU here. The kernels above are compiled all the same.[/]")
+        return
+    table = Table(title="M = N = 8192, checked against float64; TFLOP/s, medians by turns", title_justify="left")
+    for heading in ("kernel", "K", "stock Triton", "Tawa", race.CUBLAS, "Tawa / stock", f"Tawa / {race.CUBLAS}", "right"):
+        table.add_column(heading, justify="left" if heading == "kernel" else "right")
+    with console.status("running and timing"):
+        for exhibit in EXHIBITS:
+            if exhibit.k:
+                table.add_row(*_race_row(exhibit))
+    console.print(table)
+
+
+def _race_row(exhibit: Exhibit) -> list[str]:
+    import tawa
+    from tawa.kernels.race import CUBLAS, race
+
+    case = find_case(exhibit)
+    sizes = {"M": 8192, "N": 8192, "K": exhibit.k} | ({"PROGRAMS": 132} if "PROGRAMS" in case.sizes else {})
+    case = case.with_sizes(**sizes)
+    stock, ours = "stock Triton", "Tawa"
+    laps = race(case, {stock: case.kernel, ours: tawa.jit(case.kernel)})
+    dots = case.expect.dots[0]
+    rate = {name: 2e-9 * dots * sizes["M"] * sizes["N"] * sizes["K"] / lap.time_ms for name, lap in laps.items()}
+    right = laps[ours].error_ratio <= 2
+    ratios = [f"[bold]{rate[ours] / rate[other]:.2f}[/]" if other in rate else "–" for other in (stock, CUBLAS)]
+    rates = [f"{rate[name]:.0f}" if name in rate else "–" for name in (stock, ours, CUBLAS)]
+    return [exhibit.title, str(exhibit.k), *rates, *ratios, "[green]yes[/]" if right else "[red]NO[/]"]

@@ -1,0 +1,119 @@
+"""How a command fails: one place turns every exception into text and an exit status.
+
+    error: shared memory: 294912 bytes are needed, 232448 are there      what, with the values
+      --> gemm.py:12                                                      where
+       12 |     acc = tl.dot(a, b, acc)
+          |           ^
+      cure: aref_depth=3 fits                                             how to mend it
+
+Exit status: 0 done, 1 a kernel that could not be compiled or (pinned) specialised, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+from tawa.errors import InternalError, PlanError, TawaError, UnsupportedKernel
+from tawa.remarks import SourceLocation
+
+STATUS_FAILED = 1
+STATUS_USAGE = 2
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_CURE = re.compile(r"(?:;|\.|\n)\s*[Cc]ure: ")
+_AT = re.compile(r"\n\s*at (?P<file>[^\n]+):(?P<line>\d+)(?=\n|$)")
+
+
+class UsageError(Exception):
+    """The command line itself is wrong: a file, a name, a notation. `cure` says what to type instead."""
+
+    def __init__(self, what: str, cure: str = "", location: SourceLocation | None = None) -> None:
+        self.what = what
+        self.cure = cure
+        self.location = location
+        super().__init__(what)
+
+
+def reports_failures(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Wraps a command so that a failure becomes a message on stderr and an exit status."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with failures_reported():
+            return command(*args, **kwargs)
+
+    return wrapped
+
+
+@contextmanager
+def failures_reported() -> Iterator[None]:
+    """Turns the failures of the block into a message on stderr and SystemExit with the right status."""
+    import typer
+
+    try:
+        yield
+    except UsageError as error:
+        print_failure(error.what, error.location, error.cure)
+        raise typer.Exit(STATUS_USAGE) from error
+    except PlanError as error:
+        print_failure(*split_message(str(error)))
+        raise typer.Exit(STATUS_USAGE) from error
+    except UnsupportedKernel as error:
+        remark = error.remark
+        what = f"{error.kernel}: cannot be warp-specialised: {remark.reason}"
+        print_failure(what, remark.location, remark.cure)
+        raise typer.Exit(STATUS_FAILED) from error
+    except InternalError as error:
+        print_failure(str(error), None, "please report it with the reproducer folder; it holds the kernel's IR")
+        raise typer.Exit(STATUS_FAILED) from error
+    except TawaError as error:
+        print_failure(*split_message(str(error)))
+        raise typer.Exit(STATUS_FAILED) from error
+    except BrokenPipeError:  # `tawa compile … --emit ptx | head`
+        sys.stderr.close()
+        raise typer.Exit(0) from None
+
+
+def split_message(message: str) -> tuple[str, SourceLocation | None, str]:
+    """Takes an error's text apart: what, where (``at file:line``), cure."""
+    what, *cures = _CURE.split(message, maxsplit=1)
+    found = _AT.search(what)
+    location = None
+    if found:
+        location = SourceLocation(found["file"], int(found["line"]))
+        what = what[: found.start()] + what[found.end() :]
+    return what.strip(), location, cures[0].strip() if cures else ""
+
+
+def print_failure(what: str, location: SourceLocation | None = None, cure: str = "") -> None:
+    """Prints one failure to stderr; coloured on a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text.assemble(("error: ", "bold red"), what))
+    if location:
+        console.print(Text(excerpt(location), style="dim"))
+    if cure:
+        console.print(Text.assemble(("  cure: ", "bold green"), cure))
+
+
+def excerpt(location: SourceLocation) -> str:
+    """The place as ``--> file:line`` with the source line and, where the column is known, a caret under it."""
+    lines = [f"  --> {location}"]
+    source = linecache.getline(location.file, location.line).rstrip()
+    if source:
+        number = str(location.line)
+        blank = " " * len(number)
+        caret = min(max(location.column, len(source) - len(source.lstrip())), len(source) - 1)
+        lines.append(f"   {number} | {source}")
+        lines.append(f"   {blank} | {' ' * caret}^")
+    return "\n".join(lines)

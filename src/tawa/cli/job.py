@@ -1,0 +1,121 @@
+"""What ``compile`` and ``explain`` share: the arguments that describe one compile, and the compile itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tawa.cli.failures import UsageError
+from tawa.cli.kernel_file import load_kernel
+from tawa.errors import CompileError, TawaError
+
+if TYPE_CHECKING:
+    from tawa.bridge.signature import Signature
+    from tawa.runtime.explain import Explanation
+
+KernelArgument = Annotated[str, typer.Argument(metavar="FILE.py:KERNEL", help="The file and the kernel in it.")]
+SigOption = Annotated[
+    str,
+    typer.Option(
+        "--sig",
+        metavar="'NAME=TYPE, …'",
+        help="Argument types in Triton's notation: a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16, s=1. "
+        ":16 means divisible by 16; a number is a constant.",
+    ),
+]
+ConstOption = Annotated[str, typer.Option("--const", metavar="NAME=VALUE,…", help="Values of the tl.constexpr parameters.")]
+WarpsOption = Annotated[int, typer.Option("--num-warps", help="Consumer warps, as the kernel would be launched.")]
+StagesOption = Annotated[int, typer.Option("--num-stages", help="Triton's num_stages.")]
+PlanOptionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE,…",
+        help="Tawa's launch options: aref_depth=3,mma_depth=1. enable_warp_specialization=True pins: specialise or fail.",
+    ),
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One compile: the kernel, the types and constants of its arguments, Tawa's options, and how it is launched."""
+
+    kernel: Any
+    signature: Signature
+    options: dict[str, Any]
+    num_warps: int
+    num_stages: int
+
+    def compile(self) -> Any:
+        """Compiles for Hopper as a launch would; returns Triton's `CompiledKernel`. What Triton raises becomes CompileError."""
+        from tawa.runtime.explain import compile_with_options
+
+        with triton_failures_named():
+            return compile_with_options(
+                self.kernel, self.signature, {}, num_warps=self.num_warps, num_stages=self.num_stages, **self.options
+            )
+
+    def explain(self) -> tuple[Any, Explanation]:
+        """Compiles and explains; returns both the `CompiledKernel` and the explanation."""
+        from tawa.runtime.explain import explain_compiled
+
+        compiled = self.compile()
+        return compiled, explain_compiled(compiled)
+
+
+def read_job(target: str, sig: str, const: str, num_warps: int, num_stages: int, options: list[str] | None) -> Job:
+    """Reads the arguments; raises UsageError or PlanError on anything that is wrong with them."""
+    from tawa.bridge.signature import parse_constants, parse_signature
+    from tawa.plan import PlanOptions
+
+    if num_warps not in (1, 2, 4, 8, 16):
+        raise UsageError(f"--num-warps {num_warps}: a power of two up to 16 is needed", "--num-warps 4 or --num-warps 8")
+    if num_stages < 1:
+        raise UsageError(f"--num-stages {num_stages}: at least 1 is needed", "--num-stages 3")
+    given = read_options(options or [])
+    PlanOptions.from_mapping(given)  # names and values; what the kernel's decorator adds is checked with the compile
+    kernel = load_kernel(target)
+    signature = parse_signature(_true_false_none(sig), parse_constants(_true_false_none(const)), kernel.arg_names)
+    return Job(kernel, signature, given, num_warps, num_stages)
+
+
+def read_options(texts: list[str]) -> dict[str, Any]:
+    """Reads ``["aref_depth=3,mma_depth=1"]`` into names and values; raises UsageError where there is no name=value."""
+    values: dict[str, Any] = {}
+    for item in (item.strip() for text in texts for item in text.split(",")):
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not item:
+            continue
+        if not equals or not value:
+            raise UsageError(f"--option {item!r}: name=value is needed", "--option aref_depth=3,mma_depth=1")
+        values[name] = _read_value(value)
+    return values
+
+
+def _read_value(text: str) -> int | bool | str | None:
+    named: dict[str, bool | None] = {"true": True, "false": False, "none": None}
+    if text.lower() in named:
+        return named[text.lower()]
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+def _true_false_none(text: str) -> str:
+    """Lets users of a shell write ``=true``; Triton's notation is Python's."""
+    return re.sub(r"(?<==)\s*(true|false|none)\b", lambda match: match[1].capitalize(), text)
+
+
+@contextmanager
+def triton_failures_named() -> Iterator[None]:
+    """Turns what Triton raises inside the block into CompileError; our own errors pass."""
+    try:
+        yield
+    except TawaError:
+        raise
+    except Exception as error:
+        raise CompileError(f"Triton cannot compile the kernel: {type(error).__name__}: {error}") from error

@@ -1,0 +1,35 @@
+"""The `tawa` command: registers the commands. Nothing here loads Triton; each command does when it needs it."""
+
+from __future__ import annotations
+
+import typer
+
+from tawa.cli.compile import compile_command
+from tawa.cli.demo import demo_command
+from tawa.cli.env import env_command
+from tawa.cli.explain import explain_command
+from tawa.cli.replay import replay_command
+
+app = typer.Typer(
+    name="tawa",
+    help="Turns unmodified Triton kernels into warp-specialised kernels for NVIDIA Hopper.",
+    epilog="Exit status: 0 done, 1 a kernel that could not be compiled or (pinned) specialised, 2 wrong usage.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("explain")(explain_command)
+app.command("compile")(compile_command)
+app.command("demo")(demo_command)
+app.command("env")(env_command)
+app.command("replay")(replay_command)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

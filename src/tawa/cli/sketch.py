@@ -1,0 +1,103 @@
+"""A sketch of the aref level for people: the protocol and the heavy work, without types, constants and index arithmetic.
+
+    %ring0 = aref.create : 3 slots of (128x64xf16, 256x64xf16)
+    warp.group producer, 1 warp {
+      scf.for {
+        aref.put %ring0[%count] {
+          tt.descriptor_load %a_desc
+          …
+
+It is for reading only; ``tawa compile --emit aref`` prints the whole level.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp
+from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import FuncOp
+from tawa.dialects.warp import GroupOp
+from tawa.ir import Block, Operation, Value, parse_module
+
+_CONTROL = ("scf.for", "scf.if", "scf.while")
+_SHOWN = (
+    "tt.descriptor_load",
+    "tt.descriptor_store",
+    "tt.store",
+    "tt.atomic_rmw",
+    "ttng.warp_group_dot",
+)
+
+
+def sketch(aref: str) -> str:
+    """Draws the aref level, given as text, as a few lines of text."""
+    function = next(view for op in parse_module(aref).body.ops if (view := FuncOp.of(op)))
+    return "\n".join(_block(function.body))
+
+
+def tile(buffer: str) -> str:
+    """``!ttg.memdesc<128x64xf16, #shared, …>`` → ``128x64xf16``."""
+    found = re.search(r"(?:\d+x)+\w+", buffer)
+    return found.group() if found else buffer
+
+
+def plural(count: int, word: str) -> str:
+    """``1 warp``, ``8 warps``."""
+    return f"{count} {word if count == 1 else word + 's'}"
+
+
+def _block(block: Block) -> list[str]:
+    return [line for op in block.ops for line in _lines(op)]
+
+
+def _lines(op: Operation) -> Iterator[str]:
+    if create := CreateOp.of(op):
+        payload = ", ".join(map(tile, create.type.payload))
+        yield f"{_name(op.result)} = aref.create : {plural(create.type.depth, 'slot')} of ({payload})"
+    elif group := GroupOp.of(op):
+        registers = f", {group.registers} registers" if group.registers else ""
+        yield from _nested(f"warp.group {group.partition}, {plural(group.num_warps, 'warp')}{registers}", group.body)
+    elif put := PutOp.of(op):
+        yield from _nested(f"aref.put {_slot(put)}", put.body)
+    elif get := GetOp.of(op):
+        yield f"aref.get {_slot(get)}"
+    elif consumed := ConsumedOp.of(op):
+        condition = f" if {_name(consumed.condition)}" if consumed.condition else ""
+        yield f"aref.consumed {_slot(consumed)}{condition}"
+    elif op.name == "ttng.warp_group_dot_wait":
+        yield f"{op.name} pendings = {op.properties['pendings'].partition(' ')[0]}"
+    elif op.name == "ttng.warp_group_dot":
+        yield f"{op.name} {_name(op.operands[2])}"
+    elif op.name in _SHOWN:
+        yield f"{op.name} {_name(op.operands[0])}"
+    elif op.name in _CONTROL:
+        branches = [lines for region in op.regions for block in region.blocks if (lines := _block(block))]
+        yield from _control(op.name, branches)
+
+
+def _control(name: str, branches: list[list[str]]) -> Iterator[str]:
+    """A loop or a condition around what is worth showing; nothing when there is nothing in it."""
+    for index, lines in enumerate(branches):
+        yield f"{name} {{" if index == 0 else "} or {"
+        yield from (f"  {line}" for line in lines)
+    if branches:
+        yield "}"
+
+
+def _nested(head: str, body: Block) -> Iterator[str]:
+    yield f"{head} {{"
+    yield from (f"  {line}" for line in _block(body))
+    yield "}"
+
+
+def _slot(view: PutOp | GetOp | ConsumedOp) -> str:
+    return f"{_name(view.ring)}[{_name(view.index)}]"
+
+
+def _name(value: Value) -> str:
+    """The value's name without its number; what a loop returns has the name that it has inside."""
+    if isinstance(value.owner, Operation) and (loop := ForOp.of(value.owner)):
+        value = loop.iter_args[value.index]
+    return "%" + (re.sub(r"_\d+$", "", value.hint) or "value")

@@ -1,0 +1,174 @@
+"""`Case`: one kernel at one configuration, with everything needed to compile it, launch it and judge it.
+
+A case names its arguments by kind (host descriptor, pointer, number, absent), so that one description yields the ahead-of-time signature
+(no GPU, no torch) and, in `launch.py`, the tensors of a launch. Sizes are texts over the names of the problem and of the
+constexprs: ``"K"``, ``"Z*M"``, ``"BN/2"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+Size = str | int
+Verdict = Literal["specialised", "declined", "either"]
+Grid = Literal["tiles", "tiles_2d", "tiles_batch", "programs", "rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of the problem. `dtype` is Triton's name; `fill` says what the launch puts there (outputs: NaN)."""
+
+    shape: tuple[Size, ...]
+    dtype: str
+    fill: Literal["normal", "nan", "zero", "trips"] = "normal"
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """An argument that is a host tensor descriptor over `tensor` with the box `block`."""
+
+    tensor: str
+    block: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An argument that is a pointer to `tensor`, divisible by 16."""
+
+    tensor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An argument that is a number: an int32 size, or a float32."""
+
+    value: Size | float
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """An argument passed as None, which a constexpr branch leaves unused."""
+
+
+Argument = Descriptor | Pointer | Number | Absent
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What Tawa must make of a case.
+
+    verdict: "specialised", "declined" (byte for byte stock, with `reason` in the remark), or "either" (both are right).
+    payloads: how many tensors each ring carries, in program order; None leaves it open.
+    dots: wgmma groups of one iteration, by loop: ``(1,)`` one loop with one dot, ``(2,)`` gate and up, ``(1, 1)`` two loops.
+    """
+
+    verdict: Verdict
+    reason: str = ""
+    payloads: tuple[int, ...] | None = None
+    dots: tuple[int, ...] = (1,)
+
+    @property
+    def rings(self) -> int | None:
+        """How many rings the aref level has."""
+        return None if self.payloads is None else len(self.payloads)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kernel at one configuration. `reference` names a function of the references; `plans` are (D, P) pairs worth running."""
+
+    name: str
+    kernel: Any
+    arguments: Mapping[str, Argument]
+    tensors: Mapping[str, Tensor]
+    constexprs: Mapping[str, Any]
+    sizes: Mapping[str, int]
+    grid: Grid
+    reference: str
+    expect: Expectation
+    num_warps: int = 4
+    num_stages: int = 3
+    plans: tuple[tuple[int, int], ...] = ((3, 1),)
+    tags: frozenset[str] = field(default_factory=frozenset[str])
+
+    def size(self, text: Size) -> int:
+        """The value of a size text over the problem sizes and constexprs."""
+        if isinstance(text, int):
+            return text
+        value = 1
+        for factor in text.split("*"):
+            name, _, divisor = factor.partition("/")
+            known = self.sizes[name] if name in self.sizes else int(self.constexprs[name])
+            value *= known // int(divisor or 1)
+        return value
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """The allocated shape of a tensor: an empty dimension gets 16, as a descriptor cannot be empty."""
+        return tuple(self.size(dim) or 16 for dim in self.tensors[tensor].shape)
+
+    def signature(self) -> dict[str, str]:
+        """Argument types in Triton's notation, constexprs included, in the order of the kernel's parameters."""
+        types = {name: self._type_of(argument) for name, argument in self.arguments.items()}
+        return {name: types.get(name, "constexpr") for name in self.kernel.arg_names}
+
+    def constants(self) -> dict[str, Any]:
+        """Every compile-time value: constexprs, and None for absent arguments."""
+        absent = {name: None for name, argument in self.arguments.items() if isinstance(argument, Absent)}
+        return {**absent, **self.constexprs}
+
+    def attributes(self) -> dict[tuple[int], list[list[Any]]]:
+        """Divisibility by 16, as the launcher would find it: all pointers, and the sizes where it holds."""
+        marked = {
+            index
+            for index, name in enumerate(self.kernel.arg_names)
+            if (argument := self.arguments.get(name)) is not None and self._divisible(argument)
+        }
+        return {(index,): [["tt.divisibility", 16]] for index in sorted(marked)}
+
+    def options(self) -> dict[str, int]:
+        """Triton's launch options."""
+        return {"num_warps": self.num_warps, "num_stages": self.num_stages}
+
+    def launch_grid(self) -> tuple[int, ...]:
+        """The grid of a launch."""
+        match self.grid:
+            case "programs":
+                return (self.sizes["PROGRAMS"],)
+            case "rows":
+                return (self._tiles("M", "BM"),)
+            case "tiles_2d":
+                return (self._tiles("M", "BM"), self._tiles("N", "BN"))
+            case "tiles":
+                return (self._tiles("M", "BM") * self._tiles("N", "BN"),)
+            case "tiles_batch":
+                return (self._tiles("M", "BM") * self._tiles("N", "BN"), self.size("Z"))
+
+    def with_sizes(self, **sizes: int) -> Case:
+        """The same kernel and configuration on another problem."""
+        return replace(self, sizes={**self.sizes, **sizes})
+
+    def _tiles(self, dim: str, block: str) -> int:
+        return -(-self.sizes[dim] // self.size(block))
+
+    def _type_of(self, argument: Argument) -> str:
+        match argument:
+            case Descriptor(tensor, block):
+                box = ",".join(str(self.size(dim)) for dim in block)
+                return f"tensordesc<{self.tensors[tensor].dtype}[{box}]>"
+            case Pointer(tensor):
+                return f"*{self.tensors[tensor].dtype}"
+            case Number(value):
+                return "fp32" if isinstance(value, float) else "i32"
+            case Absent():
+                return "constexpr"
+
+    def _divisible(self, argument: Argument) -> bool:
+        match argument:
+            case Pointer():
+                return True
+            case Number(value) if not isinstance(value, float):
+                return self.size(value) % 16 == 0
+            case _:
+                return False

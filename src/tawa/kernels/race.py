@@ -1,0 +1,93 @@
+"""A race on a GPU: every candidate is checked against float64, then all are timed by turns. What `tawa demo` shows on Hopper.
+
+A bench (`bench/`) measures with more rounds and writes result files; this one gives an impression in a few seconds.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tawa.kernels.case import Case
+from tawa.kernels.gemm.reference import Exact, SamePrecision, reference
+from tawa.kernels.launch import launch, make_tensors, poison
+
+CUBLAS = "cuBLAS"
+_ROUNDS = 7
+_BURST_MS = 4.0
+_REST_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """One candidate. time_ms: median of one launch. error_ratio: largest error over PyTorch's at the same precision (2 is allowed)."""
+
+    time_ms: float
+    error_ratio: float
+
+
+def hopper_present() -> bool:
+    """Whether there is a GPU of compute capability 9.0."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+
+
+def race(case: Case, kernels: Mapping[str, Any], seed: int = 0) -> dict[str, Lap]:
+    """Runs `kernels` (by name; each launched like the case's own) and, for a plain product, cuBLAS. Returns laps by name."""
+    tensors = make_tensors(case, seed)
+    exact = reference(case, tensors, Exact())
+    allowed = _error(reference(case, tensors, SamePrecision()), exact)
+    ratios: dict[str, float] = {}
+    runs: dict[str, Callable[[], object]] = {}
+    for name, kernel in kernels.items():
+        poison(case, tensors)
+        runs[name] = lambda kernel=kernel: launch(case, kernel, tensors)
+        runs[name]()
+        ratios[name] = _error({"c": tensors["c"]}, exact) / allowed
+    library = _cublas(case, tensors)
+    if library is not None:
+        ratios[CUBLAS] = _error({"c": library()}, exact) / allowed
+        runs[CUBLAS] = library
+    return {name: Lap(time_ms, ratios[name]) for name, time_ms in _by_turns(runs).items()}
+
+
+def _error(result: Mapping[str, Any], exact: Mapping[str, torch.Tensor]) -> float:
+    difference = (result["c"].to(torch.float64) - exact["c"]).abs().max().item()
+    return difference if difference == difference else float("inf")
+
+
+def _cublas(case: Case, tensors: Mapping[str, torch.Tensor]) -> Callable[[], torch.Tensor] | None:
+    """PyTorch's product of the case's A and B; None where the case is more than a product."""
+    if case.reference != "gemm":
+        return None
+    a = tensors["a"].t() if case.tensors["a"].shape[0] == "K" else tensors["a"]
+    b = tensors["b"].t() if case.tensors["b"].shape[0] == "N" else tensors["b"]
+    if a.dtype in (torch.float16, torch.bfloat16):
+        return lambda: torch.mm(a, b)
+    one = torch.ones((), device=a.device)
+    return lambda: torch._scaled_mm(a, b, one, one, out_dtype=tensors["c"].dtype, use_fast_accum=True)
+
+
+def _by_turns(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Median milliseconds of one launch each: short bursts by turns, with rests, as the machine is limited in power."""
+    samples: dict[str, list[float]] = {name: [] for name in runs}
+    launches = {name: max(1, round(_BURST_MS / max(_elapsed_ms(run, 3), 1e-3))) for name, run in runs.items()}
+    for _ in range(_ROUNDS):
+        for name, run in runs.items():
+            time.sleep(_REST_S)
+            samples[name].append(_elapsed_ms(run, launches[name]))
+    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def _elapsed_ms(run: Callable[[], object], launches: int) -> float:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(launches):
+        run()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / launches

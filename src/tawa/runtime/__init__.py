@@ -1,0 +1,1 @@
+"""What users touch: the jit wrapper, installation, settings, explanations."""

@@ -1,0 +1,68 @@
+"""`tawa.Config`: a `triton.Config` for autotuning over Tawa's options as well.
+
+Stock `triton.Config` refuses options it does not know. This one keeps them among the keyword arguments of the launch, where
+`tawa.jit` takes them out again, and where Triton's own cache of tuning results keeps them too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import triton
+
+from tawa.errors import PlanError
+from tawa.plan import Plan
+from tawa.runtime.requests import OPTION_NAMES, as_plan
+
+
+class Config(triton.Config):
+    """One configuration to try.
+
+    kwargs: values of the kernel's constants, as for `triton.Config`. Further keywords are those of `triton.Config`
+    (``num_warps``, ``num_stages``, ``pre_hook``, ...) and Tawa's options (``aref_depth``, ``mma_depth``,
+    ``num_consumer_groups``, ``num_buffers_warp_spec``, ``enable_warp_specialization``, ``plan``).
+
+    Raises PlanError on a bad value. The tuned function must be under `tawa.jit`.
+    """
+
+    def __init__(self, kwargs: Mapping[str, Any], *args: Any, **options: Any) -> None:
+        ours = {name: options.pop(name) for name in sorted(OPTION_NAMES.intersection(options))}
+        _check(ours)
+        super().__init__({**kwargs, **{name: value for name, value in ours.items() if value is not None}}, *args, **options)
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """The keyword arguments of a launch; raises PlanError when the caller tunes a function that cannot take them."""
+        if OPTION_NAMES.intersection(self.kwargs):
+            _check_tuned_function(sys._getframe(1).f_locals.get("self"))
+        return super().all_kwargs()
+
+
+def _check(ours: dict[str, Any]) -> None:
+    from tawa.plan import PlanOptions
+
+    plan = as_plan(ours.get("plan"))
+    if isinstance(plan, Plan):
+        ours["plan"] = plan.to_json()  # text, so that tuning results can be stored
+    PlanOptions.from_mapping({name: value for name, value in ours.items() if name != "plan"})
+
+
+def _check_tuned_function(tuner: Any) -> None:
+    """Stock `triton.jit` would only say that a keyword is unknown."""
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    from tawa.runtime.jit import TawaFunction
+
+    if not isinstance(tuner, Autotuner):
+        return
+    function: Any = tuner.fn
+    while function is not None and not isinstance(function, JITFunction):
+        function = getattr(function, "fn", None)
+    if function is not None and not isinstance(function, TawaFunction):
+        name = getattr(function, "__name__", "the kernel")
+        raise PlanError(
+            f"tawa.Config tunes {name!r}, which is a plain triton.jit function and cannot take Tawa's options; "
+            "cure: write @tawa.jit between @triton.autotune and @triton.jit"
+        )

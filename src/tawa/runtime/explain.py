@@ -1,0 +1,218 @@
+"""`tawa.explain`: what became of a kernel, why, and what it costs, as a value, a table and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tawa.bridge import record as records
+from tawa.bridge.compile import compile_kernel, jit_function
+from tawa.bridge.report import KernelReport, report
+from tawa.bridge.request import Request, surrounding_request
+from tawa.bridge.signature import Signature, parse_signature
+from tawa.plan import PartitionPlan, Plan, RingPlan
+from tawa.runtime.jit import TawaFunction
+from tawa.runtime.requests import make_request, take_options
+from tawa.runtime.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What became of one compiled kernel.
+
+    applied: whether it was specialised; reason, location (``file:line``) and cure say why or why not.
+    partitions, rings, mma_depth: the Plan, empty and None when not applied. shared_bytes: of one CTA, as allocated.
+    registers: per thread, as ptxas counts them. wgmma_waits: wgmmas left in flight at each wait, in program order.
+    compile_ms, tawa_ms: the whole compile, and our share; stage_ms: by stage. None where Tawa had no part.
+    """
+
+    kernel: str
+    applied: bool
+    reason: str
+    location: str | None
+    cure: str
+    mode: str
+    plan: Plan | None
+    shared_bytes: int
+    registers: int
+    spill_bytes: int
+    wgmma_waits: tuple[int, ...]
+    compile_ms: float | None
+    tawa_ms: float | None
+    stage_ms: tuple[tuple[str, float], ...]
+    remarks: tuple[str, ...]
+    versions: tuple[tuple[str, str], ...]
+    report: KernelReport
+    reproducer: str = ""
+
+    @property
+    def partitions(self) -> tuple[PartitionPlan, ...]:
+        """The partitions of the Plan."""
+        return self.plan.partitions if self.plan is not None else ()
+
+    @property
+    def rings(self) -> tuple[RingPlan, ...]:
+        """The rings of the Plan."""
+        return self.plan.rings if self.plan is not None else ()
+
+    @property
+    def mma_depth(self) -> int | None:
+        """P of the Plan."""
+        return self.plan.mma_depth if self.plan is not None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {
+            "kernel": self.kernel,
+            "applied": self.applied,
+            "reason": self.reason,
+            "location": self.location,
+            "cure": self.cure,
+            "mode": self.mode,
+            "partitions": [
+                {"name": part.name, "role": part.role, "warps": part.num_warps, "registers": part.registers}
+                for part in self.partitions
+            ],
+            "rings": [
+                {"name": ring.name, "payload": list(ring.payload), "depth": ring.depth, "bytes": ring.total_bytes}
+                for ring in self.rings
+            ],
+            "mma_depth": self.mma_depth,
+            "shared_bytes": self.shared_bytes,
+            "registers": self.registers,
+            "spill_bytes": self.spill_bytes,
+            "wgmma_waits": list(self.wgmma_waits),
+            "compile_ms": self.compile_ms,
+            "tawa_ms": self.tawa_ms,
+            "stage_ms": dict(self.stage_ms),
+            "remarks": list(self.remarks),
+            "reproducer": self.reproducer,
+            "report": self.report.to_json(),
+            "versions": dict(self.versions),
+        }
+
+    def to_json(self) -> str:
+        """JSON text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def table(self) -> Any:
+        """A rich table for a terminal."""
+        from tawa.runtime.explain_table import explanation_table
+
+        return explanation_table(self)
+
+    def __str__(self) -> str:
+        from tawa.runtime.explain_table import as_text
+
+        return as_text(self.table())
+
+
+def explain(
+    kernel: Any,
+    signature: str | Signature | None = None,
+    constexprs: Mapping[str, Any] | None = None,
+    *,
+    num_warps: int = 4,
+    num_stages: int = 3,
+    sass: bool = False,
+    **options: Any,
+) -> Explanation:
+    """Explains a kernel.
+
+    kernel: a compiled kernel (what a launch or `compile_kernel` returns); or a jitted kernel that was launched before, then
+    the one launched last; or, with `signature` and `constexprs`, a jitted kernel to compile here and now, without a GPU.
+    signature: Triton's notation, ``"a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16"``.
+    options: Tawa's options, as at a launch, and further ones of Triton's backend. sass: also count machine instructions.
+
+    Runs ptxas once (0.1 to 1 s). Raises ValueError for a jitted kernel that has not been compiled yet.
+    """
+    if signature is not None:
+        kernel = compile_with_options(
+            kernel, signature, constexprs or {}, num_warps=num_warps, num_stages=num_stages, **options
+        )
+    compiled = kernel if hasattr(kernel, "asm") else last_compiled(kernel)
+    return explain_compiled(compiled, sass)
+
+
+def compile_with_options(
+    kernel: Any,
+    signature: str | Signature,
+    constexprs: Mapping[str, Any],
+    *,
+    num_warps: int = 4,
+    num_stages: int = 3,
+    **options: Any,
+) -> Any:
+    """Compiles ahead of time as a launch with these options would; arguments as for `explain`."""
+    function = jit_function(kernel)
+    ours = take_options(options)
+    if isinstance(function, TawaFunction):
+        request = function.request_for(ours)
+    else:
+        request = make_request(ours, surrounding_request(), Settings.from_environment())
+    if isinstance(signature, str):
+        signature = parse_signature(signature, constexprs, function.arg_names)
+    return compile_kernel(function, signature, request, num_warps=num_warps, num_stages=num_stages, **options)
+
+
+def last_compiled(kernel: Any) -> Any:
+    """The kernel launched last, or compiled last, of a jitted function; raises ValueError if there is none."""
+    function = jit_function(kernel)
+    compiled = getattr(function, "last_kernel", None)
+    if compiled is None:
+        caches = [kernels for kernels, *_ in function.device_caches.values()]
+        compiled = next((kernel for kernels in caches for kernel in reversed(kernels.values())), None)
+    if compiled is None:
+        raise ValueError(
+            f"{function.__name__} has not been compiled yet; cure: launch it first, or give a signature and constexprs"
+        )
+    return compiled.result() if hasattr(compiled, "result") else compiled
+
+
+def explain_compiled(compiled: Any, sass: bool = False) -> Explanation:
+    """Explains Triton's `CompiledKernel`, also one that came from the cache on disk."""
+    data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
+    seen = report(compiled, sass)
+    plan = Plan.from_json(json.dumps(data["plan"])) if data["plan"] is not None else None
+    return Explanation(
+        kernel=data["kernel"],
+        applied=data["applied"],
+        reason=data["reason"],
+        location=data["location"],
+        cure=data["cure"],
+        mode=data["mode"],
+        plan=plan,
+        shared_bytes=compiled.metadata.shared,
+        registers=seen.ptxas.registers,
+        spill_bytes=seen.ptxas.spill_bytes,
+        wgmma_waits=seen.ptx.wgmma_waits,
+        compile_ms=data["compile_ms"],
+        tawa_ms=data["tawa_ms"],
+        stage_ms=tuple(data["stage_ms"].items()),
+        remarks=tuple(_remark_text(remark) for remark in data["remarks"]),
+        versions=tuple(data["versions"].items()),
+        report=seen,
+        reproducer=data["reproducer"],
+    )
+
+
+def _stock_record(compiled: Any) -> records.Record:
+    """The record of a kernel that Tawa had no part in."""
+    from tawa.remarks import Remark
+
+    remark = Remark(
+        "declined",
+        "compiled by stock Triton; Tawa was not asked",
+        cure="put the kernel under tawa.jit, or call tawa.install() before it is compiled",
+    )
+    request = Request()
+    data = records.make_record(compiled.metadata.name, request, request.options, False, (remark,), None, {}, 0.0)
+    return data | {"tawa_ms": None, "mode": "stock"}
+
+
+def _remark_text(remark: Mapping[str, Any]) -> str:
+    where = f" ({remark['location']})" if remark["location"] else ""
+    cure = f"; cure: {remark['cure']}" if remark["cure"] else ""
+    return f"{remark['reason']}{where}{cure}"

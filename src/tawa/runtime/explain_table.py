@@ -1,0 +1,61 @@
+"""The table that `Explanation` prints."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from tawa.runtime.explain import Explanation
+
+
+def explanation_table(explanation: Explanation) -> Table:
+    """A two-column table: what, and its value."""
+    verdict = "specialised" if explanation.applied else "not specialised"
+    table = Table(title=Text(f"{explanation.kernel}: {verdict}"), show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in _rows(explanation):
+        table.add_row(Text(name), Text(value))
+    return table
+
+
+def as_text(renderable: Any, width: int = 100) -> str:
+    """What a terminal of `width` columns would show, without colours."""
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(renderable)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().rstrip()
+
+
+def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    yield "reason", explanation.reason or "-"
+    if explanation.location:
+        yield "at", explanation.location
+    if explanation.cure:
+        yield "cure", explanation.cure
+    for part in explanation.partitions:
+        registers = f", {part.registers} registers" if part.registers is not None else ""
+        yield f"partition {part.name}", f"{part.role}, {part.num_warps} warps{registers}"
+    for ring in explanation.rings:
+        payload = ", ".join(ring.payload)
+        yield f"ring {ring.name}", f"D = {ring.depth} x ({payload}), {ring.total_bytes} bytes"
+    if explanation.mma_depth is not None:
+        yield "MMA depth P", str(explanation.mma_depth)
+    yield "shared memory", f"{explanation.shared_bytes} bytes of 232448"
+    yield "registers", f"{explanation.registers}, spills {explanation.spill_bytes} bytes"
+    yield "wgmma waits", " ".join(map(str, explanation.wgmma_waits)) or "none"
+    for note in explanation.report.ptxas.notes:
+        yield f"ptxas {note.code}", f"{note.text} ({note.count}x)"
+    if explanation.compile_ms is not None and explanation.tawa_ms is not None:
+        yield "compile time", f"{explanation.compile_ms:.0f} ms, of it Tawa {explanation.tawa_ms:.1f} ms"
+    for remark in explanation.remarks[1:]:
+        yield "remark", remark
+    if explanation.reproducer:
+        yield "reproducer", explanation.reproducer
+    yield "versions", ", ".join(f"{name} {version}" for name, version in explanation.versions)

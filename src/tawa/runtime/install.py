@@ -1,0 +1,57 @@
+"""Tawa for code that nobody edits: a whole process (`install`), or a block (`scope`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tawa.bridge.attach import attach, attached, detach
+from tawa.bridge.request import activate, set_process_request, surrounding_request
+from tawa.runtime.requests import make_request, set_log_level
+from tawa.runtime.settings import Settings
+
+_lock = threading.Lock()
+_installed = False
+
+
+def install(**options: Any) -> None:
+    """Puts every Triton kernel that this process compiles from now on, in any thread, under Tawa.
+
+    options: Tawa's options (``aref_depth``, ``mma_depth``, ...) as defaults of every launch. A second call replaces them.
+    Kernels that cannot be specialised are compiled by stock Triton. Raises PlanError on a bad option.
+    """
+    global _installed
+    settings = Settings.from_environment()
+    request = make_request(options, None, settings)
+    set_log_level(settings)
+    with _lock:
+        if not _installed:
+            attach()
+            _installed = True
+        set_process_request(request)
+
+
+def uninstall() -> None:
+    """Takes `install` back: Triton is as it was before. Kernels already compiled stay in use where they are."""
+    global _installed
+    with _lock:
+        if _installed:
+            set_process_request(None)
+            detach()
+            _installed = False
+
+
+@contextmanager
+def scope(**options: Any) -> Iterator[None]:
+    """Puts the kernels launched inside the ``with`` block, in this thread or task, under Tawa.
+
+    options: as for `install`; what is not given comes from the scope or installation around it.
+    ``enable_warp_specialization=False`` means stock Triton inside the block.
+    """
+    settings = Settings.from_environment()
+    request = make_request(options, surrounding_request(), settings)
+    set_log_level(settings)
+    with attached(), activate(request):
+        yield

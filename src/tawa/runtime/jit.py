@@ -1,0 +1,195 @@
+"""`tawa.jit`: a `triton.jit` function whose launches take Tawa's options.
+
+```python
+@triton.autotune(configs=[tawa.Config({"BLOCK_M": 128}, num_warps=8, aref_depth=3)], key=["M", "N", "K"])
+@tawa.jit
+@triton.jit
+def kernel(...): ...
+```
+
+Without options a launch is automatic: specialised where that is legal and expected to pay, else stock Triton.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import triton
+from triton.runtime.autotuner import Autotuner, Heuristics
+from triton.runtime.jit import JITFunction, KernelInterface
+
+from tawa.bridge.attach import attached
+from tawa.bridge.device import backend_option_names, missing_device
+from tawa.bridge.request import Request, activate, surrounding_request
+from tawa.plan import PlanOptions
+from tawa.runtime.requests import OPTION_NAMES, make_request, merge, reject_near_misses, set_log_level, take_options
+from tawa.runtime.settings import Settings
+
+_log = logging.getLogger("tawa")
+
+_REQUEST_KEYWORD = "tawa_request"
+
+
+class TawaFunction(JITFunction[Any]):
+    """A `triton.jit` function under `tawa.jit`.
+
+    Each launch takes Tawa's options out of the keyword arguments, makes them the active request, and hands the rest to
+    Triton. The request travels to Triton's cache in memory as one more option, which `_pack_args` takes out again.
+    """
+
+    def __init__(self, fn: Callable[..., Any], options: dict[str, Any], **triton_options: Any) -> None:
+        super().__init__(fn, **triton_options)
+        self.tawa_defaults = make_request(options, None, Settings())
+        self.last_kernel: Any = None
+        self._requests: dict[Any, Request] = {}
+
+    def request_for(self, given: dict[str, Any]) -> Request:
+        """The request of a launch with these options, here and now; raises PlanError on a bad option."""
+        around = surrounding_request()
+        key = (tuple(given.items()), around)
+        try:
+            return self._requests[key]
+        except (KeyError, TypeError):  # not seen yet, or a value that cannot be hashed and that is refused below
+            settings = Settings.from_environment()
+        set_log_level(settings)
+        request = make_request(given, _layered(self.tawa_defaults, around), settings)
+        self._requests[key] = request
+        return request
+
+    def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        """Launches (or with `warmup` only compiles) the kernel; as `JITFunction.run`, and Tawa's options besides."""
+        request = self.request_for(take_options(kwargs, self.arg_names))
+        if not request.stock:
+            kwargs[_REQUEST_KEYWORD] = request.cache_suffix()
+        with activate(request):
+            try:
+                kernel = super().run(*args, grid=grid, warmup=warmup, **kwargs)
+            except (KeyError, RuntimeError) as error:
+                known = {*self.arg_names, *backend_option_names(), _REQUEST_KEYWORD}
+                reject_near_misses(kwargs, known)
+                device_error = missing_device(error, self.__name__)
+                if device_error is not None:
+                    raise device_error from error
+                raise
+        self.last_kernel = kernel
+        return kernel
+
+    def preload(self, specialization_data: str) -> Any:
+        """As `JITFunction.preload`, under the request of a launch without options."""
+        request = self.request_for({})
+        if not request.stock and request.cache_suffix() not in specialization_data:
+            raise RuntimeError(f"{self.__name__}: the data to preload was written under other options or another Tawa")
+        with activate(request):
+            return super().preload(specialization_data)
+
+    def _pack_args(self, backend: Any, kwargs: dict[str, Any], *rest: Any) -> Any:
+        known = {name: value for name, value in kwargs.items() if name != _REQUEST_KEYWORD}
+        return super()._pack_args(backend, known, *rest)
+
+    def _do_compile(self, *args: Any, **kwargs: Any) -> Any:
+        with attached():
+            return super()._do_compile(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"TawaFunction({self.module}:{self.fn.__qualname__})"
+
+
+class InterpretedTawaFunction(KernelInterface[Any]):
+    """Under ``TRITON_INTERPRET=1`` there is nothing to compile: Tawa's options are checked and dropped."""
+
+    def __init__(self, fn: Any, options: dict[str, Any]) -> None:
+        self.fn = fn
+        self.arg_names: list[str] = fn.arg_names
+        self.tawa_defaults = make_request(options, None, Settings())
+
+    def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        """Interprets the kernel."""
+        make_request(take_options(kwargs, self.arg_names), self.tawa_defaults, Settings())
+        return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "fn":
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+
+def jit(kernel: Any = None, **options: Any) -> Any:
+    """Puts a Triton kernel under Tawa.
+
+    kernel: a function under `triton.jit` (also below `triton.autotune` or `triton.heuristics`), or a plain function.
+    options: Tawa's options as defaults of every launch; for a plain function also those of `triton.jit`.
+
+    Returns a function of the same kind that is launched in the same way; without `kernel`, a decorator.
+    Raises PlanError on a bad option, TypeError on something that is no kernel.
+    """
+    if kernel is None:
+        return lambda function: jit(function, **options)
+    ours = {name: options.pop(name) for name in list(options) if name in OPTION_NAMES}
+    reject_near_misses(options, _JIT_OPTIONS)
+    if isinstance(kernel, (Autotuner, Heuristics)):
+        return _under_tuner(kernel, {**ours, **options})
+    if isinstance(kernel, TawaFunction):
+        ours = {**_options_of(kernel.tawa_defaults), **ours}
+    if isinstance(kernel, JITFunction):
+        if options:
+            raise TypeError(f"{sorted(options)}: options of triton.jit go to triton.jit, which this kernel has gone through")
+        return _from_triton(kernel, ours)
+    if not callable(kernel):
+        raise TypeError(f"tawa.jit takes a kernel, not {kernel!r}")
+    function = triton.jit(kernel, **options)
+    return _from_triton(function, ours) if isinstance(function, JITFunction) else InterpretedTawaFunction(function, ours)
+
+
+_JIT_OPTIONS = (
+    "version", "repr", "launch_metadata", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline",
+)  # fmt: skip
+
+
+def _from_triton(kernel: JITFunction[Any], options: dict[str, Any]) -> Any:
+    """The same kernel under Tawa; a Gluon kernel is explicit already and stays what it is."""
+    if kernel.is_gluon():
+        _log.warning("%s: a Gluon kernel names its warps itself; tawa.jit leaves it alone", kernel.__name__)
+        return kernel
+    function = TawaFunction(
+        kernel.fn,
+        options,
+        version=kernel.version,
+        do_not_specialize=kernel.do_not_specialize,
+        do_not_specialize_on_alignment=kernel.do_not_specialize_on_alignment,
+        debug=kernel.debug,
+        noinline=kernel.noinline,
+        repr=kernel._repr,
+        launch_metadata=kernel.launch_metadata,
+    )
+    function.pre_run_hooks = list(kernel.pre_run_hooks)
+    if kernel._src != function._src:
+        function._unsafe_update_src(kernel._src)
+    return function
+
+
+def _under_tuner(outer: Autotuner | Heuristics, options: dict[str, Any]) -> Any:
+    """A copy of the tuner around the same kernel under Tawa."""
+    tuner = copy.copy(outer)
+    tuner.fn = jit(outer.fn, **options)
+    if isinstance(tuner, Autotuner):
+        tuner.cache = {}  # timings of the stock kernel say nothing about this one
+    return tuner
+
+
+def _options_of(request: Request) -> dict[str, Any]:
+    options = {name: getattr(request.options, name) for name in PlanOptions.__dataclass_fields__}
+    given = {name: value for name, value in options.items() if value is not None}
+    return given if request.plan is None else {**given, "plan": request.plan}
+
+
+def _layered(first: Request, second: Request | None) -> Request:
+    if second is None:
+        return first
+    plan = first.plan if first.plan is not None else second.plan
+    return Request(merge(first.options, second.options), plan, second.reproducer_dir)

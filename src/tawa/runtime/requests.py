@@ -1,0 +1,82 @@
+"""From what users write (launch options, decorator arguments, settings) to the `Request` that a compile follows.
+
+The first that says something about an option wins: launch, decorator, scope or installation, ``TAWA_*`` variables.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from tawa.bridge.request import Request
+from tawa.errors import PlanError
+from tawa.plan import Plan, PlanOptions
+from tawa.runtime.settings import Settings
+
+OPTION_NAMES = frozenset((*PlanOptions.names(), "plan"))
+
+
+def take_options(kwargs: dict[str, Any], parameters: Iterable[str] = ()) -> dict[str, Any]:
+    """Removes Tawa's options from the keyword arguments of a launch and returns them.
+
+    A parameter of the kernel that has the name of an option stays with the kernel.
+    """
+    own = OPTION_NAMES.difference(parameters)
+    return {name: kwargs.pop(name) for name in [name for name in kwargs if name in own]}
+
+
+def reject_near_misses(kwargs: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raises PlanError when a keyword that neither the kernel nor Triton knows is nearly one of our options."""
+    for name in set(kwargs).difference(known):
+        close = difflib.get_close_matches(name, OPTION_NAMES, n=1, cutoff=0.75)
+        if close:
+            raise PlanError(f"unknown option {name!r}: did you mean {close[0]!r}?")
+
+
+def merge(options: PlanOptions, defaults: PlanOptions) -> PlanOptions:
+    """The first with every gap (None) filled from the second; raises PlanError if they do not go together."""
+    values = {field.name: getattr(options, field.name) for field in fields(PlanOptions)}
+    return PlanOptions(
+        **{name: getattr(defaults, name) if value is None else value for name, value in values.items()}
+    )
+
+
+def as_plan(plan: Any) -> Plan | None:
+    """A Plan, its JSON text, or None; raises PlanError on anything else."""
+    if plan is None or isinstance(plan, Plan):
+        return plan
+    if isinstance(plan, str):
+        return Plan.from_json(plan)
+    raise PlanError(f"plan={plan!r}: a tawa.Plan or its JSON text is needed, not {type(plan).__name__}")
+
+
+def make_request(given: Mapping[str, Any], defaults: Request | None, settings: Settings) -> Request:
+    """Builds the request of a launch, a scope or an installation.
+
+    given: options by name, ``plan`` among them. defaults: what holds where `given` is silent.
+    With ``TAWA_ENABLE=off`` the request is for stock Triton. Raises PlanError on a bad option.
+    """
+    known = {name: value for name, value in given.items() if name != "plan"}
+    options = PlanOptions.from_mapping(known)
+    plan = as_plan(given.get("plan"))
+    if defaults is not None:
+        options = merge(options, defaults.options)
+        plan = plan if plan is not None else defaults.plan
+    options = merge(options, settings.options())
+    if settings.enable == "off":
+        return Request(PlanOptions(enable_warp_specialization=False))
+    return Request(options, plan, settings.reproducer_dir)
+
+
+def set_log_level(settings: Settings) -> None:
+    """Lets the logger ``tawa`` speak as loudly as the settings say; a level that the program has set is kept."""
+    logger = logging.getLogger("tawa")
+    if logger.level == logging.NOTSET or settings.log != "warning":
+        logger.setLevel(settings.log.upper())
+    if settings.log in ("debug", "info") and not logger.handlers and not logging.getLogger().handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("tawa: %(message)s"))
+        logger.addHandler(handler)

@@ -1,0 +1,83 @@
+"""Settings: what the environment says, read in one place. `tawa env` prints them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from tawa.errors import PlanError
+from tawa.plan import PlanOptions
+
+Enable = Literal["auto", "off"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def default_reproducer_dir() -> Path:
+    """``$XDG_CACHE_HOME/tawa/reproducers``, normally under ``~/.cache``."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(cache) / "tawa" / "reproducers"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One field for each variable ``TAWA_<FIELD>``.
+
+    enable: ``auto`` (Tawa works where it is asked to) or ``off`` (everything is compiled by stock Triton, whatever the code says).
+    aref_depth, mma_depth: D and P where neither the launch nor the decorator says anything; empty leaves them to the planner.
+    reproducer_dir: where internal failures are written down.
+    log: ``info`` names every kernel with the decision and its reason; ``warning`` (the default) only failures of ours.
+    """
+
+    enable: Enable = "auto"
+    aref_depth: int | None = None
+    mma_depth: int | None = None
+    reproducer_dir: Path = Path()
+    log: LogLevel = "warning"
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
+        """Reads ``TAWA_*``; raises PlanError naming variable, value and what is allowed."""
+        variables = os.environ if environment is None else environment
+        readers: dict[str, Callable[[str, str], Any]] = {
+            "TAWA_ENABLE": _one_of("auto", "off"),
+            "TAWA_AREF_DEPTH": _count(least=1),
+            "TAWA_MMA_DEPTH": _count(least=0),
+            "TAWA_REPRODUCER_DIR": lambda _, value: Path(value).expanduser(),
+            "TAWA_LOG": _one_of("debug", "info", "warning", "error"),
+        }
+        values: dict[str, Any] = {"reproducer_dir": default_reproducer_dir()}
+        for name, read in readers.items():
+            value = variables.get(name, "").strip()
+            if value:
+                values[name.removeprefix("TAWA_").lower()] = read(name, value)
+        return Settings(**values)
+
+    def options(self) -> PlanOptions:
+        """The options that hold where nothing else is said; raises PlanError if they contradict each other."""
+        return PlanOptions(aref_depth=self.aref_depth, mma_depth=self.mma_depth)
+
+    def as_variables(self) -> dict[str, str]:
+        """Every variable with its present value, for `tawa env`."""
+        values = {field.name: getattr(self, field.name) for field in fields(Settings)}
+        return {f"TAWA_{name.upper()}": "" if value is None else str(value) for name, value in values.items()}
+
+
+def _one_of(*allowed: str) -> Callable[[str, str], str]:
+    def read(name: str, value: str) -> str:
+        if value.lower() not in allowed:
+            raise PlanError(f"{name}={value!r}: allowed are {', '.join(allowed)}")
+        return value.lower()
+
+    return read
+
+
+def _count(least: int) -> Callable[[str, str], int]:
+    def read(name: str, value: str) -> int:
+        if not value.isdecimal() or int(value) < least:
+            raise PlanError(f"{name}={value!r}: allowed are whole numbers, {least} or more")
+        return int(value)
+
+    return read

@@ -1,0 +1,77 @@
+"""Fixtures: a cache of its own for every test, fake pipelines, and a driver that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+
+from tawa import pipeline
+from tawa.bridge import attach
+from tawa.bridge.request import set_process_request
+from tawa.bridge.signature import Signature, parse_signature
+from tests.bridge import kernels
+
+BLOCKS = {"BM": 64, "BN": 64, "BK": 64}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Triton's cache on disk, empty, and no settings from outside."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    monkeypatch.setenv("TAWA_REPRODUCER_DIR", str(tmp_path / "reproducers"))
+    for name in ("TAWA_ENABLE", "TAWA_AREF_DEPTH", "TAWA_MMA_DEPTH", "TAWA_LOG"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "triton"
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """No test may leave Tawa attached."""
+    yield
+    left = attach.attach_count()
+    set_process_request(None)
+    while attach.attach_count():
+        attach.detach()
+    assert left == 0, "the test left Tawa attached to Triton"
+
+
+@pytest.fixture
+def pipeline_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """``pipeline_is(fake)`` puts a fake in the place of the pipeline."""
+    return lambda fake: monkeypatch.setattr(pipeline, "specialise", fake)
+
+
+@pytest.fixture
+def gemm_signature() -> Signature:
+    """The signature of `kernels.gemm_descriptors`, 64 x 64 x 64."""
+    tile = "tensordesc<fp16[64,64]>"
+    text = f"a_desc={tile}, b_desc={tile}, c_desc={tile}, K=i32:16"
+    return parse_signature(text, BLOCKS, kernels.gemm_descriptors.arg_names)
+
+
+@pytest.fixture
+def driver() -> Iterator[None]:
+    """A driver for `warmup` on a machine without a GPU: it knows its target, and can launch nothing."""
+    from triton.runtime import driver as slot
+
+    from tawa.bridge.compile import hopper_target
+
+    class HopperOnPaper:
+        def get_current_device(self) -> int:
+            return 0
+
+        def get_current_stream(self, device: int) -> int:
+            return 0
+
+        def get_current_target(self) -> Any:
+            return hopper_target()
+
+    before = slot._active
+    slot.set_active(HopperOnPaper())
+    yield
+    slot._active = before

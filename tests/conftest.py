@@ -1,0 +1,37 @@
+"""What every test shares: a Triton cache of its own, and no `gpu` tests where there is no Hopper GPU."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+
+import pytest
+
+# Set before Triton is imported. One folder per process: tests see neither the user's cache nor each other's.
+_CACHE = tempfile.mkdtemp(prefix="tawa-tests-")
+atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
+os.environ["TRITON_CACHE_DIR"] = os.path.join(_CACHE, "triton")
+
+# The user's own settings must not decide what a test sees.
+for _name in [name for name in os.environ if name.startswith("TAWA_")]:
+    del os.environ[_name]
+
+
+@functools.cache
+def hopper_present() -> bool:
+    """Whether torch is installed and sees a GPU of compute capability 9.0."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and not hopper_present():
+        items[:] = [item for item in items if item not in marked]
+        config.hook.pytest_deselected(items=marked)
