@@ -98,9 +98,10 @@ class Report:
         """Writes ``bench/results/NAME.json`` and returns its path."""
         RESULTS.mkdir(parents=True, exist_ok=True)
         path = RESULTS / f"{self.name}.json"
-        text = json.dumps({**self.about, "rows": [asdict(row) for row in self.rows]}, indent=1)
+        head = json.dumps(self.about, indent=1)[:-2]
+        rows = ",\n  ".join(json.dumps(asdict(row)) for row in self.rows)  # a line each: result files are read in diffs
         part = path.with_suffix(".part")
-        part.write_text(text + "\n")
+        part.write_text(f'{head},\n "rows": [\n  {rows}\n ]\n}}\n')
         part.replace(path)
         return path
 
@@ -237,7 +238,7 @@ def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return None
+        return getattr(sys.modules.get(package), "__version__", None)  # run from the source tree
 
 
 def _relative(path: str) -> str:

@@ -1,6 +1,6 @@
 """Tuning tiles, D and P together: `tawa.Config` is a `triton.Config` that takes Tawa's options too.
 
-    python examples/autotune.py                 needs a Hopper GPU and PyTorch
+python examples/autotune.py                 needs a Hopper GPU and PyTorch
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def set_boxes(arguments) -> None:
 
 def config(BM: int, BN: int, BK: int, num_warps: int, **options: int | bool) -> tawa.Config:
     """One configuration to try."""
-    return tawa.Config(dict(BM=BM, BN=BN, BK=BK), num_warps=num_warps, pre_hook=set_boxes, **options)
+    return tawa.Config({"BM": BM, "BN": BN, "BK": BK}, num_warps=num_warps, pre_hook=set_boxes, **options)
 
 
 CONFIGS = [

@@ -1,9 +1,9 @@
 """A matrix product whose kernel knows nothing of Tawa: one decorator on top, and it is warp-specialised.
 
-    python examples/gemm.py                     needs a Hopper GPU and PyTorch: runs, checks and times it
-    tawa explain examples/gemm.py:gemm --sig 'a=tensordesc<fp16[128,64]>, b=tensordesc<fp16[64,256]>,
-        c=tensordesc<fp16[128,256]>, M=i32:16, N=i32:16, K=i32:16' --const BM=128,BN=256,BK=64 --num-warps 8
-                                                needs neither: compiles it and says what became of it
+python examples/gemm.py                     needs a Hopper GPU and PyTorch: runs, checks and times it
+tawa explain examples/gemm.py:gemm --sig 'a=tensordesc<fp16[128,64]>, b=tensordesc<fp16[64,256]>,
+    c=tensordesc<fp16[128,256]>, M=i32:16, N=i32:16, K=i32:16' --const BM=128,BN=256,BK=64 --num-warps 8
+                                            needs neither: compiles it and says what became of it
 """
 
 from __future__ import annotations

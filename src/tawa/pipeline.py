@@ -13,12 +13,12 @@ from tawa.analysis.channels import ChannelInfo, find_channels
 from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer
 from tawa.analysis.loads import DotLoadInfo, find_dot_loads
 from tawa.analysis.memory import reads_back_stores
-from tawa.analysis.resources import shared_beside_rings
+from tawa.analysis.resources import accumulator_registers, shared_beside_rings
 from tawa.dialects import structure_rules
 from tawa.dialects.tt import FuncOp
 from tawa.errors import ResourceError
 from tawa.ir import Module, parse_module, print_module, verify_structure
-from tawa.ir.attributes import read_int
+from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.planner import Budget, check_plan, choose_plan
 from tawa.remarks import Remark
@@ -29,6 +29,8 @@ from tawa.transforms.partition import Partition
 from tawa.transforms.pipeline_mma import PipelineMma
 from tawa.transforms.result import Pass
 from tawa.transforms.stage_stores import StageStores
+
+_MAX_REGISTERS = "ttg.maxnreg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +59,19 @@ class Outcome:
 
 def aref_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ...]:
     """TTGIR to the aref level."""
+    staging: tuple[Pass, ...] = (StageStores(),) if plan.staged_stores else ()
     return (
         InsertArefs(channels, plan),
         Partition(plan),  # behind the arefs: puts and consumers are what it slices by
         PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
+        *staging,  # behind the releases that pipelining moved: they decide when a ring is over
     )
 
 
-def barrier_passes(plan: Plan) -> tuple[Pass, ...]:
+def barrier_passes() -> tuple[Pass, ...]:
     """The aref level to barrier-level TTGIR."""
-    staging: tuple[Pass, ...] = (StageStores(),) if plan.staged_stores else ()
     return (
         LowerArefs(),
-        *staging,
         OutlinePartitions(),  # last: it turns groups, which the others look for, into regions
     )
 
@@ -95,12 +97,14 @@ def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | No
         if options.pinned or options.aref_depth is not None or plan is not None:
             raise
         return Outcome(False, None, (Remark("declined", str(error)),), stage_ms=clock.stages)
+    if plan.max_registers is not None:
+        module.op.attributes[_MAX_REGISTERS] = int_attr(plan.max_registers)
     clock.lap("plan")
     remarks = _run(module, aref_passes(channels, plan), clock)
     _require_structure(module, "aref")
     aref = print_module(module, locations=False)
     clock.lap("print aref")
-    remarks += _run(module, barrier_passes(plan), clock)
+    remarks += _run(module, barrier_passes(), clock)
     _require_structure(module, "barrier")
     barrier = print_module(module)
     clock.lap("print barrier")
@@ -123,19 +127,18 @@ def _plan(
     module: Module, channels: tuple[ChannelInfo, ...], options: PlanOptions, target: Target, pinned: Plan | None
 ) -> Plan:
     if pinned is not None:
-        check_plan(pinned, list(channels), target.num_warps)
+        check_plan(pinned, channels, target.num_warps)
         return pinned
-    infos = [info for channel in channels for site in channel.sites for info in site.loads]
-    moved = {id(info.load.op) for info in infos} | {id(op) for info in infos for op in info.allocations}
-    limit = module.op.attributes.get("ttg.maxnreg") or module.op.attributes.get('"ttg.maxnreg"')
+    limit = module.op.attributes.get(_MAX_REGISTERS)
     budget = Budget(
         target.num_warps,
         target.num_stages,
         target.shared_bytes,
-        shared_beside_rings(module, moved),
+        shared_beside_rings(module, channels),
+        accumulator_registers(module, target.num_warps),
         read_int(limit) if limit else None,
     )
-    return choose_plan(list(channels), options, budget, staged_stores=not reads_back_stores(module))
+    return choose_plan(channels, options, budget, staged_stores=not reads_back_stores(module))
 
 
 def _run(module: Module, passes: tuple[Pass, ...], clock: _Clock) -> list[Remark]:

@@ -96,7 +96,10 @@ def test_without_a_request_the_keys_are_tritons_own(gemm_signature: Signature) -
     with attached():
         assert keys_of_stock(gemm_signature) == before
         with activate(DEEP):
-            assert all(ours.startswith(own) and ours != own for ours, own in zip(keys_of_stock(gemm_signature), before))
+            assert all(
+                ours.startswith(own) and ours != own
+                for ours, own in zip(keys_of_stock(gemm_signature), before, strict=True)
+            )
             with activate(None):
                 assert keys_of_stock(gemm_signature) == before
 
@@ -142,11 +145,11 @@ def test_detaching_restores_every_slot() -> None:
 
     before = slots()
     with attached():
-        assert all(now is not then for now, then in zip(slots()[:5], before[:5]))
+        assert all(now is not then for now, then in zip(slots()[:5], before[:5], strict=True))
         with attached():
             pass
-        assert all(now is not then for now, then in zip(slots()[:5], before[:5]))
-    assert all(now is then for now, then in zip(slots(), before))
+        assert all(now is not then for now, then in zip(slots()[:5], before[:5], strict=True))
+    assert all(now is then for now, then in zip(slots(), before, strict=True))
 
 
 def test_the_source_of_tawa_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,9 @@ def test_an_applied_kernel_has_every_level_and_a_record(
     record = json.loads(json.dumps(compiled.metadata.tawa))
     assert record["applied"] and record["reason"] == "specialised by a fake" and record["location"] == "kernel.py:7"
     assert record["plan"]["rings"][0]["name"] == "r0"
-    assert {"copy", "print", "specialise", "specialise.partition", "parse", "llir", "ptx", "cubin"} <= set(record["stage_ms"])
+    assert {"copy", "print", "specialise", "specialise.partition", "parse", "llir", "ptx", "cubin"} <= set(
+        record["stage_ms"]
+    )
     assert 0 < record["tawa_ms"] < record["compile_ms"]
 
 
@@ -55,9 +57,7 @@ def test_a_declined_kernel_is_stock_byte_for_byte(gemm_signature: Signature, pip
     pipeline_is(fakes.declines)
     compiled = compile_gemm(gemm_signature)
     assert_same_code(compiled, stock)
-    assert compiled.asm["aref"] == (
-        "// not specialised: a store in the way\n//   at kernel.py:9\n//   cure: move it\n"
-    )
+    assert compiled.asm["aref"] == ("// not specialised: a store in the way\n//   at kernel.py:9\n//   cure: move it\n")
     assert compiled.metadata.tawa["cure"] == "move it"
 
 
@@ -65,7 +65,9 @@ def test_a_demanded_kernel_that_is_declined_raises_with_reason_place_and_cure(
     gemm_signature: Signature, pipeline_is: Any
 ) -> None:
     pipeline_is(fakes.declines)
-    with pytest.raises(UnsupportedKernel, match=r"gemm_descriptors(.|\n)*a store in the way(.|\n)*kernel.py:9(.|\n)*move it"):
+    with pytest.raises(
+        UnsupportedKernel, match=r"gemm_descriptors(.|\n)*a store in the way(.|\n)*kernel.py:9(.|\n)*move it"
+    ):
         compile_gemm(gemm_signature, enable_warp_specialization=True)
 
 
@@ -126,7 +128,7 @@ def test_a_kernel_without_a_dot_never_reaches_the_pipeline(pipeline_is: Any) -> 
     assert "kernels.py:" in compiled.metadata.tawa["location"]
 
 
-# Shared memory ---------------------------------------------------------------------------------------------------------
+# Shared memory
 
 
 def test_an_automatic_kernel_that_is_too_large_gets_the_largest_depth_that_fits(
@@ -178,3 +180,28 @@ def test_what_the_pipeline_says_of_a_users_plan_reaches_the_user(gemm_signature:
     pipeline_is(refuses)
     with pytest.raises(PlanError, match="needs 2"):
         compile_gemm(gemm_signature, aref_depth=1)
+
+
+# What users may put in our place
+
+
+@pytest.mark.parametrize("level", ["ttgir", "llir", "ptx"])
+def test_a_users_file_for_a_level_wins_over_what_we_made(
+    level: str, gemm_signature: Signature, pipeline_is: Any, stock: Any, tmp_path: Path
+) -> None:
+    pipeline_is(fakes.untouched)
+    path = tmp_path / f"mine.{level}"
+    path.write_text(stock.asm[level])
+    compiled = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request(), ir_override=str(path))
+    assert compiled.asm["ptx"] == stock.asm["ptx"]
+    assert compiled.asm["cubin"] == stock.asm["cubin"]
+
+
+def test_locations_in_the_stored_ir_may_be_asked_for(
+    gemm_signature: Signature, pipeline_is: Any, monkeypatch: pytest.MonkeyPatch, own_cache: Path
+) -> None:
+    monkeypatch.setenv("USE_IR_LOC", "ttgir")
+    pipeline_is(fakes.untouched)
+    compiled = compile_gemm(gemm_signature)
+    assert compiled.metadata.tawa["applied"]
+    assert "gemm_descriptors.ttgir" in compiled.asm["ptx"]

@@ -146,6 +146,8 @@ def test_versions_are_read_from_text(text: str, version: tuple[int, int, int]) -
     assert versions.parse_version(text) == version
 
 
-@pytest.mark.parametrize("version, tested", [((3, 5, 1), False), ((3, 6, 0), True), ((3, 9, 4), True), ((3, 10, 0), False)])
+@pytest.mark.parametrize(
+    "version, tested", [((3, 5, 1), False), ((3, 6, 0), True), ((3, 9, 4), True), ((3, 10, 0), False)]
+)
 def test_the_tested_range_includes_both_ends(version: tuple[int, int, int], tested: bool) -> None:
     assert versions.is_tested(version) == tested

@@ -1,6 +1,7 @@
 """Attaching Tawa to Triton, and taking it off again without a trace.
 
-While attached, five slots of Triton hold wrappers of ours. Each does nothing but call the original when no request is active:
+While attached, five slots of Triton hold wrappers of ours. Each does nothing but call the original when no request is
+active:
 
 | slot | why |
 |---|---|

@@ -1,4 +1,7 @@
-"""One attempt to specialise a kernel, from the text of its TTIR down to the cubin, touching nothing that Triton still needs."""
+"""One attempt to specialise a kernel, from the text of its TTIR down to the cubin.
+
+It works on copies and touches nothing that Triton still needs for the stock kernel.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ class StageResult:
 
 @dataclass(frozen=True, slots=True)
 class Specialised:
-    """A kernel that came through. options: those in force at last (D may have been lowered). results: by stage, in order."""
+    """A kernel that came through.
+
+    options: those in force at last (D may have been lowered). results: by stage, in order.
+    """
 
     outcome: Outcome
     options: PlanOptions
@@ -67,7 +73,7 @@ class Specialised:
 
 @dataclass(slots=True)
 class Worksheet:
-    """What an attempt leaves behind even when it fails: times of our own steps in milliseconds, and the texts so far."""
+    """What an attempt leaves behind even when it fails: times of its steps in milliseconds, and the texts so far."""
 
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
     texts: dict[str, str] = field(default_factory=dict[str, str])
@@ -142,14 +148,13 @@ def _specialise(tools: Toolchain, ttgir: str, options: PlanOptions, request: Req
     return outcome
 
 
-def _finish(
-    tools: Toolchain, source: Source, outcome: Outcome, options: PlanOptions, sheet: Worksheet
-) -> Specialised:
+def _finish(tools: Toolchain, source: Source, outcome: Outcome, options: PlanOptions, sheet: Worksheet) -> Specialised:
     """Triton's back half and its later stages on our module."""
     metadata = dict(source.metadata)
     results: dict[str, StageResult] = {}
-    with sheet.timed("parse"):
+    with sheet.timed("respell"):
         sheet.texts["installed"] = to_installed_spelling(outcome.barrier)
+    with sheet.timed("parse"):
         mod = parse_module(sheet.texts["installed"], source.context)
     with sheet.timed("back", ours=False):
         mod = tools.split.back(clean_up(mod, tools.capability), metadata, tools.options, tools.capability)

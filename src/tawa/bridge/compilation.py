@@ -5,10 +5,10 @@ before   ttir -> ttgir -> llir -> ptx -> cubin
 after    ttir -> aref -> barrier -> ttgir -> llir -> ptx -> cubin
 ```
 
-The ``aref`` stage does the whole work at once, on a *copy* of the TTIR and of the metadata: our passes, Triton's back half,
-and every later stage down to the cubin. Only when all of it went well do the later stages hand over what is already there.
-Otherwise they run Triton's own functions on the untouched module, which is why a kernel that is not specialised comes out
-byte for byte as stock Triton makes it, and why no failure of ours can be half done.
+The ``aref`` stage does the whole work at once, on a *copy* of the TTIR and of the metadata: our passes, Triton's back
+half, and every later stage down to the cubin. Only when all of it went well do the later stages hand over what is
+already there. Otherwise they run Triton's own functions on the untouched module, which is why a kernel that is not
+specialised comes out byte for byte as stock Triton makes it, and why no failure of ours can be half done.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class Compilation:
         except (PlanError, ResourceError, UnsupportedKernel):
             raise
         except StockFailure as error:
-            remark = Remark("declined", f"Triton itself refuses the kernel: {error}", record.kernel_location(source.ttir))
+            remark = Remark(
+                "declined", f"Triton itself refuses the kernel: {error}", record.kernel_location(source.ttir)
+            )
             return Outcome(False, None, (remark,)), ""
         except Exception as error:
             return self._failed(source, sheet, error)

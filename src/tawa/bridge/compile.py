@@ -48,8 +48,9 @@ def compile_kernel(
     request: what to do; None compiles stock Triton.
     backend_options: further options of Triton's backend (``maxnreg``, ``enable_fp_fusion``, ...).
 
-    Returns Triton's `CompiledKernel`; ``asm`` has ttir, ttgir, llir, ptx, cubin, sass, and under a request aref and barrier.
-    Raises UnsupportedKernel, PlanError, ResourceError, InternalError as `tawa.errors` says, and whatever Triton raises.
+    Returns Triton's `CompiledKernel`; ``asm`` has ttir, ttgir, llir, ptx, cubin, sass, and under a request aref and
+    barrier. Raises UnsupportedKernel, PlanError, ResourceError, InternalError as `tawa.errors` says, and whatever
+    Triton raises.
     """
     import triton
     from triton.compiler import ASTSource

@@ -10,8 +10,8 @@ def missing_device(error: Exception, kernel: str) -> DeviceError | None:
     if not isinstance(error, RuntimeError) or "active drivers" not in str(error):
         return None
     return DeviceError(
-        f"{kernel}: launched where Triton finds no CUDA device ({error}). Cure: launch on a machine with an H100 or H200 "
-        "and PyTorch with CUDA; without one, compile ahead of time: tawa compile FILE.py:KERNEL --sig ..."
+        f"{kernel}: launched where Triton finds no CUDA device ({error}). Cure: launch on a machine with an H100 or "
+        "H200 and PyTorch with CUDA; without one, compile ahead of time: tawa compile FILE.py:KERNEL --sig ..."
     )
 
 

@@ -1,7 +1,7 @@
 """Handovers: what travels between two stages of a compile in place of Triton's module.
 
-Triton writes ``str(result)`` of every stage into its cache and into ``compiled.asm``, and passes the result on to the next
-stage. A `Handover` is text for the first purpose and carries the module for the second.
+Triton writes ``str(result)`` of every stage into its cache and into ``compiled.asm``, and passes the result on to the
+next stage. A `Handover` is text for the first purpose and carries the module for the second.
 """
 
 from __future__ import annotations

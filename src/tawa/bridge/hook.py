@@ -21,9 +21,9 @@ _inside: ContextVar[bool] = ContextVar("tawa_inside_hook", default=False)
 class StageHook:
     """A value for `knobs.runtime.add_stages_inspection_hook`; calls the hook that was there before it.
 
-    Triton calls it in two ways: with a backend and its stages, which it may change; and (from 3.9 on, and again for each
-    key) without arguments for ``(key, hash)``, where the earlier hook's answer is passed on: our own part of the keys is
-    added in `tawa.bridge.cache`, for all versions alike.
+    Triton calls it in two ways: with a backend and its stages, which it may change; and (from 3.9 on, and again for
+    each key) without arguments for ``(key, hash)``, where the earlier hook's answer is passed on: our own part of the
+    keys is added in `tawa.bridge.cache`, for all versions alike.
     """
 
     def __init__(self, earlier: Callable[..., Any] | None) -> None:
@@ -37,6 +37,7 @@ class StageHook:
         language: Any = None,
         capability: int | None = None,
     ) -> Any:
+        """Adds our stages to `stages` if a request is active; without arguments returns ``(key, hash)``."""
         if stages is None:
             return ("", "0") if self.earlier is None else self.earlier()
         stock_ttgir = stages.get("ttgir")
@@ -89,7 +90,9 @@ def _refusal(options: Any, split: StageSplit | None, replaced: bool) -> Remark |
     """Why this compile cannot be specialised whatever the kernel says; None when it may be tried."""
     if split is None:
         version = ".".join(map(str, versions.triton_version()))
-        return Remark("declined", f"Triton {version} has a pass pipeline that Tawa does not know", cure="use Triton 3.6 to 3.9")
+        return Remark(
+            "declined", f"Triton {version} has a pass pipeline that Tawa does not know", cure="use Triton 3.6 to 3.9"
+        )
     if replaced:
         return Remark("declined", "another stage hook has replaced Triton's ttgir stage", cure="remove that hook")
     if getattr(options, "num_ctas", 1) != 1:

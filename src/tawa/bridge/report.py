@@ -1,7 +1,7 @@
 """Reading a compiled kernel without a GPU: what its PTX does, and what ptxas says of it.
 
-`read_ptx` is cheap (regular expressions). `run_ptxas` and `read_sass` start a program of the Triton wheel (0.1 to 1 s), so they
-run on demand only. The ptxas is the one that Triton itself used for this kernel, with the same flags.
+`read_ptx` is cheap (regular expressions). `run_ptxas` and `read_sass` start a program of the Triton wheel (0.1 to 1 s),
+so they run on demand only. The ptxas is the one that Triton itself used for this kernel, with the same flags.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from tawa.errors import CompileError
 
 @dataclass(frozen=True, slots=True)
 class PtxReport:
-    """Counts of static instructions. wgmma_waits: `pendings` of each wait, in program order. setmaxnreg: in program order.
+    """Counts of static instructions.
 
-    barriers_by_kind: mbarrier operations (``init``, ``arrive``, ``try_wait``, ...).
+    wgmma_waits: `pendings` of each wait; setmaxnreg: registers; both in program order.
+    mbarriers: how many operations of each kind (``init``, ``arrive``, ``try_wait``, ...).
     """
 
     wgmma_waits: tuple[int, ...]
@@ -46,7 +47,7 @@ class PtxasNote:
 
 @dataclass(frozen=True, slots=True)
 class PtxasReport:
-    """What ``ptxas -v`` says. registers: per thread, before setmaxnreg moves them. spill_bytes: stores and loads together."""
+    """What ``ptxas -v`` says. registers: per thread, before setmaxnreg moves them."""
 
     registers: int
     spill_store_bytes: int

@@ -39,7 +39,9 @@ class Reproducer:
     versions: dict[str, str]
 
 
-def write(request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException) -> Path | None:
+def write(
+    request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException
+) -> Path | None:
     """Writes the folder; returns its path, or None when it is not wanted or cannot be written (never raises)."""
     if request.reproducer_dir is None:
         return None

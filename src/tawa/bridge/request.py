@@ -1,8 +1,8 @@
 """Requests: who asked Tawa for what, while Triton compiles.
 
 Triton has no place to pass our options through, so a launch makes its `Request` active around the compile. A request
-is looked up in the current context first (`activate`: one launch, one `scope`), then in the process (`set_process_request`).
-No active request means that Triton works as if Tawa were not installed.
+is looked up in the current context first (`activate`: one launch, one `scope`), then in the process
+(`set_process_request`). No active request means that Triton works as if Tawa were not installed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tawa.plan import Plan, PlanOptions
 class Request:
     """What one compile is asked for.
 
-    options: launch options. plan: a pinned Plan, or None. reproducer_dir: where a failure of ours is written down; None: nowhere.
+    options: launch options. plan: a pinned Plan, or None. reproducer_dir: where a failure of ours is written down;
+    None: nowhere.
     """
 
     options: PlanOptions = PlanOptions()
@@ -54,7 +55,7 @@ class _Unset:
 
 
 _UNSET = _Unset()
-_context_request: ContextVar[Request | None | _Unset] = ContextVar("tawa_request", default=_UNSET)
+_context_request: ContextVar[Request | _Unset | None] = ContextVar("tawa_request", default=_UNSET)
 _process_request: Request | None = None
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from tawa.errors import PlanError
 
-_TYPE = re.compile(r"\*?k?(u?int\d*|i\d+|u\d+|fp\d+\w*|bf16|f\d+|tensordesc<.+>)$")
+_TYPE = re.compile(r"\*?k?(i(1|8|16|32|64)|u(1|8|16|32|64)|fp(16|32|64)|bf16|f(32|64)|fp8e\w+)$|tensordesc<.+>$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,15 @@ class Signature:
 def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequence[str]) -> Signature:
     """Reads a signature.
 
-    text: see the module. constants: values of the `tl.constexpr` parameters. parameters: all names, in the kernel's order.
-    Raises PlanError naming the parameter on a bad type, an unknown name, a missing or a doubled one.
+    text: see the module. constants: values of the `tl.constexpr` parameters. parameters: all names, in the kernel's
+    order. Raises PlanError naming the parameter on a bad type, an unknown name, a missing or a doubled one.
     """
     given = _split(text)
     for name in constants:
         if name in given:
-            raise PlanError(f"parameter {name!r} is given twice; cure: leave it out of the signature or of the constants")
+            raise PlanError(
+                f"parameter {name!r} is given twice; cure: leave it out of the signature or of the constants"
+            )
     unknown = [name for name in (*given, *constants) if name not in parameters]
     if unknown:
         raise PlanError(f"the kernel has no parameter {unknown[0]!r}; it has {', '.join(parameters)}")
@@ -71,7 +73,7 @@ def parse_constants(text: str) -> dict[str, Any]:
 
 def _read_value(name: str, text: str) -> tuple[str, Any]:
     """(type, whether divisible by 16), or ("constexpr", value)."""
-    kind, colon, mark = text.rpartition(":") if ":" in text else (text, "", "")
+    kind, _, mark = text.partition(":")
     if not _TYPE.match(kind.replace(" ", "")):
         return "constexpr", _literal(name, text)
     kind = kind.replace(" ", "")
@@ -83,7 +85,9 @@ def _read_value(name: str, text: str) -> tuple[str, Any]:
         case "1":
             return "constexpr", 1
         case _:
-            raise PlanError(f"{name}={text}: the mark after ':' is 16 (divisible by 16) or 1 (the constant), not {mark!r}")
+            raise PlanError(
+                f"{name}={text}: the mark after ':' is 16 (divisible by 16) or 1 (the constant), not {mark!r}"
+            )
 
 
 def _literal(name: str, text: str) -> Any:

@@ -1,7 +1,7 @@
 """The IR spellings of Triton releases. The pipeline writes that of 3.6; later releases read another.
 
-    3.6   "ttg.warp_specialize"(captures) … "ttg.warp_specialize.partitions"()            TMA copy: cache, evict
-    3.9   "ttg.warp_specialize"() …         "ttg.warp_specialize.partitions"(captures)    TMA copy: operandSegmentSizes
+3.6   "ttg.warp_specialize"(captures) … "ttg.warp_specialize.partitions"()            TMA copy: cache, evict
+3.9   "ttg.warp_specialize"() …         "ttg.warp_specialize.partitions"(captures)    TMA copy: operandSegmentSizes
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def respell(module: Module) -> None:
             op.properties = {
                 "isVolatile": "false",
                 "operandSegmentSizes": array_attr([1, coordinates, 0, 1, 1, 1]),
-                **{name: op.properties[name] for name in ("cache", "evict") if not op.properties[name].startswith("1 ")},
+                **{
+                    name: op.properties[name] for name in ("cache", "evict") if not op.properties[name].startswith("1 ")
+                },
             }
 
 

@@ -2,13 +2,14 @@
 
 ```
 front   TTIR -> TTGIR with layouts, up to the loop-aware CSE        Triton's own
-middle  fuse loops, LICM, warpspec, latencies, schedule, pipeline   Triton's own for stock; `clean_up` for a specialised module
-back    canonicaliser ... tensor descriptor metadata                Triton's own
+middle  fuse loops, LICM, warpspec, latencies, schedule, pipeline   Triton's own for stock; `clean_up` for a specialised
+module back    canonicaliser ... tensor descriptor metadata                Triton's own
 ```
 
 The three parts are cut out of the *installed* `make_ttgir`, not copied from one release: its body is a straight list of
-statements around one ``if capability // 10 in [8, 9]:``, and that statement is the middle. So each part follows the installed
-Triton exactly. A body of another shape is not understood, `split_make_ttgir` returns None, and every kernel stays stock.
+statements around one ``if capability // 10 in [8, 9]:``, and that statement is the middle. So each part follows the
+installed Triton exactly. A body of another shape is not understood, `split_make_ttgir` returns None, and every kernel
+stays stock.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PIPELINER_CALLS = ("add_assign_latencies", "add_schedule_loops", "add_pipeline"
 
 @dataclass(frozen=True, slots=True)
 class StageSplit:
-    """The parts of `make_ttgir`. Each is called as ``part(mod, metadata, options, capability)`` and returns the module."""
+    """The parts of `make_ttgir`, each called as ``part(mod, metadata, options, capability)``; returns the module."""
 
     front: Stage
     middle: Stage
@@ -51,7 +52,11 @@ def split_make_ttgir(backend_class: type) -> StageSplit | None:
         return None
     body = function.body
     at = next((i for i, statement in enumerate(body) if _is_middle(statement)), None)
-    if at is None or _calls(body[:at])[-1:] != ["add_loop_aware_cse"] or _calls(body[at + 1 :])[:1] != ["add_canonicalizer"]:
+    if (
+        at is None
+        or _calls(body[:at])[-1:] != ["add_loop_aware_cse"]
+        or _calls(body[at + 1 :])[:1] != ["add_canonicalizer"]
+    ):
         return None
     setup = [statement for statement in body[:at] if isinstance(statement, ast.Assign)]
     finish = ast.parse("pm.run(mod, 'make_ttgir')\nreturn mod").body
@@ -107,5 +112,5 @@ def _compile_part(function: ast.FunctionDef, body: list[ast.stmt], original: Any
         part.type_params = []  # type: ignore[attr-defined]
     module = ast.fix_missing_locations(ast.Module(body=[part], type_ignores=[]))
     namespace: dict[str, Any] = {}
-    exec(compile(module, original.__code__.co_filename, "exec"), original.__globals__, namespace)  # noqa: S102
+    exec(compile(module, original.__code__.co_filename, "exec"), original.__globals__, namespace)
     return namespace[function.name]

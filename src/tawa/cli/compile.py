@@ -19,6 +19,7 @@ from tawa.cli.job import (
     WarpsOption,
     read_job,
 )
+from tawa.cli.sketch import plural
 
 if TYPE_CHECKING:
     from tawa.runtime.explain import Explanation
@@ -78,13 +79,9 @@ def summary(explanation: Explanation) -> str:
         where = f"\n  at {explanation.location}" if explanation.location else ""
         cure = f"\n  cure: {explanation.cure}" if explanation.cure else ""
         return f"{explanation.kernel}: compiled by stock Triton: {explanation.reason}{where}{cure}"
-    parts = " + ".join(f"{part.name} ({part.num_warps} {_plural(part.num_warps, 'warp')})" for part in explanation.partitions)
+    parts = " + ".join(f"{part.name} ({plural(part.num_warps, 'warp')})" for part in explanation.partitions)
     depths = ", ".join(f"{ring.name} D={ring.depth}" for ring in explanation.rings)
     return (
         f"{explanation.kernel}: specialised: {parts}; {depths}; P={explanation.mma_depth}; "
         f"{explanation.shared_bytes} bytes of shared memory, {explanation.spill_bytes} bytes spilled"
     )
-
-
-def _plural(count: int, word: str) -> str:
-    return word if count == 1 else f"{word}s"

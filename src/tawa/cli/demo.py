@@ -55,9 +55,10 @@ def demo_command(as_json: JsonFlag = False) -> None:
     if as_json:
         typer.echo(json.dumps({exhibit.title: found.to_dict() for exhibit, found in explanations.items()}, indent=2))
         return
+    _print_report(console, explanations)
     console.print()
-    console.print(_report(explanations))
     console.print(_aref_level(compiled[_SHOWN][0], explanations[_SHOWN]))
+    console.print()
     _race_all(console)
 
 
@@ -84,23 +85,16 @@ def compile_exhibit(exhibit: Exhibit) -> tuple[Any, Explanation]:
 # --- the report -------------------------------------------------------------------------------------------------------
 
 
-def _report(explanations: dict[Exhibit, Explanation]) -> RenderableType:
-    from rich.table import Table
+def _print_report(console: Console, explanations: dict[Exhibit, Explanation]) -> None:
+    from rich.padding import Padding
     from rich.text import Text
 
-    table = Table(
-        title="Unmodified Triton kernels through Tawa, compiled for Hopper (sm_90a)",
-        title_justify="left",
-        title_style="bold",
-        show_header=False,
-        show_lines=True,
-    )
+    console.print("\nUnmodified Triton kernels through Tawa, compiled for Hopper (sm_90a):", style="bold")
     for exhibit, found in explanations.items():
-        verdict = ("specialised", "green") if found.applied else ("left to stock Triton", "yellow")
-        name = Text.assemble((exhibit.title, "bold"), "\n", (found.kernel, "dim"), "\n", verdict)
-        lines = _specialised(found) if found.applied else _declined(found)
-        table.add_row(name, Text("\n", no_wrap=True, overflow="ellipsis").join(lines))
-    return table
+        verdict = ("specialised", "green") if found.applied else ("left to stock Triton, byte for byte", "yellow")
+        console.print(Text.assemble("\n", (exhibit.title, "bold"), f", {found.kernel}: ", verdict))
+        for line in _specialised(found) if found.applied else _declined(found):
+            console.print(Padding(line, (0, 0, 0, 2)))
 
 
 def _specialised(found: Explanation) -> list[Text]:
@@ -132,7 +126,8 @@ def _declined(found: Explanation) -> list[Text]:
     lines = [Text(found.reason)]
     if found.location:
         file, _, line = found.location.rpartition(":")
-        lines += [Text(text, style="dim") for text in excerpt(SourceLocation(file, int(line))).splitlines()]
+        source = excerpt(SourceLocation(file, int(line))).splitlines()
+        lines += [Text(text, style="dim", no_wrap=True, overflow="ellipsis") for text in source]
     if found.cure:
         lines.append(Text.assemble(("cure ", "bold green"), found.cure))
     return lines
@@ -144,7 +139,7 @@ def _aref_level(compiled: Any, found: Explanation) -> RenderableType:
 
     text = sketch(compiled.asm["aref"]) if found.applied else compiled.asm["aref"].strip()
     title = f"{found.kernel} at the aref level, types and index arithmetic left out"
-    return Panel(Text(text, no_wrap=True), title=title, title_align="left", expand=False)
+    return Panel(Text(text, no_wrap=True), title=title, title_align="left", expand=False, padding=(0, 1))
 
 
 # --- on a GPU ---------------------------------------------------------------------------------------------------------
@@ -157,13 +152,24 @@ def _race_all(console: Console) -> None:
     try:
         from tawa.kernels import race
     except ImportError as error:
-        console.print(f"[dim]Nothing was run: {error.name or error} is not installed (pip install 'tawa\\[torch]').[/]")
+        console.print(f"[dim]Nothing was run: {error.name or error} is not installed (pip install torch).[/]")
         return
     if not race.hopper_present():
-        console.print("[dim]Nothing was run: PyTorch sees no Hopper GPU here. The kernels above are compiled all the same.[/]")
+        console.print(
+            "[dim]Nothing was run: PyTorch sees no Hopper GPU here. The kernels above are compiled all the same.[/]"
+        )
         return
     table = Table(title="M = N = 8192, checked against float64; TFLOP/s, medians by turns", title_justify="left")
-    for heading in ("kernel", "K", "stock Triton", "Tawa", race.CUBLAS, "Tawa / stock", f"Tawa / {race.CUBLAS}", "right"):
+    for heading in (
+        "kernel",
+        "K",
+        "stock Triton",
+        "Tawa",
+        race.CUBLAS,
+        "Tawa / stock",
+        f"Tawa / {race.CUBLAS}",
+        "right",
+    ):
         table.add_column(heading, justify="left" if heading == "kernel" else "right")
     with console.status("running and timing"):
         for exhibit in EXHIBITS:

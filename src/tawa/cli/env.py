@@ -16,6 +16,7 @@ from tawa.cli.job import JsonFlag
 
 PACKAGES = ("triton", "torch", "numpy", "typer", "rich")
 
+
 @reports_failures
 def env_command(as_json: JsonFlag = False) -> None:
     """Show versions, GPU and settings."""
@@ -83,8 +84,8 @@ def _print_table(facts: dict[str, Any]) -> None:
         table.add_row("", f"{facts['triton_note']}: every kernel is left to stock Triton")
     for gpu in facts["gpus"]:
         hopper = "" if gpu["compute_capability"] == "9.0" else "; not Hopper: kernels are left to stock Triton"
-        text = f"{gpu['name']}, sm_{gpu['compute_capability'].replace('.', '')}, {gpu['memory']}, driver {gpu['driver']}{hopper}"
-        table.add_row("GPU", text)
+        capability = f"compute capability {gpu['compute_capability']}"
+        table.add_row("GPU", f"{gpu['name']}, {capability}, {gpu['memory']}, driver {gpu['driver']}{hopper}")
     if not facts["gpus"]:
         table.add_row("GPU", "none: kernels can be compiled and explained, not launched")
     for name, value in facts["settings"].items():

@@ -39,4 +39,4 @@ def explain_command(
     console.print(explanation.table())
     if not explanation.applied and explanation.location:
         file, _, line = explanation.location.rpartition(":")
-        console.print(excerpt(SourceLocation(file, int(line))), markup=False, style="dim")
+        console.print(excerpt(SourceLocation(file, int(line))), markup=False, style="dim", soft_wrap=True)

@@ -17,6 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from tawa.errors import InternalError, PlanError, TawaError, UnsupportedKernel
@@ -108,12 +109,17 @@ def print_failure(what: str, location: SourceLocation | None = None, cure: str =
 
 def excerpt(location: SourceLocation) -> str:
     """The place as ``--> file:line`` with the source line and, where the column is known, a caret under it."""
-    lines = [f"  --> {location}"]
+    lines = [f"  --> {_shown(location.file)}:{location.line}"]
     source = linecache.getline(location.file, location.line).rstrip()
     if source:
         number = str(location.line)
-        blank = " " * len(number)
-        caret = min(max(location.column, len(source) - len(source.lstrip())), len(source) - 1)
         lines.append(f"   {number} | {source}")
-        lines.append(f"   {blank} | {' ' * caret}^")
+        if 0 < location.column < len(source):
+            lines.append(f"   {' ' * len(number)} | {' ' * location.column}^")
     return "\n".join(lines)
+
+
+def _shown(file: str) -> str:
+    """A path as the user would type it: relative when it lies under the current folder."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

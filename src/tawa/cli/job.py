@@ -28,7 +28,9 @@ SigOption = Annotated[
         ":16 means divisible by 16; a number is a constant.",
     ),
 ]
-ConstOption = Annotated[str, typer.Option("--const", metavar="NAME=VALUE,…", help="Values of the tl.constexpr parameters.")]
+ConstOption = Annotated[
+    str, typer.Option("--const", metavar="NAME=VALUE,…", help="Values of the tl.constexpr parameters.")
+]
 WarpsOption = Annotated[int, typer.Option("--num-warps", help="Consumer warps, as the kernel would be launched.")]
 StagesOption = Annotated[int, typer.Option("--num-stages", help="Triton's num_stages.")]
 PlanOptionsOption = Annotated[
@@ -36,7 +38,8 @@ PlanOptionsOption = Annotated[
     typer.Option(
         "--option",
         metavar="NAME=VALUE,…",
-        help="Tawa's launch options: aref_depth=3,mma_depth=1. enable_warp_specialization=True pins: specialise or fail.",
+        help="Tawa's launch options: aref_depth=3,mma_depth=1. "
+        "enable_warp_specialization=True pins: specialise or fail.",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -53,7 +56,7 @@ class Job:
     num_stages: int
 
     def compile(self) -> Any:
-        """Compiles for Hopper as a launch would; returns Triton's `CompiledKernel`. What Triton raises becomes CompileError."""
+        """Compiles as a launch would; returns Triton's `CompiledKernel`. What Triton raises becomes CompileError."""
         from tawa.runtime.explain import compile_with_options
 
         with triton_failures_named():
@@ -75,14 +78,29 @@ def read_job(target: str, sig: str, const: str, num_warps: int, num_stages: int,
     from tawa.plan import PlanOptions
 
     if num_warps not in (1, 2, 4, 8, 16):
-        raise UsageError(f"--num-warps {num_warps}: a power of two up to 16 is needed", "--num-warps 4 or --num-warps 8")
+        raise UsageError(
+            f"--num-warps {num_warps}: a power of two up to 16 is needed", "--num-warps 4 or --num-warps 8"
+        )
     if num_stages < 1:
         raise UsageError(f"--num-stages {num_stages}: at least 1 is needed", "--num-stages 3")
     given = read_options(options or [])
     PlanOptions.from_mapping(given)  # names and values; what the kernel's decorator adds is checked with the compile
     kernel = load_kernel(target)
-    signature = parse_signature(_true_false_none(sig), parse_constants(_true_false_none(const)), kernel.arg_names)
+    sig = _true_false_none(sig)
+    constants = _with_defaults(kernel, parse_constants(_true_false_none(const)), sig)
+    signature = parse_signature(sig, constants, kernel.arg_names)
     return Job(kernel, signature, given, num_warps, num_stages)
+
+
+def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str) -> dict[str, Any]:
+    """The constants with the defaults of `tl.constexpr` parameters; raises UsageError for those that have no value."""
+    named = set(re.findall(r"(\w+)\s*=", sig)).union(constants)
+    left = [parameter for parameter in kernel.params if parameter.is_constexpr and parameter.name not in named]
+    missing = [parameter.name for parameter in left if not parameter.has_default]
+    if missing:
+        values = ",".join(f"{name}=…" for name in missing)
+        raise UsageError(f"{kernel.__name__}: no value for tl.constexpr {', '.join(missing)}", f"--const {values}")
+    return {**{parameter.name: parameter.default for parameter in left}, **constants}
 
 
 def read_options(texts: list[str]) -> dict[str, Any]:

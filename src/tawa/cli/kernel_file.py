@@ -1,7 +1,8 @@
 """Finds the kernel that ``FILE.py:KERNEL`` names: imports the file, unwraps decorators down to Triton's function.
 
-The file may belong to a package (relative imports work), may import its neighbours, and may print: what it prints goes to
-stderr, so that ``--json`` and ``--emit`` stay clean. Guard code that launches kernels with ``if __name__ == "__main__"``.
+The file may belong to a package (relative imports work), may import its neighbours, and may print: what it prints goes
+to stderr, so that ``--json`` and ``--emit`` stay clean. Code that launches kernels must be guarded with
+``if __name__ == "__main__"``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def load_kernel(target: str) -> Any:
     file, separator, name = target.rpartition(":")
     if not separator or not file or not name:
         raise UsageError(
-            f"{target!r} names no kernel: a file and a kernel are needed, FILE.py:KERNEL", cure=f"for example: {_EXAMPLE}"
+            f"{target!r} names no kernel: a file and a kernel are needed, FILE.py:KERNEL",
+            cure=f"for example: {_EXAMPLE}",
         )
     path = Path(file).expanduser()
     if not path.is_file():
@@ -41,13 +43,13 @@ def load_kernel(target: str) -> Any:
         kind = type(getattr(module, name)).__name__
         raise UsageError(
             f"{name!r} in {file} is a {kind}, not a Triton kernel",
-            cure=f"put @triton.jit over it, or {_name_cure(module, name)}",
+            cure=f"put @triton.jit over it; {_name_cure(module, name)}",
         )
     return kernel
 
 
 def jit_function(value: Any) -> Any | None:
-    """Unwraps `tawa.jit`, `triton.autotune` and `triton.heuristics` down to the JITFunction; None where there is none."""
+    """Unwraps `tawa.jit`, `triton.autotune` and `triton.heuristics` down to the JITFunction; None without one."""
     from tawa.bridge.compile import jit_function as unwrap
 
     try:

@@ -22,10 +22,12 @@ def replay_command(folder: FolderArgument) -> None:
     from tawa.bridge import reproducer
     from tawa.bridge.compile import compile_ttir
 
+    cure = "name the folder that the message of an internal error ends with"
+    if not (folder / "request.json").is_file():
+        raise UsageError(f"{folder} is no reproducer: no request.json is in it", cure)
     try:
         case = reproducer.read(folder)
     except (OSError, ValueError, KeyError, TypeError, PlanError) as error:
-        cure = "name the folder that the message of an internal error ends with"
         raise UsageError(f"{folder} is no reproducer: {type(error).__name__}: {error}", cure) from error
     _warn_of_other_versions(case.versions)
     # Pinned, so that a failure comes out instead of a stock kernel.

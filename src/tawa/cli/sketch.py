@@ -1,4 +1,4 @@
-"""A sketch of the aref level for people: the protocol and the heavy work, without types, constants and index arithmetic.
+"""A sketch of the aref level for people: protocol and heavy work, without types, constants and index arithmetic.
 
     %ring0 = aref.create : 3 slots of (128x64xf16, 256x64xf16)
     warp.group producer, 1 warp {

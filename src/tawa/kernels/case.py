@@ -60,19 +60,28 @@ class Expectation:
     """What Tawa must make of a case.
 
     verdict: "specialised", "declined" (byte for byte stock, with `reason` in the remark), or "either" (both are right).
-    payloads: how many tensors each ring carries, in program order; None leaves it open.
-    dots: wgmma groups of one iteration, by loop: ``(1,)`` one loop with one dot, ``(2,)`` gate and up, ``(1, 1)`` two loops.
+    payloads: how many tensors each ring carries, in program order.
+    sites: places in the program where a ring is written (and read); a ring may serve several that follow each other.
+    dots: dots of one iteration, by loop: ``(1,)`` one loop with one dot, ``(2,)`` gate and up, ``(1, 1)`` two loops.
+    in_flight: whether wgmmas may stay in flight over an iteration; otherwise the loop has P = 0 whatever was asked for.
     """
 
     verdict: Verdict
     reason: str = ""
-    payloads: tuple[int, ...] | None = None
+    payloads: tuple[int, ...] = (2,)
+    sites: int = 1
     dots: tuple[int, ...] = (1,)
+    in_flight: bool = True
 
-    @property
-    def rings(self) -> int | None:
-        """How many rings the aref level has."""
-        return None if self.payloads is None else len(self.payloads)
+    def releases(self, mma_depth: int) -> int:
+        """How many times `aref.consumed` stands in the program: in the loop, and after it for each iteration in flight."""
+        return self.sites * (1 + mma_depth if self.in_flight else 1)
+
+    def waits(self, mma_depth: int) -> list[int]:
+        """The wgmma waits of the program, smallest first: `pendings` in each loop, and a last 0 behind it if any are in flight."""
+        if mma_depth == 0 or not self.in_flight:
+            return [0] * sum(self.dots)
+        return sorted(pendings for dots in self.dots for pendings in (0, dots * mma_depth))
 
 
 @dataclass(frozen=True, slots=True)

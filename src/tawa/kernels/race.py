@@ -1,4 +1,4 @@
-"""A race on a GPU: every candidate is checked against float64, then all are timed by turns. What `tawa demo` shows on Hopper.
+"""A race on a GPU: every candidate is checked against float64, then all are timed by turns. Part of `tawa demo`.
 
 A bench (`bench/`) measures with more rounds and writes result files; this one gives an impression in a few seconds.
 """
@@ -25,7 +25,7 @@ _REST_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """One candidate. time_ms: median of one launch. error_ratio: largest error over PyTorch's at the same precision (2 is allowed)."""
+    """One candidate. time_ms: median of one launch. error_ratio: largest error over PyTorch's; 2 is allowed."""
 
     time_ms: float
     error_ratio: float
@@ -37,7 +37,7 @@ def hopper_present() -> bool:
 
 
 def race(case: Case, kernels: Mapping[str, Any], seed: int = 0) -> dict[str, Lap]:
-    """Runs `kernels` (by name; each launched like the case's own) and, for a plain product, cuBLAS. Returns laps by name."""
+    """Runs `kernels`, each launched like the case's own, and for a plain product cuBLAS. Returns laps by name."""
     tensors = make_tensors(case, seed)
     exact = reference(case, tensors, Exact())
     allowed = _error(reference(case, tensors, SamePrecision()), exact)

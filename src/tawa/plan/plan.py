@@ -42,12 +42,17 @@ class RingPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Every decision for one kernel. `mma_depth` is P; `staged_stores` are epilogue stores whose wait is deferred."""
+    """Every decision for one kernel.
+
+    mma_depth: P. staged_stores: TMA stores leave from a staging buffer whose wait is deferred to its next use.
+    max_registers: cap on registers a thread at kernel entry, so that several CTAs fit on one SM; None leaves it to Triton.
+    """
 
     partitions: tuple[PartitionPlan, ...]
     rings: tuple[RingPlan, ...]
     mma_depth: int
     staged_stores: bool = True
+    max_registers: int | None = None
 
     def to_json(self) -> str:
         """The Plan as JSON text that `from_json` reads back."""
@@ -63,6 +68,7 @@ class Plan:
                 rings=tuple(RingPlan(**{**ring, "payload": tuple(ring["payload"])}) for ring in data["rings"]),
                 mma_depth=data["mma_depth"],
                 staged_stores=data.get("staged_stores", True),
+                max_registers=data.get("max_registers"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise PlanError(f"not a Plan: {error}; cure: start from print(explanation.plan.to_json())") from error

@@ -2,7 +2,8 @@
 
 D    as asked; else what fits of max(num_stages, 2), the depth the user tuned the stock pipeliner for.
 P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot.
-registers  24 for the producer, which only computes addresses; `setmaxnreg` hands the rest to the consumer.
+registers  24 for the producer, which only computes addresses; `setmaxnreg` hands the rest to the consumer. A cap at kernel
+     entry lets as many CTAs share an SM as shared memory allows.
 """
 
 from __future__ import annotations
@@ -10,57 +11,72 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.channels import ChannelInfo
-from tawa.analysis.resources import PRODUCER_REGISTERS, SLACK_BYTES, SharedInfo, consumer_registers
+from tawa.analysis.resources import PRODUCER_REGISTERS, SharedInfo, consumer_registers, register_cap
 from tawa.errors import PlanError, ResourceError
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import PartitionPlan, Plan, RingPlan
 
 DEFAULT_MMA_DEPTH = 1
+DEEPEST = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the machine and the kernel leave: warps, stages the user tuned for, bytes of shared memory."""
+    """What the machine and the kernel leave.
+
+    num_warps, num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the kernel needs beside its rings.
+    accumulators: registers a thread. max_registers: a cap the user set, or None.
+    """
 
     num_warps: int
     num_stages: int
     shared_bytes: int
-    beside: SharedInfo
+    shared: SharedInfo
+    accumulators: int
     max_registers: int | None = None
 
-    @property
-    def ring_bytes(self) -> int:
-        """Shared memory that rings may take."""
-        return self.shared_bytes - self.beside.total - SLACK_BYTES
+    def needed(self, channels: tuple[ChannelInfo, ...], depth: int) -> int:
+        """Shared memory of one CTA with rings of `depth` slots."""
+        return depth * slot_bytes(channels) + self.shared.beside(channels, depth)
+
+    def deepest(self, channels: tuple[ChannelInfo, ...]) -> int:
+        """The largest D that fits; 0 when none does."""
+        return next(
+            (depth for depth in range(DEEPEST, 0, -1) if self.needed(channels, depth) <= self.shared_bytes), 0
+        )
 
 
-def choose_plan(channels: list[ChannelInfo], options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
+def slot_bytes(channels: tuple[ChannelInfo, ...]) -> int:
+    """Bytes of one slot of every ring."""
+    return sum(channel.slot_bytes for channel in channels)
+
+
+def choose_plan(channels: tuple[ChannelInfo, ...], options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
     """A Plan that meets `options` and fits `budget`. Raises ResourceError where no depth, or not the pinned one, fits."""
-    slot_bytes = sum(channel.slot_bytes for channel in channels)
-    fits = budget.ring_bytes // slot_bytes
-    depth = _choose_depth(channels, options, budget, fits)
+    depth = _choose_depth(channels, options, budget)
     mma_depth = options.mma_depth if options.mma_depth is not None else min(DEFAULT_MMA_DEPTH, depth - 1)
     if mma_depth > depth - 1:
+        fits = budget.deepest(channels)
         raise PlanError(
             f"mma_depth={mma_depth} with {depth} slots a ring: P iterations in flight need D >= P + 1; "
             f"cure: mma_depth={depth - 1}" + (f" or aref_depth={mma_depth + 1}" if fits > mma_depth else "")
         )
+    cap = budget.max_registers or register_cap(
+        budget.needed(channels, depth), budget.num_warps, budget.accumulators
+    )
     return Plan(
         partitions=(
             PartitionPlan("producer", "producer", 1, PRODUCER_REGISTERS),
-            PartitionPlan(
-                "consumer", "consumer", budget.num_warps, consumer_registers(budget.num_warps, budget.max_registers)
-            ),
+            PartitionPlan("consumer", "consumer", budget.num_warps, consumer_registers(budget.num_warps, cap)),
         ),
-        rings=tuple(
-            RingPlan(channel.name, channel.payload, depth, channel.slot_bytes) for channel in channels
-        ),
+        rings=tuple(RingPlan(channel.name, channel.payload, depth, channel.slot_bytes) for channel in channels),
         mma_depth=mma_depth,
         staged_stores=staged_stores,
+        max_registers=cap,
     )
 
 
-def check_plan(plan: Plan, channels: list[ChannelInfo], num_warps: int) -> None:
+def check_plan(plan: Plan, channels: tuple[ChannelInfo, ...], num_warps: int) -> None:
     """Whether a pinned Plan is one for this kernel. Raises PlanError that says what differs."""
     expected = {channel.name: channel.payload for channel in channels}
     given = {ring.name: ring.payload for ring in plan.rings}
@@ -91,26 +107,27 @@ def check_plan(plan: Plan, channels: list[ChannelInfo], num_warps: int) -> None:
         )
 
 
-def _choose_depth(channels: list[ChannelInfo], options: PlanOptions, budget: Budget, fits: int) -> int:
+def _choose_depth(channels: tuple[ChannelInfo, ...], options: PlanOptions, budget: Budget) -> int:
     asked = options.aref_depth
     least = (options.mma_depth or 0) + 1
+    fits = budget.deepest(channels)
     if asked is None:
         depth = min(max(budget.num_stages, 2, least), fits)
         if depth >= least:
             return depth
     elif asked <= fits:
         return asked
-    raise ResourceError(shared_memory_text(channels, asked or least, budget, fits))
+    raise ResourceError(shared_memory_text(channels, asked or least, budget))
 
 
-def shared_memory_text(channels: list[ChannelInfo], depth: int, budget: Budget, fits: int) -> str:
+def shared_memory_text(channels: tuple[ChannelInfo, ...], depth: int, budget: Budget) -> str:
     """Where the shared memory goes, ring by ring, and the largest D that fits."""
     rings = "; ".join(f"{channel.name}: {depth} x {channel.slot_bytes} B" for channel in channels)
-    total = depth * sum(channel.slot_bytes for channel in channels)
-    rest = budget.beside.total + SLACK_BYTES
+    rest = budget.shared.beside(channels, depth)
+    fits = budget.deepest(channels)
     cure = f"aref_depth={fits}" if fits >= 1 else "use smaller blocks"
     return (
-        f"aref_depth={depth} needs {total + rest} B of shared memory, the limit is {budget.shared_bytes} B (227 KiB): "
-        f"{rings}; {rest} B beside the rings (staged stores, layout scratch, barriers); "
-        f"the largest D that fits is {max(fits, 0)}; cure: {cure}"
+        f"aref_depth={depth} needs {budget.needed(channels, depth)} B of shared memory, the limit is "
+        f"{budget.shared_bytes} B (227 KiB): {rings}; {rest} B beside the rings (staged stores, layout scratch, "
+        f"barriers); the largest D that fits is {fits}; cure: {cure}"
     )

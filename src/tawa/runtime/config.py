@@ -1,7 +1,7 @@
 """`tawa.Config`: a `triton.Config` for autotuning over Tawa's options as well.
 
-Stock `triton.Config` refuses options it does not know. This one keeps them among the keyword arguments of the launch, where
-`tawa.jit` takes them out again, and where Triton's own cache of tuning results keeps them too.
+Stock `triton.Config` refuses options it does not know. This one keeps them among the keyword arguments of the launch,
+where `tawa.jit` takes them out again, and where Triton's own cache of tuning results keeps them too.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ class Config(triton.Config):
     def __init__(self, kwargs: Mapping[str, Any], *args: Any, **options: Any) -> None:
         ours = {name: options.pop(name) for name in sorted(OPTION_NAMES.intersection(options))}
         _check(ours)
-        super().__init__({**kwargs, **{name: value for name, value in ours.items() if value is not None}}, *args, **options)
+        super().__init__(
+            {**kwargs, **{name: value for name, value in ours.items() if value is not None}}, *args, **options
+        )
 
     def all_kwargs(self) -> dict[str, Any]:
-        """The keyword arguments of a launch; raises PlanError when the caller tunes a function that cannot take them."""
+        """The keyword arguments of a launch; raises PlanError when the tuned function cannot take them."""
         if OPTION_NAMES.intersection(self.kwargs):
             _check_tuned_function(sys._getframe(1).f_locals.get("self"))
         return super().all_kwargs()

@@ -121,10 +121,12 @@ def explain(
 ) -> Explanation:
     """Explains a kernel.
 
-    kernel: a compiled kernel (what a launch or `compile_kernel` returns); or a jitted kernel that was launched before, then
-    the one launched last; or, with `signature` and `constexprs`, a jitted kernel to compile here and now, without a GPU.
+    kernel: a compiled kernel (what a launch or `compile_kernel` returns); or a jitted kernel that was launched before,
+    then the one launched last; or, with `signature` and `constexprs`, a jitted kernel to compile here and now, without
+    a GPU.
     signature: Triton's notation, ``"a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16"``.
-    options: Tawa's options, as at a launch, and further ones of Triton's backend. sass: also count machine instructions.
+    options: Tawa's options, as at a launch, and further ones of Triton's backend. sass: also count machine
+    instructions.
 
     Runs ptxas once (0.1 to 1 s). Raises ValueError for a jitted kernel that has not been compiled yet.
     """

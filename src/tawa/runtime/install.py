@@ -19,8 +19,8 @@ _installed = False
 def install(**options: Any) -> None:
     """Puts every Triton kernel that this process compiles from now on, in any thread, under Tawa.
 
-    options: Tawa's options (``aref_depth``, ``mma_depth``, ...) as defaults of every launch. A second call replaces them.
-    Kernels that cannot be specialised are compiled by stock Triton. Raises PlanError on a bad option.
+    options: Tawa's options (``aref_depth``, ``mma_depth``, ...) as defaults of every launch. A second call replaces
+    them. Kernels that cannot be specialised are compiled by stock Triton. Raises PlanError on a bad option.
     """
     global _installed
     settings = Settings.from_environment()

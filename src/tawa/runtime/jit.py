@@ -85,9 +85,11 @@ class TawaFunction(JITFunction[Any]):
         with activate(request):
             return super().preload(specialization_data)
 
-    def _pack_args(self, backend: Any, kwargs: dict[str, Any], *rest: Any) -> Any:
+    def _pack_args(
+        self, backend: Any, kwargs: dict[str, Any], bound_args: Any, specialization: Any, options: Any
+    ) -> Any:
         known = {name: value for name, value in kwargs.items() if name != _REQUEST_KEYWORD}
-        return super()._pack_args(backend, known, *rest)
+        return super()._pack_args(backend, known, bound_args, specialization, options)
 
     def _do_compile(self, *args: Any, **kwargs: Any) -> Any:
         with attached():
@@ -111,6 +113,7 @@ class InterpretedTawaFunction(KernelInterface[Any]):
         return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls it from another interpreted kernel."""
         return self.fn(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -138,12 +141,16 @@ def jit(kernel: Any = None, **options: Any) -> Any:
         ours = {**_options_of(kernel.tawa_defaults), **ours}
     if isinstance(kernel, JITFunction):
         if options:
-            raise TypeError(f"{sorted(options)}: options of triton.jit go to triton.jit, which this kernel has gone through")
+            raise TypeError(
+                f"{sorted(options)}: options of triton.jit go to triton.jit, which this kernel has gone through"
+            )
         return _from_triton(kernel, ours)
     if not callable(kernel):
         raise TypeError(f"tawa.jit takes a kernel, not {kernel!r}")
     function = triton.jit(kernel, **options)
-    return _from_triton(function, ours) if isinstance(function, JITFunction) else InterpretedTawaFunction(function, ours)
+    return (
+        _from_triton(function, ours) if isinstance(function, JITFunction) else InterpretedTawaFunction(function, ours)
+    )
 
 
 _JIT_OPTIONS = (

@@ -39,9 +39,7 @@ def reject_near_misses(kwargs: Mapping[str, Any], known: Iterable[str]) -> None:
 def merge(options: PlanOptions, defaults: PlanOptions) -> PlanOptions:
     """The first with every gap (None) filled from the second; raises PlanError if they do not go together."""
     values = {field.name: getattr(options, field.name) for field in fields(PlanOptions)}
-    return PlanOptions(
-        **{name: getattr(defaults, name) if value is None else value for name, value in values.items()}
-    )
+    return PlanOptions(**{name: getattr(defaults, name) if value is None else value for name, value in values.items()})
 
 
 def as_plan(plan: Any) -> Plan | None:

@@ -25,8 +25,10 @@ def default_reproducer_dir() -> Path:
 class Settings:
     """One field for each variable ``TAWA_<FIELD>``.
 
-    enable: ``auto`` (Tawa works where it is asked to) or ``off`` (everything is compiled by stock Triton, whatever the code says).
-    aref_depth, mma_depth: D and P where neither the launch nor the decorator says anything; empty leaves them to the planner.
+    enable: ``auto`` (Tawa works where it is asked to) or ``off`` (everything is compiled by stock Triton, whatever the
+    code says).
+    aref_depth, mma_depth: D and P where neither the launch nor the decorator says anything; empty leaves them to the
+    planner.
     reproducer_dir: where internal failures are written down.
     log: ``info`` names every kernel with the decision and its reason; ``warning`` (the default) only failures of ours.
     """

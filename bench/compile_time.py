@@ -1,0 +1,116 @@
+"""What Tawa adds to a compile, by stage, and what ``import tawa`` costs: ``python bench/compile_time.py [--repeat 5]``. No GPU needed.
+
+Each kernel is compiled ahead of time `--repeat` times without any cache. A row's candidate is a stage ("total" is everything that is
+Tawa's own work, "stock compile" Triton alone, "import tawa" the import in a fresh interpreter); times are in milliseconds.
+
+Results: ``bench/results/compile_time.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+sys.path.insert(0, str(SOURCE))
+
+from harness import Report, Row, Timing, describe  # noqa: E402
+
+from tawa.bridge.compile import compile_kernel  # noqa: E402
+from tawa.bridge.request import Request  # noqa: E402
+from tawa.bridge.signature import Signature  # noqa: E402
+from tawa.kernels.case import Case  # noqa: E402
+from tawa.kernels.gemm.cases import SPECIALISED, find  # noqa: E402
+from tawa.plan import PlanOptions  # noqa: E402
+
+KERNELS = (
+    "tile_fp16_nn", "tile_8warps_nt", "device_desc_nn", "persistent_8warps", "persistent_flat_fp8e4nv", "triangular",
+    "batched_desc_nt", "gate_up_8warps", "two_loops", "epilogue_all", "split_epilogue", "invariant",
+)  # fmt: skip
+WANTED_MS, WANTED_IMPORT_S = 15.0, 0.1
+
+
+def signature(case: Case) -> Signature:
+    """The case's arguments as the bridge takes them."""
+    names = case.kernel.arg_names
+    constants = {(names.index(name),): value for name, value in case.constants().items()}
+    return Signature(case.signature(), constants, case.attributes())
+
+
+def time_compile(case: Case, repeat: int) -> dict[str, list[float]]:
+    """Milliseconds by stage, one number a compile; the first compile of each kind warms up and is left out."""
+    samples: dict[str, list[float]] = defaultdict(list)
+    for turn in range(repeat + 1):
+        start = time.perf_counter()
+        compile_kernel(case.kernel, signature(case), None, num_warps=case.num_warps, num_stages=case.num_stages)
+        stock_ms = (time.perf_counter() - start) * 1000
+        request = Request(PlanOptions(enable_warp_specialization=True))
+        compiled = compile_kernel(case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=case.num_stages)
+        record = compiled.metadata.tawa
+        if turn:
+            samples["stock compile"].append(stock_ms)
+            samples["specialised compile"].append(record["compile_ms"])
+            samples["total"].append(record["tawa_ms"])
+            for stage, ms in record["stage_ms"].items():
+                samples[f"stage {stage}"].append(ms)
+    return samples
+
+
+def time_import(repeat: int) -> list[float]:
+    """Milliseconds of ``import tawa``, an empty interpreter's start taken off."""
+
+    def run(code: str) -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(SOURCE)})
+        return (time.perf_counter() - start) * 1000
+
+    empty = statistics.median(run("pass") for _ in range(repeat + 2))
+    return [max(0.0, run("import tawa") - empty) for _ in range(repeat + 2)]
+
+
+def main() -> int:
+    """Times all kernels and prints the medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--all", action="store_true", help="every case that specialises, not the twelve typical ones")
+    arguments = parser.parse_args()
+    from triton import knobs
+
+    knobs.compilation.always_compile = True
+    report = Report("compile_time")
+    cases = [case for case in SPECIALISED if case.expect.verdict == "specialised"] if arguments.all else [find(name) for name in KERNELS]
+    totals: list[float] = []
+    stages: dict[str, list[float]] = defaultdict(list)
+    for case in cases:
+        try:
+            samples = time_compile(case, arguments.repeat)
+        except Exception as error:
+            report.add(Row({"kernel": case.name}, "total", error=describe(error)))
+            print(f"{case.name:28} {describe(error)}")
+            continue
+        report.add(*(Row.timed({"kernel": case.name}, name, Timing.of(values), 0) for name, values in samples.items()))
+        totals.append(statistics.median(samples["total"]))
+        for name, values in samples.items():
+            stages[name].extend(values)
+        print(f"{case.name:28} tawa {totals[-1]:6.1f} ms   stock compile {statistics.median(samples['stock compile']):6.0f} ms", flush=True)
+    imports = time_import(arguments.repeat)
+    report.add(Row.timed({"kernel": "-"}, "import tawa", Timing.of(imports), 0))
+    print("\nmedians over all kernels")
+    for name, values in stages.items():
+        report.add(Row.timed({"kernel": "all"}, name, Timing.of(values), 0))
+        print(f"  {name:32} {statistics.median(values):8.2f} ms")
+    import_ms = statistics.median(imports)
+    print(f"  {'import tawa':32} {import_ms:8.2f} ms")
+    print(report.save())
+    good = bool(totals) and statistics.median(totals) <= WANTED_MS and import_ms <= WANTED_IMPORT_S * 1000
+    print(f"wanted: total <= {WANTED_MS:.0f} ms, import <= {WANTED_IMPORT_S * 1000:.0f} ms: {'pass' if good else 'FAIL'}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

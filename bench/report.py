@@ -1,0 +1,169 @@
+"""Prints any result file as a table of ratios and draws it: ``python bench/report.py gemm [--baseline cuBLAS] [--draw docs/images]``.
+
+Rows with rates become one table for each set of cases that differ in K only: rates, and ratios to the baseline. Rows that were checked
+but not timed are counted, and the failures listed. Rows with times but no rates (compile times) are listed as times.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import RESULTS, Row, read
+from rich.console import Console
+from rich.table import Table
+
+DETAILS = ("K", "configuration", "registers", "spills", "D", "P", "step")
+COLOURS = ("#35618f", "#d9a441", "#7a7a7a", "#4f9d69", "#b0524f", "#8a6fb0")
+
+
+def group_of(row: Row) -> str:
+    """What a row's table is called: everything of its case that a table does not spread out."""
+    return ", ".join(f"{key}={value}" for key, value in row.case.items() if key not in DETAILS)
+
+
+def groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Timed rows by table, in the order of the file."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.tflops is not None:
+            found.setdefault(group_of(row), []).append(row)
+    return found
+
+
+def rates_by_k(rows: Sequence[Row]) -> dict[int, dict[str, Row]]:
+    """The rows of one table by K and candidate."""
+    found: dict[int, dict[str, Row]] = {}
+    for row in rows:
+        found.setdefault(int(row.case.get("K", 0)), {})[row.candidate] = row
+    return found
+
+
+def candidates_of(rows: Sequence[Row]) -> list[str]:
+    """Candidates in the order of the file."""
+    return list(dict.fromkeys(row.candidate for row in rows))
+
+
+def ratio_table(title: str, rows: Sequence[Row], baseline: str) -> Table:
+    """Rates in TFLOP/s, the ratio to the baseline behind each."""
+    table = Table(title=title, title_justify="left")
+    names = candidates_of(rows)
+    table.add_column("K", justify="right")
+    for name in names:
+        table.add_column(name, justify="right")
+    for k, line in sorted(rates_by_k(rows).items()):
+        base = line[baseline].tflops if baseline in line else None
+        cells = []
+        for name in names:
+            rate = line[name].tflops if name in line else None
+            ratio = f"  [dim]{rate / base:.3f}[/dim]" if rate and base and name != baseline else ""
+            cells.append(f"{rate:.0f}{ratio}" if rate else "-")
+        table.add_row(str(k), *cells)
+    return table
+
+
+def long_table(title: str, rows: Sequence[Row]) -> Table:
+    """One line a candidate, where there are too many for columns."""
+    table = Table(title=title, title_justify="left")
+    for column in ("K", "candidate", "TFLOP/s", "median ms", "p10", "p90"):
+        table.add_column(column, justify="left" if column == "candidate" else "right")
+    for row in rows:
+        times = (f"{value:.4f}" if value is not None else "-" for value in (row.median_ms, row.p10_ms, row.p90_ms))
+        table.add_row(str(row.case.get("K", "")), row.candidate, f"{row.tflops:.1f}" if row.tflops else "-", *times)
+    return table
+
+
+def time_table(rows: Sequence[Row]) -> Table:
+    """Times without rates."""
+    table = Table(title="times in milliseconds", title_justify="left")
+    for column in ("case", "candidate", "median", "p10", "p90"):
+        table.add_column(column, justify="left" if column in ("case", "candidate") else "right")
+    for row in rows:
+        case = ", ".join(str(value) for value in row.case.values())
+        table.add_row(case, row.candidate, *(f"{value:.2f}" for value in (row.median_ms, row.p10_ms, row.p90_ms) if value is not None))
+    return table
+
+
+def print_checks(console: Console, rows: Sequence[Row]) -> None:
+    """Counts of rows that were checked, not timed, and every one that failed."""
+    counts = Counter(str(row.case.get("status", "failed" if isinstance(row.error, str) else "ok")) for row in rows)
+    console.print("checked: " + ", ".join(f"{count} {status}" for status, count in sorted(counts.items())))
+    ratios = [row.error for row in rows if isinstance(row.error, float | int)]
+    if ratios:
+        console.print(f"largest error: {max(ratios):.3f} of what is allowed")
+    for row in rows:
+        if isinstance(row.error, str):
+            case = " ".join(f"{key}={value}" for key, value in row.case.items() if key != "status")
+            console.print(f"  [red]{row.candidate}[/red] {case}: {row.error}", highlight=False)
+
+
+def draw(name: str, about: dict[str, Any], rows: Sequence[Row], folder: Path) -> Path | None:
+    """One panel a table: rates over K, p10 to p90 as a band. None when nothing was timed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    tables = [(title, part) for title, part in groups(rows).items() if len(rates_by_k(part)) > 1]
+    if not tables:
+        return None
+    figure, axes = pyplot.subplots(1, len(tables), figsize=(5.2 * len(tables), 4.2), squeeze=False)
+    for axis, (title, part) in zip(axes[0], tables, strict=True):
+        for number, candidate in enumerate(candidates_of(part)):
+            line = sorted((row for row in part if row.candidate == candidate), key=lambda row: row.case["K"])
+            ks = [row.case["K"] for row in line]
+            colour = COLOURS[number % len(COLOURS)]
+            axis.plot(ks, [row.tflops for row in line], marker="o", label=candidate, color=colour)
+            axis.fill_between(ks, *zip(*(_band(row) for row in line), strict=True), alpha=0.15, color=colour)
+        axis.set_xscale("log", base=2)
+        axis.set_xlabel("K")
+        axis.set_ylabel("TFLOP/s")
+        axis.set_title(title.replace(", ", "\n", 1), fontsize=9)
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8)
+    figure.suptitle(f"{name}: {about['device']}, {about['date'][:10]}", fontsize=10)
+    figure.tight_layout()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.png"
+    figure.savefig(path, dpi=130)
+    return path
+
+
+def _band(row: Row) -> tuple[float, float]:
+    assert row.tflops and row.median_ms
+    work = row.tflops * row.median_ms
+    return work / (row.p90_ms or row.median_ms), work / (row.p10_ms or row.median_ms)
+
+
+def main() -> int:
+    """Prints one file, and draws it if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", help="a result file, or its name under bench/results")
+    parser.add_argument("--baseline", default="cuBLAS")
+    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also draw a PNG there")
+    arguments = parser.parse_args()
+    path = Path(arguments.file)
+    path = path if path.exists() else RESULTS / f"{path.stem}.json"
+    about, rows = read(path)
+    console = Console()
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items() if version)
+    console.print(f"[bold]{path.name}[/bold]  {about['device']}, driver {about['driver']}, {versions}\n{about['date']}  {about['command']}")
+    for title, part in groups(rows).items():
+        small = len(candidates_of(part)) <= 6
+        console.print(ratio_table(title, part, arguments.baseline) if small else long_table(title, part))
+    times = [row for row in rows if row.tflops is None and row.median_ms is not None]
+    if times:
+        console.print(time_table(times))
+    checks = [row for row in rows if row.median_ms is None]
+    if checks:
+        print_checks(console, checks)
+    if arguments.draw:
+        console.print(f"drawn: {draw(path.stem, about, rows, arguments.draw)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,92 @@
+"""Judging what a kernel wrote: against float64, against itself, against the stock kernel. Needs torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from tawa.kernels.case import Case
+from tawa.kernels.gemm.reference import Exact, SamePrecision, reference
+
+FACTOR = 2.0
+ROUNDING = 1e-6  # of the largest value: the least that is allowed, for sums that happen to be exact in the peer
+STOCK_IS_PEER = ("fp8e5", "fp32")  # no e5m2 product in PyTorch; wgmma cuts float32 off to TF32, where cuBLAS may round
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgement of one problem.
+
+    faults: what is wrong, empty if nothing. ratio: error over what is allowed, which is twice the peer's error, the peer being PyTorch in
+    the same precision; the worse of the largest and the root mean square error; at most 1 passes. same_bits_as_stock: None where there
+    was no stock run.
+    """
+
+    faults: tuple[str, ...]
+    ratio: float
+    same_bits_as_stock: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Errors against float64 over the elements that both have."""
+
+    largest: float
+    mean_square_root: float
+
+    @staticmethod
+    def of(got: torch.Tensor, exact: torch.Tensor) -> Errors:
+        """The errors of `got`."""
+        difference = (got.double() - exact).abs()
+        difference = difference[~difference.isnan()]
+        if not difference.numel():
+            return Errors(0.0, 0.0)
+        return Errors(float(difference.max()), float(difference.square().mean().sqrt()))
+
+    def worse(self, other: Errors) -> Errors:
+        """The larger of each."""
+        return Errors(max(self.largest, other.largest), max(self.mean_square_root, other.mean_square_root))
+
+
+def judge(
+    case: Case, tensors: dict[str, torch.Tensor], outputs: Sequence[torch.Tensor], stock: torch.Tensor | None = None
+) -> Verdict:
+    """Judges the outputs ``c`` of repeated runs on one set of inputs.
+
+    The first must be right and must leave no element out and none that is not its own (NaN stays NaN); the others must have its bits.
+    """
+    first = outputs[0]
+    exact = reference(case, tensors, Exact())["c"]
+    peer = Errors.of(reference(case, tensors, SamePrecision())["c"], exact)
+    if stock is not None and "a" in case.tensors and case.tensors["a"].dtype in STOCK_IS_PEER:
+        peer = peer.worse(Errors.of(stock, exact))
+    expected = ~exact.isnan()
+    least = ROUNDING * float(exact[expected].abs().max()) if bool(expected.any()) else 0.0
+    errors = Errors.of(first, exact)
+    ratio = max(
+        _share(errors.largest, max(FACTOR * peer.largest, least)),
+        _share(errors.mean_square_root, max(FACTOR * peer.mean_square_root, least)),
+    )
+    faults: list[str] = []
+    strays = int((first.isnan() == expected).sum())
+    if strays:
+        faults.append(f"{strays} of {first.numel()} elements wrongly left out, written, or NaN")
+    moving = sum(not equal_bits(first, other) for other in outputs[1:])
+    if moving:
+        faults.append(f"{moving} of {len(outputs) - 1} repeated runs differ: a race")
+    if not ratio <= 1:
+        faults.append(f"{ratio:.2f} x the error allowed: largest {errors.largest:.3e}, PyTorch's {peer.largest:.3e}")
+    return Verdict(tuple(faults), ratio, None if stock is None else equal_bits(first, stock))
+
+
+def equal_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are the same bit for bit (NaN equals NaN)."""
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[one.element_size()]
+    return torch.equal(one.view(whole), other.view(whole))
+
+
+def _share(error: float, allowed: float) -> float:
+    return error / allowed if allowed else math.inf if error else 0.0

@@ -1,0 +1,32 @@
+"""Kernels for the command line to load, in a file that prints while it is imported."""
+
+import triton
+import triton.language as tl
+
+import tawa
+
+print("imported")  # must not end up in the JSON
+
+
+@tawa.jit
+@triton.jit
+def gemm(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr = 64):
+    m = tl.program_id(0) * BM
+    n = tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)
+    c.store([m, n], acc.to(tl.float16))
+
+
+@triton.autotune(configs=[tawa.Config({"BM": 64}, aref_depth=2)], key=["n"])
+@triton.heuristics({"EVEN": lambda arguments: arguments["n"] % 64 == 0})
+@triton.jit
+def fill(x, n, BM: tl.constexpr, EVEN: tl.constexpr):
+    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    tl.store(x + i, i.to(tl.float16), mask=i < n)
+
+
+@triton.jit
+def broken(x, BM: tl.constexpr):
+    tl.store(x + tl.arange(0, BM), no_such_name)  # noqa: F821

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tawa.cli.demo import EXHIBITS
+from tawa.cli.sketch import sketch
+
+
+@pytest.fixture(scope="module")
+def exhibits():
+    from typer.testing import CliRunner
+
+    from tawa.cli.main import app
+
+    result = CliRunner().invoke(app, ["demo", "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_the_demo_shows_every_exhibit_and_exactly_one_is_declined(exhibits):
+    assert list(exhibits) == [exhibit.title for exhibit in EXHIBITS]
+    assert [title for title, found in exhibits.items() if not found["applied"]] == ["operands through pointers"]
+
+
+def test_no_exhibit_that_is_specialised_spills(exhibits):
+    assert [found["spill_bytes"] for found in exhibits.values() if found["applied"]] == [0, 0, 0, 0]
+
+
+def test_the_report_explains_rings_waits_and_the_declined_kernel(tawa):
+    result = tawa("demo")
+    assert result.exit_code == 0, result.stderr
+    for text in (
+        "producer  1 warp",
+        "consumer  8 warps",
+        "D = 3 of (128x64xf16 + 256x64xf16)",
+        "left to stock Triton, byte for byte",
+        "loaded through pointers",
+        f"declined.py:{_line_of_pointer_load()}",
+        "aref.put %ring0[%count]",
+        "warp_group_dot_wait pendings = 1",
+    ):
+        assert text in result.stdout
+
+
+def test_without_a_gpu_the_demo_says_that_nothing_was_run(tawa):
+    from tests.conftest import hopper_present
+
+    text = tawa("demo").stdout
+    assert ("Nothing was run" in text) is not hopper_present()
+
+
+def test_a_sketch_keeps_the_protocol_and_leaves_out_the_arithmetic():
+    aref = """
+"builtin.module"() ({
+  "tt.func"() <{function_type = (i32) -> (), sym_name = "kernel"}> ({
+  ^bb0(%n_0: i32):
+    %ring0_0 = "aref.create"() <{name = "ring0"}> : () -> !aref.ring<2 x (!ttg.memdesc<64x32xf16, #shared>)>
+    "warp.group"() <{num_warps = 1 : i32, partition = "producer", role = "producer"}> ({
+      %count_0 = "aref.first"(%ring0_0) : (!aref.ring<2 x (!ttg.memdesc<64x32xf16, #shared>)>) -> !aref.index<2>
+      %0 = "arith.addi"(%n_0, %n_0) : (i32, i32) -> i32
+      "aref.put"(%ring0_0, %count_0) ({
+        "aref.filled"() : () -> ()
+      }) : (!aref.ring<2 x (!ttg.memdesc<64x32xf16, #shared>)>, !aref.index<2>) -> ()
+      "warp.end"() : () -> ()
+    }) : () -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}) : () -> ()
+"""
+    assert sketch(aref).splitlines() == [
+        "%ring0 = aref.create : 2 slots of (64x32xf16)",
+        "warp.group producer, 1 warp {",
+        "  aref.put %ring0[%count] {",
+        "  }",
+        "}",
+    ]
+
+
+def _line_of_pointer_load() -> int:
+    import tawa.kernels.gemm.declined as declined
+
+    lines = Path(declined.__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, start=1) if "tl.load(a_at" in line)

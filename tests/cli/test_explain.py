@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import FILL, GEMM, KERNELS
+
+FIELDS = (
+    "applied", "reason", "partitions", "rings", "mma_depth", "shared_bytes", "registers", "spill_bytes", "wgmma_waits",
+    "compile_ms", "tawa_ms",
+)  # fmt: skip
+
+
+def line_of(text: str) -> int:
+    lines = KERNELS.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, start=1) if text in line)
+
+
+@pytest.mark.parametrize("arguments", [GEMM, FILL], ids=["applied", "declined"])
+def test_json_has_every_promised_field(tawa_json, arguments):
+    assert set(FIELDS) <= tawa_json("explain", *arguments).keys()
+
+
+def test_json_of_a_specialised_kernel_tells_the_plan(tawa_json):
+    found = tawa_json("explain", *GEMM, "--option", "aref_depth=3,mma_depth=1")
+    assert found["applied"] is True
+    assert [(part["role"], part["warps"]) for part in found["partitions"]] == [("producer", 1), ("consumer", 4)]
+    assert [(ring["depth"], ring["bytes"]) for ring in found["rings"]] == [(3, 3 * 2 * 128 * 64 * 2)]
+    assert found["mma_depth"] == 1
+    assert sorted(found["wgmma_waits"]) == [0, 1]
+    assert found["spill_bytes"] == 0
+
+
+def test_a_declined_kernel_is_a_success_with_reason_and_place(tawa):
+    result = tawa("explain", *FILL)
+    assert result.exit_code == 0
+    assert "fill: not specialised" in result.stdout
+    assert "no tl.dot" in result.stdout
+    assert f"kernels.py:{line_of('def fill')}" in result.stdout
+    assert "def fill(x, n" in result.stdout  # the user's own line
+
+
+def test_a_pinned_kernel_that_cannot_be_specialised_is_status_1_with_reason_place_and_source(tawa):
+    result = tawa("explain", *FILL, "--option", "enable_warp_specialization=true")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "error: fill: cannot be warp-specialised: no tl.dot" in result.stderr
+    assert f"kernels.py:{line_of('def fill')}" in result.stderr
+    assert "| def fill(x, n" in result.stderr
+
+
+def test_the_table_names_partitions_and_rings(tawa):
+    result = tawa("explain", *GEMM)
+    assert result.exit_code == 0
+    for word in (
+        "gemm: specialised",
+        "partition producer",
+        "partition consumer",
+        "ring",
+        "spills 0 bytes",
+        "wgmma waits",
+    ):
+        assert word in result.stdout
+
+
+def test_the_decorators_own_options_hold(tawa_json):
+    found = tawa_json("explain", *GEMM, "--option", "enable_warp_specialization=false")
+    assert found["applied"] is False
+
+
+def test_a_depth_that_does_not_fit_names_the_largest_that_does(tawa):
+    result = tawa("explain", *GEMM, "--option", "aref_depth=9")
+    assert result.exit_code == 1
+    assert "232448" in result.stderr
+    assert "cure: aref_depth=" in result.stderr

@@ -1,0 +1,97 @@
+"""Wrong usage: status 2, nothing on stdout, and a message that says what to type instead."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import GEMM, KERNELS
+
+SIG = GEMM[2]
+
+WRONG = {
+    "no kernel named": ([str(KERNELS)], "names no kernel", "FILE.py:KERNEL"),
+    "no such file": (["tests/cli/kernel.py:gemm"], "no file 'tests/cli/kernel.py'", "cure:"),
+    "close file": ([f"{KERNELS.parent}/kernel.py:gemm"], "no file", f"did you mean {KERNELS}?"),
+    "close kernel": ([f"{KERNELS}:gem"], "has no kernel 'gem'", "did you mean 'gemm'?"),
+    "unknown kernel": ([f"{KERNELS}:attention"], "has no kernel 'attention'", "kernels there: gemm, fill, broken"),
+    "no kernel at all": ([f"{KERNELS}:tawa"], "'tawa'", "put @triton.jit over it"),
+    "no constant": ([*GEMM[:3]], "no value for tl.constexpr BM, BN", "cure: --const BM=…,BN=…"),
+    "no signature": ([GEMM[0], *GEMM[3:]], "no type and no constant for a, b, c, K", "a=i32"),
+    "unknown parameter": ([GEMM[0], "--sig", f"{SIG}, Z=i32", *GEMM[3:]], "no parameter 'Z'", "a, b, c, K"),
+    "bad type": ([GEMM[0], "--sig", SIG.replace("i32:16", "int:16"), *GEMM[3:]], "K=int:16", "i32"),
+    "bad mark": ([GEMM[0], "--sig", SIG.replace("i32:16", "i32:8"), *GEMM[3:]], "K=i32:8", "divisible by 16"),
+    "bad constant": ([*GEMM[:4], "BM=big,BN=128"], "BM=big", "constant"),
+    "unknown option": ([*GEMM, "--option", "aref_dept=3"], "unknown option 'aref_dept'", "did you mean 'aref_depth'?"),
+    "option without value": ([*GEMM, "--option", "aref_depth"], "name=value is needed", "--option aref_depth=3"),
+    "D below 1": ([*GEMM, "--option", "aref_depth=0"], "aref_depth=0: at least 1", "cure: aref_depth=1"),
+    "P below 0": ([*GEMM, "--option", "mma_depth=-1"], "mma_depth=-1: at least 0", "cure: mma_depth=0"),
+    "D below P + 1": (
+        [*GEMM, "--option", "aref_depth=1,mma_depth=1"],
+        "D >= P + 1",
+        "cure: aref_depth=2 or mma_depth=0",
+    ),
+    "warps": ([*GEMM, "--num-warps", "3"], "--num-warps 3", "cure: --num-warps 4"),
+    "stages": ([*GEMM, "--num-stages", "0"], "--num-stages 0", "cure: --num-stages 3"),
+}
+
+
+@pytest.mark.parametrize("command", ["explain", "compile"])
+@pytest.mark.parametrize(("arguments", "what", "cure"), WRONG.values(), ids=WRONG)
+def test_wrong_usage_is_status_2_and_says_what_to_type(tawa, command, arguments, what, cure):
+    result = tawa(command, *arguments)
+    assert result.exit_code == 2, result.stderr
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1] and what in result.stderr and cure in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["explain"], ["explian"], [*["compile"], *GEMM, "--emit", "arf"], ["replay"]])
+def test_typers_own_checks_are_status_2_too(tawa, arguments):
+    assert tawa(*arguments).exit_code == 2
+
+
+BAD_FILES = {
+    "missing module": ("import no_such_module\n", "ModuleNotFoundError", "pip install no_such_module"),
+    "syntax": ("def f(:\n    pass\n", "SyntaxError", "mend the syntax"),
+    "runs at import": ('raise SystemExit("usage: …")\n', "SystemExit", 'if __name__ == "__main__":'),
+    "fails at import": ("x = {}\nx['BLOCK']\n", "KeyError: 'BLOCK'", 'if __name__ == "__main__":'),
+}
+
+
+@pytest.mark.parametrize(("text", "what", "cure"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_file_that_cannot_be_imported_is_shown_at_its_line(tawa, tmp_path: Path, text, what, cure):
+    file = tmp_path / f"bad_{abs(hash(what))}.py"
+    file.write_text(text)
+    result = tawa("explain", f"{file}:kernel")
+    assert result.exit_code == 2
+    assert what in result.stderr and cure in result.stderr
+    assert f"--> {file}:{1 if what != BAD_FILES['fails at import'][1] else 2}" in result.stderr
+
+
+def test_a_kernel_file_inside_a_package_may_import_relatively(tawa, tmp_path: Path):
+    package = tmp_path / "my_kernels"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "tiles.py").write_text("import triton\n\n\n@triton.jit\ndef nothing(x):\n    pass\n")
+    (package / "use.py").write_text("from .tiles import nothing\n")
+    result = tawa("explain", f"{package / 'use.py'}:nothing", "--sig", "x=i32")
+    assert result.exit_code == 0, result.stderr
+    assert "nothing: not specialised" in result.stdout
+
+
+def test_the_installed_command_gives_the_same_statuses():
+    program = [sys.executable, "-c", "from tawa.cli.main import main; main()"]
+    here = {**os.environ, "COLUMNS": "200"}
+    wrong = subprocess.run(
+        [*program, "explain", f"{KERNELS}:gem"], capture_output=True, text=True, env=here, check=False
+    )
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "did you mean 'gemm'?" in wrong.stderr
+    helped = subprocess.run([*program, "--help"], capture_output=True, text=True, env=here, check=False)
+    assert helped.returncode == 0
+    for command in ("compile", "explain", "demo", "env", "replay"):
+        assert command in helped.stdout

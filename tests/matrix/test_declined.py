@@ -1,0 +1,45 @@
+"""Every case that Tawa must leave alone comes out byte for byte as stock Triton makes it, with the reason on record."""
+
+from __future__ import annotations
+
+import pytest
+from tawa.errors import UnsupportedKernel
+from tawa.kernels.case import Case
+from tawa.kernels.gemm.cases import CASES
+
+from tests.matrix.compiling import compile_case, compiled_pair, pinned
+
+DECLINED = [pytest.param(case, id=case.name) for case in CASES if case.expect.verdict == "declined"]
+EITHER = [pytest.param(case, id=case.name) for case in CASES if case.expect.verdict == "either"]
+
+
+@pytest.mark.parametrize("case", DECLINED)
+def test_declined_kernel_is_stock_byte_for_byte(case: Case) -> None:
+    stock, ours = compiled_pair(case.name)
+    assert not ours.metadata.tawa["applied"]
+    assert ours.asm["ptx"] == stock.asm["ptx"]
+    assert ours.asm["cubin"] == stock.asm["cubin"]
+
+
+@pytest.mark.parametrize("case", DECLINED)
+def test_declined_kernel_says_why_and_where(case: Case) -> None:
+    _, ours = compiled_pair(case.name)
+    record = ours.metadata.tawa
+    assert case.expect.reason.lower() in record["reason"].lower()
+    assert "declined.py:" in record["location"]
+
+
+@pytest.mark.parametrize("case", DECLINED)
+def test_pinning_a_declined_kernel_raises_with_the_same_reason(case: Case) -> None:
+    with pytest.raises(UnsupportedKernel) as caught:
+        compile_case(case, pinned(2, 1))
+    assert case.expect.reason.lower() in caught.value.remark.reason.lower()
+
+
+@pytest.mark.parametrize("case", EITHER)
+def test_undecided_kernel_is_specialised_or_stock_never_between(case: Case) -> None:
+    stock, ours = compiled_pair(case.name)
+    if ours.metadata.tawa["applied"]:
+        assert "aref.put" in ours.asm["aref"]
+    else:
+        assert ours.asm["cubin"] == stock.asm["cubin"]

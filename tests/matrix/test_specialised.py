@@ -1,0 +1,75 @@
+"""Every case that must specialise does, with the rings, the protocol and the waits that its kernel calls for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from tawa.bridge.report import KernelReport, report
+from tawa.ir import parse_module
+from tawa.kernels.case import Case
+from tawa.kernels.gemm.cases import SPECIALISED
+
+from tests.matrix.compiling import compile_case, pinned
+
+RUN_TIME_ONLY = ("tile_k_below_block", "tile_k_zero", "persistent_k_zero", "persistent_flat_k_zero")
+"""Cases that differ from another in run-time sizes only: one compile of each is enough here."""
+
+
+def expected(case: Case) -> bool:
+    return case.expect.verdict == "specialised"
+
+
+WORK = [
+    pytest.param(case, depth, mma_depth, id=f"{case.name}-D{depth}P{mma_depth}")
+    for case in SPECIALISED
+    if expected(case)
+    for depth, mma_depth in (case.plans[:1] if case.name in RUN_TIME_ONLY else case.plans)
+]
+
+
+def arefs(text: str) -> Counter[str]:
+    return Counter(op.name for op in parse_module(text).walk() if op.name.startswith("aref."))
+
+
+def check_rings(case: Case, depth: int, plan: dict[str, Any]) -> None:
+    assert tuple(len(ring["payload"]) for ring in plan["rings"]) == case.expect.payloads
+    assert {ring["depth"] for ring in plan["rings"]} == {depth}
+
+
+def check_protocol(case: Case, mma_depth: int, text: str) -> None:
+    ops = arefs(text)
+    assert ops["aref.create"] == len(case.expect.payloads)
+    assert ops["aref.put"] == ops["aref.get"] == case.expect.sites
+    assert ops["aref.consumed"] == case.expect.releases(mma_depth)
+
+
+def check_machine_code(case: Case, mma_depth: int, found: KernelReport) -> None:
+    assert sorted(found.ptx.wgmma_waits) == case.expect.waits(mma_depth)
+    assert found.ptxas.spill_bytes == 0
+    serialised = [note.code for note in found.ptxas.notes if note.code in ("C7510", "C7514", "C7515", "C7517")]
+    assert not serialised
+
+
+@pytest.mark.parametrize(("case", "depth", "mma_depth"), WORK)
+def test_case_specialises_with_its_rings_protocol_and_waits(case: Case, depth: int, mma_depth: int) -> None:
+    compiled = compile_case(case, pinned(depth, mma_depth))
+    record = compiled.metadata.tawa
+    assert record["applied"], record["reason"]
+    check_rings(case, depth, record["plan"])
+    check_protocol(case, mma_depth, compiled.asm["aref"])
+    check_machine_code(case, mma_depth, report(compiled))
+
+
+def test_the_matrix_names_every_item_that_must_specialise() -> None:
+    names = " ".join(case.name for case in SPECIALISED if expected(case))
+    items = (
+        "tile_fp16_nn tile_fp16_nt tile_fp16_tn tile_fp16_tt tile_bf16_tt tile_fp8e4nv_nt tile_fp8e5_nt tile_fp32_nt tile_fp32_tn "
+        "device_desc persistent_range persistent_flat persistent_device_desc triangular ragged tile_k_below_block tile_k_zero tile_edges "
+        "batched_grid batched_desc gate_up invariant two_loops lower_only if_accumulate epilogue_bias epilogue_relu epilogue_silu "
+        "epilogue_gelu epilogue_scalar epilogue_rows epilogue_residual_descriptor epilogue_residual_pointer epilogue_bf16_cast "
+        "epilogue_pointer_store tile_8warps tile_stages1 tile_stages5"
+    )
+    assert [item for item in items.split() if not re.search(rf"\b{item}", names)] == []

@@ -1,0 +1,7 @@
+"""The bridge's fixtures serve here too."""
+
+from __future__ import annotations
+
+from tests.bridge.conftest import driver, gemm_signature, nothing_left_behind, own_cache, pipeline_is
+
+__all__ = ["driver", "gemm_signature", "nothing_left_behind", "own_cache", "pipeline_is"]

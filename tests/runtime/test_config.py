@@ -1,0 +1,108 @@
+"""`tawa.Config` under Triton's autotuner."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import triton
+
+import tawa
+from tests.bridge import fakes, kernels
+
+BLOCKS = {"BM": 64, "BN": 64}
+CONFIGS = [
+    tawa.Config({"BK": 64}, num_warps=4, num_stages=2, num_consumer_groups=1, num_buffers_warp_spec=3),
+    tawa.Config({"BK": 32}, num_warps=8, aref_depth=2, mma_depth=1),
+]
+
+
+def tuner_of(kernel: Any, configs: list[Any] = CONFIGS, **options: Any) -> Any:
+    return triton.autotune(configs=configs, key=["K"], **options)(kernel)
+
+
+def tensors() -> list[Any]:
+    return [kernels.half_tensor() for _ in range(3)]
+
+
+def depths(compiled: list[Any]) -> list[int]:
+    return [kernel.metadata.tawa["plan"]["rings"][0]["depth"] for kernel in compiled]
+
+
+def test_each_configuration_is_compiled_with_its_options(pipeline_is: Any, driver: None) -> None:
+    pipeline_is(fakes.untouched)
+    compiled = tuner_of(tawa.jit(kernels.gemm_pointers)).warmup(*tensors(), 64, **BLOCKS, grid=(1,))
+    assert depths(compiled) == [3, 2]
+    assert [kernel.metadata.tawa["options"]["mma_depth"] for kernel in compiled] == [None, 1]
+
+
+def test_tawa_jit_may_stand_above_the_autotuner(pipeline_is: Any, driver: None) -> None:
+    pipeline_is(fakes.untouched)
+    stock = tuner_of(kernels.gemm_pointers)
+    ours = tawa.jit(stock)
+    assert depths(ours.warmup(*tensors(), 64, **BLOCKS, grid=(1,))) == [3, 2]
+    assert stock.fn is kernels.gemm_pointers
+
+
+def test_heuristics_pass_the_options_on(pipeline_is: Any, driver: None) -> None:
+    pipeline_is(fakes.untouched)
+    kernel = triton.heuristics({"BK": lambda _: 64})(tawa.jit(kernels.gemm_pointers))
+    compiled = kernel.warmup(*tensors(), 64, **BLOCKS, grid=(1,), aref_depth=4)
+    assert depths([compiled]) == [4]
+
+
+def test_the_tuners_choice_survives_its_cache_on_disk(pipeline_is: Any, driver: None) -> None:
+    pipeline_is(fakes.untouched)
+    timings = {3: 1.0, 2: 2.0}
+    benched: list[int] = []
+
+    def bench(call: Any, quantiles: Any) -> list[float]:
+        call()
+        benched.append(depths([function.last_kernel])[0])
+        return [timings[benched[-1]]] * 3
+
+    for expected_benches in ([3, 2], [3, 2]):  # the second tuner finds the first one's results
+        function = tawa.jit(kernels.gemm_pointers)
+        tuner = tuner_of(function, do_bench=bench, cache_results=True)
+        tuner.run(*tensors(), 64, **BLOCKS, grid=(1,), warmup=True)
+        assert benched == expected_benches
+        assert depths([function.last_kernel]) == [3]
+
+
+def test_a_plain_triton_kernel_is_refused_with_the_cure(driver: None) -> None:
+    with pytest.raises(tawa.PlanError, match=r"'gemm_pointers', which is a plain triton.jit(.|\n)*@tawa.jit between"):
+        tuner_of(kernels.gemm_pointers).warmup(*tensors(), 64, **BLOCKS, grid=(1,))
+
+
+def test_without_tawas_options_it_is_a_triton_config(driver: None) -> None:
+    config = tawa.Config({"BK": 64}, num_warps=4, num_stages=2)
+    same = triton.Config({"BK": 64}, num_warps=4, num_stages=2)
+    assert config == same and str(config) == str(same) and hash(config) == hash(same)
+    tuner_of(kernels.gemm_pointers, [config, same]).warmup(*tensors(), 64, **BLOCKS, grid=(1,))
+
+
+def test_a_configuration_is_json_even_with_a_plan() -> None:
+    config = tawa.Config({"BK": 64}, plan=fakes.plan_of(4))
+    again = triton.Config(**json.loads(json.dumps(config.__dict__)))
+    assert again == config
+    assert tawa.Plan.from_json(again.kwargs["plan"]) == fakes.plan_of(4)
+
+
+@pytest.mark.parametrize("options", [{"aref_depth": 0}, {"mma_depth": -1}, {"num_consumer_groups": 2}, {"plan": 7}])
+def test_a_bad_option_is_found_when_the_configuration_is_written(options: dict[str, Any]) -> None:
+    with pytest.raises(tawa.PlanError):
+        tawa.Config({}, **options)
+
+
+def test_a_configuration_that_does_not_fit_is_skipped_by_the_tuner(pipeline_is: Any, driver: None) -> None:
+    pipeline_is(fakes.uses_shared(slot_bytes=65536, natural_depth=2))
+    configs = [tawa.Config({"BK": 64}, aref_depth=2), tawa.Config({"BK": 64}, aref_depth=4)]
+
+    def bench(call: Any, quantiles: Any) -> list[float]:
+        call()
+        return [1.0] * 3
+
+    tuner = tuner_of(tawa.jit(kernels.gemm_pointers), configs, do_bench=bench)
+    tuner.run(*tensors(), 64, **BLOCKS, grid=(1,), warmup=True)
+    assert tuner.best_config.kwargs["aref_depth"] == 2

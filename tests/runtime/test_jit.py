@@ -1,0 +1,222 @@
+"""`tawa.jit`: the same kernel, launched in the same way, with Tawa's options."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import triton
+import triton.language as tl
+from triton import knobs
+from triton.runtime.jit import JITFunction
+
+import tawa
+from tawa.plan import PlanOptions
+from tawa.runtime.jit import TawaFunction
+from tests.bridge import fakes, kernels
+
+BLOCKS = {"BM": 64, "BN": 64, "BK": 64}
+PLAN = fakes.plan_of(depth=6)
+
+
+def warmup(kernel: Any, **options: Any) -> Any:
+    tensors = [kernels.half_tensor() for _ in range(3)]
+    return kernel.warmup(*tensors, 64, grid=(1,), **BLOCKS, **options)
+
+
+def depth_of(compiled: Any) -> int:
+    return compiled.metadata.tawa["plan"]["rings"][0]["depth"]
+
+
+@pytest.fixture
+def gemm(pipeline_is: Any, driver: None) -> Any:
+    pipeline_is(fakes.untouched)
+    return tawa.jit(kernels.gemm_pointers)
+
+
+def test_a_jitted_kernel_stays_one(gemm: Any) -> None:
+    assert isinstance(gemm, JITFunction)
+    assert gemm.fn is kernels.gemm_pointers.fn
+    assert gemm.cache_key == kernels.gemm_pointers.cache_key
+    assert gemm.__name__ == "gemm_pointers"
+    assert callable(gemm[(1,)])
+
+
+def test_without_options_a_launch_is_automatic(gemm: Any) -> None:
+    assert warmup(gemm).metadata.tawa["mode"] == "automatic"
+
+
+def test_options_of_the_launch_are_taken_and_do_not_reach_triton(gemm: Any) -> None:
+    compiled = warmup(gemm, aref_depth=3, mma_depth=1, num_consumer_groups=1, enable_warp_specialization=True)
+    assert compiled.metadata.tawa["mode"] == "pinned"
+    assert compiled.metadata.tawa["options"] == {
+        "enable_warp_specialization": True, "aref_depth": 3, "mma_depth": 1, "num_consumer_groups": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{"num_buffers_warp_spec": 4}, {"aref_depth": 4}])
+def test_both_names_of_the_depth_mean_the_same(gemm: Any, options: dict[str, Any]) -> None:
+    assert depth_of(warmup(gemm, **options)) == 4
+
+
+@pytest.mark.parametrize("plan", [PLAN, PLAN.to_json()])
+def test_a_plan_is_pinned_as_a_value_or_as_text(gemm: Any, plan: Any) -> None:
+    compiled = warmup(gemm, plan=plan)
+    assert depth_of(compiled) == 6
+    assert compiled.metadata.tawa["mode"] == "pinned"
+
+
+def test_the_decorators_options_are_defaults_that_a_launch_overrides(gemm: Any) -> None:
+    deep = tawa.jit(kernels.gemm_pointers, aref_depth=5)
+    assert depth_of(warmup(deep)) == 5
+    assert depth_of(warmup(deep, aref_depth=3)) == 3
+    assert depth_of(warmup(tawa.jit(deep, mma_depth=1))) == 5
+
+
+def test_each_set_of_options_is_compiled_once(gemm: Any) -> None:
+    first = [warmup(gemm, **options) for options in ({}, {"aref_depth": 3}, {"enable_warp_specialization": False})]
+    again = [warmup(gemm, **options) for options in ({}, {"aref_depth": 3}, {"enable_warp_specialization": False})]
+    assert len(set(map(id, first))) == 3
+    assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+def test_false_compiles_stock(gemm: Any) -> None:
+    stock = warmup(kernels.gemm_pointers)
+    compiled = warmup(gemm, enable_warp_specialization=False)
+    assert "aref" not in compiled.asm
+    assert compiled.hash == stock.hash
+
+
+def test_off_in_the_environment_compiles_stock(gemm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAWA_ENABLE", "off")
+    assert "aref" not in warmup(gemm, enable_warp_specialization=True).asm
+
+
+def test_nothing_of_triton_is_changed_after_a_launch(gemm: Any) -> None:
+    before = triton.compiler.compiler.get_cache_key
+    warmup(gemm)
+    assert triton.compiler.compiler.get_cache_key is before
+    assert knobs.runtime.add_stages_inspection_hook is None
+
+
+@tawa.jit
+def plain(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 0.0)
+
+
+@tawa.jit(aref_depth=2, do_not_specialize=["n"])
+def with_options(x_ptr, n, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK) * n, 0.0)
+
+
+@tawa.jit
+@triton.jit(noinline=True, do_not_specialize=["n"])
+def through_triton(x_ptr, n):
+    tl.store(x_ptr, n)
+
+
+def test_a_plain_function_becomes_a_kernel() -> None:
+    assert isinstance(plain, TawaFunction)
+    assert isinstance(with_options, TawaFunction)
+    assert with_options.tawa_defaults.options == PlanOptions(aref_depth=2)
+    assert with_options.do_not_specialize == ["n"]
+
+
+def test_what_triton_was_told_is_kept() -> None:
+    assert through_triton.noinline is True
+    assert through_triton.do_not_specialize == ["n"]
+
+
+@triton.jit
+def helper_stock(x):
+    return x + 1
+
+
+helper = tawa.jit(helper_stock)
+
+
+@tawa.jit
+def calls_a_helper(x_ptr):
+    tl.store(x_ptr, helper(tl.load(x_ptr)))
+
+
+def test_a_kernel_may_call_one_that_is_under_tawa(driver: None) -> None:
+    compiled = calls_a_helper.warmup(kernels.half_tensor(), grid=(1,))
+    assert "no tl.dot" in compiled.metadata.tawa["reason"]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"aref_depht": 3}, "did you mean 'aref_depth'"),
+        ({"enable_warp_specialisation": True}, "did you mean 'enable_warp_specialization'"),
+        ({"aref_depth": 0}, "aref_depth=0: at least 1"),
+        ({"mma_depth": -1}, "mma_depth=-1: at least 0"),
+        ({"aref_depth": 1, "mma_depth": 1}, "D >= P"),
+        ({"aref_depth": [3]}, "a whole number is needed"),
+        ({"plan": 3}, "a tawa.Plan or its JSON text"),
+        ({"plan": "{}"}, "not a Plan"),
+    ],
+)
+def test_a_bad_option_of_a_launch_is_named(gemm: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(tawa.PlanError, match=message):
+        warmup(gemm, **options)
+
+
+def test_a_keyword_unlike_ours_is_tritons_own_error(gemm: Any) -> None:
+    with pytest.raises(KeyError, match="colour"):
+        warmup(gemm, colour=3)
+
+
+@pytest.mark.parametrize("options", [{"aref_depth": 0}, {"aref_depht": 1}])
+def test_a_bad_option_of_the_decorator_is_found_at_once(options: dict[str, Any]) -> None:
+    with pytest.raises(tawa.PlanError):
+        tawa.jit(kernels.gemm_pointers, **options)
+
+
+def test_something_that_is_no_kernel_is_refused() -> None:
+    with pytest.raises(TypeError, match="takes a kernel"):
+        tawa.jit(3)
+
+
+def test_without_a_gpu_a_launch_says_so_and_names_the_way_out() -> None:
+    kernel = tawa.jit(kernels.gemm_pointers)
+    with pytest.raises(tawa.DeviceError, match=r"gemm_pointers: launched where(.|\n)*tawa compile"):
+        kernel[(1,)](*[kernels.half_tensor() for _ in range(3)], 64, **BLOCKS)
+
+
+def test_without_a_gpu_a_misspelt_option_is_still_the_first_thing_said() -> None:
+    with pytest.raises(tawa.PlanError, match="aref_depth"):
+        warmup(tawa.jit(kernels.gemm_pointers), aref_dept=3)
+
+
+def test_a_parameter_with_the_name_of_an_option_belongs_to_the_kernel(driver: None) -> None:
+    @tawa.jit
+    def kernel(x_ptr, plan: tl.constexpr):
+        tl.store(x_ptr, plan)
+
+    compiled = kernel.warmup(kernels.half_tensor(), plan=3, grid=(1,))
+    assert compiled.src.constants == {(1,): 3}
+
+
+def test_asynchronous_compiles_follow_the_launch(gemm: Any) -> None:
+    with ThreadPoolExecutor(2) as pool, triton.AsyncCompileMode(pool):
+        three, stock = warmup(gemm, aref_depth=3), warmup(gemm, enable_warp_specialization=False)
+        assert depth_of(three.result()) == 3
+        assert "aref" not in stock.result().asm
+
+
+def test_a_launch_costs_little_more_than_tritons_own(gemm: Any) -> None:
+    def median_us(kernel: Any) -> float:
+        tensors = [kernels.half_tensor() for _ in range(3)]
+        times = []
+        for _ in range(201):
+            start = time.perf_counter()
+            kernel.run(*tensors, 64, grid=(1,), warmup=True, **BLOCKS)
+            times.append((time.perf_counter() - start) * 1e6)
+        return sorted(times)[100]
+
+    stock = triton.jit(kernels.gemm_pointers.fn)
+    assert median_us(gemm) - median_us(stock) < 30
