@@ -32,14 +32,14 @@ check: .venv/ready
 	.venv/bin/ruff format --check
 	.venv/bin/pyright --pythonpath .venv/bin/python
 	PYTHONPATH=src .venv/bin/lint-imports --no-cache
-	.venv/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 
 format: .venv/ready
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 
 docs: .venv/ready
-	.venv/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
 clean:
 	rm -rf .venv .venv-3.9 build dist .pytest_cache .ruff_cache .hypothesis

@@ -1,8 +1,11 @@
 """What each step brings: ``python bench/ablation.py [--ks 16384,4096] [--minutes 8]``.
 
-fp16 GEMM, 8192 x 8192 x K, B row-major. Steps as in the paper's ablation, each with the best (D, P) of its table: no specialisation
-(without and with Triton's software pipeline), specialised small tile, the same with 8 cooperative consumer warps, large tile, persistent.
-For the three kernels ``tile 128x128``, ``tile 128x256`` and ``persistent 128x256`` every D = 1...4 with P = 0...2 (D >= P + 1) is timed.
+fp16 GEMM, 8192 x 8192 x K, B row-major. Steps as in the paper's ablation, each with the best (D, P) of its table: no
+specialisation (without and with Triton's software pipeline), specialised small tile, the same with 8 cooperative
+consumer warps, large tile, persistent. For the three kernels ``tile 128x128``, ``tile 128x256`` and ``persistent
+128x256`` every D =
+1...4 with P = 0...2 (D
+>= P + 1) is timed.
 
 Results: ``bench/results/ablation.json``; heat maps and steps: ``docs/images/ablation_K.png``.
 """
@@ -19,9 +22,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from candidates import Configuration, Family, cublas_calls, make_call, make_operands, sampled_error  # noqa: E402
-from gemm import LARGEST_ERROR, STALL_S, M, N, check_all  # noqa: E402
-from harness import Report, Row, describe, finite, time_round_robin, watchdog  # noqa: E402
+from candidates import Configuration, Family, cublas_calls, make_call, make_operands, sampled_error
+from gemm import LARGEST_ERROR, STALL_S, M, N, check_all
+from harness import Report, Row, describe, finite, time_round_robin, watchdog
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 DEPTHS, MMA_DEPTHS = (1, 2, 3, 4), (0, 1, 2)
@@ -111,21 +114,38 @@ def draw(rows: list[Row], k: int, device: str) -> Path:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(GRIDS) + 1, figsize=(3.1 * (len(GRIDS) + 2), 3.6), width_ratios=[1] * len(GRIDS) + [1.9])
+    figure, axes = pyplot.subplots(
+        1, len(GRIDS) + 1, figsize=(2.3 * len(GRIDS) + 5.2, 3.4), width_ratios=[1] * len(GRIDS) + [1.5]
+    )
     everything = [rate for name in GRIDS for line in grid_of(rows, k, name) for rate in line if rate]
     low, high = (min(everything), max(everything)) if everything else (0.0, 1.0)
     for axis, name in zip(axes, GRIDS, strict=False):
         grid = grid_of(rows, k, name)
-        axis.imshow([[rate or float("nan") for rate in line] for line in grid], vmin=low, vmax=high, cmap="viridis")
+        axis.imshow(
+            [[rate or float("nan") for rate in line] for line in grid],
+            vmin=low,
+            vmax=high,
+            cmap="viridis",
+            aspect="auto",
+        )
         for y, line in enumerate(grid):
             for x, rate in enumerate(line):
                 dark = rate < (low + high) / 2
-                axis.text(x, y, f"{rate:.0f}" if rate else "–", ha="center", va="center", color="white" if rate and dark else "black")
+                axis.text(
+                    x,
+                    y,
+                    f"{rate:.0f}" if rate else "–",
+                    ha="center",
+                    va="center",
+                    color="white" if rate and dark else "black",
+                )
         axis.set_xticks(range(len(MMA_DEPTHS)), [f"P={p}" for p in MMA_DEPTHS])
         axis.set_yticks(range(len(DEPTHS)), [f"D={d}" for d in DEPTHS])
         axis.set_title(name, fontsize=10)
     best = best_by_step(rows, k)
-    axes[-1].barh(list(best), list(best.values()), color=["#b0b0b0"] * len(PLAIN) + ["#35618f"] * len(GRIDS) + ["#d9a441"])
+    axes[-1].barh(
+        list(best), list(best.values()), color=["#b0b0b0"] * len(PLAIN) + ["#35618f"] * len(GRIDS) + ["#d9a441"]
+    )
     axes[-1].invert_yaxis()
     for y, rate in enumerate(best.values()):
         axes[-1].text(rate, y, f" {rate:.0f}", va="center", fontsize=8)
@@ -156,7 +176,12 @@ def main() -> int:
     family = Family("ablation", "ablation", "fp16", False, tuple(variants().values()))
     fit, unfit = check_all(family, arguments.processes)
     names = {configuration: name for name, configuration in variants().items()}
-    report.add(*(Row({"step": names[c].split(" D=")[0], "D": c.D, "P": c.P}, names[c], error=text) for c, text in unfit.items()))
+    report.add(
+        *(
+            Row({"step": names[c].split(" D=")[0], "D": c.D, "P": c.P}, names[c], error=text)
+            for c, text in unfit.items()
+        )
+    )
     for k in ks:
         if time.monotonic() - start > arguments.minutes * 60:
             print(f"K={k}: skipped, out of time")

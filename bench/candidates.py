@@ -1,6 +1,7 @@
 """GEMM candidates: cuBLAS, stock Triton, Tawa and the hand-written kernel, each with its list of configurations.
 
-A `Configuration` is plain data, so that other processes can compile and check it before anything is timed; `make_call` turns it into
+A `Configuration` is plain data,
+     so that other processes can compile and check it before anything is timed; `make_call` turns it into
 a callable on given tensors. Stock and Tawa run the *same* kernel functions (`tawa.kernels.gemm`).
 """
 
@@ -16,7 +17,10 @@ GROUP_M = 8
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One way to run C = A @ B. `kernel` is "tile", "persistent" or "split" (persistent, stored in halves); `programs` per SM."""
+    """One way to run C = A @ B.
+
+    kernel: "tile", "persistent" or "split" (persistent, stored in halves). programs: for each SM, if persistent.
+    """
 
     kind: Kind
     kernel: str
@@ -79,7 +83,8 @@ def _persistent(kind: Kind, bk: int) -> list[Configuration]:
             Configuration("stock", kernel, *tile, bk, warps, num_stages=stages, programs=programs, flatten=flatten)
             for kernel, tile, warps, stages, programs, flatten in (
                 ("persistent", (128, 256), 8, 3, 1, False), ("persistent", (128, 256), 8, 3, 1, True),
-                ("split", (128, 256), 8, 3, 1, True), ("split", (128, 256), 8, 4, 1, False), ("split", (128, 256), 8, 4, 1, True),
+                ("split", (128, 256), 8, 3, 1, True), ("split", (128, 256), 8, 4, 1, False), ("split", (128, 256), 8,
+                4, 1, True),
                 ("persistent", (256, 128), 8, 3, 1, True), ("persistent", (128, 128), 4, 2, 2, False),
                 ("persistent", (128, 128), 8, 4, 1, True),
             )
@@ -87,9 +92,12 @@ def _persistent(kind: Kind, bk: int) -> list[Configuration]:
     return [
         Configuration("tawa", kernel, *tile, bk, warps, D=depth, P=mma_depth, programs=programs)
         for kernel, tile, warps, depth, mma_depth, programs in (
-            ("persistent", (128, 256), 8, 3, 1, 1), ("persistent", (128, 256), 8, 3, 2, 1), ("split", (128, 256), 8, 3, 1, 1),
-            ("split", (128, 256), 8, 4, 1, 1), ("split", (128, 256), 8, 4, 2, 1), ("persistent", (256, 128), 8, 3, 1, 1),
-            ("split", (256, 128), 8, 4, 1, 1), ("persistent", (128, 128), 4, 2, 1, 2), ("split", (128, 128), 4, 3, 1, 2),
+            ("persistent", (128, 256), 8, 3, 1, 1), ("persistent", (128, 256), 8, 3, 2, 1), ("split", (128, 256), 8,
+            3, 1, 1),
+            ("split", (128, 256), 8, 4, 1, 1), ("split", (128, 256), 8, 4, 2, 1), ("persistent", (256, 128), 8, 3, 1,
+            1),
+            ("split", (256, 128), 8, 4, 1, 1), ("persistent", (128, 128), 4, 2, 1, 2), ("split", (128, 128), 4, 3, 1,
+            2),
         )
     ]  # fmt: skip
 
@@ -99,7 +107,8 @@ def _by_hand(bk: int) -> list[Configuration]:
     return [
         Configuration("gluon", kernel, *tile, bk, 8, D=depth, P=mma_depth)
         for kernel, tile, depth, mma_depth in (
-            ("persistent", (128, 256), 3, 1), ("split", (128, 256), 4, 1), ("split", (128, 256), 4, 2), ("split", (256, 128), 4, 1),
+            ("persistent", (128, 256), 3, 1), ("split", (128, 256), 4, 1), ("split", (128, 256), 4, 2), ("split",
+            (256, 128), 4, 1),
         )
     ]  # fmt: skip
 
@@ -163,7 +172,7 @@ def _triton_call(configuration: Configuration, operands: Operands, sms: int, sta
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     import tawa
-    from tawa.kernels.gemm import epilogues, kernel
+    from tawa.kernels.gemm import epilogues, kernel, persistent
 
     bm, bn, bk = configuration.BM, configuration.BN, configuration.BK
     (m, k), n = operands.a.shape, operands.c.shape[1]
@@ -174,14 +183,16 @@ def _triton_call(configuration: Configuration, operands: Operands, sms: int, sta
         "M": m, "N": n, "K": k, "BM": bm, "BN": bn, "BK": bk, "GROUP_M": GROUP_M, "B_T": operands.b_t,
     }  # fmt: skip
     tiles = -(-m // bm) * -(-n // bn)
+    grid = tiles if configuration.kernel == "tile" else min(tiles, sms * configuration.programs)
     match configuration.kernel:
         case "tile":
-            function, grid, arguments["A_T"] = kernel.gemm_tile, tiles, False
+            function = kernel.gemm_tile
+            arguments["A_T"] = False
         case "persistent":
-            function, grid, arguments["A_T"] = kernel.gemm_persistent, min(tiles, sms * configuration.programs), False
-            arguments["FLATTEN"] = configuration.flatten
+            function = persistent.gemm_persistent
+            arguments |= {"A_T": False, "FLATTEN": configuration.flatten}
         case _:
-            function, grid = epilogues.gemm_split_epilogue, min(tiles, sms * configuration.programs)
+            function = epilogues.gemm_split_epilogue
             arguments["FLATTEN"] = configuration.flatten
     options: dict[str, Any] = {"num_warps": configuration.num_warps, "num_stages": configuration.num_stages}
     launched: Any = function

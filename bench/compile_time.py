@@ -1,7 +1,8 @@
-"""What Tawa adds to a compile, by stage, and what ``import tawa`` costs: ``python bench/compile_time.py [--repeat 5]``. No GPU needed.
+"""What Tawa adds to a compile, by stage, and what ``import tawa`` costs: ``python bench/compile_time.py``, no GPU.
 
-Each kernel is compiled ahead of time `--repeat` times without any cache. A row's candidate is a stage ("total" is everything that is
-Tawa's own work, "stock compile" Triton alone, "import tawa" the import in a fresh interpreter); times are in milliseconds.
+Each kernel is compiled ahead of time `--repeat` times without any cache. A row's candidate is a stage ("total" is
+everything that is Tawa's own work, "stock compile" Triton alone, "import tawa" the import in a fresh interpreter);
+times are in milliseconds.
 
 Results: ``bench/results/compile_time.json``.
 """
@@ -50,7 +51,9 @@ def time_compile(case: Case, repeat: int) -> dict[str, list[float]]:
         compile_kernel(case.kernel, signature(case), None, num_warps=case.num_warps, num_stages=case.num_stages)
         stock_ms = (time.perf_counter() - start) * 1000
         request = Request(PlanOptions(enable_warp_specialization=True))
-        compiled = compile_kernel(case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=case.num_stages)
+        compiled = compile_kernel(
+            case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=case.num_stages
+        )
         record = compiled.metadata.tawa
         if turn:
             samples["stock compile"].append(stock_ms)
@@ -83,7 +86,11 @@ def main() -> int:
 
     knobs.compilation.always_compile = True
     report = Report("compile_time")
-    cases = [case for case in SPECIALISED if case.expect.verdict == "specialised"] if arguments.all else [find(name) for name in KERNELS]
+    cases = (
+        [case for case in SPECIALISED if case.expect.verdict == "specialised"]
+        if arguments.all
+        else [find(name) for name in KERNELS]
+    )
     totals: list[float] = []
     stages: dict[str, list[float]] = defaultdict(list)
     for case in cases:
@@ -97,7 +104,8 @@ def main() -> int:
         totals.append(statistics.median(samples["total"]))
         for name, values in samples.items():
             stages[name].extend(values)
-        print(f"{case.name:28} tawa {totals[-1]:6.1f} ms   stock compile {statistics.median(samples['stock compile']):6.0f} ms", flush=True)
+        stock_ms = statistics.median(samples["stock compile"])
+        print(f"{case.name:28} tawa {totals[-1]:6.1f} ms   stock compile {stock_ms:6.0f} ms", flush=True)
     imports = time_import(arguments.repeat)
     report.add(Row.timed({"kernel": "-"}, "import tawa", Timing.of(imports), 0))
     print("\nmedians over all kernels")
@@ -108,7 +116,9 @@ def main() -> int:
     print(f"  {'import tawa':32} {import_ms:8.2f} ms")
     print(report.save())
     good = bool(totals) and statistics.median(totals) <= WANTED_MS and import_ms <= WANTED_IMPORT_S * 1000
-    print(f"wanted: total <= {WANTED_MS:.0f} ms, import <= {WANTED_IMPORT_S * 1000:.0f} ms: {'pass' if good else 'FAIL'}")
+    print(
+        f"wanted: total <= {WANTED_MS:.0f} ms, import <= {WANTED_IMPORT_S * 1000:.0f} ms: {'pass' if good else 'FAIL'}"
+    )
     return 0 if good else 1
 
 

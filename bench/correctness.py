@@ -1,16 +1,19 @@
-"""Runs every GEMM case on a GPU and compares it with float64: ``python bench/correctness.py [--only NAME] [--minutes 8]``.
+"""Runs every GEMM case on a GPU and compares it with float64: ``python bench/correctness.py [--only NAME]``.
 
-For each case and each plan (D, P): fresh random normal inputs, outputs full of NaN, and a set of problems: the case's own, the trip
-counts {0, 1, D-1, D, D+1, 2D, 2D+1}, and one that fills the GPU (persistent kernels: two waves and more). Each is run several times.
+For each case and each plan (D, P): fresh random normal inputs, outputs full of NaN, and a set of problems: the case's
+own, the trip counts {0, 1, D-1, D, D+1, 2D, 2D+1}, and one that fills the GPU (persistent kernels: two waves and
+more). Each is run several times.
 
 A problem passes if
 - the largest error against float64 is at most 2 x that of PyTorch in the same precision (`tawa.kernels.check`);
 - every element that must be written is, and no other (NaN stays NaN);
 - repeated runs give the same bits (a result that moves is a race);
-- it gives the same bits as the stock kernel, which sums in the same order (a difference within the tolerance is noted, not failed).
+- it gives the same bits as the stock kernel, which sums in the same order (a difference within the tolerance is noted,
+not failed).
 
 Cases run in several processes under a watchdog (`workers.py`): a kernel that hangs is one failed row. Results go to
-``bench/results/gemm_correctness.json``; ``error`` of a row is its error divided by what PyTorch's would allow (at most 1 passes), or a text.
+``bench/results/gemm_correctness.json``; ``error`` of a row is its error divided by what PyTorch's would allow (at most
+1 passes), or a text.
 """
 
 from __future__ import annotations
@@ -26,11 +29,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from harness import Report, Row, describe  # noqa: E402
-from workers import Answer, Job, is_fatal, run_jobs, serve_jobs  # noqa: E402
+from harness import Report, Row, describe
+from workers import Answer, Job, is_fatal, run_jobs, serve_jobs
 
-from tawa.kernels.case import Case  # noqa: E402
-from tawa.kernels.gemm.cases import CASES, find  # noqa: E402
+from tawa.kernels.case import Case
+from tawa.kernels.gemm.cases import CASES, find
 
 SMALL_RUNS, LARGE_RUNS = 3, 6
 
@@ -69,7 +72,7 @@ def _large(case: Case) -> dict[str, int]:
     return {"M": 4096, "N": 2048, "K": min(k, 16 * case.size("BK")) if case.reference == "in_loop_scale" else k, **more}
 
 
-# --- the worker's side --------------------------------------------------------------------------------------------------------------
+# --- the worker's side ---
 
 
 def handle(job: Job) -> Answer:
@@ -88,7 +91,11 @@ def handle(job: Job) -> Answer:
             if is_fatal(message):
                 break
     worst = "failed" if any(result["status"] == "failed" for result in results) else "ok"
-    return {"status": worst, "results": results, "fatal": any(is_fatal(result.get("message", "")) for result in results)}
+    return {
+        "status": worst,
+        "results": results,
+        "fatal": any(is_fatal(result.get("message", "")) for result in results),
+    }
 
 
 def check(problem: Problem, job: Job) -> dict[str, Any]:
@@ -143,7 +150,7 @@ def hash_of(*words: str) -> int:
     return zlib.crc32("|".join(words).encode())
 
 
-# --- the parent's side --------------------------------------------------------------------------------------------------------------
+# --- the parent's side ---
 
 
 def make_jobs(only: str) -> list[Job]:
@@ -161,12 +168,24 @@ def rows_of(job: Job, answer: Answer) -> list[Row]:
     case = find(job["case"])
     about = {"name": case.name, "verdict": case.expect.verdict, "D": job["depth"], "P": job["mma_depth"]}
     if not answer.get("results"):
-        return [Row({**about, "status": answer["status"]}, "tawa", error=f"{answer['status']}: {answer.get('message', '')}")]
+        return [
+            Row({**about, "status": answer["status"]}, "tawa", error=f"{answer['status']}: {answer.get('message', '')}")
+        ]
     rows = []
     for result in answer["results"]:
         good = result["status"] == "ok"
-        details = {key: result[key] for key in ("problem", "status", "specialised", "same_bits_as_stock", "declined") if result.get(key) not in (None, "")}
-        rows.append(Row({**about, **details}, "tawa", error=round(result["ratio"], 4) if good else result.get("message", "failed")))
+        details = {
+            key: result[key]
+            for key in ("problem", "status", "specialised", "same_bits_as_stock", "declined")
+            if result.get(key) not in (None, "")
+        }
+        rows.append(
+            Row(
+                {**about, **details},
+                "tawa",
+                error=round(result["ratio"], 4) if good else result.get("message", "failed"),
+            )
+        )
     return rows
 
 

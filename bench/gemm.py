@@ -1,8 +1,10 @@
 """Times GEMM, 8192 x 8192 x K: ``python bench/gemm.py [--family NAME] [--ks 256,1024] [--minutes 9]``.
 
-Candidates: cuBLAS; stock Triton, best of its configurations; the same unmodified kernels through Tawa; the hand-written Gluon kernel.
+Candidates: cuBLAS; stock Triton, best of its configurations; the same unmodified kernels through Tawa; the
+hand-written Gluon kernel.
 
-1. Every configuration is compiled, run and checked on a small problem in its own process under a watchdog; what fails or hangs is
+1. Every configuration is compiled, run and checked on a small problem in its own process under a watchdog; what fails
+or hangs is
    out, with the reason on record. This fills Triton's cache on disk, too.
 2. For each K each candidate's configurations are timed quickly; the best stands for it.
 3. The winners run round-robin (`harness.time_round_robin`). Only that is reported.
@@ -23,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from candidates import (  # noqa: E402
+from candidates import (
     Configuration,
     Family,
     cublas_calls,
@@ -32,8 +34,8 @@ from candidates import (  # noqa: E402
     make_operands,
     sampled_error,
 )
-from harness import Report, Row, describe, finite, time_round_robin, watchdog  # noqa: E402
-from workers import Answer, Job, run_jobs, serve_jobs  # noqa: E402
+from harness import Report, Row, describe, finite, time_round_robin, watchdog
+from workers import Answer, Job, run_jobs, serve_jobs
 
 M = N = 8192
 CHECKED = (4096, 4096, 512)  # M, N, K of the small problem: several waves of a persistent kernel
@@ -65,7 +67,7 @@ WANTED = (
 )
 
 
-# --- checking configurations in other processes -------------------------------------------------------------------------------------
+# --- checking configurations in other processes ---
 
 
 def handle(job: Job) -> Answer:
@@ -101,7 +103,7 @@ def check_all(family: Family, processes: int) -> tuple[dict[Configuration, Answe
     return {c: fit[c] for c in family.configurations if c in fit}, unfit
 
 
-# --- timing -------------------------------------------------------------------------------------------------------------------------
+# --- timing ---
 
 
 def bench_family(family: Family, ks: tuple[int, ...], report: Report, processes: int, deadline: float) -> None:

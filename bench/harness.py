@@ -1,8 +1,8 @@
 """Timing and results: the one helper that every bench uses.
 
-Machines are shared and power-limited, so candidates are never timed one after the other: each gets a short burst in turn,
-with rests between, round after round (`time_round_robin`), and only ratios of medians are compared. A burst is one CUDA graph of
-many launches, so that the cost of launching from Python does not count.
+Machines are shared and power-limited, so candidates are never timed one after the other: each gets a short burst in
+turn, with rests between, round after round (`time_round_robin`), and only ratios of medians are compared. A burst is
+one CUDA graph of many launches, so that the cost of launching from Python does not count.
 
 Every bench writes one schema (`Report`)::
 
@@ -92,7 +92,10 @@ class Report:
     def note_clocks(self) -> None:
         """Records the clocks as they are now, that is, right after work."""
         clocks = _query_gpu("clocks.sm", "clocks.mem", "power.draw")
-        self.about["clocks"] = {**self.about["clocks"], **{f"{name} after work": value for name, value in clocks.items()}}
+        self.about["clocks"] = {
+            **self.about["clocks"],
+            **{f"{name} after work": value for name, value in clocks.items()},
+        }
 
     def save(self) -> Path:
         """Writes ``bench/results/NAME.json`` and returns its path."""
@@ -113,7 +116,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Row]]:
     return data, rows
 
 
-# --- timing -------------------------------------------------------------------------------------------------------------------------
+# --- timing ---
 
 
 def time_round_robin(
@@ -207,7 +210,7 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:300]}"
 
 
-# --- about the machine --------------------------------------------------------------------------------------------------------------
+# --- about the machine ---
 
 
 def environment() -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Prints any result file as a table of ratios and draws it: ``python bench/report.py gemm [--baseline cuBLAS] [--draw docs/images]``.
+"""Prints any result file as a table of ratios and draws it: ``python bench/report.py gemm --draw docs/images``.
 
-Rows with rates become one table for each set of cases that differ in K only: rates, and ratios to the baseline. Rows that were checked
-but not timed are counted, and the failures listed. Rows with times but no rates (compile times) are listed as times.
+Rows with rates become one table for each set of cases that differ in K only: rates, and ratios to the baseline. Rows
+that were checked but not timed are counted, and the failures listed. Rows with times but no rates (compile times) are
+listed as times.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from rich.console import Console
 from rich.table import Table
 
 DETAILS = ("K", "configuration", "registers", "spills", "D", "P", "step")
-COLOURS = ("#35618f", "#d9a441", "#7a7a7a", "#4f9d69", "#b0524f", "#8a6fb0")
+COLOURS = {
+    "Tawa": "#2b6cb0",
+    "cuBLAS": "#7a7a7a",
+    "stock Triton": "#d9a441",
+    "Gluon by hand": "#4f9d69",
+    "cuBLAS exact": "#c0c0c0",
+}
+MORE_COLOURS = ("#b0524f", "#8a6fb0", "#3a9aa8", "#8f7a35")
 
 
 def group_of(row: Row) -> str:
@@ -83,7 +91,11 @@ def time_table(rows: Sequence[Row]) -> Table:
         table.add_column(column, justify="left" if column in ("case", "candidate") else "right")
     for row in rows:
         case = ", ".join(str(value) for value in row.case.values())
-        table.add_row(case, row.candidate, *(f"{value:.2f}" for value in (row.median_ms, row.p10_ms, row.p90_ms) if value is not None))
+        table.add_row(
+            case,
+            row.candidate,
+            *(f"{value:.2f}" for value in (row.median_ms, row.p10_ms, row.p90_ms) if value is not None),
+        )
     return table
 
 
@@ -115,7 +127,7 @@ def draw(name: str, about: dict[str, Any], rows: Sequence[Row], folder: Path) ->
         for number, candidate in enumerate(candidates_of(part)):
             line = sorted((row for row in part if row.candidate == candidate), key=lambda row: row.case["K"])
             ks = [row.case["K"] for row in line]
-            colour = COLOURS[number % len(COLOURS)]
+            colour = COLOURS.get(candidate, MORE_COLOURS[number % len(MORE_COLOURS)])
             axis.plot(ks, [row.tflops for row in line], marker="o", label=candidate, color=colour)
             axis.fill_between(ks, *zip(*(_band(row) for row in line), strict=True), alpha=0.15, color=colour)
         axis.set_xscale("log", base=2)
@@ -150,7 +162,8 @@ def main() -> int:
     about, rows = read(path)
     console = Console()
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items() if version)
-    console.print(f"[bold]{path.name}[/bold]  {about['device']}, driver {about['driver']}, {versions}\n{about['date']}  {about['command']}")
+    console.print(f"[bold]{path.name}[/bold]  {about['device']}, driver {about['driver']}, {versions}")
+    console.print(f"{about['date']}  {about['command']}")
     for title, part in groups(rows).items():
         small = len(candidates_of(part)) <= 6
         console.print(ratio_table(title, part, arguments.baseline) if small else long_table(title, part))

@@ -1,9 +1,10 @@
 """Jobs in several processes, each under a watchdog: a deadlocked kernel costs one process, never the bench.
 
-A worker is this interpreter running a bench file with ``--worker``; it reads one job (a line of JSON) from its standard input and
-answers with one line of JSON. The parent hands out jobs as workers become free. A worker that stays silent longer than the limit is
-killed, with its CUDA context, and replaced; its job is answered with ``{"status": "hung"}``. Jobs that end a worker (a
-fault of the GPU makes the whole context useless) are answered with ``{"status": "crashed"}``.
+A worker is this interpreter running a bench file with ``--worker``; it reads one job (a line of JSON) from its
+standard input and answers with one line of JSON. The parent hands out jobs as workers become free. A worker that stays
+silent longer than the limit is killed, with its CUDA context, and replaced; its job is answered with ``{"status":
+"hung"}``. Jobs that end a worker (a fault of the GPU makes the whole context useless) are answered with
+``{"status": "crashed"}``.
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ def run_jobs(
 ) -> None:
     """Runs `jobs` through ``python script --worker`` in several processes; calls `on_answer` in this thread.
 
-    limit_s: seconds a job may take (the first of a worker gets 60 more, for imports). deadline: `time.monotonic` value after which the
-    jobs that have not begun are answered with ``{"status": "skipped"}``.
+    limit_s: seconds a job may take (the first of a worker gets 60 more, for imports). deadline: `time.monotonic` value
+    after which the jobs that have not begun are answered with ``{"status": "skipped"}``.
     """
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[Job, Answer]] = queue.SimpleQueue()

@@ -1,7 +1,8 @@
-"""GEMM specialised by hand in Gluon, Triton's explicit language: one TMA producer warp, cooperative consumer warps, persistent.
+"""GEMM specialised by hand in Gluon, Triton's explicit language: a TMA producer warp, 8 cooperative consumer warps.
 
-C = A @ B with A row-major and B row-major (K x N) or K-major (N x K, `b_t`); fp16 or fp8 e4m3 in, fp16 out. D is the depth of the
-ring, P the iterations whose wgmmas stay in flight, EN the width of the staging buffer of the epilogue (BN or BN / 2).
+Persistent; C = A @ B with A row-major and B row-major (K x N) or K-major (N x K, `b_t`); fp16 or fp8 e4m3 in, fp16 out.
+D is the depth of the ring, P the iterations whose wgmmas stay in flight, EN the width of the staging buffer of the
+epilogue (BN or BN / 2).
 """
 
 from __future__ import annotations
@@ -34,9 +35,27 @@ def tile_of(tile, num_m, num_n, GROUP_M: gl.constexpr):
 
 
 @gluon.jit
-def producer(a_desc, b_desc, c_desc, a_slots, b_slots, full, empty, M, N, K, BM: gl.constexpr, BN: gl.constexpr,
-             BK: gl.constexpr, D: gl.constexpr, GROUP_M: gl.constexpr, P: gl.constexpr, EN: gl.constexpr,
-             KI: gl.constexpr, B_T: gl.constexpr):
+def producer(
+    a_desc,
+    b_desc,
+    c_desc,
+    a_slots,
+    b_slots,
+    full,
+    empty,
+    M,
+    N,
+    K,
+    BM: gl.constexpr,
+    BN: gl.constexpr,
+    BK: gl.constexpr,
+    D: gl.constexpr,
+    GROUP_M: gl.constexpr,
+    P: gl.constexpr,
+    EN: gl.constexpr,
+    KI: gl.constexpr,
+    B_T: gl.constexpr,
+):
     """One warp: waits for an empty slot, starts both copies into it; runs ahead across tiles."""
     num_m = gl.cdiv(M, BM)
     num_n = gl.cdiv(N, BN)
@@ -57,9 +76,27 @@ def producer(a_desc, b_desc, c_desc, a_slots, b_slots, full, empty, M, N, K, BM:
 
 
 @gluon.jit
-def consumer(a_desc, b_desc, c_desc, a_slots, b_slots, full, empty, M, N, K, BM: gl.constexpr, BN: gl.constexpr,
-             BK: gl.constexpr, D: gl.constexpr, GROUP_M: gl.constexpr, P: gl.constexpr, EN: gl.constexpr,
-             KI: gl.constexpr, B_T: gl.constexpr):
+def consumer(
+    a_desc,
+    b_desc,
+    c_desc,
+    a_slots,
+    b_slots,
+    full,
+    empty,
+    M,
+    N,
+    K,
+    BM: gl.constexpr,
+    BN: gl.constexpr,
+    BK: gl.constexpr,
+    D: gl.constexpr,
+    GROUP_M: gl.constexpr,
+    P: gl.constexpr,
+    EN: gl.constexpr,
+    KI: gl.constexpr,
+    B_T: gl.constexpr,
+):
     """All consumer warps: wgmma with P iterations in flight, release of slot i - P, then the epilogue by TMA."""
     num_m = gl.cdiv(M, BM)
     num_n = gl.cdiv(N, BN)
@@ -83,7 +120,7 @@ def consumer(a_desc, b_desc, c_desc, a_slots, b_slots, full, empty, M, N, K, BM:
             i += 1
         acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
         for late in gl.static_range(P):
-            mbarrier.arrive(empty.index((i + D - P + late) % D), count=1, pred=(K > (P - late - 1) * BK))
+            mbarrier.arrive(empty.index((i + D - P + late) % D), count=1, pred=((P - late - 1) * BK < K))
         c = acc.to(c_desc.dtype)
         tma.store_wait(0)
         if EN == BN:
@@ -106,21 +143,87 @@ def consumer(a_desc, b_desc, c_desc, a_slots, b_slots, full, empty, M, N, K, BM:
 
 
 @gluon.jit
-def gemm(a_desc, b_desc, c_desc, M, N, K, BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr, D: gl.constexpr,
-         GROUP_M: gl.constexpr, P: gl.constexpr, EN: gl.constexpr, KI: gl.constexpr, B_T: gl.constexpr,
-         REGISTERS: gl.constexpr, num_warps: gl.constexpr):
+def gemm(
+    a_desc,
+    b_desc,
+    c_desc,
+    M,
+    N,
+    K,
+    BM: gl.constexpr,
+    BN: gl.constexpr,
+    BK: gl.constexpr,
+    D: gl.constexpr,
+    GROUP_M: gl.constexpr,
+    P: gl.constexpr,
+    EN: gl.constexpr,
+    KI: gl.constexpr,
+    B_T: gl.constexpr,
+    REGISTERS: gl.constexpr,
+    num_warps: gl.constexpr,
+):
     """Makes the ring and its barriers, then forks."""
-    a_slots = gl.allocate_shared_memory(a_desc.dtype, [D] + a_desc.block_type.shape, a_desc.layout)
-    b_slots = gl.allocate_shared_memory(b_desc.dtype, [D] + b_desc.block_type.shape, b_desc.layout)
+    a_slots = gl.allocate_shared_memory(a_desc.dtype, [D] + a_desc.block_type.shape, a_desc.layout)  # noqa: RUF005
+    b_slots = gl.allocate_shared_memory(b_desc.dtype, [D] + b_desc.block_type.shape, b_desc.layout)  # noqa: RUF005
     full = gl.allocate_shared_memory(gl.int64, [D, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [D, 1], mbarrier.MBarrierLayout())
     for slot in gl.static_range(D):
         mbarrier.init(full.index(slot), count=1)
         mbarrier.init(empty.index(slot), count=1)
-    gl.warp_specialize([
-        (consumer, (a_desc, b_desc, c_desc, a_slots, b_slots, full, empty, M, N, K, BM, BN, BK, D, GROUP_M, P, EN, KI, B_T)),
-        (producer, (a_desc, b_desc, c_desc, a_slots, b_slots, full, empty, M, N, K, BM, BN, BK, D, GROUP_M, P, EN, KI, B_T)),
-    ], [1], [REGISTERS])
+    gl.warp_specialize(
+        [
+            (
+                consumer,
+                (
+                    a_desc,
+                    b_desc,
+                    c_desc,
+                    a_slots,
+                    b_slots,
+                    full,
+                    empty,
+                    M,
+                    N,
+                    K,
+                    BM,
+                    BN,
+                    BK,
+                    D,
+                    GROUP_M,
+                    P,
+                    EN,
+                    KI,
+                    B_T,
+                ),
+            ),
+            (
+                producer,
+                (
+                    a_desc,
+                    b_desc,
+                    c_desc,
+                    a_slots,
+                    b_slots,
+                    full,
+                    empty,
+                    M,
+                    N,
+                    K,
+                    BM,
+                    BN,
+                    BK,
+                    D,
+                    GROUP_M,
+                    P,
+                    EN,
+                    KI,
+                    B_T,
+                ),
+            ),
+        ],
+        [1],
+        [REGISTERS],
+    )
 
 
 def run(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, *, b_t: bool, programs: int, BM: int = 128, BN: int = 256,

@@ -22,6 +22,7 @@ from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.planner import Budget, check_plan, choose_plan
 from tawa.remarks import Remark
+from tawa.transforms.early_puts import EarlyPuts
 from tawa.transforms.insert_arefs import InsertArefs
 from tawa.transforms.lower_arefs import LowerArefs
 from tawa.transforms.outline_partitions import OutlinePartitions
@@ -63,6 +64,7 @@ def aref_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ..
     return (
         InsertArefs(channels, plan),
         Partition(plan),  # behind the arefs: puts and consumers are what it slices by
+        EarlyPuts(plan),  # behind the split: only the producer's first loop is cut
         PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
         *staging,  # behind the releases that pipelining moved: they decide when a ring is over
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tawa.kernels.case import Case, Descriptor, Expectation
 from tawa.kernels.gemm.cases import CASES, SPECIALISED, find
 

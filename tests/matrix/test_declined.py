@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from tawa.errors import UnsupportedKernel
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import CASES
-
 from tests.matrix.compiling import compile_case, compiled_pair, pinned
 
 DECLINED = [pytest.param(case, id=case.name) for case in CASES if case.expect.verdict == "declined"]

@@ -1,4 +1,4 @@
-"""Every case on a GPU, against float64 (`bench/correctness.py` runs far more: trip counts, plans, whole-GPU problems)."""
+"""Every case on a GPU, against float64 (`bench/correctness.py` runs more: trip counts, plans, whole-GPU problems)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import zlib
 from typing import Any
 
 import pytest
+
 from tawa.errors import UnsupportedKernel
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import CASES

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,6 +77,7 @@ def test_the_decorators_options_are_defaults_that_a_launch_overrides(gemm: Any) 
     assert depth_of(warmup(deep)) == 5
     assert depth_of(warmup(deep, aref_depth=3)) == 3
     assert depth_of(warmup(tawa.jit(deep, mma_depth=1))) == 5
+    assert depth_of(warmup(tawa.jit(deep, num_buffers_warp_spec=4))) == 4
 
 
 def test_each_set_of_options_is_compiled_once(gemm: Any) -> None:
@@ -199,6 +204,28 @@ def test_a_parameter_with_the_name_of_an_option_belongs_to_the_kernel(driver: No
 
     compiled = kernel.warmup(kernels.half_tensor(), plan=3, grid=(1,))
     assert compiled.src.constants == {(1,): 3}
+
+
+INTERPRETED = """
+import triton, triton.language as tl, tawa
+@tawa.jit(aref_depth=2)
+@triton.jit
+def kernel(x, n: tl.constexpr):
+    tl.static_assert(n == 3)
+kernel[(1,)](4, n=3, mma_depth=1)
+try:
+    kernel[(1,)](4, n=3, aref_depth=0)
+except tawa.PlanError as error:
+    print("refused", error)
+"""
+
+
+def test_under_the_interpreter_options_are_checked_and_dropped(tmp_path: Path) -> None:
+    script = tmp_path / "interpreted.py"
+    script.write_text(INTERPRETED)
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+    assert "refused aref_depth=0" in done.stdout
 
 
 def test_asynchronous_compiles_follow_the_launch(gemm: Any) -> None:

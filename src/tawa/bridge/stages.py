@@ -1,9 +1,9 @@
 """The split of Triton's `make_ttgir` for Hopper, so that Tawa can stand in for its software pipeliner.
 
 ```
-front   TTIR -> TTGIR with layouts, up to the loop-aware CSE        Triton's own
-middle  fuse loops, LICM, warpspec, latencies, schedule, pipeline   Triton's own for stock; `clean_up` for a specialised
-module back    canonicaliser ... tensor descriptor metadata                Triton's own
+front   TTIR -> TTGIR with layouts, up to the loop-aware CSE         Triton's own
+middle  fuse loops, LICM, warpspec, latencies, schedule, pipeline    stock: Triton's own; specialised: `clean_up`
+back    canonicaliser ... tensor descriptor metadata                 Triton's own
 ```
 
 The three parts are cut out of the *installed* `make_ttgir`, not copied from one release: its body is a straight list of

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from tawa.dialects.registry import Effect, OpSpec, declare
 from tawa.dialects.view import OpView
 from tawa.ir import Block, Value
-from tawa.ir.attributes import read_int, read_string
+from tawa.ir.attributes import read_bool, read_int, read_string
 from tawa.ir.text import split_top_level
 
 declare(
@@ -83,7 +83,8 @@ class CreateOp(OpView):
 class PutOp(OpView):
     """``aref.put``: operands ring, index; region: the loads, ending in ``aref.filled`` of the tiles in payload order.
 
-    Executed by the one writer. Becomes wait(empty), expect(bytes of the tuple), one TMA copy a tile.
+    Executed by the one writer, or ahead of it before partitions start. Becomes wait(empty), expect(bytes of the tuple), one
+    TMA copy a tile; a `fresh` put fills a slot that nobody has filled yet and waits for nothing.
     """
 
     NAME = "aref.put"
@@ -98,6 +99,11 @@ class PutOp(OpView):
     def index(self) -> Value:
         """The running count."""
         return self.op.operands[1]
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the slot is known to be empty."""
+        return read_bool(self.op.properties.get("fresh", "false"))
 
     @property
     def body(self) -> Block:

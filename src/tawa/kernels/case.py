@@ -1,8 +1,8 @@
 """`Case`: one kernel at one configuration, with everything needed to compile it, launch it and judge it.
 
-A case names its arguments by kind (host descriptor, pointer, number, absent), so that one description yields the ahead-of-time signature
-(no GPU, no torch) and, in `launch.py`, the tensors of a launch. Sizes are texts over the names of the problem and of the
-constexprs: ``"K"``, ``"Z*M"``, ``"BN/2"``.
+A case names its arguments by kind (host descriptor, pointer, number, absent), so that one description yields the
+ahead-of-time signature (no GPU, no torch) and, in `launch.py`, the tensors of a launch. Sizes are texts over the names
+of the problem and of the constexprs: ``"K"``, ``"Z*M"``, ``"BN/2"``.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Expectation:
     in_flight: bool = True
 
     def releases(self, mma_depth: int) -> int:
-        """How many times `aref.consumed` stands in the program: in the loop, and after it for each iteration in flight."""
+        """How many times `aref.consumed` stands in the program: in the loop, and after it for each in flight."""
         return self.sites * (1 + mma_depth if self.in_flight else 1)
 
     def waits(self, mma_depth: int) -> list[int]:
-        """The wgmma waits of the program, smallest first: `pendings` in each loop, and a last 0 behind it if any are in flight."""
+        """The `pendings` of the wgmma waits, smallest first: one a loop, and a 0 behind it if any stay in flight."""
         if mma_depth == 0 or not self.in_flight:
             return [0] * sum(self.dots)
         return sorted(pendings for dots in self.dots for pendings in (0, dots * mma_depth))
@@ -86,7 +86,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kernel at one configuration. `reference` names a function of the references; `plans` are (D, P) pairs worth running."""
+    """One kernel at one configuration. `reference` names a function of the references; `plans` are (D, P) to be run."""
 
     name: str
     kernel: Any

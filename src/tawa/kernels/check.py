@@ -20,9 +20,9 @@ STOCK_IS_PEER = ("fp8e5", "fp32")  # no e5m2 product in PyTorch; wgmma cuts floa
 class Verdict:
     """The judgement of one problem.
 
-    faults: what is wrong, empty if nothing. ratio: error over what is allowed, which is twice the peer's error, the peer being PyTorch in
-    the same precision; the worse of the largest and the root mean square error; at most 1 passes. same_bits_as_stock: None where there
-    was no stock run.
+    faults: what is wrong, empty if nothing. ratio: error over what is allowed, which is twice the peer's error, the
+    peer being PyTorch in the same precision; the worse of the largest and the root mean square error; at most 1
+    passes. same_bits_as_stock: None where there was no stock run.
     """
 
     faults: tuple[str, ...]
@@ -56,7 +56,8 @@ def judge(
 ) -> Verdict:
     """Judges the outputs ``c`` of repeated runs on one set of inputs.
 
-    The first must be right and must leave no element out and none that is not its own (NaN stays NaN); the others must have its bits.
+    The first must be right and must leave no element out and none that is not its own (NaN stays NaN); the others must
+    have its bits.
     """
     first = outputs[0]
     exact = reference(case, tensors, Exact())["c"]

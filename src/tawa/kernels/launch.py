@@ -1,4 +1,4 @@
-"""Launching a `Case` on a GPU: its tensors, its arguments, one call. The only file beside the references that needs torch."""
+"""Launching a `Case` on a GPU: its tensors, its arguments, one call. Needs torch."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ A bench (`bench/`) measures with more rounds and writes result files; this one g
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 from tawa.kernels.case import Case
-from tawa.kernels.gemm.reference import Exact, SamePrecision, reference
+from tawa.kernels.check import judge
 from tawa.kernels.launch import launch, make_tensors, poison
 
 CUBLAS = "cuBLAS"
@@ -25,10 +26,10 @@ _REST_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """One candidate. time_ms: median of one launch. error_ratio: largest error over PyTorch's; 2 is allowed."""
+    """One candidate. time_ms: median of one launch. faults: what is wrong with its result, empty if nothing."""
 
     time_ms: float
-    error_ratio: float
+    faults: tuple[str, ...]
 
 
 def hopper_present() -> bool:
@@ -39,25 +40,18 @@ def hopper_present() -> bool:
 def race(case: Case, kernels: Mapping[str, Any], seed: int = 0) -> dict[str, Lap]:
     """Runs `kernels`, each launched like the case's own, and for a plain product cuBLAS. Returns laps by name."""
     tensors = make_tensors(case, seed)
-    exact = reference(case, tensors, Exact())
-    allowed = _error(reference(case, tensors, SamePrecision()), exact)
-    ratios: dict[str, float] = {}
+    faults: dict[str, tuple[str, ...]] = {}
     runs: dict[str, Callable[[], object]] = {}
     for name, kernel in kernels.items():
         poison(case, tensors)
-        runs[name] = lambda kernel=kernel: launch(case, kernel, tensors)
+        runs[name] = functools.partial(launch, case, kernel, tensors)
         runs[name]()
-        ratios[name] = _error({"c": tensors["c"]}, exact) / allowed
+        faults[name] = judge(case, tensors, [tensors["c"]]).faults
     library = _cublas(case, tensors)
     if library is not None:
-        ratios[CUBLAS] = _error({"c": library()}, exact) / allowed
+        faults[CUBLAS] = judge(case, tensors, [library()]).faults
         runs[CUBLAS] = library
-    return {name: Lap(time_ms, ratios[name]) for name, time_ms in _by_turns(runs).items()}
-
-
-def _error(result: Mapping[str, Any], exact: Mapping[str, torch.Tensor]) -> float:
-    difference = (result["c"].to(torch.float64) - exact["c"]).abs().max().item()
-    return difference if difference == difference else float("inf")
+    return {name: Lap(time_ms, faults[name]) for name, time_ms in _by_turns(runs).items()}
 
 
 def _cublas(case: Case, tensors: Mapping[str, torch.Tensor]) -> Callable[[], torch.Tensor] | None:

@@ -46,6 +46,7 @@ class Plan:
 
     mma_depth: P. staged_stores: TMA stores leave from a staging buffer whose wait is deferred to its next use.
     max_registers: cap on registers a thread at kernel entry, so that several CTAs fit on one SM; None leaves it to Triton.
+    early_puts: E, slots of each ring that are filled before the partitions start.
     """
 
     partitions: tuple[PartitionPlan, ...]
@@ -53,6 +54,7 @@ class Plan:
     mma_depth: int
     staged_stores: bool = True
     max_registers: int | None = None
+    early_puts: int = 0
 
     def to_json(self) -> str:
         """The Plan as JSON text that `from_json` reads back."""
@@ -69,6 +71,7 @@ class Plan:
                 mma_depth=data["mma_depth"],
                 staged_stores=data.get("staged_stores", True),
                 max_registers=data.get("max_registers"),
+                early_puts=data.get("early_puts", 0),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise PlanError(f"not a Plan: {error}; cure: start from print(explanation.plan.to_json())") from error

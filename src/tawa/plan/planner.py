@@ -18,6 +18,7 @@ from tawa.plan.plan import PartitionPlan, Plan, RingPlan
 
 DEFAULT_MMA_DEPTH = 1
 DEEPEST = 32
+EARLY_PUTS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ def choose_plan(channels: tuple[ChannelInfo, ...], options: PlanOptions, budget:
         mma_depth=mma_depth,
         staged_stores=staged_stores,
         max_registers=cap,
+        early_puts=min(EARLY_PUTS, depth),
     )
 
 
@@ -97,6 +99,8 @@ def check_plan(plan: Plan, channels: tuple[ChannelInfo, ...], num_warps: int) ->
             raise PlanError(
                 f"partition {part.name!r} asks for {part.registers} registers; cure: a multiple of 8 from 24 to 256"
             )
+    if plan.early_puts < 0:
+        raise PlanError(f"early_puts={plan.early_puts}; cure: 0 or more")
     shallow = min(ring.depth for ring in plan.rings)
     if shallow < 1 or plan.mma_depth < 0:
         raise PlanError(f"D = {shallow}, P = {plan.mma_depth}; cure: D of at least 1 and P of at least 0")

@@ -11,13 +11,15 @@ from tawa.bridge.attach import attach, attached, detach
 from tawa.bridge.request import activate, set_process_request, surrounding_request
 from tawa.runtime.requests import make_request, set_log_level
 from tawa.runtime.settings import Settings
+from tawa.runtime.torch_compile import TorchCompileReach
 
 _lock = threading.Lock()
 _installed = False
+_torch_compile = TorchCompileReach()
 
 
 def install(**options: Any) -> None:
-    """Puts every Triton kernel that this process compiles from now on, in any thread, under Tawa.
+    """Puts every Triton kernel that this process compiles from now on, in any thread, under Tawa; torch.compile's too.
 
     options: Tawa's options (``aref_depth``, ``mma_depth``, ...) as defaults of every launch. A second call replaces
     them. Kernels that cannot be specialised are compiled by stock Triton. Raises PlanError on a bad option.
@@ -31,6 +33,10 @@ def install(**options: Any) -> None:
             attach()
             _installed = True
         set_process_request(request)
+        if request.stock:
+            _torch_compile.undo()
+        else:
+            _torch_compile.apply(request.cache_suffix())
 
 
 def uninstall() -> None:
@@ -38,6 +44,7 @@ def uninstall() -> None:
     global _installed
     with _lock:
         if _installed:
+            _torch_compile.undo()
             set_process_request(None)
             detach()
             _installed = False

@@ -24,7 +24,6 @@ from triton.runtime.jit import JITFunction, KernelInterface
 from tawa.bridge.attach import attached
 from tawa.bridge.device import backend_option_names, missing_device
 from tawa.bridge.request import Request, activate, surrounding_request
-from tawa.plan import PlanOptions
 from tawa.runtime.requests import OPTION_NAMES, make_request, merge, reject_near_misses, set_log_level, take_options
 from tawa.runtime.settings import Settings
 
@@ -40,10 +39,11 @@ class TawaFunction(JITFunction[Any]):
     Triton. The request travels to Triton's cache in memory as one more option, which `_pack_args` takes out again.
     """
 
-    def __init__(self, fn: Callable[..., Any], options: dict[str, Any], **triton_options: Any) -> None:
+    def __init__(self, fn: Callable[..., Any], defaults: Request, **triton_options: Any) -> None:
         super().__init__(fn, **triton_options)
-        self.tawa_defaults = make_request(options, None, Settings())
+        self.tawa_defaults = defaults
         self.last_kernel: Any = None
+        self._own_options = OPTION_NAMES.difference(self.arg_names)
         self._requests: dict[Any, Request] = {}
 
     def request_for(self, given: dict[str, Any]) -> Request:
@@ -61,7 +61,7 @@ class TawaFunction(JITFunction[Any]):
 
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         """Launches (or with `warmup` only compiles) the kernel; as `JITFunction.run`, and Tawa's options besides."""
-        request = self.request_for(take_options(kwargs, self.arg_names))
+        request = self.request_for(take_options(kwargs, self._own_options))
         if not request.stock:
             kwargs[_REQUEST_KEYWORD] = request.cache_suffix()
         with activate(request):
@@ -102,14 +102,15 @@ class TawaFunction(JITFunction[Any]):
 class InterpretedTawaFunction(KernelInterface[Any]):
     """Under ``TRITON_INTERPRET=1`` there is nothing to compile: Tawa's options are checked and dropped."""
 
-    def __init__(self, fn: Any, options: dict[str, Any]) -> None:
+    def __init__(self, fn: Any, defaults: Request) -> None:
         self.fn = fn
         self.arg_names: list[str] = fn.arg_names
-        self.tawa_defaults = make_request(options, None, Settings())
+        self.tawa_defaults = defaults
 
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         """Interprets the kernel."""
-        make_request(take_options(kwargs, self.arg_names), self.tawa_defaults, Settings())
+        given = take_options(kwargs, OPTION_NAMES.difference(self.arg_names))
+        make_request(given, self.tawa_defaults, Settings())
         return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -137,20 +138,19 @@ def jit(kernel: Any = None, **options: Any) -> Any:
     reject_near_misses(options, _JIT_OPTIONS)
     if isinstance(kernel, (Autotuner, Heuristics)):
         return _under_tuner(kernel, {**ours, **options})
-    if isinstance(kernel, TawaFunction):
-        ours = {**_options_of(kernel.tawa_defaults), **ours}
+    defaults = make_request(ours, getattr(kernel, "tawa_defaults", None), Settings())
     if isinstance(kernel, JITFunction):
         if options:
             raise TypeError(
                 f"{sorted(options)}: options of triton.jit go to triton.jit, which this kernel has gone through"
             )
-        return _from_triton(kernel, ours)
+        return _from_triton(kernel, defaults)
+    if isinstance(kernel, KernelInterface):  # what triton.jit makes under TRITON_INTERPRET=1
+        return InterpretedTawaFunction(kernel, defaults)
     if not callable(kernel):
         raise TypeError(f"tawa.jit takes a kernel, not {kernel!r}")
     function = triton.jit(kernel, **options)
-    return (
-        _from_triton(function, ours) if isinstance(function, JITFunction) else InterpretedTawaFunction(function, ours)
-    )
+    return jit(function, **ours)
 
 
 _JIT_OPTIONS = (
@@ -158,14 +158,14 @@ _JIT_OPTIONS = (
 )  # fmt: skip
 
 
-def _from_triton(kernel: JITFunction[Any], options: dict[str, Any]) -> Any:
+def _from_triton(kernel: JITFunction[Any], defaults: Request) -> Any:
     """The same kernel under Tawa; a Gluon kernel is explicit already and stays what it is."""
     if kernel.is_gluon():
         _log.warning("%s: a Gluon kernel names its warps itself; tawa.jit leaves it alone", kernel.__name__)
         return kernel
     function = TawaFunction(
         kernel.fn,
-        options,
+        defaults,
         version=kernel.version,
         do_not_specialize=kernel.do_not_specialize,
         do_not_specialize_on_alignment=kernel.do_not_specialize_on_alignment,
@@ -187,12 +187,6 @@ def _under_tuner(outer: Autotuner | Heuristics, options: dict[str, Any]) -> Any:
     if isinstance(tuner, Autotuner):
         tuner.cache = {}  # timings of the stock kernel say nothing about this one
     return tuner
-
-
-def _options_of(request: Request) -> dict[str, Any]:
-    options = {name: getattr(request.options, name) for name in PlanOptions.__dataclass_fields__}
-    given = {name: value for name, value in options.items() if value is not None}
-    return given if request.plan is None else {**given, "plan": request.plan}
 
 
 def _layered(first: Request, second: Request | None) -> Request:

@@ -19,13 +19,12 @@ from tawa.runtime.settings import Settings
 OPTION_NAMES = frozenset((*PlanOptions.names(), "plan"))
 
 
-def take_options(kwargs: dict[str, Any], parameters: Iterable[str] = ()) -> dict[str, Any]:
+def take_options(kwargs: dict[str, Any], names: frozenset[str] = OPTION_NAMES) -> dict[str, Any]:
     """Removes Tawa's options from the keyword arguments of a launch and returns them.
 
-    A parameter of the kernel that has the name of an option stays with the kernel.
+    names: the options meant; a parameter of the kernel that has the name of an option stays with the kernel.
     """
-    own = OPTION_NAMES.difference(parameters)
-    return {name: kwargs.pop(name) for name in [name for name in kwargs if name in own]}
+    return {name: kwargs.pop(name) for name in [name for name in kwargs if name in names]}
 
 
 def reject_near_misses(kwargs: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -107,17 +107,14 @@ class _Lowering:
             builder.create("ttg.local_alloc", (), (str(buffer.with_slots(type.depth)),), hints=(view.name,)).result
             for buffer in payload
         ]
-        full, empty = (self._barriers(builder, type.depth, f"{view.name}_{which}") for which in ("full", "empty"))
+        full, empty = (_barriers(builder, type.depth, f"{view.name}_{which}") for which in ("full", "empty"))
+        for slot in range(type.depth):
+            # Triton separates writes to one buffer by a barrier of all warps: by turns it takes half as many.
+            for barriers in (full, empty):
+                barrier = _slot_view(builder, barriers, builder.constant(slot))
+                builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(1)})
         self.rings[op.result] = _Ring(type.depth, buffers, full, empty, sum(buffer.bytes for buffer in payload))
         self.dead.append(op)
-
-    def _barriers(self, builder: Builder, depth: int, hint: str) -> Value:
-        type = MemDescType((depth, 1), "i64", _BARRIER_LAYOUT, mutable=True)
-        barriers = builder.create("ttg.local_alloc", (), (str(type),), hints=(hint,)).result
-        for slot in range(depth):
-            barrier = _slot_view(builder, barriers, builder.constant(slot))
-            builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(1)})
-        return barriers
 
     # -- counts --------------------------------------------------------------------------------------------------
 
@@ -156,8 +153,9 @@ class _Lowering:
         yes = builder.constant(1, "i1")
         filled = view.body.terminator
         loads = {nested.result: DescriptorLoadOp(nested) for nested in view.body.ops if nested is not filled}
-        opposite = builder.create("arith.xori", (count.parity, builder.constant(1)), ("i32",)).result
-        _wait(builder, _slot_view(builder, ring.empty, count.slot), opposite, yes)
+        if not view.fresh:
+            opposite = builder.create("arith.xori", (count.parity, builder.constant(1)), ("i32",)).result
+            _wait(builder, _slot_view(builder, ring.empty, count.slot), opposite, yes)
         full = _slot_view(builder, ring.full, count.slot)
         builder.create("ttng.barrier_expect", (full, yes), properties={"size": int_attr(ring.slot_bytes)})
         for tile, buffer in zip(filled.operands, ring.buffers, strict=True):
@@ -266,6 +264,11 @@ def _slot_view(builder: Builder, ring: Value, slot: Value) -> Value:
     type = _memdesc(ring.type)
     view = MemDescType(type.shape[1:], type.element, type.encoding, type.space, mutable=True)
     return builder.create("ttg.memdesc_index", (ring, slot), (str(view),)).result
+
+
+def _barriers(builder: Builder, depth: int, hint: str) -> Value:
+    type = MemDescType((depth, 1), "i64", _BARRIER_LAYOUT, mutable=True)
+    return builder.create("ttg.local_alloc", (), (str(type),), hints=(hint,)).result
 
 
 def _wait(builder: Builder, barrier: Value, parity: Value, predicate: Value) -> None:

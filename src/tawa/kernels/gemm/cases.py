@@ -1,6 +1,7 @@
 """The list of GEMM cases: everything that must specialise, and everything that must be declined.
 
-Small problems on purpose (a few tiles, edges that do not divide), as the GPU run checks every element in float64. The trip counts
+Small problems on purpose (a few tiles, edges that do not divide),
+     as the GPU run checks every element in float64. The trip counts
 around the pipeline's depth are added by whoever runs a case (`Case.with_sizes`).
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tawa.kernels.case import Absent, Argument, Case, Descriptor, Expectation, Grid, Number, Pointer, Tensor
-from tawa.kernels.gemm import declined, epilogues, kernel
+from tawa.kernels.gemm import declined, epilogues, kernel, persistent, structure
 
 ONE_DOT = Expectation("specialised")
 NOT_IN_FLIGHT = Expectation("specialised", in_flight=False)
@@ -45,16 +46,22 @@ def block(bm: int = 128, bn: int = 128, bk: int = 64, **more: Any) -> dict[str, 
     return {"BM": bm, "BN": bn, "BK": bk, **more}
 
 
-def case(name: str, fn: Any, tensors: Mapping[str, Tensor], arguments: Mapping[str, Argument], constexprs: Mapping[str, Any],
-         sizes: Mapping[str, int], grid: Grid, reference: str, expect: Expectation = ONE_DOT, tags: str = "", **more: Any) -> Case:  # fmt: skip
+def case(name: str, fn: Any, tensors: Mapping[str, Tensor], arguments: Mapping[str, Argument],
+     constexprs: Mapping[str, Any],
+         sizes: Mapping[str, int], grid: Grid, reference: str, expect: Expectation = ONE_DOT, tags: str = "",
+         **more: Any) -> Case:  # fmt: skip
     """A case whose `tags` are words in one text."""
-    return Case(name, fn, arguments, tensors, constexprs, sizes, grid, reference, expect, tags=frozenset(tags.split()), **more)
+    return Case(
+        name, fn, arguments, tensors, constexprs, sizes, grid, reference, expect, tags=frozenset(tags.split()), **more
+    )
 
 
-# --- operands: element type and storage order ---------------------------------------------------------------------------------------
+# --- operands: element type and storage order ---
 
 
-def tile_case(dtype: str, a_t: bool, b_t: bool, tile: tuple[int, int, int], expect: Expectation = ONE_DOT, **more: Any) -> Case:
+def tile_case(
+    dtype: str, a_t: bool, b_t: bool, tile: tuple[int, int, int], expect: Expectation = ONE_DOT, **more: Any
+) -> Case:
     """`gemm_tile` for one element type and storage order."""
     out = "fp32" if dtype == "fp32" else "bf16" if dtype == "bf16" else "fp16"
     order = ("t" if a_t else "n") + ("t" if b_t else "n")
@@ -75,11 +82,11 @@ OPERANDS = [
     *(tile_case("fp32", True, b_t, (128, 128, 32), SEPARATE) for b_t in BOTH),
     tile_case("fp8e4nv", False, False, (128, 128, 128), NOT_IN_FLIGHT),
     tile_case("fp8e4nv", True, True, (128, 128, 128), SEPARATE),
-    case("precise_fp8e4nv_nt", kernel.gemm_precise, operands("fp8e4nv", "fp16", b_t=True), {**descriptors(b_t=True), **SIZES},
-         block(bk=128, GROUP_M=4), {**PROBLEM, "K": 656}, "tiles", "gemm", Expectation("either")),
+    case("precise_fp8e4nv_nt", kernel.gemm_precise, operands("fp8e4nv", "fp16", b_t=True), {**descriptors(b_t=True),
+         **SIZES}, block(bk=128, GROUP_M=4), {**PROBLEM, "K": 656}, "tiles", "gemm", Expectation("either")),
 ]  # fmt: skip
 
-# --- loops, tiles, warps, stages ----------------------------------------------------------------------------------------------------
+# --- loops, tiles, warps, stages ---
 
 NN = {**descriptors(), **SIZES}
 NT = {**descriptors(b_t=True), **SIZES}
@@ -107,107 +114,127 @@ TILES = [
     named_tile("tile_edges", {"M": 200, "N": 264, "K": 104}, (128, 128, 64), True),
     named_tile("tile_k_below_block", {**PROBLEM, "K": 40}, (128, 128, 64), True, plans=PLANS),
     named_tile("tile_k_zero", {**PROBLEM, "K": 0}, (128, 128, 64), True, plans=PLANS),
-    case("plus_equals", kernel.gemm_plus_equals, FP16, {**descriptors(), "K": Number("K")}, block(), PROBLEM, "tiles_2d", "gemm"),
-    case("device_desc_nn", kernel.gemm_device_desc, FP16, POINTERS, block(GROUP_M=4, B_T=False), PROBLEM, "tiles", "gemm"),
-    case("device_desc_nt", kernel.gemm_device_desc, FP16_T, POINTERS, block(GROUP_M=4, B_T=True), PROBLEM, "tiles", "gemm"),
-    case("device_desc_8warps", kernel.gemm_device_desc, FP16, POINTERS, block(128, 256, GROUP_M=4, B_T=False), LARGE, "tiles", "gemm",
-         num_warps=8),
-    case("split_k", kernel.gemm_split_k,
-         {**FP16, "c": Tensor(("Z", "M", "N"), "fp32", "nan")},
-         {"a_desc": Descriptor("a", ("BM", "BK")), "b_desc": Descriptor("b", ("BK", "BN")), "c_ptr": Pointer("c"), **SIZES,
-          "stride_cz": Number("M*N")},
+    case("plus_equals", kernel.gemm_plus_equals, FP16, {**descriptors(), "K": Number("K")}, block(), PROBLEM,
+         "tiles_2d", "gemm"),
+    case("device_desc_nn", kernel.gemm_device_desc, FP16, POINTERS, block(GROUP_M=4, B_T=False), PROBLEM, "tiles",
+         "gemm"),
+    case("device_desc_nt", kernel.gemm_device_desc, FP16_T, POINTERS, block(GROUP_M=4, B_T=True), PROBLEM, "tiles",
+         "gemm"),
+    case("device_desc_8warps", kernel.gemm_device_desc, FP16, POINTERS, block(128, 256, GROUP_M=4, B_T=False), LARGE,
+         "tiles", "gemm", num_warps=8),
+    case("split_k", kernel.gemm_split_k, {**FP16, "c": Tensor(("Z", "M", "N"), "fp32", "nan")},
+         {"a_desc": Descriptor("a", ("BM", "BK")), "b_desc": Descriptor("b", ("BK", "BN")), "c_ptr": Pointer("c"),
+         **SIZES, "stride_cz": Number("M*N")},
          block(GROUP_M=4, SPLIT=2), {**PROBLEM, "Z": 2}, "tiles_batch", "split_k"),
 ]  # fmt: skip
 
 
-def persistent(name: str, flatten: bool, a_t: bool = False, b_t: bool = True, sizes: Mapping[str, int] = PERSISTENT,
-               tile: tuple[int, int, int] = (128, 128, 64), dtype: str = "fp16", **more: Any) -> Case:  # fmt: skip
+def persistent_case(name: str, flatten: bool, a_t: bool = False, b_t: bool = True,
+                    sizes: Mapping[str, int] = PERSISTENT, tile: tuple[int, int, int] = (128, 128, 64),
+                    dtype: str = "fp16", **more: Any) -> Case:  # fmt: skip
     """`gemm_persistent` with a name."""
-    return case(name, kernel.gemm_persistent, operands(dtype, "fp16", a_t, b_t), {**descriptors(a_t, b_t), **SIZES},
-                block(*tile, GROUP_M=4, A_T=a_t, B_T=b_t, FLATTEN=flatten), sizes, "programs", "gemm", tags="persistent", **more)  # fmt: skip
+    return case(name, persistent.gemm_persistent, operands(dtype, "fp16", a_t, b_t), {**descriptors(a_t, b_t), **SIZES},
+                block(*tile, GROUP_M=4, A_T=a_t, B_T=b_t, FLATTEN=flatten), sizes, "programs", "gemm",
+                tags="persistent", **more)  # fmt: skip
 
 
 LOOPS = [
-    persistent("persistent", False, plans=PLANS),
-    persistent("persistent_flat", True, plans=PLANS),
-    persistent("persistent_nn", False, b_t=False),
-    persistent("persistent_flat_nn", True, b_t=False),
-    persistent("persistent_tt", False, a_t=True),
-    persistent("persistent_8warps", False, tile=(128, 256, 64), num_warps=8, sizes={**LARGE, "PROGRAMS": 4}),
-    persistent("persistent_flat_8warps", True, b_t=False, tile=(128, 256, 64), num_warps=8, sizes={**LARGE, "PROGRAMS": 4}),
-    persistent("persistent_fp8e4nv", False, tile=(128, 256, 128), dtype="fp8e4nv", num_warps=8,
+    persistent_case("persistent", False, plans=PLANS),
+    persistent_case("persistent_flat", True, plans=PLANS),
+    persistent_case("persistent_nn", False, b_t=False),
+    persistent_case("persistent_flat_nn", True, b_t=False),
+    persistent_case("persistent_tt", False, a_t=True),
+    persistent_case("persistent_8warps", False, tile=(128, 256, 64), num_warps=8, sizes={**LARGE, "PROGRAMS": 4}),
+    persistent_case("persistent_flat_8warps", True, b_t=False, tile=(128, 256, 64), num_warps=8, sizes={**LARGE,
+         "PROGRAMS": 4}),
+    persistent_case("persistent_fp8e4nv", False, tile=(128, 256, 128), dtype="fp8e4nv", num_warps=8,
                sizes={**LARGE, "K": 656, "PROGRAMS": 4}),
-    persistent("persistent_flat_fp8e4nv", True, tile=(128, 256, 128), dtype="fp8e4nv", num_warps=8,
+    persistent_case("persistent_flat_fp8e4nv", True, tile=(128, 256, 128), dtype="fp8e4nv", num_warps=8,
                sizes={**LARGE, "K": 656, "PROGRAMS": 4}),
-    persistent("persistent_k_zero", False, sizes={**PERSISTENT, "K": 0}),
-    persistent("persistent_flat_k_zero", True, sizes={**PERSISTENT, "K": 0}),
-    persistent("persistent_k_below_block", True, sizes={**PERSISTENT, "K": 40}),
-    case("persistent_range", kernel.gemm_persistent_range, FP16_T, NT, block(GROUP_M=4), PERSISTENT, "programs", "gemm",
-         tags="persistent"),
-    case("persistent_while", kernel.gemm_persistent_while, FP16_T, NT, block(GROUP_M=4), PERSISTENT, "programs", "gemm",
-         tags="persistent"),
-    *(case(f"persistent_device_desc{'_flat' if flat else ''}", kernel.gemm_persistent_device_desc, FP16, POINTERS,
-           block(GROUP_M=4, B_T=False, FLATTEN=flat), PERSISTENT, "programs", "gemm", tags="persistent") for flat in BOTH),
-    *(case(f"triangular{'_flat' if flat else ''}", kernel.gemm_triangular, FP16, NN, block(GROUP_M=2, FLATTEN=flat),
-           {"M": 640, "N": 256, "K": 640, "PROGRAMS": 3}, "programs", "triangular", tags="persistent varying", plans=PLANS)
+    persistent_case("persistent_k_zero", False, sizes={**PERSISTENT, "K": 0}),
+    persistent_case("persistent_flat_k_zero", True, sizes={**PERSISTENT, "K": 0}),
+    persistent_case("persistent_k_below_block", True, sizes={**PERSISTENT, "K": 40}),
+    case("persistent_range", persistent.gemm_persistent_range, FP16_T, NT, block(GROUP_M=4), PERSISTENT, "programs",
+         "gemm", tags="persistent"),
+    case("persistent_while", persistent.gemm_persistent_while, FP16_T, NT, block(GROUP_M=4), PERSISTENT, "programs",
+         "gemm", tags="persistent"),
+    *(case(f"persistent_device_desc{'_flat' if flat else ''}", persistent.gemm_persistent_device_desc, FP16, POINTERS,
+           block(GROUP_M=4, B_T=False, FLATTEN=flat), PERSISTENT, "programs", "gemm",
+           tags="persistent") for flat in BOTH),
+    *(case(f"triangular{'_flat' if flat else ''}", persistent.gemm_triangular, FP16, NN, block(GROUP_M=2, FLATTEN=flat),
+           {"M": 640, "N": 256, "K": 640, "PROGRAMS": 3}, "programs", "triangular", tags="persistent varying",
+           plans=PLANS)
       for flat in BOTH),
-    case("ragged", kernel.gemm_ragged, {**FP16, "trips": Tensor((6,), "i32", "trips")},
+    case("ragged", persistent.gemm_ragged, {**FP16, "trips": Tensor((6,), "i32", "trips")},
          {**descriptors(), "trips_ptr": Pointer("trips"), "M": Number("M"), "N": Number("N")}, block(GROUP_M=4),
          {"M": 768, "N": 256, "K": 384, "PROGRAMS": 5}, "programs", "ragged", tags="persistent varying"),
 ]  # fmt: skip
 
-# --- batches, several dots, several loops, ifs --------------------------------------------------------------------------------------
+# --- batches, several dots, several loops, ifs ---
 
 BATCH = {"M": 256, "N": 256, "K": 136, "Z": 3}
 
 
 def batch_operands(b_t: bool) -> dict[str, Tensor]:
     """A, B and C with the batch as first dimension."""
-    return {name: Tensor(("Z", *tensor.shape), tensor.dtype, tensor.fill) for name, tensor in operands("fp16", "fp16", b_t=b_t).items()}
+    return {
+        name: Tensor(("Z", *tensor.shape), tensor.dtype, tensor.fill)
+        for name, tensor in operands("fp16", "fp16", b_t=b_t).items()
+    }
 
 
 def batch_descriptors(b_t: bool) -> dict[str, Argument]:
     """3-D boxes of one matrix each."""
-    return {"a_desc": Descriptor("a", (1, "BM", "BK")), "b_desc": Descriptor("b", (1, "BN", "BK") if b_t else (1, "BK", "BN")),
+    return {"a_desc": Descriptor("a", (1, "BM", "BK")), "b_desc": Descriptor("b", (1, "BN", "BK") if b_t else (1,
+         "BK", "BN")),
             "c_desc": Descriptor("c", (1, "BM", "BN")), **SIZES}  # fmt: skip
 
 
-STACKED = {"a": Tensor(("Z*M", "K"), "fp16"), "b": Tensor(("Z*K", "N"), "fp16"), "c": Tensor(("Z*M", "N"), "fp16", "nan")}
+STACKED = {
+    "a": Tensor(("Z*M", "K"), "fp16"),
+    "b": Tensor(("Z*K", "N"), "fp16"),
+    "c": Tensor(("Z*M", "N"), "fp16", "nan"),
+}
 GATE_UP = {**FP16, "u": Tensor(("K", "N"), "fp16")}
 TWO = {**FP16, "a2": Tensor(("M", "K2"), "fp16"), "b2": Tensor(("K2", "N"), "fp16")}
 STRUCTURE = [
-    case("batched_grid", kernel.gemm_batched_grid, STACKED, NN, block(GROUP_M=4), BATCH, "tiles_batch", "stacked"),
-    *(case(f"batched_desc_{'nt' if b_t else 'nn'}", kernel.gemm_batched_desc, batch_operands(b_t), batch_descriptors(b_t),
-           block(GROUP_M=4, B_T=b_t), BATCH, "tiles_batch", "batched") for b_t in BOTH),
-    case("gate_up", kernel.gemm_gate_up, GATE_UP,
-         {"a_desc": Descriptor("a", ("BM", "BK")), "gate_desc": Descriptor("b", ("BK", "BN")), "up_desc": Descriptor("u", ("BK", "BN")),
-          "c_desc": Descriptor("c", ("BM", "BN")), **SIZES},
+    case("batched_grid", structure.gemm_batched_grid, STACKED, NN, block(GROUP_M=4), BATCH, "tiles_batch", "stacked"),
+    *(case(f"batched_desc_{'nt' if b_t else 'nn'}", structure.gemm_batched_desc, batch_operands(b_t),
+         batch_descriptors(b_t), block(GROUP_M=4, B_T=b_t), BATCH, "tiles_batch", "batched") for b_t in BOTH),
+    case("gate_up", structure.gemm_gate_up, GATE_UP,
+         {"a_desc": Descriptor("a", ("BM", "BK")), "gate_desc": Descriptor("b", ("BK", "BN")),
+         "up_desc": Descriptor("u", ("BK", "BN")), "c_desc": Descriptor("c", ("BM", "BN")), **SIZES},
          block(bn=64, GROUP_M=4), PROBLEM, "tiles", "gate_up", GATED, plans=PLANS),
-    case("gate_up_8warps", kernel.gemm_gate_up, GATE_UP,
-         {"a_desc": Descriptor("a", ("BM", "BK")), "gate_desc": Descriptor("b", ("BK", "BN")), "up_desc": Descriptor("u", ("BK", "BN")),
-          "c_desc": Descriptor("c", ("BM", "BN")), **SIZES},
+    case("gate_up_8warps", structure.gemm_gate_up, GATE_UP,
+         {"a_desc": Descriptor("a", ("BM", "BK")), "gate_desc": Descriptor("b", ("BK", "BN")),
+         "up_desc": Descriptor("u", ("BK", "BN")), "c_desc": Descriptor("c", ("BM", "BN")), **SIZES},
          block(bn=128, GROUP_M=4), PROBLEM, "tiles", "gate_up", GATED, num_warps=8),
-    case("two_loops", kernel.gemm_two_loops, TWO,
-         {**descriptors(), "a2_desc": Descriptor("a2", ("BM", "BK")), "b2_desc": Descriptor("b2", ("BK", "BN")), **SIZES, "K2": Number("K2")},
-         block(GROUP_M=4), {**PROBLEM, "K2": 200}, "tiles", "two_loops", Expectation("specialised", sites=2, dots=(1, 1)),
-         plans=((2, 1), (3, 1), (1, 0))),
-    case("lower_only", kernel.gemm_lower_only, FP16_T, NT, block(GROUP_M=4), {**PROBLEM, "M": 512}, "tiles", "lower_only"),
-    *(case(f"if_accumulate_skip{skip}", kernel.gemm_if_accumulate, {**FP16, "c0": Tensor(("M", "N"), "fp16")},
-           {**descriptors(), "c0_desc": Descriptor("c0", ("BM", "BN")), **SIZES, "skip": Number("SKIP")}, block(GROUP_M=4),
-           {**PROBLEM, "SKIP": skip}, "tiles", "if_accumulate", plans=((2, 1),)) for skip in (0, 2)),
+    case("two_loops", structure.gemm_two_loops, TWO,
+         {**descriptors(), "a2_desc": Descriptor("a2", ("BM", "BK")), "b2_desc": Descriptor("b2", ("BK", "BN")),
+         **SIZES, "K2": Number("K2")},
+         block(GROUP_M=4), {**PROBLEM, "K2": 200}, "tiles", "two_loops", Expectation("specialised", sites=2, dots=(1,
+         1)), plans=((2, 1), (3, 1), (1, 0))),
+    case("lower_only", structure.gemm_lower_only, FP16_T, NT, block(GROUP_M=4), {**PROBLEM, "M": 512}, "tiles",
+         "lower_only"),
+    *(case(f"if_accumulate_skip{skip}", structure.gemm_if_accumulate, {**FP16, "c0": Tensor(("M", "N"), "fp16")},
+           {**descriptors(), "c0_desc": Descriptor("c0", ("BM", "BN")), **SIZES, "skip": Number("SKIP")},
+           block(GROUP_M=4), {**PROBLEM, "SKIP": skip}, "tiles", "if_accumulate", plans=((2, 1),)) for skip in (0, 2)),
 ]  # fmt: skip
 
-# --- epilogues ----------------------------------------------------------------------------------------------------------------------
+# --- epilogues ---
 
 
-def epilogue(name: str, bias: bool = False, act: str = "", scale: str = "", residual: str = "", store: str = "descriptor",
-             dtype: str = "fp16", out: str = "fp16", sizes: Mapping[str, int] = PROBLEM, bn: int = 128, **more: Any) -> Case:  # fmt: skip
+def epilogue(name: str, bias: bool = False, act: str = "", scale: str = "", residual: str = "",
+     store: str = "descriptor",
+             dtype: str = "fp16", out: str = "fp16", sizes: Mapping[str, int] = PROBLEM, bn: int = 128,
+             **more: Any) -> Case:  # fmt: skip
     """`gemm_epilogue` with the parts named."""
     tensors = operands(dtype, out, b_t=True)
     tensors |= {"bias": Tensor(("N",), "fp16"), "scale": Tensor(("M",), "fp32"), "residual": Tensor(("M", "N"), "fp16")}
     arguments: dict[str, Argument] = {
         **descriptors(b_t=True), "c_ptr": Absent(), "bias_ptr": Pointer("bias") if bias else Absent(),
-        "scale_ptr": Pointer("scale") if scale == "rows" else Absent(), "residual_desc": Absent(), "residual_ptr": Absent(),
+        "scale_ptr": Pointer("scale") if scale == "rows" else Absent(), "residual_desc": Absent(),
+             "residual_ptr": Absent(),
         "scale": Number(0.37) if scale == "scalar" else Absent(), **SIZES,
     }  # fmt: skip
     if store == "pointer":
@@ -216,8 +243,19 @@ def epilogue(name: str, bias: bool = False, act: str = "", scale: str = "", resi
         arguments["residual_desc"] = Descriptor("residual", ("BM", "BN"))
     elif residual == "pointer":
         arguments["residual_ptr"] = Pointer("residual")
-    constexprs = block(bn=bn, bk=128 if dtype.startswith("fp8") else 64, GROUP_M=4, BIAS=bias, ACT=act, SCALE=scale, RESIDUAL=residual, STORE=store)
-    return case(f"epilogue_{name}", epilogues.gemm_epilogue, tensors, arguments, constexprs, sizes, "tiles", "epilogue", **more)
+    constexprs = block(
+        bn=bn,
+        bk=128 if dtype.startswith("fp8") else 64,
+        GROUP_M=4,
+        BIAS=bias,
+        ACT=act,
+        SCALE=scale,
+        RESIDUAL=residual,
+        STORE=store,
+    )
+    return case(
+        f"epilogue_{name}", epilogues.gemm_epilogue, tensors, arguments, constexprs, sizes, "tiles", "epilogue", **more
+    )
 
 
 ODD = {"M": 200, "N": 259, "K": 104}
@@ -234,7 +272,8 @@ EPILOGUES = [
     epilogue("fp32_store", store="pointer", out="fp32"),
     epilogue("bf16_cast", out="bf16"),
     epilogue("all", bias=True, act="gelu", scale="rows", residual="descriptor", num_warps=8),
-    epilogue("all_pointers", bias=True, act="silu", scale="rows", residual="pointer", store="pointer", sizes=ODD, bn=64),
+    epilogue("all_pointers", bias=True, act="silu", scale="rows", residual="pointer", store="pointer", sizes=ODD,
+         bn=64),
     epilogue("fp8_scaled", bias=True, scale="rows", dtype="fp8e4nv", out="bf16", sizes={**PROBLEM, "K": 656}),
     *(case(f"persistent_epilogue{'_flat' if flat else ''}", epilogues.gemm_persistent_epilogue,
            {**FP16_T, "bias": Tensor(("N",), "fp16")}, {**descriptors(b_t=True), "bias_ptr": Pointer("bias"), **SIZES},
@@ -244,15 +283,16 @@ EPILOGUES = [
            {**LARGE, "PROGRAMS": 4}, "programs", "gemm", tags="persistent", num_warps=8) for flat in BOTH),
     case("invariant", epilogues.gemm_invariant,
          {**FP16, "x": Tensor(("M", "W"), "fp32"), "gain": Tensor(("N",), "fp32")},
-         {**descriptors(), "x_ptr": Pointer("x"), "gain_ptr": Pointer("gain"), **SIZES}, block(GROUP_M=4, W=64), PROBLEM, "tiles", "invariant"),
+         {**descriptors(), "x_ptr": Pointer("x"), "gain_ptr": Pointer("gain"), **SIZES}, block(GROUP_M=4, W=64),
+         PROBLEM, "tiles", "invariant"),
     case("initial_bias", epilogues.gemm_initial_bias, {**FP16, "bias": Tensor(("N",), "fp16")},
          {**descriptors(), "bias_ptr": Pointer("bias"), **SIZES}, block(GROUP_M=4), PROBLEM, "tiles", "initial_bias"),
     case("in_loop_scale", epilogues.gemm_in_loop_scale, {**FP16_T, "scale": Tensor((16, "M"), "fp32")},
-         {**descriptors(b_t=True), "scale_ptr": Pointer("scale"), **SIZES}, block(GROUP_M=4), PROBLEM, "tiles", "in_loop_scale",
-         NOT_IN_FLIGHT, num_warps=8),
+         {**descriptors(b_t=True), "scale_ptr": Pointer("scale"), **SIZES}, block(GROUP_M=4), PROBLEM, "tiles",
+         "in_loop_scale", NOT_IN_FLIGHT, num_warps=8),
 ]  # fmt: skip
 
-# --- declined -----------------------------------------------------------------------------------------------------------------------
+# --- declined ---
 
 
 def no(reason: str) -> Expectation:
@@ -266,33 +306,35 @@ COUNTER = {**FP16, "counter": Tensor((64,), "i32", "zero")}
 DECLINED = [
     case("pointer_gemm", declined.pointer_gemm, FP16, POINTERS, block(), PROBLEM, "tiles_2d", "gemm", no("pointer")),
     case("mixed_gemm", declined.mixed_gemm, FP16,
-         {"a_ptr": Pointer("a"), "b_desc": Descriptor("b", ("BK", "BN")), "c_desc": Descriptor("c", ("BM", "BN")), "M": Number("M"),
-          "K": Number("K")}, block(), PROBLEM, "tiles_2d", "gemm", no("pointer")),
-    case("add", declined.add, {"x": Tensor(("M",), "fp32"), "y": Tensor(("M",), "fp32"), "c": Tensor(("M",), "fp32", "nan")},
-         {"x_ptr": Pointer("x"), "y_ptr": Pointer("y"), "c_ptr": Pointer("c"), "n": Number("M")}, {"BM": 1024},
+         {"a_ptr": Pointer("a"), "b_desc": Descriptor("b", ("BK", "BN")), "c_desc": Descriptor("c", ("BM", "BN")),
+         "M": Number("M"), "K": Number("K")}, block(), PROBLEM, "tiles_2d", "gemm", no("pointer")),
+    case("add", declined.add, {"x": Tensor(("M",), "fp32"), "y": Tensor(("M",), "fp32"), "c": Tensor(("M",), "fp32",
+         "nan")}, {"x_ptr": Pointer("x"), "y_ptr": Pointer("y"), "c_ptr": Pointer("c"), "n": Number("M")}, {"BM": 1024},
          {"M": 4096}, "rows", "add", no("dot")),
-    case("softmax_rows", declined.softmax_rows, {"x": Tensor(("M", "N"), "fp16"), "c": Tensor(("M", "N"), "fp16", "nan")},
-         {"x_desc": Descriptor("x", ("BM", "BN")), "c_desc": Descriptor("c", ("BM", "BN"))}, {"BM": 16, "BN": 128}, {"M": 256, "N": 128},
-         "rows", "softmax", no("dot")),
+    case("softmax_rows", declined.softmax_rows, {"x": Tensor(("M", "N"), "fp16"), "c": Tensor(("M", "N"), "fp16",
+         "nan")},
+         {"x_desc": Descriptor("x", ("BM", "BN")), "c_desc": Descriptor("c", ("BM", "BN"))}, {"BM": 16, "BN": 128},
+         {"M": 256, "N": 128}, "rows", "softmax", no("dot")),
     case("single_dot", declined.single_dot, FP16,
-         {"a_desc": Descriptor("a", ("BM", "K")), "b_desc": Descriptor("b", ("K", "BN")), "c_desc": Descriptor("c", ("BM", "BN"))},
-         {"BM": 128, "BN": 128}, {**PROBLEM, "K": 64}, "tiles_2d", "gemm", no("loop")),
+         {"a_desc": Descriptor("a", ("BM", "K")), "b_desc": Descriptor("b", ("K", "BN")), "c_desc": Descriptor("c",
+         ("BM", "BN"))}, {"BM": 128, "BN": 128}, {**PROBLEM, "K": 64}, "tiles_2d", "gemm", no("loop")),
     case("in_place_descriptor", declined.in_place_descriptor, {**FP16, "a": Tensor(("M", "K"), "fp16")},
-         {"a_desc": Descriptor("a", ("BM", "BK")), "b_desc": Descriptor("b", ("BK", "BN")), **SIZES}, block(128, 64, 64), SQUARE, "rows", "",
-         no("a_desc")),
-    case("in_place_pointer", declined.in_place_pointer, FP16, {"a_ptr": Pointer("a"), "b_ptr": Pointer("b"), **SIZES}, block(128, 64, 64),
-         SQUARE, "rows", "", no("a_ptr")),
-    case("dynamic_tiles", declined.dynamic_tiles, COUNTER, {**descriptors(), "counter_ptr": Pointer("counter"), **SIZES}, block(),
-         PERSISTENT, "programs", "gemm", no("atomic")),
+         {"a_desc": Descriptor("a", ("BM", "BK")), "b_desc": Descriptor("b", ("BK", "BN")), **SIZES}, block(128, 64,
+         64), SQUARE, "rows", "", no("a_desc")),
+    case("in_place_pointer", declined.in_place_pointer, FP16, {"a_ptr": Pointer("a"), "b_ptr": Pointer("b"), **SIZES},
+         block(128, 64, 64), SQUARE, "rows", "", no("a_ptr")),
+    case("dynamic_tiles", declined.dynamic_tiles, COUNTER, {**descriptors(), "counter_ptr": Pointer("counter"),
+         **SIZES}, block(), PERSISTENT, "programs", "gemm", no("atomic")),
     case("atomic_row", declined.atomic_row, COUNTER,
-         {**descriptors(), "counter_ptr": Pointer("counter"), "N": Number("N"), "K": Number("K")}, block(), PROBLEM, "tiles_2d", "gemm",
-         no("atomic")),
-    case("row_from_reduction", declined.row_from_reduction, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("reduce")),
+         {**descriptors(), "counter_ptr": Pointer("counter"), "N": Number("N"), "K": Number("K")}, block(), PROBLEM,
+         "tiles_2d", "gemm", no("atomic")),
+    case("row_from_reduction", declined.row_from_reduction, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm",
+         no("reduce")),
     case("with_barrier", declined.with_barrier, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("barrier")),
     case("with_impure_asm", declined.with_impure_asm, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("asm")),
     case("with_call", declined.with_call, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("call")),
-    case("early_return", declined.early_return, FP16, {**descriptors(), "limit": Number("LIMIT"), "K": Number("K")}, block(),
-         {**PROBLEM, "LIMIT": 4096}, "tiles_2d", "gemm", no("return")),
+    case("early_return", declined.early_return, FP16, {**descriptors(), "limit": Number("LIMIT"), "K": Number("K")},
+         block(), {**PROBLEM, "LIMIT": 4096}, "tiles_2d", "gemm", no("return")),
     case("with_print", declined.with_print, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", Expectation("either")),
 ]  # fmt: skip
 

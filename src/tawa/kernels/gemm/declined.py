@@ -22,8 +22,11 @@ def pointer_gemm(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexp
         acc = tl.dot(a, b, acc)
         a_at += BK
         b_at += BK * N
-    tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc.to(c_ptr.dtype.element_ty),
-             mask=(rows[:, None] < M) & (columns[None, :] < N))
+    tl.store(
+        c_ptr + rows[:, None] * N + columns[None, :],
+        acc.to(c_ptr.dtype.element_ty),
+        mask=(rows[:, None] < M) & (columns[None, :] < N),
+    )
 
 
 @triton.jit
@@ -93,7 +96,7 @@ def in_place_pointer(a_ptr, b_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, 
 
 @triton.jit
 def dynamic_tiles(a_desc, b_desc, c_desc, counter_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Dynamic tile scheduler: the tile of the producer's loads comes from an atomic, which only one partition may run."""
+    """Dynamic tile scheduler: the tile that is loaded comes from an atomic, which only one partition may run."""
     num_n = tl.cdiv(N, BN)
     num_tiles = tl.cdiv(M, BM) * num_n
     tile = tl.atomic_add(counter_ptr, 1)

@@ -1,7 +1,7 @@
 """GEMM kernels with epilogues: bias row, activation, scale, residual tile, cast; stored by descriptor or by pointers.
 
-Plain Triton; `tl.constexpr` branches choose the parts, and an argument that no branch uses is passed as None. The main loop is
-``C = A @ B^T`` over host descriptors. Shape letters as in `kernel.py`.
+Plain Triton; `tl.constexpr` branches choose the parts, and an argument that no branch uses is passed as None. The main
+loop is ``C = A @ B^T`` over host descriptors. Shape letters as in `kernel.py`.
 """
 
 import triton
@@ -25,9 +25,29 @@ def activate(x, ACT: tl.constexpr):
 
 
 @triton.jit
-def gemm_epilogue(a_desc, b_desc, c_desc, c_ptr, bias_ptr, scale_ptr, residual_desc, residual_ptr, scale, M, N, K,
-                  BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, BIAS: tl.constexpr,
-                  ACT: tl.constexpr, SCALE: tl.constexpr, RESIDUAL: tl.constexpr, STORE: tl.constexpr):
+def gemm_epilogue(
+    a_desc,
+    b_desc,
+    c_desc,
+    c_ptr,
+    bias_ptr,
+    scale_ptr,
+    residual_desc,
+    residual_ptr,
+    scale,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    BIAS: tl.constexpr,
+    ACT: tl.constexpr,
+    SCALE: tl.constexpr,
+    RESIDUAL: tl.constexpr,
+    STORE: tl.constexpr,
+):
     """C = act(scale * (A @ B^T) + bias) + residual.
 
     BIAS: whether `bias_ptr` (N) is added. SCALE: "scalar" (`scale`), "rows" (`scale_ptr`, M) or "".
@@ -60,8 +80,20 @@ def gemm_epilogue(a_desc, b_desc, c_desc, c_ptr, bias_ptr, scale_ptr, residual_d
 
 
 @triton.jit
-def gemm_persistent_epilogue(a_desc, b_desc, c_desc, bias_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr,
-                             BK: tl.constexpr, GROUP_M: tl.constexpr, FLATTEN: tl.constexpr):
+def gemm_persistent_epilogue(
+    a_desc,
+    b_desc,
+    c_desc,
+    bias_ptr,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    FLATTEN: tl.constexpr,
+):
     """C = relu(A @ B^T + bias), persistent."""
     num_tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
     for tile in tl.range(tl.program_id(0), num_tiles, tl.num_programs(0), flatten=FLATTEN):
@@ -75,8 +107,20 @@ def gemm_persistent_epilogue(a_desc, b_desc, c_desc, bias_ptr, M, N, K, BM: tl.c
 
 
 @triton.jit
-def gemm_split_epilogue(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-                        GROUP_M: tl.constexpr, B_T: tl.constexpr, FLATTEN: tl.constexpr):
+def gemm_split_epilogue(
+    a_desc,
+    b_desc,
+    c_desc,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    B_T: tl.constexpr,
+    FLATTEN: tl.constexpr,
+):
     """C = A @ B, persistent, stored in two halves so that the staging buffer is half a tile (`c_desc` is BM x BN/2)."""
     num_tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
     for tile in tl.range(tl.program_id(0), num_tiles, tl.num_programs(0), flatten=FLATTEN):
@@ -90,9 +134,22 @@ def gemm_split_epilogue(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: t
 
 
 @triton.jit
-def gemm_invariant(a_desc, b_desc, c_desc, x_ptr, gain_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr,
-                   BK: tl.constexpr, GROUP_M: tl.constexpr, W: tl.constexpr):
-    """C = rsqrt(mean(X^2)) * gain * (A @ B): the row norm (X is M x W) and the gain row (N) are made before the loop."""
+def gemm_invariant(
+    a_desc,
+    b_desc,
+    c_desc,
+    x_ptr,
+    gain_ptr,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    W: tl.constexpr,
+):
+    """C = rsqrt(mean(X^2)) * gain * (A @ B): the row norm (X is M x W) and the gain row (N) come before the loop."""
     pm, pn = tile_of(tl.program_id(0), M, N, BM, BN, GROUP_M)
     rows = pm * BM + tl.arange(0, BM)
     columns = pn * BN + tl.arange(0, BN)
@@ -108,8 +165,19 @@ def gemm_invariant(a_desc, b_desc, c_desc, x_ptr, gain_ptr, M, N, K, BM: tl.cons
 
 
 @triton.jit
-def gemm_initial_bias(a_desc, b_desc, c_desc, bias_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-                      GROUP_M: tl.constexpr):
+def gemm_initial_bias(
+    a_desc,
+    b_desc,
+    c_desc,
+    bias_ptr,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP_M: tl.constexpr,
+):
     """C = bias + A @ B: the accumulator starts from the bias row instead of zero."""
     pm, pn = tile_of(tl.program_id(0), M, N, BM, BN, GROUP_M)
     columns = pn * BN + tl.arange(0, BN)
@@ -121,8 +189,19 @@ def gemm_initial_bias(a_desc, b_desc, c_desc, bias_ptr, M, N, K, BM: tl.constexp
 
 
 @triton.jit
-def gemm_in_loop_scale(a_desc, b_desc, c_desc, scale_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr,
-                       BK: tl.constexpr, GROUP_M: tl.constexpr):
+def gemm_in_loop_scale(
+    a_desc,
+    b_desc,
+    c_desc,
+    scale_ptr,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP_M: tl.constexpr,
+):
     """C = sum over blocks of K of scale[row, block] * (A @ B^T): the sum is scaled block by block, outside the dot."""
     pm, pn = tile_of(tl.program_id(0), M, N, BM, BN, GROUP_M)
     rows = pm * BM + tl.arange(0, BM)

@@ -1,9 +1,10 @@
 """What each GEMM case must compute, in float64 and in the precision of the kernel.
 
-A reference is written once over an `Arithmetic`. `Exact` works in float64. `SamePrecision` is what PyTorch does with the same inputs:
-products by the tensor cores with float32 sums (`torch.mm` with ``out_dtype``, `torch._scaled_mm` with fast accumulation, TF32 for
-float32), everything after that in float32, one cast at the end. The tolerance of every test is twice the error of the
-latter against the former. Where PyTorch has no such product (e5m2 by e5m2), float32 without TF32 stands in, which is stricter.
+A reference is written once over an `Arithmetic`. `Exact` works in float64. `SamePrecision` is what PyTorch does with
+the same inputs: products by the tensor cores with float32 sums (`torch.mm` with ``out_dtype``, `torch._scaled_mm` with
+fast accumulation, TF32 for float32), everything after that in float32, one cast at the end. The tolerance of every test
+is twice the error of the latter against the former. Where PyTorch has no such product (e5m2 by e5m2), float32 without
+TF32 stands in, which is stricter.
 """
 
 from __future__ import annotations

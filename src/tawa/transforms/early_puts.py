@@ -1,0 +1,98 @@
+"""Early puts: the first slots are filled before the partitions start.
+
+    create r                              create r
+    group producer {                      for k in range(lower, split) { put }        split = lower + E·step, or upper
+      for k in range(lower, upper) {  →   group producer {
+        put } }                             for k in range(split, upper) { put } }
+    group consumer { … }                  group consumer { … }
+
+Starting partitions takes a handshake between all warps. A kernel with one tile a program pays it before its first load; with
+the first E loads under way before it, it is hidden behind their latency. The first D slots are empty, so these puts wait
+for nothing (`fresh`).
+
+Requires: `partition`.
+Ensures: every ring sees the same puts in the same order.
+Leaves a kernel as it is when its first loop with puts is not right at the top of the producer (a persistent kernel pays the
+handshake once), or when that loop's step is not a known number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.dialects.aref import PutOp
+from tawa.dialects.arith import constant_int
+from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import FuncOp
+from tawa.dialects.warp import GroupOp
+from tawa.ir import Builder, Module, Value, ValueMap, clone_op
+from tawa.ir.attributes import bool_attr
+from tawa.plan import Plan
+from tawa.transforms.result import PassResult
+
+_LARGEST = 2**31 - 1
+_LESS, _UNSIGNED_GREATER = 2, 8  # arith.cmpi predicates
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyPuts:
+    """Options: the Plan, whose `early_puts` is E."""
+
+    plan: Plan
+
+    def run(self, module: Module) -> PassResult:
+        """Splits the first loop of the producer."""
+        count = min(self.plan.early_puts, *(ring.depth for ring in self.plan.rings))
+        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+        producers = [group for op in function.body.ops if (group := GroupOp.of(op)) and group.role == "producer"]
+        if count == 0 or len(producers) != 1:
+            return PassResult(changed=False)
+        loop = _first_loop(producers[0])
+        step = constant_int(loop.bounds[2]) if loop else None
+        if loop is None or step is None or not 0 < step * count <= _LARGEST:
+            return PassResult(changed=False)
+        _split(function, producers[0], loop, step * count)
+        return PassResult(changed=True)
+
+
+def _first_loop(group: GroupOp) -> ForOp | None:
+    """The first operation of the group that holds puts, if it is a loop with the puts right inside."""
+    for op in group.body.ops:
+        puts = [nested for nested in op.walk() if PutOp.of(nested)]
+        if puts:
+            loop = ForOp.of(op)
+            return loop if loop and all(put.parent is loop.body for put in puts) else None
+    return None
+
+
+def _split(function: FuncOp, group: GroupOp, loop: ForOp, distance: int) -> None:
+    """Clones what stands before the loop, and the loop itself with a nearer end, to the front of the groups."""
+    first = next(op for op in function.body.ops if GroupOp.of(op))
+    builder = Builder.before(first)
+    mapping: ValueMap = {}
+    for op in group.body.ops[: group.body.index_of(loop.op)]:
+        builder.insert(clone_op(op, mapping))
+    lower, upper = (mapping.get(value, value) for value in loop.bounds[:2])
+    builder.loc = loop.op.loc
+    some = _compare(builder, _LESS, lower, upper)  # lower < upper, so that the difference is exact as an unsigned number
+    length = builder.create("arith.subi", (upper, lower), (lower.type,), properties=dict(_WRAP)).result
+    ahead = builder.constant(distance, lower.type)
+    longer = _compare(builder, _UNSIGNED_GREATER, length, ahead)
+    end = builder.create("arith.addi", (lower, ahead), (lower.type,), properties=dict(_WRAP)).result
+    both = builder.create("arith.andi", (some, longer), ("i1",)).result
+    split = builder.create("arith.select", (both, end, upper), (lower.type,), hints=("split",)).result
+    early = builder.insert(clone_op(loop.op, mapping))
+    early.set_operand(1, split)
+    for op in early.walk():
+        if PutOp.of(op):
+            op.properties["fresh"] = bool_attr(True)
+    loop.op.set_operand(0, split)
+    for index, result in enumerate(early.results):
+        loop.op.set_operand(3 + index, result)
+
+
+_WRAP = {"overflowFlags": "#arith.overflow<none>"}
+
+
+def _compare(builder: Builder, predicate: int, left: Value, right: Value) -> Value:
+    return builder.create("arith.cmpi", (left, right), ("i1",), properties={"predicate": f"{predicate} : i64"}).result
