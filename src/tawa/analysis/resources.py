@@ -92,10 +92,11 @@ def accumulator_registers(module: Module, num_warps: int) -> int:
     """Registers a consumer thread holds for accumulators: those of all wgmmas of one block are live together."""
     blocks: dict[Block, int] = {}
     for op in module.walk():
-        if WarpGroupDotOp.of(op) and op.parent is not None:
+        dot = WarpGroupDotOp.of(op)
+        if dot and op.parent is not None:
             tile = parse_type(op.result.type)
             count = tile.bytes // 4 // (num_warps * WARP) if isinstance(tile, TensorType) else 0
-            blocks[op.parent] = blocks.get(op.parent, 0) + count
+            blocks[op.parent] = blocks.get(op.parent, 0) + count * (2 if dot.adds_partial_sums else 1)
     return max(blocks.values(), default=0)
 
 

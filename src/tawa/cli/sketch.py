@@ -2,7 +2,7 @@
 
     %ring0 = aref.create : 3 slots of (128x64xf16, 256x64xf16)
     warp.group producer, 1 warp {
-      scf.for {
+      scf.for 0 to %K {
         aref.put %ring0[%count] {
           tt.descriptor_load %a_desc
           …
@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp
+from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.warp import GroupOp
@@ -23,6 +24,9 @@ from tawa.ir import Block, Operation, Value, parse_module
 
 _CONTROL = ("scf.for", "scf.if", "scf.while")
 _SHOWN = (
+    "aref.reuse",
+    "ttg.local_store",
+    "ttng.async_tma_copy_local_to_global",
     "tt.descriptor_load",
     "tt.descriptor_store",
     "tt.store",
@@ -60,13 +64,14 @@ def _lines(op: Operation) -> Iterator[str]:
         registers = f", {group.registers} registers" if group.registers else ""
         yield from _nested(f"warp.group {group.partition}, {plural(group.num_warps, 'warp')}{registers}", group.body)
     elif put := PutOp.of(op):
-        yield from _nested(f"aref.put {_slot(put)}", put.body)
+        fresh = " fresh" if put.fresh else ""
+        yield from _nested(f"aref.put {_slot(put)}{fresh}", put.body)
     elif get := GetOp.of(op):
         yield f"aref.get {_slot(get)}"
     elif consumed := ConsumedOp.of(op):
         condition = f" if {_name(consumed.condition)}" if consumed.condition else ""
         yield f"aref.consumed {_slot(consumed)}{condition}"
-    elif op.name == "ttng.warp_group_dot_wait":
+    elif op.name in ("ttng.warp_group_dot_wait", "ttng.async_tma_store_wait"):
         yield f"{op.name} pendings = {op.properties['pendings'].partition(' ')[0]}"
     elif op.name == "ttng.warp_group_dot":
         yield f"{op.name} {_name(op.operands[2])}"
@@ -74,7 +79,9 @@ def _lines(op: Operation) -> Iterator[str]:
         yield f"{op.name} {_name(op.operands[0])}"
     elif op.name in _CONTROL:
         branches = [lines for region in op.regions for block in region.blocks if (lines := _block(block))]
-        yield from _control(op.name, branches)
+        loop = ForOp.of(op)
+        bounds = f" {_name(loop.bounds[0])} to {_name(loop.bounds[1])}" if loop else ""
+        yield from _control(op.name + bounds, branches)
 
 
 def _control(name: str, branches: list[list[str]]) -> Iterator[str]:
@@ -97,7 +104,10 @@ def _slot(view: PutOp | GetOp | ConsumedOp) -> str:
 
 
 def _name(value: Value) -> str:
-    """The value's name without its number; what a loop returns has the name that it has inside."""
+    """The value's name without its number, or the number that it is; what a loop returns has the name it has inside."""
+    number = constant_int(value)
+    if number is not None:
+        return str(number)
     if isinstance(value.owner, Operation) and (loop := ForOp.of(value.owner)):
         value = loop.iter_args[value.index]
     return "%" + (re.sub(r"_\d+$", "", value.hint) or "value")

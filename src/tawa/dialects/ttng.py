@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tawa.dialects.registry import Effect, OpSpec, declare
 from tawa.dialects.view import OpView
-from tawa.ir import Value
+from tawa.ir import MemDescType, TensorType, Value, parse_type
 from tawa.ir.attributes import read_bool, read_int
 
 declare(
@@ -61,6 +61,17 @@ class WarpGroupDotOp(OpView):
     def a_in_registers(self) -> bool:
         """Whether A is a tile in registers, which must not change while the wgmma is in flight."""
         return self.a.type.startswith("tensor<")
+
+    @property
+    def adds_partial_sums(self) -> bool:
+        """Whether Triton splits an fp8 dot into short sums that it adds up itself: wgmma keeps 14 bits of an fp8 sum.
+
+        Such a dot waits for its own wgmmas and holds a second accumulator.
+        """
+        a = parse_type(self.a.type)
+        if not isinstance(a, TensorType | MemDescType) or not a.element.startswith("f8"):
+            return False
+        return read_int(self.op.properties.get("maxNumImpreciseAcc", "0 : i32")) <= a.shape[-1]
 
 
 class WarpGroupDotWaitOp(OpView):

@@ -52,14 +52,14 @@ class TorchCompileReach:
         if self._tag_before is not None:
             variable, value = self._tag_before
             _set_variable(_TAG_VARIABLE, variable)
-            config = sys.modules.get(_CONFIG)
+            config: Any = sys.modules.get(_CONFIG)
             if config is not None:
                 config.cache_key_tag = (variable or "") if value is None else value
             self._tag_before = None
         _forget_kernels()
 
     def _set_tag(self, tag: str) -> None:
-        config = sys.modules.get(_CONFIG)
+        config: Any = sys.modules.get(_CONFIG)
         if self._tag_before is None:
             self._tag_before = (os.environ.get(_TAG_VARIABLE), config.cache_key_tag if config is not None else None)
         variable, value = self._tag_before

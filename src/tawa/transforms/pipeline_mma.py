@@ -73,6 +73,8 @@ def _obstacle(loop: ForOp) -> str:
     """Why no wgmma of this loop may stay in flight; empty when all may."""
     body = loop.body
     for dot in _dots(loop):
+        if dot.adds_partial_sums:
+            return "the dot adds up partial sums of fp8 products (max_num_imprecise_acc)"
         if dot.a_in_registers:
             return "operand A is in registers"
         for operand in (dot.a, dot.b):

@@ -1,0 +1,281 @@
+"""The smallest TTGIR programs: text in generic form, put together from one-line pieces.
+
+Every program is one kernel over 64×64 fp16 tiles with the arguments
+
+    %a_desc %b_desc %c_desc   TMA descriptors            %out    pointer to f16
+    %n                        trips of the first loop    %m      another number
+
+and the constants %zero, %one, %two (i32), %flag (i1, true), %zeros (an empty accumulator).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tawa.ir import Module, Operation, parse_module
+
+DESC = "!tt.tensordesc<tensor<64x64xf16, #shared>>"
+TILE = "tensor<64x64xf16, #blocked>"
+OPERAND = "tensor<64x64xf16, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>>"
+BUFFER = "!ttg.memdesc<64x64xf16, #shared, #smem>"
+SLOT = "!ttg.memdesc<64x64xf16, #shared, #smem, mutable>"
+TRANSPOSED = "!ttg.memdesc<64x64xf16, #shared_t, #smem>"
+ACC = "tensor<64x64xf32, #mma>"
+POINTERS = "tensor<64x64x!tt.ptr<f16>, #blocked>"
+TILE_BYTES = 64 * 64 * 2
+
+_ALIASES = """\
+#blocked = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#mma = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>
+#shared = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>
+#shared_t = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = true, elementBitWidth = 16}>
+#smem = #ttg.shared_memory
+#loc = loc("kernel.py":1:0)
+"""
+
+_ARGUMENTS: Mapping[str, str] = {
+    "a_desc": DESC,
+    "b_desc": DESC,
+    "c_desc": DESC,
+    "out": "!tt.ptr<f16>",
+    "n": "i32",
+    "m": "i32",
+}
+
+
+def op(
+    name: str, operands: str, types: str, results: str = "", to: str = "()", *, line: int = 0, properties: str = ""
+) -> str:
+    """One operation. `line` is its line in kernel.py."""
+    target = f"{results} = " if results else ""
+    inside = f" <{{{properties}}}>" if properties else ""
+    place = f' loc("kernel.py":{line}:4)' if line else ""
+    return f'{target}"{name}"({operands}){inside} : ({types}) -> {to}{place}'
+
+
+def load(result: str, desc: str, at: str = "%zero, %k", *, line: int = 0) -> str:
+    """A TMA load of one tile."""
+    properties = "cache = 1 : i32, evict = 1 : i32"
+    operands = f"%{desc}, {at}"
+    return op("tt.descriptor_load", operands, f"{DESC}, i32, i32", f"%{result}", TILE, line=line, properties=properties)
+
+
+def alloc(result: str, tile: str) -> str:
+    """A loaded tile put into shared memory."""
+    return op("ttg.local_alloc", f"%{tile}", TILE, f"%{result}", BUFFER)
+
+
+def dot(result: str, a: str, b: str, acc: str, *, line: int = 0) -> str:
+    """A synchronous wgmma."""
+    properties = "inputPrecision = 0 : i32, isAsync = false, maxNumImpreciseAcc = 0 : i32"
+    operands, types = f"%{a}, %{b}, %{acc}", f"{BUFFER}, {BUFFER}, {ACC}"
+    return op("ttng.warp_group_dot", operands, types, f"%{result}", ACC, line=line, properties=properties)
+
+
+def binary(result: str, name: str, left: str, right: str, type: str = "i32") -> str:
+    """Arithmetic on two values of one type."""
+    return op(f"arith.{name}", f"%{left}, %{right}", f"{type}, {type}", f"%{result}", type)
+
+
+def compare(result: str, left: str, right: str, predicate: int) -> str:
+    """An integer comparison: 0 is equal, 2 is less than."""
+    operands, text = f"%{left}, %{right}", f"predicate = {predicate} : i64"
+    return op("arith.cmpi", operands, "i32, i32", f"%{result}", "i1", properties=text)
+
+
+def store(acc: str = "acc", desc: str = "c_desc", at: str = "%zero, %zero", *, line: int = 0) -> str:
+    """An accumulator narrowed, brought into another layout, and stored by TMA."""
+    narrow = "tensor<64x64xf16, #mma>"
+    return "\n".join(
+        (
+            op("arith.truncf", f"%{acc}", ACC, f"%{acc}_narrow", narrow),
+            op("ttg.convert_layout", f"%{acc}_narrow", narrow, f"%{acc}_tile", TILE),
+            op("tt.descriptor_store", f"%{desc}, %{acc}_tile, {at}", f"{DESC}, {TILE}, i32, i32", line=line),
+        )
+    )
+
+
+def for_loop(
+    body: str,
+    *,
+    induction: str = "k",
+    upper: str = "n",
+    carried: Mapping[str, tuple[str, str, str]] | None = None,
+    results: str = "",
+    line: int = 0,
+) -> str:
+    """``for induction in range(0, upper)``. carried: name inside → (initial value, value yielded, type)."""
+    carried = carried or {}
+    types = [type for _, _, type in carried.values()]
+    inits = "".join(f", %{init}" for init, _, _ in carried.values())
+    args = "".join(f", %{name}: {type}" for name, (_, _, type) in carried.items())
+    target = f"{results} = " if results else ""
+    place = f' loc("kernel.py":{line}:4)' if line else ""
+    returned = types[0] if len(types) == 1 else f"({', '.join(types)})"
+    return (
+        f'{target}"scf.for"(%zero, %{upper}, %one{inits}) ({{\n'
+        f"^bb0(%{induction}: i32{args}):\n"
+        f"{body}\n"
+        f'"scf.yield"({", ".join(f"%{value}" for _, value, _ in carried.values())}) : ({", ".join(types)}) -> ()\n'
+        f"}}) : ({', '.join(['i32'] * 3 + types)}) -> {returned}{place}"
+    )
+
+
+def branch(then: str, other: str | None = None, *, condition: str = "flag", result: str = "", type: str = "") -> str:
+    """``if condition``. With a `result`, each branch must define ``%<result>_then`` or ``%<result>_else``."""
+
+    def block(body: str, suffix: str) -> str:
+        value = f"%{result}_{suffix}" if result else ""
+        return f'{body}\n"scf.yield"({value}) : ({type}) -> ()'
+
+    target = f"%{result} = " if result else ""
+    otherwise = block(other, "else") if other is not None else ""
+    return (
+        f'{target}"scf.if"(%{condition}) ({{\n{block(then, "then")}\n}}, {{\n{otherwise}\n}}) : (i1) -> {type or "()"}'
+    )
+
+
+def while_loop(body: str, *, counter: str = "t", upper: str = "m") -> str:
+    """``while counter < upper``, the counter going up by one."""
+    return (
+        f'%{counter}_last = "scf.while"(%zero) ({{\n^bb0(%{counter}_before: i32):\n'
+        f"{compare(f'{counter}_more', f'{counter}_before', upper, 2)}\n"
+        f'"scf.condition"(%{counter}_more, %{counter}_before) : (i1, i32) -> ()\n}}, {{\n^bb0(%{counter}: i32):\n'
+        f"{body}\n"
+        f"{binary(f'{counter}_next', 'addi', counter, 'one')}\n"
+        f'"scf.yield"(%{counter}_next) : (i32) -> ()\n}}) : (i32) -> i32'
+    )
+
+
+def kernel(body: str, *, arguments: Mapping[str, str] | None = None, num_ctas: int = 1, num_warps: int = 4) -> str:
+    """A module with one kernel of the usual arguments and constants."""
+    given = {**_ARGUMENTS, **(arguments or {})}
+    args = ", ".join(f"%{name}: {type}" for name, type in given.items())
+    types = ", ".join(given.values())
+    return (
+        f'{_ALIASES}"builtin.module"() ({{\n'
+        f'"tt.func"() <{{function_type = ({types}) -> (), sym_name = "kernel", sym_visibility = "public"}}> ({{\n'
+        f"^bb0({args}):\n"
+        '%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32\n'
+        '%one = "arith.constant"() <{value = 1 : i32}> : () -> i32\n'
+        '%two = "arith.constant"() <{value = 2 : i32}> : () -> i32\n'
+        '%flag = "arith.constant"() <{value = true}> : () -> i1\n'
+        f'%zeros = "arith.constant"() <{{value = dense<0.000000e+00> : {ACC}}}> : () -> {ACC}\n'
+        f'{body}\n"tt.return"() : () -> ()\n'
+        "}) {noinline = false} : () -> () loc(#loc)\n"
+        f'}}) {{"ttg.num-ctas" = {num_ctas} : i32, "ttg.num-warps" = {num_warps} : i32, '
+        'ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} : () -> () loc(#loc)\n'
+    )
+
+
+# -- whole kernels ----------------------------------------------------------------------------------------------------
+
+
+def iteration(acc: str = "sum", result: str = "next", tag: str = "", at: str = "%zero, %k", line: int = 10) -> str:
+    """Two loads, two allocations, one dot."""
+    a, b, x, y = (f"{name}{tag}" for name in "abxy")
+    return "\n".join(
+        (
+            load(a, "a_desc", at, line=line),
+            load(b, "b_desc", at, line=line + 1),
+            alloc(x, a),
+            alloc(y, b),
+            dot(result, x, y, acc, line=line + 2),
+        )
+    )
+
+
+def gemm_loop(result: str = "acc", tag: str = "", *, upper: str = "n", init: str = "zeros", at: str = "") -> str:
+    """One loop with one dot."""
+    inside = f"sum{tag}"
+    body = iteration(inside, f"next{tag}", tag, at or f"%zero, %k{tag}")
+    carried = {inside: (init, f"next{tag}", ACC)}
+    return for_loop(body, induction=f"k{tag}", upper=upper, carried=carried, results=f"%{result}", line=9)
+
+
+def tile_gemm() -> str:
+    """One tile a program."""
+    return kernel(f"{gemm_loop()}\n{store(line=20)}")
+
+
+def persistent_gemm(waves: int = 2) -> str:
+    """A loop over `waves` tiles; the first has %n trips, the others %m."""
+    body = "\n".join(
+        (
+            compare("is_first", "tile", "zero", 0),
+            op("arith.select", "%is_first, %n, %m", "i1, i32, i32", "%trips", "i32"),
+            gemm_loop(upper="trips", at="%tile, %k"),
+            store(at="%tile, %zero"),
+        )
+    )
+    count = op("arith.constant", "", "", "%waves", "i32", properties=f"value = {waves} : i32")
+    return kernel(f"{count}\n{for_loop(body, induction='tile', upper='waves')}")
+
+
+def two_loops() -> str:
+    """Two loops in a row: the second goes on with the first one's accumulator."""
+    return kernel("\n".join((gemm_loop("half"), gemm_loop("acc", "_2", upper="m", init="half"), store())))
+
+
+def gate_up() -> str:
+    """Two dots a loop that share A: two accumulators, three loads."""
+    body = "\n".join(
+        (
+            load("a", "a_desc"),
+            load("b", "b_desc"),
+            load("c", "c_desc"),
+            alloc("x", "a"),
+            alloc("y", "b"),
+            alloc("z", "c"),
+            dot("next_gate", "x", "y", "gate"),
+            dot("next_up", "x", "z", "up"),
+        )
+    )
+    carried = {"gate": ("zeros", "next_gate", ACC), "up": ("zeros", "next_up", ACC)}
+    loop = for_loop(body, carried=carried, results="%acc:2")
+    stores = "\n".join((store("sum", "d_desc"), ""))
+    total = op("arith.addf", "%acc#0, %acc#1", f"{ACC}, {ACC}", "%sum", ACC)
+    return kernel("\n".join((loop, total, stores)), arguments={"d_desc": DESC})
+
+
+def branching_gemm() -> str:
+    """Loops in both branches of an ``if`` in a loop over %m tiles: even tiles go one way, odd tiles the other."""
+    body = "\n".join(
+        (
+            binary("odd", "remsi", "tile", "two"),
+            compare("is_even", "odd", "zero", 0),
+            branch(
+                gemm_loop("acc_then", "_1"),
+                gemm_loop("acc_else", "_2", upper="m"),
+                condition="is_even",
+                result="acc",
+                type=ACC,
+            ),
+            store(),
+        )
+    )
+    return kernel(for_loop(body, induction="tile", upper="m"))
+
+
+def while_gemm() -> str:
+    """A ``while`` over %m tiles around the usual loop of %n trips."""
+    return kernel(while_loop(f"{gemm_loop(at='%t, %k')}\n{store(at='%t, %zero')}"))
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def parse(text: str) -> Module:
+    """The module of `text`."""
+    return parse_module(text)
+
+
+def ops_named(module: Module, name: str) -> list[Operation]:
+    """Every operation of that name, in textual order."""
+    return [found for found in module.walk() if found.name == name]
+
+
+def the(module: Module, name: str) -> Operation:
+    """The only operation of that name."""
+    (found,) = ops_named(module, name)
+    return found
