@@ -47,7 +47,8 @@ class Target:
 class Outcome:
     """What the pipeline made of one kernel. Declined: `applied` False, `plan` None, both texts empty.
 
-    `aref` and `barrier` are the two levels in generic form; `stage_ms` maps stage name to milliseconds.
+    `aref` and `barrier` are the two levels in generic form, `module` is the barrier level itself; `stage_ms` maps stage name to
+    milliseconds.
     """
 
     applied: bool
@@ -56,6 +57,7 @@ class Outcome:
     aref: str = ""
     barrier: str = ""
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
+    module: Module | None = None
 
 
 def aref_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ...]:
@@ -111,7 +113,7 @@ def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | No
     barrier = print_module(module)
     clock.lap("print barrier")
     applied = Remark("applied", f"{len(plan.rings)} ring(s), D = {plan.rings[0].depth}, P = {plan.mma_depth}")
-    return Outcome(True, plan, (applied, *remarks), aref, barrier, clock.stages)
+    return Outcome(True, plan, (applied, *remarks), aref, barrier, clock.stages, module)
 
 
 def _analyse(module: Module, target: Target) -> tuple[list[DotLoadInfo], list[Remark]]:

@@ -17,7 +17,7 @@ from tawa.bridge.handover import Handover
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
 from tawa.bridge.stages import StageSplit, clean_up
-from tawa.bridge.versions import to_installed_spelling
+from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
 from tawa.pipeline import Outcome, Target
 from tawa.plan import PlanOptions
@@ -153,7 +153,7 @@ def _finish(tools: Toolchain, source: Source, outcome: Outcome, options: PlanOpt
     metadata = dict(source.metadata)
     results: dict[str, StageResult] = {}
     with sheet.timed("respell"):
-        sheet.texts["installed"] = to_installed_spelling(outcome.barrier)
+        sheet.texts["installed"] = installed_text(outcome.barrier, outcome.module)
     with sheet.timed("parse"):
         mod = parse_module(sheet.texts["installed"], source.context)
     with sheet.timed("back", ours=False):

@@ -7,19 +7,12 @@
 from __future__ import annotations
 
 from tawa.dialects.ttg import WarpSpecializeOp
-from tawa.ir import Module, Operation, parse_module, print_module
+from tawa.ir import Module, Operation
 from tawa.ir.attributes import array_attr
 
 _TMA_LOAD = "ttng.async_tma_copy_global_to_local"
 # Barrier, destination and predicate stand behind the coordinates, the descriptor before them.
 _NOT_COORDINATES = 4
-
-
-def respell_for_3_9(text: str) -> str:
-    """A module in 3.6 spelling (generic form) as Triton 3.9 reads it."""
-    module = parse_module(text)
-    respell(module)
-    return print_module(module)
 
 
 def respell(module: Module) -> None:

@@ -1,6 +1,6 @@
 """Which Triton is installed, whether it was tested, and how its IR spelling differs from ours.
 
-The pipeline writes one canonical spelling, that of Triton 3.6. `to_installed_spelling` turns that text into the
+The pipeline writes one canonical spelling, that of Triton 3.6. `installed_text` turns that program into the
 spelling of the installed Triton, just before it is parsed back.
 """
 
@@ -11,7 +11,8 @@ import importlib.metadata
 import re
 import warnings
 
-from tawa.bridge.spelling import respell_for_3_9
+from tawa.bridge.spelling import respell
+from tawa.ir import Module, parse_module, print_module
 
 TESTED_FROM = (3, 6)
 TESTED_TO = (3, 9)
@@ -65,9 +66,14 @@ def warn_untested() -> None:
     )
 
 
-def to_installed_spelling(text: str) -> str:
-    """Rewrites a module from the canonical (3.6) spelling to that of the installed Triton.
+def installed_text(barrier: str, module: Module | None) -> str:
+    """The barrier level as the installed Triton spells it.
 
-    text: a module in generic form. Returns the same program as the installed Triton spells it.
+    barrier: its text in the canonical (3.6) spelling. module: the same program, changed in place where another spelling is needed; read
+    from the text when None.
     """
-    return text if triton_version()[:2] < RESPELLED_FROM else respell_for_3_9(text)
+    if triton_version()[:2] < RESPELLED_FROM:
+        return barrier
+    module = module if module is not None else parse_module(barrier)
+    respell(module)
+    return print_module(module)
