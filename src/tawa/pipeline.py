@@ -10,17 +10,17 @@ import time
 from dataclasses import dataclass, field
 
 from tawa.analysis.channels import ChannelInfo, find_channels
-from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer
-from tawa.analysis.loads import DotLoadInfo, find_dot_loads
+from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined
+from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent
 from tawa.analysis.memory import reads_back_stores
-from tawa.analysis.resources import accumulator_registers, shared_beside_rings
+from tawa.analysis.resources import partial_sums, shared_beside_rings, wgmma_registers
 from tawa.dialects import structure_rules
 from tawa.dialects.tt import FuncOp
 from tawa.errors import ResourceError
 from tawa.ir import Module, parse_module, print_module, verify_structure
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.planner import Budget, check_plan, choose_plan
+from tawa.plan.planner import Budget, check_plan, choose_plan, why_not_worth_it
 from tawa.remarks import Remark
 from tawa.transforms.early_puts import EarlyPuts
 from tawa.transforms.insert_arefs import InsertArefs
@@ -29,6 +29,7 @@ from tawa.transforms.outline_partitions import OutlinePartitions
 from tawa.transforms.partition import Partition
 from tawa.transforms.pipeline_mma import PipelineMma
 from tawa.transforms.result import Pass
+from tawa.transforms.sink_epilogue import SinkEpilogue
 from tawa.transforms.stage_stores import StageStores
 
 _MAX_REGISTERS = "ttg.maxnreg"
@@ -68,7 +69,8 @@ def aref_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ..
         Partition(plan),  # behind the arefs: puts and consumers are what it slices by
         EarlyPuts(plan),  # behind the split: only the producer's first loop is cut
         PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
-        *staging,  # behind the releases that pipelining moved: they decide when a ring is over
+        SinkEpilogue(),  # behind the releases that pipelining moved: they decide where the epilogue begins
+        *staging,  # of the stores that are left in the consumer
     )
 
 
@@ -95,12 +97,10 @@ def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | No
     if refusals:
         return Outcome(False, None, tuple(refusals), stage_ms=clock.stages)
     channels = tuple(find_channels(loads))
-    try:
-        plan = _plan(module, channels, options, target, plan)
-    except ResourceError as error:
-        if options.pinned or options.aref_depth is not None or plan is not None:
-            raise
-        return Outcome(False, None, (Remark("declined", str(error)),), stage_ms=clock.stages)
+    chosen = _plan(module, channels, loads, options, target, plan)
+    if isinstance(chosen, Remark):
+        return Outcome(False, None, (chosen,), stage_ms=clock.stages)
+    plan = chosen
     if plan.max_registers is not None:
         module.op.attributes[_MAX_REGISTERS] = int_attr(plan.max_registers)
     clock.lap("plan")
@@ -128,8 +128,14 @@ def _analyse(module: Module, target: Target) -> tuple[list[DotLoadInfo], list[Re
 
 
 def _plan(
-    module: Module, channels: tuple[ChannelInfo, ...], options: PlanOptions, target: Target, pinned: Plan | None
-) -> Plan:
+    module: Module,
+    channels: tuple[ChannelInfo, ...],
+    loads: list[DotLoadInfo],
+    options: PlanOptions,
+    target: Target,
+    pinned: Plan | None,
+) -> Plan | Remark:
+    """The pinned Plan, checked, or one of our own; in automatic mode a refusal where none fits or none is expected to pay."""
     if pinned is not None:
         check_plan(pinned, channels, target.num_warps)
         return pinned
@@ -139,10 +145,22 @@ def _plan(
         target.num_stages,
         target.shared_bytes,
         shared_beside_rings(module, channels),
-        accumulator_registers(module, target.num_warps),
+        wgmma_registers(module, target.num_warps),
         read_int(limit) if limit else None,
     )
-    return choose_plan(channels, options, budget, staged_stores=not reads_back_stores(module))
+    place = loads[0].load.op
+    try:
+        plan = choose_plan(channels, options, budget, staged_stores=not reads_back_stores(module))
+    except ResourceError as error:
+        if options.pinned or options.aref_depth is not None:
+            raise
+        return declined(module, place, str(error))
+    if not options.pinned:
+        reason = why_not_worth_it(plan, channels, budget, is_persistent(loads)) or partial_sums(module)
+        if reason:
+            cure = "pin it with enable_warp_specialization=True to try"
+            return declined(module, place, f"not expected to pay: {reason}", cure)
+    return plan
 
 
 def _run(module: Module, passes: tuple[Pass, ...], clock: _Clock) -> list[Remark]:

@@ -56,3 +56,9 @@ def test_every_package_of_the_design_is_under_the_import_contract() -> None:
     contract = (ROOT / "pyproject.toml").read_text()
     for package in sorted((ROOT / "src/tawa").glob("*/__init__.py")):
         assert f"tawa.{package.parent.name}" in contract
+
+
+def test_imports_go_one_way_only() -> None:
+    from importlinter.cli import lint_imports
+
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0

@@ -56,6 +56,11 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
     return found
 
 
+def is_persistent(loads: list[DotLoadInfo]) -> bool:
+    """Whether some load stands in a loop inside a loop: a program that works on one tile after another."""
+    return any(len(enclosing_loops(info.load.op)) > 1 for info in loads)
+
+
 def dots_fed_by(tile: Value) -> list[Operation]:
     """Dots whose A or B comes from `tile`, in the order in which they are met."""
     dots: list[Operation] = []

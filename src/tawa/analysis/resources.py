@@ -5,6 +5,7 @@ Limits: CUDA C++ Programming Guide, "Compute Capability 9.0": 228 KiB of shared 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from tawa.analysis.channels import ChannelInfo, ancestor_in
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.dialects.ttg import LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Block, MemDescType, Module, Operation, TensorDescType, TensorType, parse_type
+from tawa.ir import Block, MemDescType, Module, Operation, TensorType, parse_type
 
 SHARED_BYTES = 227 * 1024
 SM_SHARED_BYTES = 228 * 1024
@@ -23,81 +24,101 @@ WARP = 32
 WARP_GROUP = 4
 REGISTER_STEP = 8
 PRODUCER_REGISTERS = 24
-# Registers of a consumer beside its accumulators: addresses, epilogue temporaries. With less, ptxas spills or refuses (C7602).
-WORKING_REGISTERS = 64
+# Registers of a consumer beside its accumulators: addresses, operands and temporaries of the epilogue.
+WORKING_REGISTERS = 96
+# Registers that ptxas wants beside the accumulator of one wgmma; also what the main loop of a stock GEMM takes.
+INSTRUCTION_REGISTERS = 26
 MOST_CTAS = 4
 # Alignment gaps between buffers (TMA tiles start at multiples of 1024 bytes), barriers and small scratch.
 SLACK_BYTES = 1024
 
+_INSTRUCTION = re.compile(r"instrShape = \[\d+, (\d+)")
+
 
 @dataclass(frozen=True, slots=True)
 class SharedInfo:
-    """Bytes of shared memory beside the rings.
+    """Bytes of shared memory that a kernel needs for anything but its rings.
 
-    staging: one buffer for each type of stored tile. over: names of the channels whose last access stands before the
-    first store, so that their memory can serve as staging. loads: tiles the consumer loads by itself. scratch: layout changes.
+    staging: buffers of the stores inside the consumer. inside: the most that tiles it loads by itself, or layout changes, take
+    there at a time. behind: the same for the epilogue behind the last ring access, whose memory is that of the rings.
     """
 
-    staging: tuple[int, ...]
-    over: frozenset[str]
-    loads: int
-    scratch: int
+    staging: int
+    inside: int
+    behind: int
 
-    def beside(self, channels: Sequence[ChannelInfo], depth: int) -> int:
-        """Bytes beside rings of `depth` slots; loaded tiles and scratch are live one after another."""
-        spare = sorted(
-            depth * info.payload.bytes
-            for channel in channels
-            if channel.name in self.over
-            for info in channel.sites[0].loads
-        )
-        total = max(self.loads, self.scratch) + SLACK_BYTES
-        for size in self.staging:
-            fitting = next((room for room in spare if room >= size), None)
-            if fitting is None:
-                total += size
-            else:
-                spare.remove(fitting)
-        return total
+    def total(self, ring_bytes: int) -> int:
+        """Bytes of one CTA whose rings take `ring_bytes`."""
+        return max(ring_bytes + self.staging + self.inside, self.behind) + SLACK_BYTES
 
 
 def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo]) -> SharedInfo:
     """Estimates what the kernel keeps in shared memory beside its rings."""
     infos = [info for channel in channels for site in channel.sites for info in site.loads]
     moved = {info.load.op for info in infos} | {op for info in infos for op in info.allocations}
+    body = next(view.body for op in module.body.ops if (view := FuncOp.of(op)))
+    last = max((body.index_of(ancestor_in(body, info.load.op)) for info in infos), default=-1)
     staging: dict[str, int] = {}
-    stores: list[Operation] = []
-    loads = scratch = 0
-    for op in module.walk():
-        if op in moved:
-            continue
-        store, load = DescriptorStoreOp.of(op), DescriptorLoadOp.of(op)
-        if store:
-            stores.append(op)
-            block, source = parse_type(store.descriptor.type), parse_type(store.source.type)
-            if isinstance(block, TensorDescType) and isinstance(source, TensorType):
-                staging.setdefault(f"{source.shape}{source.element}{block.block.encoding}", source.bytes)
-        elif load:
-            loads = max(loads, load.tile.bytes)
-        elif LocalAllocOp.of(op):
-            buffer = parse_type(op.result.type)
-            loads += buffer.bytes if isinstance(buffer, MemDescType) else 0
-        elif op.name == "ttg.convert_layout" and not _only_stored(op):
-            tile = parse_type(op.result.type)
-            scratch = max(scratch, tile.bytes if isinstance(tile, TensorType) else 0)
-    return SharedInfo(tuple(staging.values()), _over_before(module, channels, stores), loads, scratch)
+    inside = behind = 0
+    for index, outer in enumerate(body.ops):
+        for op in outer.walk():
+            if op in moved:
+                continue
+            if index > last:
+                behind = max(behind, _tile_bytes(op))
+            elif store := DescriptorStoreOp.of(op):
+                staging[store.source.type + store.descriptor.type] = _tile_bytes(op)
+            else:
+                inside = max(inside, _tile_bytes(op))
+    return SharedInfo(sum(staging.values()), inside, behind)
 
 
-def accumulator_registers(module: Module, num_warps: int) -> int:
-    """Registers a consumer thread holds for accumulators: those of all wgmmas of one block are live together."""
+def _tile_bytes(op: Operation) -> int:
+    """Shared memory that an operation takes while it runs: loads, stores and layout changes pass through it."""
+    store, load = DescriptorStoreOp.of(op), DescriptorLoadOp.of(op)
+    if store:
+        tile = parse_type(store.source.type)
+    elif load:
+        tile = load.tile
+    elif LocalAllocOp.of(op) or (op.name == "ttg.convert_layout" and not _only_stored(op)):
+        tile = parse_type(op.result.type)
+    else:
+        return 0
+    return tile.bytes if isinstance(tile, TensorType | MemDescType) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterInfo:
+    """Registers a consumer thread needs for its wgmmas.
+
+    accumulators: of all wgmmas of one block, which are live together. instruction: of the widest single wgmma.
+    """
+
+    accumulators: int
+    instruction: int
+
+
+def wgmma_registers(module: Module, num_warps: int) -> RegisterInfo:
+    """What the accumulators of the kernel take."""
     blocks: dict[Block, int] = {}
+    widest = 0
     for op in module.walk():
         dot = WarpGroupDotOp.of(op)
-        if dot and op.parent is not None:
-            tile = parse_type(op.result.type)
-            count = tile.bytes // 4 // (num_warps * WARP) if isinstance(tile, TensorType) else 0
-            blocks[op.parent] = blocks.get(op.parent, 0) + count * (2 if dot.adds_partial_sums else 1)
-    return max(blocks.values(), default=0)
+        tile = parse_type(op.result.type) if dot else None
+        if dot and op.parent is not None and isinstance(tile, TensorType):
+            count = tile.bytes // 4 // (num_warps * WARP) * (2 if dot.adds_partial_sums else 1)
+            blocks[op.parent] = blocks.get(op.parent, 0) + count
+            shape = _INSTRUCTION.search(module.aliases.get(tile.encoding, tile.encoding))
+            widest = max(widest, int(shape.group(1)) // 2 if shape else 0)
+    return RegisterInfo(max(blocks.values(), default=0), widest)
+
+
+def partial_sums(module: Module) -> str:
+    """Why a kernel with fp8 dots that add up partial sums is left alone: two accumulators, and a wait in every dot."""
+    dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))]
+    if any(dot.adds_partial_sums for dot in dots):
+        return "an fp8 dot adds up partial sums (max_num_imprecise_acc), which keeps the consumer from running ahead"
+    return ""
 
 
 def consumer_registers(num_warps: int, limit: int | None = None) -> int:
@@ -112,34 +133,33 @@ def consumer_registers(num_warps: int, limit: int | None = None) -> int:
     return min(_step_down(pool // (num_warps * WARP)), _step_down(MAX_REGISTERS))
 
 
-def register_cap(shared_bytes: int, num_warps: int, accumulators: int) -> int | None:
-    """Registers a thread at kernel entry that let as many CTAs live on one SM as shared memory does; None for one CTA.
+def register_cap(shared_bytes: int, num_warps: int, registers: RegisterInfo) -> tuple[int, int | None]:
+    """How many CTAs share an SM when specialised, and the cap on registers at kernel entry that lets them (None for one).
 
-    A specialised kernel asks for every register it can get, so that without a cap one CTA fills the SM.
+    A specialised kernel asks for every register it can get, so that without a cap one CTA fills the SM. ptxas wants the
+    registers of a single wgmma under the cap (C7602), and all accumulators in what `setmaxnreg` gives the consumer.
     """
     threads = (num_warps + WARP_GROUP) * WARP
-    for ctas in range(min(SM_SHARED_BYTES // (shared_bytes + CTA_RESERVED_BYTES), MOST_CTAS), 1, -1):
+    for ctas in range(_ctas_by_memory(shared_bytes), 1, -1):
         cap = _step_down(REGISTERS // (ctas * threads))
-        if consumer_registers(num_warps, cap) >= accumulators + WORKING_REGISTERS:
-            return cap
-    return None
+        room = consumer_registers(num_warps, cap) - registers.accumulators
+        if room >= WORKING_REGISTERS and cap >= registers.instruction + INSTRUCTION_REGISTERS:
+            return ctas, cap
+    return 1, None
+
+
+def stock_ctas(shared_bytes: int, num_warps: int, registers: RegisterInfo) -> int:
+    """How many CTAs of the kernel share an SM when stock Triton compiles it; an estimate."""
+    count = min(registers.accumulators + INSTRUCTION_REGISTERS, MAX_REGISTERS) * num_warps * WARP
+    return max(1, min(_ctas_by_memory(shared_bytes), REGISTERS // count))
+
+
+def _ctas_by_memory(shared_bytes: int) -> int:
+    return min(SM_SHARED_BYTES // (shared_bytes + CTA_RESERVED_BYTES), MOST_CTAS)
 
 
 def _step_down(count: int) -> int:
     return count // REGISTER_STEP * REGISTER_STEP
-
-
-def _over_before(module: Module, channels: Sequence[ChannelInfo], stores: list[Operation]) -> frozenset[str]:
-    """Channels that no store stands before, beside or inside of, in the order of the function's outermost operations."""
-    body = next(view.body for op in module.body.ops if (view := FuncOp.of(op)))
-    first = min((body.index_of(ancestor_in(body, store)) for store in stores), default=0)
-    return frozenset(
-        channel.name
-        for channel in channels
-        if all(
-            body.index_of(ancestor_in(body, info.load.op)) < first for site in channel.sites for info in site.loads
-        )
-    )
 
 
 def _only_stored(op: Operation) -> bool:

@@ -6,7 +6,6 @@
     %a, %b = "aref.get"(%r, %i)                                           waits until full; views of the slot's buffers
     "aref.consumed"(%r, %j [, %if])                                       this reader is done with slot j
     %n = "aref.advance"(%i)                 : -> !aref.index<3>          the count plus one
-    %m = "aref.reuse"(%r) <{entry = 1}>     : -> !ttg.memdesc<…>         the memory of a ring nobody uses any more
 
 Semantics per slot ⟨buf, F, E⟩ from arXiv 2510.14719, section 3: put needs E, get needs F, consumed gives E back. An index is
 an abstract running count; it is carried through every loop around the accesses and lowered to (slot, parity).
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from tawa.dialects.registry import Effect, OpSpec, declare
 from tawa.dialects.view import OpView
 from tawa.ir import Block, Value
-from tawa.ir.attributes import read_bool, read_int, read_string
+from tawa.ir.attributes import read_bool, read_string
 from tawa.ir.text import split_top_level
 
 declare(
@@ -30,7 +29,6 @@ declare(
     OpSpec("aref.filled", terminator=True),
     OpSpec("aref.get", (Effect("order"),)),
     OpSpec("aref.consumed", (Effect("order"),)),
-    OpSpec("aref.reuse", (Effect("allocate", "shared"),)),
 )
 
 
@@ -151,24 +149,3 @@ class ConsumedOp(OpView):
     def condition(self) -> Value | None:
         """Whether it happens; None means always."""
         return self.op.operands[2] if len(self.op.operands) > 2 else None
-
-
-class ReuseOp(OpView):
-    """``aref.reuse``: operand ring; property ``entry``; result: a memdesc over all slots of that payload entry.
-
-    Stands behind the last access of the ring by any partition: every slot was put, got and released, so no copy and no
-    wgmma touches the memory. Executed by the reader. Becomes ``ttg.memdesc_reinterpret``.
-    """
-
-    NAME = "aref.reuse"
-    __slots__ = ()
-
-    @property
-    def ring(self) -> Value:
-        """The ring that is over."""
-        return self.op.operands[0]
-
-    @property
-    def entry(self) -> int:
-        """Which buffer of the payload."""
-        return read_int(self.op.properties["entry"])

@@ -23,6 +23,7 @@ def structure_rules() -> StructureRules:
             ("aref.get", _check_get),
             ("aref.consumed", _check_consumed),
             ("ttg.warp_specialize", _check_warp_specialize),
+            ("warp.group", _check_group),
         ),
     )
 
@@ -99,6 +100,11 @@ def _check_consumed(op: Operation) -> str | None:
     if len(op.operands) > 2 and op.operands[2].type != "i1":
         return f"the condition is {op.operands[2].type}, not i1"
     return None
+
+
+def _check_group(op: Operation) -> str | None:
+    handed = _types(op.regions[0].block.terminator.operands)
+    return None if handed == _types(op.results) else f"results {_types(op.results)} but it ends with {handed}"
 
 
 def _check_warp_specialize(op: Operation) -> str | None:

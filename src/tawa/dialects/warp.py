@@ -2,7 +2,8 @@
 
     "warp.group"() <{partition = "producer", role = "producer", num_warps = 1 : i32, registers = 24 : i32}> ({ … "warp.end"() })
 
-All groups of a function run side by side and see the values above them.
+All groups of a function run side by side and see the values above them. What the consumer hands to ``warp.end`` are
+the results of its group, for the operations behind all groups.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ declare(
 
 
 class GroupOp(OpView):
-    """``warp.group``: one partition. Region: its program, ending in ``warp.end``. No operands, no results.
+    """``warp.group``: one partition. Region: its program, ending in ``warp.end``. No operands; a consumer may have results.
 
     Becomes the default region (the consumer) or a partition region (the producer) of ``ttg.warp_specialize``.
     """

@@ -1,6 +1,6 @@
 """The planner: chooses a Plan for one kernel from what the analyses found, within what the user asked for.
 
-D    as asked; else what fits of max(num_stages, 2), the depth the user tuned the stock pipeliner for.
+D    as asked; else the deepest of max(num_stages, 3), more for small slots, that costs no CTA on the SM.
 P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot.
 registers  24 for the producer, which only computes addresses; `setmaxnreg` hands the rest to the consumer. A cap at kernel
      entry lets as many CTAs share an SM as shared memory allows.
@@ -11,14 +11,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.channels import ChannelInfo
-from tawa.analysis.resources import PRODUCER_REGISTERS, SharedInfo, consumer_registers, register_cap
+from tawa.analysis.resources import (
+    PRODUCER_REGISTERS,
+    RegisterInfo,
+    SharedInfo,
+    consumer_registers,
+    register_cap,
+    stock_ctas,
+)
 from tawa.errors import PlanError, ResourceError
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import PartitionPlan, Plan, RingPlan
 
 DEFAULT_MMA_DEPTH = 1
+DEFAULT_DEPTH = 3
 DEEPEST = 32
+# Bytes in flight that hide the latency of global memory, and the most slots worth their barriers: seen on an H200.
+BYTES_IN_FLIGHT = 96 * 1024
+MOST_SLOTS = 8
 EARLY_PUTS = 2
+
+Channels = tuple[ChannelInfo, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,33 +39,41 @@ class Budget:
     """What the machine and the kernel leave.
 
     num_warps, num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the kernel needs beside its rings.
-    accumulators: registers a thread. max_registers: a cap the user set, or None.
+    registers: what its wgmmas take. max_registers: a cap the user set, or None.
     """
 
     num_warps: int
     num_stages: int
     shared_bytes: int
     shared: SharedInfo
-    accumulators: int
+    registers: RegisterInfo
     max_registers: int | None = None
 
-    def needed(self, channels: tuple[ChannelInfo, ...], depth: int) -> int:
+    def needed(self, channels: Channels, depth: int) -> int:
         """Shared memory of one CTA with rings of `depth` slots."""
-        return depth * slot_bytes(channels) + self.shared.beside(channels, depth)
+        return self.shared.total(depth * slot_bytes(channels))
 
-    def deepest(self, channels: tuple[ChannelInfo, ...]) -> int:
+    def deepest(self, channels: Channels) -> int:
         """The largest D that fits; 0 when none does."""
-        return next(
-            (depth for depth in range(DEEPEST, 0, -1) if self.needed(channels, depth) <= self.shared_bytes), 0
-        )
+        depths = range(DEEPEST, 0, -1)
+        return next((depth for depth in depths if self.needed(channels, depth) <= self.shared_bytes), 0)
+
+    def ctas(self, channels: Channels, depth: int) -> int:
+        """CTAs on one SM with rings of `depth` slots."""
+        return register_cap(self.needed(channels, depth), self.num_warps, self.registers)[0]
+
+    def stock_ctas(self, channels: Channels) -> int:
+        """CTAs on one SM when stock Triton pipelines the same loads `num_stages` deep."""
+        shared = self.shared.total(self.num_stages * slot_bytes(channels)) - self.shared.staging
+        return stock_ctas(shared, self.num_warps, self.registers)
 
 
-def slot_bytes(channels: tuple[ChannelInfo, ...]) -> int:
+def slot_bytes(channels: Channels) -> int:
     """Bytes of one slot of every ring."""
     return sum(channel.slot_bytes for channel in channels)
 
 
-def choose_plan(channels: tuple[ChannelInfo, ...], options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
+def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
     """A Plan that meets `options` and fits `budget`. Raises ResourceError where no depth, or not the pinned one, fits."""
     depth = _choose_depth(channels, options, budget)
     mma_depth = options.mma_depth if options.mma_depth is not None else min(DEFAULT_MMA_DEPTH, depth - 1)
@@ -62,9 +83,8 @@ def choose_plan(channels: tuple[ChannelInfo, ...], options: PlanOptions, budget:
             f"mma_depth={mma_depth} with {depth} slots a ring: P iterations in flight need D >= P + 1; "
             f"cure: mma_depth={depth - 1}" + (f" or aref_depth={mma_depth + 1}" if fits > mma_depth else "")
         )
-    cap = budget.max_registers or register_cap(
-        budget.needed(channels, depth), budget.num_warps, budget.accumulators
-    )
+    _, cap = register_cap(budget.needed(channels, depth), budget.num_warps, budget.registers)
+    cap = budget.max_registers or cap
     return Plan(
         partitions=(
             PartitionPlan("producer", "producer", 1, PRODUCER_REGISTERS),
@@ -78,7 +98,18 @@ def choose_plan(channels: tuple[ChannelInfo, ...], options: PlanOptions, budget:
     )
 
 
-def check_plan(plan: Plan, channels: tuple[ChannelInfo, ...], num_warps: int) -> None:
+def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent: bool) -> str:
+    """Why the Plan is not expected to beat stock Triton; empty when it is.
+
+    persistent: whether the loads stand in a loop over tiles, so that one CTA an SM is what the kernel was written for.
+    """
+    ours, stock = budget.ctas(channels, plan.rings[0].depth), budget.stock_ctas(channels)
+    if not persistent and ours < stock:
+        return f"{ours} CTA(s) would share an SM instead of {stock}, which hide each other's epilogues"
+    return ""
+
+
+def check_plan(plan: Plan, channels: Channels, num_warps: int) -> None:
     """Whether a pinned Plan is one for this kernel. Raises PlanError that says what differs."""
     expected = {channel.name: channel.payload for channel in channels}
     given = {ring.name: ring.payload for ring in plan.rings}
@@ -111,23 +142,28 @@ def check_plan(plan: Plan, channels: tuple[ChannelInfo, ...], num_warps: int) ->
         )
 
 
-def _choose_depth(channels: tuple[ChannelInfo, ...], options: PlanOptions, budget: Budget) -> int:
+def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget) -> int:
     asked = options.aref_depth
     least = (options.mma_depth or 0) + 1
     fits = budget.deepest(channels)
-    if asked is None:
-        depth = min(max(budget.num_stages, 2, least), fits)
-        if depth >= least:
-            return depth
-    elif asked <= fits:
-        return asked
-    raise ResourceError(shared_memory_text(channels, asked or least, budget))
+    if asked is not None:
+        if asked <= fits:
+            return asked
+        raise ResourceError(shared_memory_text(channels, asked, budget))
+    if fits < least:
+        raise ResourceError(shared_memory_text(channels, least, budget))
+    tuned = min(max(budget.num_stages, DEFAULT_DEPTH, least), fits)
+    hiding = min(-(-BYTES_IN_FLIGHT // slot_bytes(channels)), MOST_SLOTS, fits)
+    floor = max(min(2, fits), least)
+    ctas = {depth: budget.ctas(channels, depth) for depth in range(floor, max(tuned, hiding) + 1)}
+    wanted = min(max(ctas[tuned], budget.stock_ctas(channels)), max(ctas.values()))
+    return max(depth for depth, count in ctas.items() if count >= wanted)
 
 
-def shared_memory_text(channels: tuple[ChannelInfo, ...], depth: int, budget: Budget) -> str:
+def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
     """Where the shared memory goes, ring by ring, and the largest D that fits."""
     rings = "; ".join(f"{channel.name}: {depth} x {channel.slot_bytes} B" for channel in channels)
-    rest = budget.shared.beside(channels, depth)
+    rest = budget.needed(channels, depth) - depth * slot_bytes(channels)
     fits = budget.deepest(channels)
     cure = f"aref_depth={fits}" if fits >= 1 else "use smaller blocks"
     return (

@@ -6,7 +6,6 @@
     aref.put (s, p) { loads }      wait(empty[s], p ^ 1); expect(full[s], bytes of A and B); TMA copies into a[s], b[s]
     aref.get (s, p)                wait(full[s], p); views a[s], b[s]
     aref.consumed (s, _)           arrive(empty[s])
-    aref.reuse                     memdesc_reinterpret of a buffer
 
 Both halves of a count are carried through loops and branches: no division anywhere. A fresh mbarrier lets
 `wait(p ^ 1)` pass, so the first round of puts finds every slot empty.
@@ -21,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp, ReuseOp, index_depth
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp, index_depth
 from tawa.dialects.tt import DescriptorLoadOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import bool_attr, int_attr
@@ -77,7 +76,6 @@ class _Lowering:
             "aref.put": self.put,
             "aref.get": self.get,
             "aref.consumed": self.consumed,
-            "aref.reuse": self.reuse,
             "scf.for": self.control,
             "scf.if": self.control,
             "scf.while": self.control,
@@ -194,15 +192,6 @@ class _Lowering:
             (_slot_view(builder, ring.empty, count.slot), *condition),
             properties={"count": int_attr(1)},
         )
-        self.dead.append(op)
-
-    def reuse(self, op: Operation) -> None:
-        view = ReuseOp(op)
-        buffer = self.rings[view.ring].buffers[view.entry]
-        over = Builder.before(op).create(
-            "ttg.memdesc_reinterpret", (buffer,), (op.result.type,), hints=(op.result.hint,)
-        )
-        op.result.replace_all_uses_with(over.result)
         self.dead.append(op)
 
     # -- counts through control flow -----------------------------------------------------------------------------

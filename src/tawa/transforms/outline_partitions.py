@@ -4,6 +4,8 @@
     warp.group producer { B }      →       default   { A; warp_yield }
                                            partition0(args) num_warps(1) { B'; warp_return }
 
+What the consumer returns, the op returns.
+
 The consumer runs in the kernel's own warps and sees everything above; the producer's region is isolated, so what it uses
 from above is handed to it.
 
@@ -43,12 +45,17 @@ class OutlinePartitions:
         if all(count is not None for count in registers):
             properties["requestedRegisters"] = array_attr([count for count in registers if count is not None])
         builder = Builder.before(groups[0].op)
-        builder.create(
+        results = consumers[0].op.results
+        joined = builder.create(
             "ttg.warp_specialize",
             captures,
+            [result.type for result in results],
             properties=properties,
             regions=[_take(consumers[0], "ttg.warp_yield"), Region([_block_of(holder)])],
         )
+        for result, new in zip(results, joined.results, strict=True):
+            new.hint = result.hint
+            result.replace_all_uses_with(new)
         for group in groups:
             group.op.erase()
         return PassResult(changed=True)
@@ -77,9 +84,9 @@ def _take(group: GroupOp, terminator: str) -> Region:
     block = group.body
     group.op.regions[0].blocks.remove(block)
     end = block.terminator
-    loc = end.loc
+    values = list(end.operands)
     end.erase()
-    block.append(Operation(terminator, loc=loc))
+    block.append(Operation(terminator, values, loc=end.loc))
     return Region([block])
 
 

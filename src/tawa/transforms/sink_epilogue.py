@@ -1,0 +1,88 @@
+"""Sink epilogue: what the consumer does behind its last ring access runs after the partitions have joined.
+
+    group producer { … }              group producer { … }
+    group consumer {                  %acc = group consumer {
+      loop { get … consumed }           loop { get … consumed }
+      store f(acc) }           →        end acc }
+                                      store f(acc)
+
+The consumer's warps go on either way. But behind the join the rings are dead, so that staging buffers and layout
+scratch of the epilogue take their place in shared memory: a kernel with one tile a program needs room for its rings or
+for its epilogue, not for both, and more CTAs fit on one SM. A persistent kernel has nothing behind its loop.
+
+Requires: `partition`, `pipeline_mma` (which moves releases).
+Ensures: nothing behind the groups touches a ring.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.dialects.arith import ConstantOp
+from tawa.dialects.tt import FuncOp
+from tawa.dialects.warp import GroupOp
+from tawa.ir import Builder, Module, Operation, Value, clone_op
+from tawa.transforms.result import PassResult
+
+
+@dataclass(frozen=True, slots=True)
+class SinkEpilogue:
+    """No options."""
+
+    def run(self, module: Module) -> PassResult:
+        """Moves the tail of the one consumer behind the groups."""
+        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+        groups = [group for op in function.body.ops if (group := GroupOp.of(op))]
+        consumers = [group for group in groups if group.role == "consumer"]
+        if len(consumers) != 1:
+            return PassResult(changed=False)
+        tail = _tail(consumers[0])
+        if not tail:
+            return PassResult(changed=False)
+        builder = Builder.before(function.body.terminator)
+        for op in tail:
+            builder.insert(op.detach())
+        _hand_over(consumers[0], tail)
+        return PassResult(changed=True)
+
+
+def _tail(group: GroupOp) -> list[Operation]:
+    """The operations behind the last one that touches a ring."""
+    ops = group.body.ops[:-1]
+    last = max((index for index, op in enumerate(ops) if _touches_ring(op)), default=len(ops))
+    return ops[last + 1 :]
+
+
+def _touches_ring(op: Operation) -> bool:
+    return any(operand.type.startswith("!aref.ring<") for nested in op.walk() for operand in nested.operands)
+
+
+def _hand_over(group: GroupOp, tail: list[Operation]) -> None:
+    """Gives the tail what it uses from the group: constants again, everything else as results of the group."""
+    replaced: dict[Value, Value] = {}
+    front = Builder.before(tail[0])
+    for op in tail:
+        for nested in op.walk():
+            for index, value in enumerate(nested.operands):
+                if not _inside(group, value):
+                    continue
+                if value not in replaced:
+                    replaced[value] = _again(value, front) or _result(group, value)
+                nested.set_operand(index, replaced[value])
+
+
+def _inside(group: GroupOp, value: Value) -> bool:
+    op = value.defining_op
+    return op is not None and op.parent is group.body
+
+
+def _again(value: Value, builder: Builder) -> Value | None:
+    op = value.defining_op
+    return builder.insert(clone_op(op, {})).result if op is not None and ConstantOp.of(op) else None
+
+
+def _result(group: GroupOp, value: Value) -> Value:
+    group.body.terminator.add_operand(value)
+    result = Value(value.type, group.op, len(group.op.results), value.hint)
+    group.op.results.append(result)
+    return result
