@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from tawa.analysis.channels import ChannelInfo, find_channels
 from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined
-from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent
+from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
 from tawa.analysis.memory import reads_back_stores
 from tawa.analysis.resources import partial_sums, shared_beside_rings, wgmma_registers
 from tawa.dialects import structure_rules
 from tawa.dialects.tt import FuncOp
 from tawa.errors import ResourceError
-from tawa.ir import Module, parse_module, print_module, verify_structure
+from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.planner import Budget, check_plan, choose_plan, why_not_worth_it
@@ -100,7 +100,7 @@ def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | No
     chosen = _plan(module, channels, loads, options, target, plan)
     if isinstance(chosen, Remark):
         return Outcome(False, None, (chosen,), stage_ms=clock.stages)
-    plan = chosen
+    plan, notes = chosen
     if plan.max_registers is not None:
         module.op.attributes[_MAX_REGISTERS] = int_attr(plan.max_registers)
     clock.lap("plan")
@@ -112,8 +112,8 @@ def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | No
     _require_structure(module, "barrier")
     barrier = print_module(module)
     clock.lap("print barrier")
-    applied = Remark("applied", f"{len(plan.rings)} ring(s), D = {plan.rings[0].depth}, P = {plan.mma_depth}")
-    return Outcome(True, plan, (applied, *remarks), aref, barrier, clock.stages, module)
+    applied = Remark("applied", _summary(plan))
+    return Outcome(True, plan, (applied, *notes, *remarks), aref, barrier, clock.stages, module)
 
 
 def _analyse(module: Module, target: Target) -> tuple[list[DotLoadInfo], list[Remark]]:
@@ -134,11 +134,11 @@ def _plan(
     options: PlanOptions,
     target: Target,
     pinned: Plan | None,
-) -> Plan | Remark:
-    """The pinned Plan, checked, or one of our own; in automatic mode a refusal where none fits or none is expected to pay."""
+) -> tuple[Plan, tuple[Remark, ...]] | Remark:
+    """The pinned Plan, checked, or one of our own, with notes; in automatic mode a refusal where none fits or pays."""
     if pinned is not None:
         check_plan(pinned, channels, target.num_warps)
-        return pinned
+        return pinned, ()
     limit = module.op.attributes.get(_MAX_REGISTERS)
     budget = Budget(
         target.num_warps,
@@ -146,6 +146,7 @@ def _plan(
         target.shared_bytes,
         shared_beside_rings(module, channels),
         wgmma_registers(module, target.num_warps),
+        operand_bits(loads),
         read_int(limit) if limit else None,
     )
     place = loads[0].load.op
@@ -155,12 +156,18 @@ def _plan(
         if options.pinned or options.aref_depth is not None:
             raise
         return declined(module, place, str(error))
-    if not options.pinned:
-        reason = why_not_worth_it(plan, channels, budget, is_persistent(loads)) or partial_sums(module)
-        if reason:
-            cure = "pin it with enable_warp_specialization=True to try"
-            return declined(module, place, f"not expected to pay: {reason}", cure)
-    return plan
+    reason = why_not_worth_it(plan, channels, budget, is_persistent(loads)) or partial_sums(module)
+    if not reason:
+        return plan, ()
+    if options.wherever_legal:
+        return plan, (Remark("note", f"automatic mode would decline: {reason}", source_of(module, place)),)
+    cure = "enable_warp_specialization=True or only_if_faster=False specialises all the same"
+    return declined(module, place, f"not expected to pay: {reason}", cure)
+
+
+def _summary(plan: Plan) -> str:
+    rings = ", ".join(f"{ring.name} with D = {ring.depth}" for ring in plan.rings)
+    return f"one producer feeds one consumer through {rings}; P = {plan.mma_depth}"
 
 
 def _run(module: Module, passes: tuple[Pass, ...], clock: _Clock) -> list[Remark]:

@@ -71,7 +71,7 @@ class _Maker:
                 op = block.append(self.operation(depth, known))
                 known += op.results
             if depth:
-                targets = [other for other in blocks if rng.random() < 0.5] if len(blocks) > 1 else []
+                targets = [other for other in blocks[1:] if rng.random() < 0.5]  # never the entry
                 block.append(Operation("cf.br", self.operands(known), successors=targets, loc=rng.choice(LOCATIONS)))
             elif position == 0 and not block.ops:
                 block.append(Operation("test.only"))

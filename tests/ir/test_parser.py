@@ -180,3 +180,8 @@ def test_a_text_cut_short_is_refused(cut: int) -> None:
     lines = programs.tile_gemm().splitlines()
     with pytest.raises(ParseError):
         parse_module("\n".join(lines[: -cut]))
+
+
+def test_a_branch_to_a_block_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ParseError, match=r"line 4: a branch goes to \^bb7, which is not in this region"):
+        module_of('"test.op"() ({', '"cf.br"()[^bb7] : () -> ()', "}) : () -> ()")

@@ -262,6 +262,21 @@ def while_gemm() -> str:
     return kernel(while_loop(f"{gemm_loop(at='%t, %k')}\n{store(at='%t, %zero')}"))
 
 
+def nested_loops() -> str:
+    """A loop of %n iterations with a dot of its own and a loop of %m trips behind it, each with its accumulator."""
+    inner = for_loop(
+        iteration("low", "low_more", "_2", "%zero, %k_2"),
+        induction="k_2",
+        upper="m",
+        carried={"low": ("all_low", "low_more", ACC)},
+        results="%low_next",
+    )
+    carried = {"high": ("zeros", "high_next", ACC), "all_low": ("zeros", "low_next", ACC)}
+    loop = for_loop(f"{iteration('high', 'high_next')}\n{inner}", carried=carried, results="%acc:2")
+    total = op("arith.addf", "%acc#0, %acc#1", f"{ACC}, {ACC}", "%total", ACC)
+    return kernel("\n".join((loop, total, store("total"))))
+
+
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ gives way. Both levels are understood:
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,61 +82,75 @@ def run(module: Module, numbers: dict[str, int], most_steps: int = 200_000) -> T
     (function,) = [op for op in module.body.ops if op.name == "tt.func"]
     body = function.regions[0].block
     values: dict[Value, Any] = {arg: numbers.get(arg.hint) for arg in body.args}
-    for _ in machine.block(body, values, machine.main):
-        machine.trace.wrong.append("deadlock before the partitions start")
-        return machine.trace
-    machine.join(most_steps)
+    machine.most_steps = most_steps
+    try:
+        for _ in machine.block(body, values, machine.main):
+            raise _Stuck("deadlock before the partitions start")
+        machine.join(values)
+    except _Stuck as stuck:
+        machine.trace.wrong.append(str(stuck))
     for name, slots in machine.slots.items():
         machine.trace.wrong += [f"{name}[{slot}] is not empty at the end" for slot, it in slots.items() if it != "E"]
     return machine.trace
 
 
-def violations(trace: Trace, depth: int, mma_depth: int, total: int, level: str = "aref") -> list[str]:
-    """What is wrong with a run in which every ring should have been filled `total` times."""
+def violations(
+    trace: Trace, depth: int, mma_depth: int, total: int | dict[str, int], level: str = "aref"
+) -> list[str]:
+    """What is wrong with a run in which every ring (or each by name) should have been filled `total` times."""
     wrong = list(trace.wrong)
-    for ring in trace.rings():
+    totals = dict.fromkeys(trace.rings(), total) if isinstance(total, int) else total
+    for ring, count in totals.items():
         for kind in ("put", "get", "consumed"):
-            wanted: list[Any] = list(range(total))
+            wanted: list[Any] = list(range(count))
             found = trace.places(kind, ring)
             if level == "barrier":
-                wanted = [(count % depth, count // depth % 2) for count in range(total)]
+                wanted = [(index % depth, index // depth % 2) for index in range(count)]
                 if kind == "consumed":
                     wanted = [slot for slot, _ in wanted]
             if found != wanted:
                 wrong.append(f"{ring}: {kind} at {found}, not {wanted}")
-    if total and not trace.rings():
+    if total and not totals:
         wrong.append("no ring was touched")
     if trace.most_borrowed > mma_depth + 1:
         wrong.append(f"{trace.most_borrowed} slots borrowed at once with P = {mma_depth}")
     return wrong
 
 
+class _Stuck(Exception):
+    """The run cannot go on."""
+
+
 class _Machine:
     def __init__(self) -> None:
         self.trace = Trace()
         self.main = _Group("main")
-        self.groups: list[tuple[_Group, Run]] = []
+        self.groups: list[_Group] = []
+        self.started: list[_Group] = []
         self.steps = 0
+        self.most_steps = 0
         self.slots: dict[str, dict[int, Any]] = {}
         self.depth: dict[str, int] = {}
 
     # -- running ---------------------------------------------------------------------------------------------------
 
-    def join(self, most_steps: int) -> None:
-        """Lets the partitions take turns until all are done or none moves."""
-        running = list(self.groups)
+    def join(self, values: dict[Value, Any]) -> None:
+        """Lets the partitions take turns until all are done or none moves; what they hand over goes into `values`."""
+        running, self.started = self.started, []
         while running:
             before = self.steps
-            running = [(group, code) for group, code in running if not _turn(code)]
+            running = [member for member in running if not member.turn(values)]
             if running and self.steps == before:
-                self.trace.wrong.append(f"deadlock: {', '.join(group.name for group, _ in running)} wait")
-                return
-            if self.steps > most_steps:
-                self.trace.wrong.append("the run does not end")
-                return
-        for group, _ in self.groups:
-            if group.in_flight:
-                self.trace.wrong.append(f"{group.name} ends with wgmmas in flight")
+                raise _Stuck(f"deadlock: {', '.join(member.name for member in running)} wait")
+            if self.steps > self.most_steps:
+                raise _Stuck("the run does not end")
+        self.trace.wrong += [f"{member.name} ends with wgmmas in flight" for member in self.groups if member.in_flight]
+
+    def start(self, name: str, block: Block, values: dict[Value, Any], results: list[Value]) -> None:
+        member = _Group(name, results)
+        member.code = self.block(block, values, member)
+        self.groups.append(member)
+        self.started.append(member)
 
     def block(self, block: Block, values: dict[Value, Any], group: _Group) -> Run:
         for op in block.ops[:-1]:
@@ -144,6 +158,8 @@ class _Machine:
         return [values.get(operand) for operand in block.terminator.operands]
 
     def op(self, op: Operation, values: dict[Value, Any], group: _Group) -> Run:
+        if group is self.main and self.started and op.name != "warp.group":
+            self.join(values)
         inputs = [values.get(operand) for operand in op.operands]
         self.steps += 1
         outputs: list[Any] = [None] * len(op.results)
@@ -158,11 +174,11 @@ class _Machine:
             case "scf.while":
                 outputs = yield from self.repeat(op, inputs, values, group)
             case "warp.group":
-                name = op.properties["partition"].strip('"')
-                member = _Group(name)
-                self.groups.append((member, self.block(op.regions[0].block, dict(values), member)))
+                self.start(op.properties["partition"].strip('"'), op.regions[0].block, dict(values), op.results)
+                return []
             case "ttg.warp_specialize":
                 self.fork(op, inputs, values)
+                return []
             case _ if op.name.startswith("aref."):
                 outputs = yield from self.aref(op, inputs, values, group)
             case _ if op.name.startswith(("ttg.", "ttng.", "tt.")):
@@ -194,12 +210,10 @@ class _Machine:
 
     def fork(self, op: Operation, inputs: list[Any], values: dict[Value, Any]) -> None:
         view = WarpSpecializeOp(op)
-        default = _Group("default")
-        self.groups.append((default, self.block(view.default, dict(values), default)))
+        self.start("default", view.default, dict(values), op.results)
         for number, block in enumerate(view.partitions):
-            member = _Group(f"partition{number}")
             mine = dict(zip(block.args, inputs, strict=True))  # isolated: nothing but what is handed over
-            self.groups.append((member, self.block(block, mine, member)))
+            self.start(f"partition{number}", block, mine, [])
 
     # -- the aref level ----------------------------------------------------------------------------------------------
 
@@ -270,8 +284,9 @@ class _Machine:
                 return inputs
             case "tt.store" | "tt.descriptor_store" | "ttg.local_store":
                 self.trace.stores += 1
-                if group.borrowed:
-                    self.trace.wrong.append(f"a store while {group.borrowed} are borrowed")
+                borrowed = [slot for member in self.groups for slot in member.borrowed]
+                if borrowed:
+                    self.trace.wrong.append(f"a store while {borrowed} are borrowed")
             case "ttg.local_alloc":
                 return [self.allocate(op)]
             case "ttg.memdesc_index":
@@ -345,21 +360,23 @@ class _Row(list[Any]):
 
 
 class _Group:
-    """One partition: what it borrowed and which wgmmas it has in flight."""
+    """One partition: what it borrowed, which wgmmas it has in flight, and the results it hands over."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, results: list[Value] | None = None) -> None:
         self.name = name
+        self.results = results or []
+        self.code: Run = iter(())  # type: ignore[assignment]
         self.borrowed: list[tuple[str, int]] = []
         self.in_flight: list[set[View]] = []
 
-
-def _turn(code: Iterator[None]) -> bool:
-    """Runs a coroutine to its next failing wait; True when it is done."""
-    try:
-        next(code)
-    except StopIteration:
-        return True
-    return False
+    def turn(self, values: dict[Value, Any]) -> bool:
+        """Runs to the next failing wait; True when it is done."""
+        try:
+            next(self.code)
+        except StopIteration as end:
+            values.update(zip(self.results, end.value or (), strict=True))
+            return True
+        return False
 
 
 def _compute(op: Operation, inputs: list[Any]) -> list[Any]:

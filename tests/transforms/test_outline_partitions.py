@@ -14,15 +14,16 @@ def test_the_consumer_is_the_default_region_and_the_producer_an_isolated_one() -
     check(
         brief(module),
         """
-        CHECK:      "ttg.warp_specialize"({{.*}}) <{partitionNumWarps = array<i32: 1>, requestedRegisters = array<i32: 24>}> ({
+        CHECK:      [[ACC:%\\w+]] = "ttg.warp_specialize"({{.*}}) <{partitionNumWarps = array<i32: 1>, requestedRegisters = array<i32: 24>}> ({
         CHECK:      "ttng.warp_group_dot"
-        CHECK:      "ttg.warp_yield"()
+        CHECK:      "ttg.warp_yield"([[L:%\\w+]]#0)
         CHECK-NEXT: }, {
         CHECK-NEXT: "ttg.warp_specialize.partitions"() ({
         CHECK-NEXT: ^bb{{[0-9]+}}({{.*}}):
         CHECK:      "ttng.async_tma_copy_global_to_local"
         CHECK:      "ttg.warp_return"()
         CHECK-NOT:  warp.group
+        CHECK:      "arith.truncf"([[ACC]])
         CHECK:      "tt.return"()
         """,
     )

@@ -20,8 +20,8 @@ from tests.support.protocol import run, violations
 
 DEPTHS = [pytest.param(depth, p, id=f"D{depth}P{p}") for depth in range(1, 5) for p in range(3) if depth > p]
 
-Trips = Callable[[int, int], int]
-"""How often each ring is filled for given arguments n and m."""
+Trips = Callable[[int, int], int | dict[str, int]]
+"""How often each ring is filled for given arguments n and m: all rings, or each by name."""
 
 PROGRAMS: dict[str, tuple[Callable[[], str], Trips]] = {
     "tile": (programs.tile_gemm, lambda n, m: n),
@@ -30,6 +30,7 @@ PROGRAMS: dict[str, tuple[Callable[[], str], Trips]] = {
     "gate_up": (programs.gate_up, lambda n, m: n),
     "branching": (programs.branching_gemm, lambda n, m: (m + 1) // 2 * n + m // 2 * m),
     "while": (programs.while_gemm, lambda n, m: n * m),
+    "nested": (programs.nested_loops, lambda n, m: {"ring0": n, "ring1": n * m}),
 }
 
 

@@ -15,7 +15,7 @@ from tawa.analysis.effects import is_pure
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, DescriptorLoadOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp
-from tawa.ir import MemDescType, Module, Operation, Value, parse_type
+from tawa.ir import MemDescType, Module, Operation, ScalarType, Value, parse_type
 from tawa.ir.attributes import read_int
 from tawa.ir.text import match_bracket, parse_dictionary, print_dictionary
 
@@ -59,6 +59,12 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
 def is_persistent(loads: list[DotLoadInfo]) -> bool:
     """Whether some load stands in a loop inside a loop: a program that works on one tile after another."""
     return any(len(enclosing_loops(info.load.op)) > 1 for info in loads)
+
+
+def operand_bits(loads: list[DotLoadInfo]) -> int:
+    """Bits of the widest element that a moved load brings."""
+    elements = [parse_type(info.payload.element) for info in loads]
+    return max(element.bits for element in elements if isinstance(element, ScalarType))
 
 
 def dots_fed_by(tile: Value) -> list[Operation]:

@@ -39,7 +39,8 @@ PlanOptionsOption = Annotated[
         "--option",
         metavar="NAME=VALUE,…",
         help="Tawa's launch options: aref_depth=3,mma_depth=1. "
-        "enable_warp_specialization=True pins: specialise or fail.",
+        "enable_warp_specialization=True pins: specialise or fail. Here a kernel is specialised wherever that is legal; "
+        "only_if_faster=True shows what a launch decides.",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -61,7 +62,12 @@ class Job:
 
         with triton_failures_named():
             return compile_with_options(
-                self.kernel, self.signature, {}, num_warps=self.num_warps, num_stages=self.num_stages, **self.options
+                self.kernel,
+                self.signature,
+                {},
+                num_warps=self.num_warps,
+                num_stages=self.num_stages,
+                **{"only_if_faster": False, **self.options},  # whoever asks wants to see it; launches decide themselves
             )
 
     def explain(self) -> tuple[Any, Explanation]:

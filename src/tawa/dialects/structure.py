@@ -90,6 +90,8 @@ def _check_get(op: Operation) -> str | None:
         return f"index {op.operands[1].type} into a ring of depth {ring.depth}"
     if len(op.results) != len(ring.payload):
         return f"{len(op.results)} views of {len(ring.payload)} buffers"
+    if tuple(_types(op.results)) != ring.payload:
+        return f"views {_types(op.results)} of buffers {list(ring.payload)}"
     return None
 
 

@@ -171,13 +171,16 @@ class Operation:
 
     def erase(self) -> None:
         """Removes this operation for good. Its results must be unused (by anything outside itself)."""
-        for nested in self.walk():
-            for operand, use in zip(nested.operands, nested._uses, strict=True):
-                _unlink(operand, use)
-            nested.operands, nested._uses = [], []
+        nested = list(self.walk())
+        inside = set(nested)
         for result in self.results:
-            if result.uses:
-                raise ValueError(f"cannot erase {self.name}: result {result.index} is used by {result.users[0].name}")
+            for use in result.uses:
+                if use.op not in inside:
+                    raise ValueError(f"cannot erase {self.name}: result {result.index} is used by {use.op.name}")
+        for op in nested:
+            for operand, use in zip(op.operands, op._uses, strict=True):
+                _unlink(operand, use)
+            op.operands, op._uses = [], []
         self.detach()
 
     def __repr__(self) -> str:

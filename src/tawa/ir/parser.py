@@ -123,6 +123,9 @@ class _Parser:
         if not self.frames:
             raise self._error("a region ends that never began")
         frame = self.frames.pop()
+        for label, block in frame.labels.items():
+            if block.parent is None:
+                raise self._error(f"a branch goes to {label}, which is not in this region")
         if not frame.region.blocks:
             frame.region.append(Block())
         if line == "}, {":

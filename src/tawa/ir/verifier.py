@@ -56,8 +56,7 @@ class _Verifier:
         segments = op.properties.get("operandSegmentSizes")
         if segments is not None and sum(read_array(segments)) != len(op.operands):
             yield StructureError(f"operandSegmentSizes {segments} for {len(op.operands)} operands", op)
-        check = self.checks.get(op.name)
-        reason = check(op) if check else None
+        reason = self.reason(op)
         if reason:
             yield StructureError(reason, op)
         for region in op.regions:
@@ -67,6 +66,14 @@ class _Verifier:
             else:
                 yield from self.blocks(op, region.blocks, inner)
         visible.update(op.results)
+
+    def reason(self, op: Operation) -> str | None:
+        """What the dialect has against `op`; a check may trip over operands, types or regions that are not there."""
+        check = self.checks.get(op.name)
+        try:
+            return check(op) if check else None
+        except (IndexError, ValueError) as error:
+            return f"incomplete or of the wrong type: {error}"
 
     def block(self, op: Operation, block: Block, visible: set[Value]) -> Iterator[StructureError]:
         visible.update(block.args)

@@ -22,14 +22,21 @@ class PlanOptions:
     aref_depth: D, slots per ring, at least 1. `num_buffers_warp_spec` is another name for it.
     mma_depth: P, iterations whose wgmmas stay in flight, at least 0; needs D >= P + 1.
     num_consumer_groups: consumer partitions; 1 (cooperative) is what there is now.
+    only_if_faster: True declines what is not expected to beat stock Triton, False specialises wherever it is legal. None is True,
+        unless the kernel is pinned or a depth is given.
     """
 
     enable_warp_specialization: bool | None = None
     aref_depth: int | None = None
     mma_depth: int | None = None
     num_consumer_groups: int | None = None
+    only_if_faster: bool | None = None
 
     def __post_init__(self) -> None:
+        for name in ("enable_warp_specialization", "only_if_faster"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, bool):
+                raise PlanError(f"{name}={value!r}: True, False or None is needed, not {type(value).__name__}")
         _check_count("aref_depth", self.aref_depth, 1, "a ring needs at least one slot")
         _check_count("mma_depth", self.mma_depth, 0, "0 waits for every wgmma, 1 keeps one iteration in flight")
         _check_count("num_consumer_groups", self.num_consumer_groups, 1, "use 1 (cooperative)")
@@ -48,6 +55,13 @@ class PlanOptions:
     def pinned(self) -> bool:
         """Whether the user demanded specialisation: then it is done or an error says why not."""
         return self.enable_warp_specialization is True
+
+    @property
+    def wherever_legal(self) -> bool:
+        """Whether to specialise without asking if it pays: the user pinned it, named a depth, or said so."""
+        if self.only_if_faster is not None:
+            return self.pinned or not self.only_if_faster
+        return self.pinned or (self.aref_depth, self.mma_depth, self.num_consumer_groups) != (None, None, None)
 
     @staticmethod
     def names() -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The planner: chooses a Plan for one kernel from what the analyses found, within what the user asked for.
 
-D    as asked; else the deepest of max(num_stages, 3), more for small slots, that costs no CTA on the SM.
+D    as asked; else num_stages, and at least 3, more for small slots, where that costs no CTA on the SM.
 P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot.
 registers  24 for the producer, which only computes addresses; `setmaxnreg` hands the rest to the consumer. A cap at kernel
      entry lets as many CTAs share an SM as shared memory allows.
@@ -30,6 +30,8 @@ DEEPEST = 32
 BYTES_IN_FLIGHT = 96 * 1024
 MOST_SLOTS = 8
 EARLY_PUTS = 2
+# Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39 (bench/results/gemm_matrix.json).
+SMALL_OPERANDS = 16
 
 Channels = tuple[ChannelInfo, ...]
 
@@ -39,7 +41,7 @@ class Budget:
     """What the machine and the kernel leave.
 
     num_warps, num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the kernel needs beside its rings.
-    registers: what its wgmmas take. max_registers: a cap the user set, or None.
+    registers: what its wgmmas take. operand_bits: of the widest element a ring carries. max_registers: a cap the user set, or None.
     """
 
     num_warps: int
@@ -47,6 +49,7 @@ class Budget:
     shared_bytes: int
     shared: SharedInfo
     registers: RegisterInfo
+    operand_bits: int
     max_registers: int | None = None
 
     def needed(self, channels: Channels, depth: int) -> int:
@@ -64,7 +67,8 @@ class Budget:
 
     def stock_ctas(self, channels: Channels) -> int:
         """CTAs on one SM when stock Triton pipelines the same loads `num_stages` deep."""
-        shared = self.shared.total(self.num_stages * slot_bytes(channels)) - self.shared.staging
+        loads = self.num_stages * slot_bytes(channels)
+        shared = max(loads, self.shared.staging, self.shared.inside, self.shared.behind)  # never live together
         return stock_ctas(shared, self.num_warps, self.registers)
 
 
@@ -103,9 +107,13 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
 
     persistent: whether the loads stand in a loop over tiles, so that one CTA an SM is what the kernel was written for.
     """
+    if persistent:
+        return ""
     ours, stock = budget.ctas(channels, plan.rings[0].depth), budget.stock_ctas(channels)
-    if not persistent and ours < stock:
-        return f"{ours} CTA(s) would share an SM instead of {stock}, which hide each other's epilogues"
+    if ours < stock:
+        return f"{ours} CTA{'s' * (ours > 1)} would share an SM instead of {stock}, which hide each other's epilogues"
+    if ours > 1 and budget.operand_bits <= SMALL_OPERANDS:
+        return f"{ours} CTAs share an SM, so that one loads while another computes: specialisation adds little"
     return ""
 
 
@@ -152,12 +160,11 @@ def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget) -> i
         raise ResourceError(shared_memory_text(channels, asked, budget))
     if fits < least:
         raise ResourceError(shared_memory_text(channels, least, budget))
-    tuned = min(max(budget.num_stages, DEFAULT_DEPTH, least), fits)
-    hiding = min(-(-BYTES_IN_FLIGHT // slot_bytes(channels)), MOST_SLOTS, fits)
-    floor = max(min(2, fits), least)
-    ctas = {depth: budget.ctas(channels, depth) for depth in range(floor, max(tuned, hiding) + 1)}
-    wanted = min(max(ctas[tuned], budget.stock_ctas(channels)), max(ctas.values()))
-    return max(depth for depth, count in ctas.items() if count >= wanted)
+    tuned = min(max(budget.num_stages, 2, least), fits)
+    hiding = min(-(-BYTES_IN_FLIGHT // slot_bytes(channels)), MOST_SLOTS)
+    deepest = max(tuned, min(max(DEFAULT_DEPTH, hiding), fits))
+    ctas = budget.ctas(channels, tuned)
+    return max(depth for depth in range(tuned, deepest + 1) if budget.ctas(channels, depth) >= ctas)
 
 
 def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:

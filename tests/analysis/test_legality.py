@@ -1,0 +1,276 @@
+"""Why a kernel is not specialised: one test a remark, with its reason, place and cure."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.remarks import Remark
+from tests.support import programs
+from tests.support.programs import (
+    ACC,
+    DESC,
+    POINTERS,
+    TILE,
+    alloc,
+    binary,
+    dot,
+    for_loop,
+    gemm_loop,
+    kernel,
+    load,
+    op,
+    store,
+)
+
+LEGAL = PlanOptions(only_if_faster=False)
+"""Specialise whatever may be specialised, whether it pays or not."""
+
+
+def first_remark(text: str, num_warps: int = 4) -> Remark:
+    made = specialise(text, LEGAL, Target(num_warps=num_warps, num_stages=3))
+    assert not made.applied and made.plan is None and made.aref == made.barrier == ""
+    assert all(remark.kind == "declined" for remark in made.remarks)
+    return made.remarks[0]
+
+
+def gemm(*before: str, behind: str = "", loop: str = "", **options: object) -> str:
+    return kernel("\n".join((*before, loop or gemm_loop(), store(line=20), behind)), **options)  # type: ignore[arg-type]
+
+
+def inside(*lines: str) -> str:
+    """The usual loop with more lines in front."""
+    body = "\n".join((*lines, programs.iteration()))
+    return for_loop(body, carried={"sum": ("zeros", "next", ACC)}, results="%acc", line=9)
+
+
+def scalar_load(result: str, pointer: str, *, volatile: bool = False, line: int = 0) -> str:
+    properties = (
+        f"boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = {str(volatile).lower()}, "
+        "operandSegmentSizes = array<i32: 1, 0, 0>"
+    )
+    return op("tt.load", f"%{pointer}", "!tt.ptr<i32>", f"%{result}", "i32", line=line, properties=properties)
+
+
+def atomic(result: str = "old", *, sem: int = 4, line: int = 0, pointer: str = "lock") -> str:
+    properties = f"atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = {sem} : i32"
+    types = "!tt.ptr<i32>, i32, i1"
+    return op("tt.atomic_rmw", f"%{pointer}, %zero, %flag", types, f"%{result}", "i32", line=line, properties=properties)
+
+
+LOCK = {"lock": "!tt.ptr<i32>"}
+
+
+def spin(wait: str) -> str:
+    """``while lock == 0: pass``."""
+    return "\n".join(
+        (
+            '%done = "scf.while"(%zero) ({\n^bb0(%last: i32):',
+            wait,
+            programs.compare("again", "old", "zero", 0),
+            '"scf.condition"(%again, %old) : (i1, i32) -> ()\n}, {\n^bb0(%unused: i32):',
+            '"scf.yield"(%unused) : (i32) -> ()\n}) : (i32) -> i32',
+        )
+    )
+
+
+# -- the module --------------------------------------------------------------------------------------------------------
+
+
+def test_the_plain_kernel_is_specialised() -> None:
+    """What the others change."""
+    assert specialise(gemm(), LEGAL, Target(4, 3)).applied
+
+
+def test_a_cluster_of_ctas_is_declined() -> None:
+    remark = first_remark(gemm(num_ctas=2))
+    assert remark.reason == "num_ctas=2: clusters of CTAs are not supported"
+    assert remark.cure == "use num_ctas=1"
+
+
+@pytest.mark.parametrize("num_warps", [1, 2, 16])
+def test_a_number_of_warps_no_consumer_has_is_declined(num_warps: int) -> None:
+    remark = first_remark(gemm(), num_warps)
+    assert remark.reason == f"num_warps={num_warps}: a consumer has 4 or 8 warps"
+    assert remark.cure == "use num_warps=4 or 8"
+
+
+def test_an_early_return_is_declined_at_its_branch() -> None:
+    jump = '"cf.cond_br"(%flag)[^bb1, ^bb2] : (i1) -> () loc("kernel.py":5:8)'
+    remark = first_remark(gemm(f'{jump}\n^bb1:\n"tt.return"() : () -> ()\n^bb2:'))
+    assert remark.reason == "the kernel returns early or jumps: its control flow is not structured"
+    assert str(remark.location) == "kernel.py:5"
+    assert remark.cure == "put the rest of the kernel under an `if` instead of returning"
+
+
+def test_a_kernel_that_is_specialised_already_is_declined() -> None:
+    fork = (
+        '"ttg.warp_specialize"() <{partitionNumWarps = array<i32: 1>}> ({\n"ttg.warp_yield"() : () -> ()\n}, {\n'
+        '"ttg.warp_specialize.partitions"() ({\n"ttg.warp_return"() : () -> ()\n}) : () -> ()\n'
+        '}) : () -> () loc("kernel.py":5:8)'
+    )
+    remark = first_remark(gemm(fork))
+    assert remark.reason == "the kernel is warp-specialised already" and str(remark.location) == "kernel.py:5"
+
+
+def test_a_call_is_declined_where_it_stands() -> None:
+    remark = first_remark(gemm(op("tt.call", "%n", "i32", line=5, properties="callee = @helper")))
+    assert remark.reason == "calls @helper, which is not inlined"
+    assert str(remark.location) == "kernel.py:5" and remark.cure == "drop noinline=True from the callee"
+
+
+@pytest.mark.parametrize("name", ["made.up", "tt.elementwise_inline_asm"])
+def test_an_operation_of_unknown_effect_is_declined_where_it_stands(name: str) -> None:
+    remark = first_remark(gemm(op(name, "%n", "i32", line=5)))
+    assert remark.reason == f"{name} has unknown effects, so no load may move across it"
+    assert str(remark.location) == "kernel.py:5"
+
+
+def test_a_barrier_is_declined_where_it_stands() -> None:
+    remark = first_remark(gemm(op("ttg.barrier", "", "", line=5)))
+    assert remark.reason == "ttg.barrier synchronises all warps of the kernel"
+    assert str(remark.location) == "kernel.py:5" and remark.cure == "remove the barrier"
+
+
+# -- the loads ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_without_a_dot_is_declined() -> None:
+    remark = first_remark(kernel(load("a", "a_desc", "%zero, %zero")))
+    assert remark.reason == "no dot: there is nothing for tensor cores to overlap loads with"
+
+
+def test_a_dot_outside_loops_is_declined() -> None:
+    body = programs.iteration("zeros", "acc", at="%zero, %zero", line=10)
+    remark = first_remark(kernel(f"{body}\n{store()}"))
+    assert remark.reason == "the dot is not in a loop: there is no next tile to load meanwhile"
+    assert str(remark.location) == "kernel.py:12"
+
+
+@pytest.mark.parametrize(("operand", "name"), [(0, "A"), (1, "B")])
+def test_an_operand_that_comes_by_pointers_is_declined_at_its_load(operand: int, name: str) -> None:
+    desc = ("a_desc", "b_desc")[operand]
+    tile = "ab"[operand]
+    splat = op("tt.splat", "%out", "!tt.ptr<f16>", "%ptrs", POINTERS)
+    by_pointer = op("tt.load", "%ptrs", POINTERS, f"%{tile}", TILE, line=30)
+    loop = inside().replace(load(tile, desc, line=10 + operand), by_pointer)
+    remark = first_remark(gemm(splat, loop=loop))
+    assert remark.reason == f"operand {name} of the dot is loaded through pointers (tl.load), not by TMA"
+    assert str(remark.location) == "kernel.py:30"
+    assert remark.cure == "load it through a tensor descriptor (tl.make_tensor_descriptor or a host TensorDescriptor)"
+
+
+def test_operands_that_no_tma_loads_in_the_loop_are_declined() -> None:
+    before = "\n".join((load("a", "a_desc", "%zero, %zero"), load("b", "b_desc", "%zero, %zero"), alloc("x", "a"), alloc("y", "b")))
+    loop = for_loop(dot("next", "x", "y", "sum", line=12), carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+    remark = first_remark(gemm(before, loop=loop))
+    assert remark.reason == "no operand of a dot is loaded by TMA inside a loop"
+    assert str(remark.location) == "kernel.py:12"
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_to_what_a_moved_load_reads_is_declined_at_the_store() -> None:
+    loop = gemm_loop()
+    remark = first_remark(kernel(f"{loop}\n{store(desc='a_desc', line=20)}"))
+    assert "tt.descriptor_store writes through argument 'a_desc', which the load at kernel.py:10 reads" in remark.reason
+    assert str(remark.location) == "kernel.py:20" and remark.cure == "write to another tensor"
+
+
+def test_an_atomic_on_what_a_moved_load_reads_is_declined() -> None:
+    made = op("tt.make_tensor_descriptor", "%lock, %n, %n, %n", "!tt.ptr<i32>, i32, i32, i32", "%own", DESC)
+    loop = gemm_loop().replace("%a_desc", "%own")
+    remark = first_remark(gemm(made, loop=loop, behind=atomic(line=21), arguments=LOCK))
+    assert "tt.atomic_rmw writes through argument 'lock'" in remark.reason and str(remark.location) == "kernel.py:21"
+
+
+def test_a_store_to_an_unknown_address_is_declined() -> None:
+    pointer = op("tt.int_to_ptr", "%n", "i32", "%p", "!tt.ptr<f16>")
+    half = op("arith.constant", "", "", "%h", "f16", properties="value = 0.0 : f16")
+    write = op("tt.store", "%p, %h", "!tt.ptr<f16>, f16", line=22)
+    remark = first_remark(gemm(behind=f"{pointer}\n{half}\n{write}"))
+    assert remark.reason.startswith("tt.store goes to an address of unknown origin, which may be what the load at kernel.py:10")
+    assert str(remark.location) == "kernel.py:22" and remark.cure == "derive each pointer from one kernel argument"
+
+
+def test_a_load_from_an_unknown_descriptor_is_declined_where_the_kernel_writes() -> None:
+    unknown = op("arith.select", "%flag, %a_desc, %made", f"i1, {DESC}, {DESC}", "%picked", DESC)
+    pointer = op("tt.int_to_ptr", "%n", "i32", "%p", "!tt.ptr<f16>")
+    made = op("tt.make_tensor_descriptor", "%p, %n, %n, %n", "!tt.ptr<f16>, i32, i32, i32", "%made", DESC)
+    remark = first_remark(gemm(pointer, made, unknown, loop=gemm_loop().replace("%a_desc", "%picked")))
+    assert remark.reason == "tt.descriptor_load reads an address of unknown origin, which the kernel may write"
+    assert str(remark.location) == "kernel.py:10"
+
+
+def test_a_trip_count_that_the_kernel_itself_writes_is_declined() -> None:
+    trips = scalar_load("trips", "lock", line=4)
+    remark = first_remark(gemm(trips, loop=gemm_loop(upper="trips"), behind=atomic(line=21), arguments=LOCK))
+    assert "tt.atomic_rmw writes through argument 'lock', which the load at kernel.py:4 reads" in remark.reason
+
+
+def test_a_trip_count_that_nobody_writes_is_fine() -> None:
+    text = gemm(scalar_load("trips", "lock"), loop=gemm_loop(upper="trips"), arguments=LOCK)
+    assert specialise(text, LEGAL, Target(4, 3)).applied
+
+
+# -- order: what another CTA writes ------------------------------------------------------------------------------------
+
+
+def test_loads_behind_an_acquire_may_not_run_ahead_of_it() -> None:
+    remark = first_remark(gemm(spin(atomic(line=5)), arguments=LOCK))
+    assert str(remark.location) == "kernel.py:5" and remark.cure
+
+
+def test_loads_behind_a_volatile_load_may_not_run_ahead_of_it() -> None:
+    remark = first_remark(gemm(spin(scalar_load("old", "lock", volatile=True, line=5)), arguments=LOCK))
+    assert str(remark.location) == "kernel.py:5" and remark.cure
+
+
+def test_a_volatile_load_is_never_done_twice() -> None:
+    text = gemm(scalar_load("trips", "lock", volatile=True, line=5), loop=gemm_loop(upper="trips"), arguments=LOCK)
+    assert str(first_remark(text).location) == "kernel.py:5"
+
+
+def test_an_atomic_behind_the_loads_whose_result_nobody_reads_is_fine() -> None:
+    text = gemm(behind=atomic(), arguments=LOCK)
+    assert specialise(text, LEGAL, Target(4, 3)).applied
+
+
+# -- the producer ------------------------------------------------------------------------------------------------------
+
+
+def producer_remark(*lines: str, at: str, arguments: dict[str, str] | None = None) -> Remark:
+    loop = for_loop(
+        "\n".join((*lines, programs.iteration(at=at))), carried={"sum": ("zeros", "next", ACC)}, results="%acc"
+    )
+    return first_remark(gemm(loop=loop, arguments=arguments or {}))
+
+
+def test_an_address_that_is_computed_from_a_tile_is_declined() -> None:
+    reduce = (
+        f'%r = "tt.reduce"(%zeros) <{{axis = 1 : i32}}> ({{\n^bb0(%l: f32, %s: f32):\n%p = "arith.addf"(%l, %s) : (f32, f32) '
+        '-> f32\n"tt.reduce.return"(%p) : (f32) -> ()\n}) : (' + ACC + ') -> f32 loc("kernel.py":7:0)'
+    )
+    cast = op("arith.fptosi", "%r", "f32", "%row", "i32")
+    remark = producer_remark(reduce, cast, at="%row, %k")
+    assert remark.reason.startswith("the address or trip count of a load depends on tt.reduce, which works on a tile")
+    assert str(remark.location) == "kernel.py:7"
+    assert remark.cure == "compute addresses and loop bounds from scalars"
+
+
+def test_an_address_that_comes_from_an_atomic_is_declined() -> None:
+    remark = producer_remark(atomic("row", line=7), at="%row, %k", arguments=LOCK)
+    assert remark.reason == "the address or trip count of a load depends on tt.atomic_rmw, which has side effects"
+    assert str(remark.location) == "kernel.py:7"
+
+
+def test_addresses_from_scalars_are_fine() -> None:
+    loop = inside(binary("row", "muli", "k", "two")).replace("%zero, %k)", "%row, %k)")
+    assert specialise(gemm(loop=loop), LEGAL, Target(4, 3)).applied
+
+
+def test_every_remark_says_what_where_and_how() -> None:
+    remark = Remark("declined", "why", None, "what to do")
+    assert str(remark) == "why\n  cure: what to do"

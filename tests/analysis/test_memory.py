@@ -1,0 +1,101 @@
+"""Where addresses come from: through arithmetic, selects, loops and branches."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.analysis.memory import memory_roots, reads_back_stores
+from tawa.ir import Module, Value
+from tests.support import programs
+from tests.support.programs import DESC, for_loop, kernel, op, parse
+
+PTR = "!tt.ptr<f16>"
+TWO = {"p": PTR, "q": PTR}
+
+
+def offset(result: str, base: str) -> str:
+    return op("tt.addptr", f"%{base}, %n", f"{PTR}, i32", f"%{result}", PTR)
+
+
+def value_named(module: Module, hint: str) -> Value:
+    (found,) = [value for it in module.walk() for value in it.results if value.hint == hint]
+    return found
+
+
+def roots(body: str, name: str = "x") -> list[str] | None:
+    found = memory_roots(value_named(parse(kernel(body, arguments=TWO)), name))
+    return None if found is None else sorted(value.hint for value in found)
+
+
+def test_an_offset_pointer_comes_from_its_base() -> None:
+    assert roots(offset("y", "p") + "\n" + offset("x", "y")) == ["p"]
+
+
+def test_a_tile_of_pointers_comes_from_its_base() -> None:
+    splat = op("tt.splat", "%p", PTR, "%s", programs.POINTERS)
+    assert roots(splat + "\n" + op("tt.broadcast", "%s", programs.POINTERS, "%x", programs.POINTERS)) == ["p"]
+
+
+def test_a_descriptor_made_in_the_kernel_comes_from_its_pointer() -> None:
+    made = op("tt.make_tensor_descriptor", "%p, %n, %m, %n", f"{PTR}, i32, i32, i32", "%x", DESC)
+    assert roots(made) == ["p"]
+
+
+def test_a_select_comes_from_both() -> None:
+    assert roots(op("arith.select", "%flag, %p, %q", f"i1, {PTR}, {PTR}", "%x", PTR)) == ["p", "q"]
+
+
+def test_a_branch_comes_from_both_sides() -> None:
+    body = programs.branch(offset("x_then", "p"), offset("x_else", "q"), result="x", type=PTR)
+    assert roots(body) == ["p", "q"]
+
+
+def test_a_pointer_that_walks_through_a_loop_comes_from_where_it_began() -> None:
+    body = offset("next", "walk") + "\n" + offset("inside", "walk")
+    text = for_loop(body, carried={"walk": ("p", "next", PTR)}, results="%x")
+    assert roots(text) == ["p"]
+    assert roots(text, "inside") == ["p"]
+
+
+def test_a_pointer_that_a_loop_swaps_comes_from_both() -> None:
+    carried = {"one": ("p", "two_ptr", PTR), "two_ptr": ("q", "one", PTR)}
+    assert roots(for_loop(offset("inside", "one"), carried=carried, results="%x:2"), "inside") == ["p", "q"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        op("tt.int_to_ptr", "%n", "i32", "%x", PTR),
+        op("tt.load", "%p", PTR, "%x", PTR),
+        op("made.up", "%p", PTR, "%x", PTR),
+        op("arith.select", "%flag, %p, %unknown", f"i1, {PTR}, {PTR}", "%x", PTR),
+    ],
+)
+def test_a_pointer_of_unknown_origin_has_no_roots(body: str) -> None:
+    assert roots(op("made.up", "", "", "%unknown", PTR) + "\n" + body) is None
+
+
+def test_a_pointer_that_a_while_carries_is_of_unknown_origin() -> None:
+    text = (
+        f'%x = "scf.while"(%p) ({{\n^bb0(%b: {PTR}):\n"scf.condition"(%flag, %b) : (i1, {PTR}) -> ()\n}}, {{\n'
+        f'^bb0(%a: {PTR}):\n"scf.yield"(%a) : ({PTR}) -> ()\n}}) : ({PTR}) -> {PTR}'
+    )
+    assert roots(text) is None
+
+
+# -- reading back ------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_loads_what_it_stores_reads_back() -> None:
+    back = programs.load("back", "c_desc", "%zero, %zero")
+    assert reads_back_stores(parse(kernel(f"{programs.gemm_loop()}\n{programs.store()}\n{back}")))
+
+
+def test_a_kernel_that_loads_other_tensors_does_not() -> None:
+    assert not reads_back_stores(parse(programs.tile_gemm()))
+
+
+def test_a_load_of_unknown_origin_may_read_back() -> None:
+    unknown = op("made.up", "", "", "%u", PTR) + "\n" + op("tt.load", "%u", PTR, "%v", "f16")
+    assert reads_back_stores(parse(kernel(f"{unknown}\n{programs.gemm_loop()}\n{programs.store()}")))
+

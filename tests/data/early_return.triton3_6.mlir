@@ -1,0 +1,66 @@
+#blocked = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#blocked1 = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
+#loc = loc("kernel.py":176:0)
+#loc1 = loc(unknown)
+#loc7 = loc("kernel.py":183:25)
+#mma = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>
+#shared = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>
+#smem = #ttg.shared_memory
+#loc17 = loc("a_desc"(#loc))
+#loc18 = loc("b_desc"(#loc))
+#loc19 = loc("c_desc"(#loc))
+#loc20 = loc("limit"(#loc))
+#loc21 = loc("K"(#loc))
+#loc24 = loc("acc"(#loc7))
+"builtin.module"() ({
+  "tt.func"() <{arg_attrs = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {tt.divisibility = 16 : i32}, {}], function_type = (!tt.tensordesc<tensor<128x64xf16, #shared>>, i32, i32, i64, i64, !tt.tensordesc<tensor<64x128xf16, #shared>>, i32, i32, i64, i64, !tt.tensordesc<tensor<128x128xf16, #shared>>, i32, i32, i64, i64, i32, i32) -> (), sym_name = "early_return", sym_visibility = "public"}> ({
+  ^bb0(%a_desc: !tt.tensordesc<tensor<128x64xf16, #shared>> loc("a_desc"(#loc)), %a_desc_0: i32 loc("a_desc"(#loc)), %a_desc_1: i32 loc("a_desc"(#loc)), %a_desc_2: i64 loc("a_desc"(#loc)), %a_desc_3: i64 loc("a_desc"(#loc)), %b_desc: !tt.tensordesc<tensor<64x128xf16, #shared>> loc("b_desc"(#loc)), %b_desc_4: i32 loc("b_desc"(#loc)), %b_desc_5: i32 loc("b_desc"(#loc)), %b_desc_6: i64 loc("b_desc"(#loc)), %b_desc_7: i64 loc("b_desc"(#loc)), %c_desc: !tt.tensordesc<tensor<128x128xf16, #shared>> loc("c_desc"(#loc)), %c_desc_8: i32 loc("c_desc"(#loc)), %c_desc_9: i32 loc("c_desc"(#loc)), %c_desc_10: i64 loc("c_desc"(#loc)), %c_desc_11: i64 loc("c_desc"(#loc)), %limit: i32 loc("limit"(#loc)), %K: i32 loc("K"(#loc))):
+    %0 = "arith.constant"() <{value = 128 : i32}> : () -> i32 loc(#loc1)
+    %1 = "arith.constant"() <{value = 0 : i32}> : () -> i32 loc(#loc1)
+    %2 = "arith.constant"() <{value = 64 : i32}> : () -> i32 loc(#loc1)
+    %3 = "arith.constant"() <{value = dense<0.000000e+00> : tensor<128x128xf32, #mma>}> : () -> tensor<128x128xf32, #mma> loc(#loc1)
+    %pm = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32 loc(#loc22)
+    %pn = "tt.get_program_id"() <{axis = 1 : i32}> : () -> i32 loc(#loc23)
+    %4 = "arith.muli"(%pm, %0) <{overflowFlags = #arith.overflow<none>}> : (i32, i32) -> i32 loc(#loc4)
+    %5 = "arith.cmpi"(%4, %limit) <{predicate = 5 : i64}> : (i32, i32) -> i1 loc(#loc5)
+    "cf.cond_br"(%5)[^bb1, ^bb2] <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (i1) -> () loc(#loc5)
+  ^bb1:  // pred: ^bb0
+    "tt.return"() : () -> () loc(#loc6)
+  ^bb2:  // pred: ^bb0
+    %acc = "scf.for"(%1, %K, %2, %3) ({
+    ^bb0(%acc_12: i32 loc("acc"(#loc7)), %arg18: tensor<128x128xf32, #mma> loc(unknown)):
+      %acc_13 = "tt.descriptor_load"(%a_desc, %4, %acc_12) <{cache = 1 : i32, evict = 1 : i32}> : (!tt.tensordesc<tensor<128x64xf16, #shared>>, i32, i32) -> tensor<128x64xf16, #blocked> loc(#loc25)
+      %acc_14 = "ttg.local_alloc"(%acc_13) : (tensor<128x64xf16, #blocked>) -> !ttg.memdesc<128x64xf16, #shared, #smem> loc(#loc25)
+      %acc_15 = "arith.muli"(%pn, %0) <{overflowFlags = #arith.overflow<none>}> : (i32, i32) -> i32 loc(#loc26)
+      %acc_16 = "tt.descriptor_load"(%b_desc, %acc_12, %acc_15) <{cache = 1 : i32, evict = 1 : i32}> : (!tt.tensordesc<tensor<64x128xf16, #shared>>, i32, i32) -> tensor<64x128xf16, #blocked1> loc(#loc27)
+      %acc_17 = "ttg.local_alloc"(%acc_16) : (tensor<64x128xf16, #blocked1>) -> !ttg.memdesc<64x128xf16, #shared, #smem> loc(#loc27)
+      %acc_18 = "ttng.warp_group_dot"(%acc_14, %acc_17, %arg18) <{inputPrecision = 0 : i32, isAsync = false, maxNumImpreciseAcc = 0 : i32}> : (!ttg.memdesc<128x64xf16, #shared, #smem>, !ttg.memdesc<64x128xf16, #shared, #smem>, tensor<128x128xf32, #mma>) -> tensor<128x128xf32, #mma> loc(#loc28)
+      "scf.yield"(%acc_18) : (tensor<128x128xf32, #mma>) -> () loc(#loc12)
+    }) : (i32, i32, i32, tensor<128x128xf32, #mma>) -> tensor<128x128xf32, #mma> loc(#loc24)
+    %6 = "arith.muli"(%pn, %0) <{overflowFlags = #arith.overflow<none>}> : (i32, i32) -> i32 loc(#loc13)
+    %7 = "arith.truncf"(%acc) : (tensor<128x128xf32, #mma>) -> tensor<128x128xf16, #mma> loc(#loc14)
+    %8 = "ttg.convert_layout"(%7) : (tensor<128x128xf16, #mma>) -> tensor<128x128xf16, #blocked1> loc(#loc15)
+    "tt.descriptor_store"(%c_desc, %8, %4, %6) : (!tt.tensordesc<tensor<128x128xf16, #shared>>, tensor<128x128xf16, #blocked1>, i32, i32) -> () loc(#loc15)
+    "tt.return"() : () -> () loc(#loc16)
+  }) {noinline = false} : () -> () loc(#loc)
+}) {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} : () -> () loc(#loc)
+#loc2 = loc("kernel.py":178:23)
+#loc3 = loc("kernel.py":179:23)
+#loc4 = loc("kernel.py":180:12)
+#loc5 = loc("kernel.py":180:18)
+#loc6 = loc("kernel.py":181:8)
+#loc8 = loc("kernel.py":184:33)
+#loc9 = loc("kernel.py":184:69)
+#loc10 = loc("kernel.py":184:60)
+#loc11 = loc("kernel.py":184:75)
+#loc12 = loc("kernel.py":184:8)
+#loc13 = loc("kernel.py":185:32)
+#loc14 = loc("kernel.py":185:44)
+#loc15 = loc("kernel.py":185:37)
+#loc16 = loc("kernel.py":185:4)
+#loc22 = loc("pm"(#loc2))
+#loc23 = loc("pn"(#loc3))
+#loc25 = loc("acc"(#loc8))
+#loc26 = loc("acc"(#loc9))
+#loc27 = loc("acc"(#loc10))
+#loc28 = loc("acc"(#loc11))

@@ -1,0 +1,131 @@
+"""What operations do to the world, class by class; an unknown operation may do anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.analysis.effects import effects_of, has_side_effect, is_pure
+from tawa.dialects import Effect, OpSpec, all_specs, spec_of
+from tawa.dialects.registry import UNKNOWN, declare
+from tawa.ir import Block, Operation, Region
+
+READ = Effect("read", "global", 0)
+WRITE = Effect("write", "global", 0)
+ORDER = Effect("order")
+ANY = Effect("any")
+
+
+def op(name: str, *nested: str, **properties: str) -> Operation:
+    block = Block()
+    for inner in nested:
+        block.append(Operation(inner))
+    return Operation(name, properties=properties, regions=[Region([block])] if nested else [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "arith.addi",
+        "arith.constant",
+        "arith.select",
+        "math.exp2",
+        "ub.poison",
+        "tt.addptr",
+        "tt.get_program_id",
+        "tt.make_range",
+        "tt.make_tensor_descriptor",
+        "tt.dot",
+        "ttg.convert_layout",
+        "ttg.memdesc_trans",
+        "ttng.warp_group_dot",
+        "aref.first",
+        "aref.advance",
+    ],
+)
+def test_arithmetic_views_and_dots_are_pure(name: str) -> None:
+    assert effects_of(op(name)) == () and is_pure(op(name)) and not has_side_effect(op(name))
+
+
+@pytest.mark.parametrize("name", ["tt.load", "tt.descriptor_load", "tt.descriptor_gather"])
+def test_loads_read_global_memory_through_their_first_operand(name: str) -> None:
+    assert effects_of(op(name)) == (READ,)
+    assert not is_pure(op(name)) and not has_side_effect(op(name))
+
+
+@pytest.mark.parametrize("name", ["tt.store", "tt.descriptor_store", "tt.descriptor_scatter"])
+def test_stores_write_global_memory_through_their_first_operand(name: str) -> None:
+    assert effects_of(op(name)) == (WRITE,) and has_side_effect(op(name))
+
+
+@pytest.mark.parametrize("name", ["tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_reduce"])
+def test_atomics_read_and_write(name: str) -> None:
+    assert effects_of(op(name)) == (READ, WRITE) and has_side_effect(op(name))
+
+
+@pytest.mark.parametrize("name", ["tt.print", "tt.assert", "llvm.intr.assume", "ttng.wait_barrier", "aref.get"])
+def test_what_is_seen_in_order_must_happen(name: str) -> None:
+    assert effects_of(op(name)) == (ORDER,) and has_side_effect(op(name))
+
+
+@pytest.mark.parametrize("name", ["gpu.barrier", "ttg.barrier"])
+def test_barriers_synchronise_all_warps(name: str) -> None:
+    assert effects_of(op(name)) == (Effect("barrier"),) and has_side_effect(op(name))
+
+
+@pytest.mark.parametrize("name", ["ttg.local_alloc", "aref.create"])
+def test_an_allocation_is_neither_pure_nor_a_root(name: str) -> None:
+    assert effects_of(op(name)) == (Effect("allocate", "shared"),)
+    assert not is_pure(op(name)) and not has_side_effect(op(name))
+
+
+def test_shared_memory_is_read_and_written_through_the_buffer() -> None:
+    assert effects_of(op("ttg.local_load")) == (Effect("read", "shared", 0),)
+    assert effects_of(op("ttg.local_store")) == (Effect("write", "shared", 1),)
+
+
+def test_a_tma_copy_reads_one_space_and_writes_the_other() -> None:
+    kinds = [(it.kind, it.space) for it in effects_of(op("ttng.async_tma_copy_global_to_local"))]
+    assert kinds == [("read", "global"), ("write", "shared")]
+    kinds = [(it.kind, it.space) for it in effects_of(op("ttng.async_tma_copy_local_to_global"))]
+    assert kinds == [("write", "global"), ("read", "shared")]
+
+
+@pytest.mark.parametrize("name", ["tt.call", "llvm.inline_asm", "made.up", "ttng.tc_gen5_mma"])
+def test_an_unknown_operation_may_do_anything(name: str) -> None:
+    assert spec_of(name) is UNKNOWN
+    assert effects_of(op(name)) == (ANY,) and has_side_effect(op(name))
+
+
+def test_an_unknown_operation_with_a_region_may_do_anything() -> None:
+    assert ANY in effects_of(op("made.up", "arith.addi"))
+
+
+@pytest.mark.parametrize("name", ["scf.for", "scf.if", "scf.while", "tt.reduce", "tt.scan", "tt.map_elementwise"])
+def test_a_region_has_the_effects_of_what_is_inside(name: str) -> None:
+    assert effects_of(op(name, "arith.addi")) == ()
+    assert effects_of(op(name, "arith.addi", "tt.store")) == (WRITE,)
+    assert effects_of(op(name, "made.up")) == (ANY,)
+
+
+@pytest.mark.parametrize("name", ["tt.elementwise_inline_asm", "tt.extern_elementwise"])
+def test_inline_code_is_pure_only_where_it_says_so(name: str) -> None:
+    assert effects_of(op(name, pure="true")) == ()
+    assert effects_of(op(name, pure="false")) == (ANY,)
+    assert effects_of(op(name)) == (ANY,)
+
+
+def test_a_volatile_load_keeps_its_order() -> None:
+    assert effects_of(op("tt.load", isVolatile="true")) == (READ, ORDER)
+    assert effects_of(op("tt.load", isVolatile="false")) == (READ,)
+
+
+def test_a_name_is_declared_once() -> None:
+    with pytest.raises(ValueError, match=r"tt.load is declared twice"):
+        declare(OpSpec("tt.load"))
+    names = [spec.name for spec in all_specs()]
+    assert len(names) == len(set(names))
+
+
+def test_only_functions_modules_and_partitions_are_isolated() -> None:
+    isolated = {spec.name for spec in all_specs() if spec.isolated}
+    assert isolated == {"builtin.module", "tt.func", "ttg.warp_specialize.partitions"}

@@ -1,0 +1,146 @@
+"""The Plan as a value: printed, edited, pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tawa.errors import PlanError
+from tawa.pipeline import Target, specialise
+from tawa.plan import PartitionPlan, Plan, PlanOptions, RingPlan
+from tests.support import programs
+
+TARGET = Target(num_warps=4, num_stages=3)
+
+
+def own_plan(text: str) -> Plan:
+    made = specialise(text, PlanOptions(aref_depth=3, mma_depth=1), TARGET)
+    assert made.plan is not None
+    return made.plan
+
+
+def pinned(plan: Plan, text: str = "") -> Plan:
+    made = specialise(text or programs.tile_gemm(), PlanOptions(), TARGET, plan)
+    assert made.applied and made.plan is not None
+    return made.plan
+
+
+def edited(**changes: object) -> Plan:
+    return replace(own_plan(programs.tile_gemm()), **changes)  # type: ignore[arg-type]
+
+
+def with_ring(**changes: object) -> Plan:
+    plan = own_plan(programs.tile_gemm())
+    return replace(plan, rings=(replace(plan.rings[0], **changes),))  # type: ignore[arg-type]
+
+
+def with_part(which: str, **changes: object) -> Plan:
+    plan = own_plan(programs.tile_gemm())
+    parts = tuple(replace(part, **changes) if part.role == which else part for part in plan.partitions)  # type: ignore[arg-type]
+    return replace(plan, partitions=parts)
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+names = st.text("abcdefgh_0123", min_size=1)
+plans = st.builds(
+    Plan,
+    partitions=st.lists(
+        st.builds(
+            PartitionPlan,
+            names,
+            st.sampled_from(["producer", "consumer"]),
+            st.integers(1, 8),
+            st.none() | st.integers(24, 256),
+        )
+    ).map(tuple),
+    rings=st.lists(
+        st.builds(RingPlan, names, st.lists(st.text()).map(tuple), st.integers(1, 8), st.integers(0, 2**18))
+    ).map(tuple),
+    mma_depth=st.integers(0, 4),
+    staged_stores=st.booleans(),
+    max_registers=st.none() | st.integers(24, 256),
+    early_puts=st.integers(0, 4),
+)
+
+
+@given(plans)
+def test_a_plan_comes_back_from_its_json(plan: Plan) -> None:
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", "{}", '{"partitions": [], "rings": [{}], "mma_depth": 0}'])
+def test_another_text_is_no_plan(text: str) -> None:
+    with pytest.raises(PlanError, match=r"not a Plan: .*cure: start from"):
+        Plan.from_json(text)
+
+
+def test_a_pinned_plan_is_the_plan() -> None:
+    plan = edited(mma_depth=0, early_puts=0)
+    assert pinned(Plan.from_json(plan.to_json())) == plan
+
+
+def test_a_pinned_plan_gives_the_same_program_as_the_options_that_made_it() -> None:
+    by_options = specialise(programs.tile_gemm(), PlanOptions(aref_depth=3, mma_depth=1), TARGET)
+    by_plan = specialise(programs.tile_gemm(), PlanOptions(), TARGET, by_options.plan)
+    assert (by_plan.aref, by_plan.barrier) == (by_options.aref, by_options.barrier)
+
+
+def test_every_decision_of_a_pinned_plan_is_obeyed() -> None:
+    made = specialise(programs.persistent_gemm(), PlanOptions(), TARGET, own_plan(programs.persistent_gemm()))
+    text = made.aref
+    assert "ring<3 x" in text and "pendings = 1" in text and "async_tma_copy_local_to_global" in text
+    other = replace(own_plan(programs.persistent_gemm()), mma_depth=0, staged_stores=False, max_registers=96)
+    text = specialise(programs.persistent_gemm(), PlanOptions(), TARGET, other).aref
+    assert "pendings = 1" not in text and "tt.descriptor_store" in text and "ttg.maxnreg = 96 : i32" in text
+
+
+def test_rings_may_have_different_depths() -> None:
+    plan = own_plan(programs.gate_up())
+    rings = tuple(replace(ring, depth=2 + number) for number, ring in enumerate(plan.rings))
+    made = specialise(programs.gate_up(), PlanOptions(), TARGET, replace(plan, rings=rings))
+    assert all(f"!aref.ring<{depth} x" in made.aref for depth in (2, 3, 4))
+
+
+# -- what breaks it ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "parts"),
+    [
+        (lambda: edited(mma_depth=3), ["P = 3 with a ring of D = 3", "D >= P + 1", "cure: D = 4 or P = 2"]),
+        (lambda: with_ring(depth=1), ["P = 1 with a ring of D = 1", "cure: D = 2 or P = 0"]),
+        (lambda: with_ring(depth=0), ["D = 0, P = 1", "cure: D of at least 1"]),
+        (lambda: edited(mma_depth=-1), ["P = -1", "P of at least 0"]),
+        (lambda: edited(early_puts=-1), ["early_puts=-1", "cure: 0 or more"]),
+        (lambda: edited(rings=()), ["the Plan has rings {}, the kernel has {'ring0'", "cure: start from the kernel's own Plan"]),
+        (lambda: with_ring(name="other"), ["the Plan has rings {'other'"]),
+        (lambda: with_ring(payload=("i32",)), ["the Plan has rings {'ring0': ('i32',)}"]),
+        (lambda: edited(partitions=()), ["the Plan has partitions []", "cure: one producer and one consumer"]),
+        (lambda: with_part("consumer", role="producer"), ["partitions ['producer', 'producer']"]),
+        (
+            lambda: with_part("consumer", num_warps=8),
+            ["consumer 'consumer' has 8 warps, the kernel num_warps=4", "cure: num_warps=4 in the Plan"],
+        ),
+        (lambda: with_part("producer", num_warps=3), ["producer 'producer' has 3 warps", "cure: 1"]),
+        (lambda: with_part("producer", registers=25), ["asks for 25 registers", "cure: a multiple of 8 from 24 to 256"]),
+        (lambda: with_part("consumer", registers=264), ["asks for 264 registers"]),
+        (lambda: with_part("producer", registers=16), ["asks for 16 registers"]),
+    ],
+)
+def test_a_plan_that_cannot_be_obeyed_says_what_and_how(make: Callable[[], Plan], parts: list[str]) -> None:
+    plan = make()
+    with pytest.raises(PlanError) as caught:
+        pinned(plan)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_the_plan_of_another_kernel_is_refused() -> None:
+    with pytest.raises(PlanError, match="the Plan has rings"):
+        pinned(own_plan(programs.gate_up()))
