@@ -1,7 +1,8 @@
 """Times every GEMM case that specialises against stock Triton: ``python bench/matrix.py [--only NAME] [--minutes 5]``.
 
 Same kernel, same configuration, Tawa in automatic mode with its own Plan: what a user gets who only adds `tawa.jit`. The question is
-not how fast, but whether it is ever slower. Results: ``bench/results/gemm_matrix.json``; ``error`` of a row is null or a text.
+not how fast, but whether it is ever slower. Results: ``bench/results/gemm_matrix.json``, with ``--all`` ``gemm_matrix_all.json``;
+``error`` of a row is null or a text.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def large(case: Case) -> Case:
     return case.with_sizes(**sizes)
 
 
-def bench_case(case: Case) -> list[Row]:
+def bench_case(case: Case, options: dict[str, Any]) -> list[Row]:
     """Rows for stock Triton and for Tawa."""
     import torch
 
@@ -47,12 +48,12 @@ def bench_case(case: Case) -> list[Row]:
     case = large(case)
     tensors = launch.make_tensors(case, seed=0)
     kernel = tawa.jit(case.kernel)
-    compiled = launch.launch(case, kernel, tensors)
+    compiled = launch.launch(case, kernel, tensors, **options)
     explanation = tawa.explain(compiled)
     torch.cuda.synchronize()
     calls: dict[str, Any] = {
         "stock Triton": lambda: launch.launch(case, case.kernel, tensors),
-        "Tawa": lambda: launch.launch(case, kernel, tensors),
+        "Tawa": lambda: launch.launch(case, kernel, tensors, **options),
     }
     timings, errors = time_round_robin(calls, rounds=9)
     about = {"name": case.name, **{name: case.sizes[name] for name in ("M", "N", "K")}, "applied": explanation.applied}
@@ -68,12 +69,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--all", action="store_true", help="also what automatic mode declines as not expected to pay")
     arguments = parser.parse_args()
     from tawa.kernels import launch
 
     launch.allow_device_descriptors()
     start = time.monotonic()
-    report = Report("gemm_matrix")
+    report = Report("gemm_matrix_all" if arguments.all else "gemm_matrix")
     ratios: list[tuple[float, str, str]] = []
     for case in CASES:
         if arguments.only not in case.name or case.expect.verdict == "declined" or case.reference in ("ragged", ""):
@@ -83,7 +85,7 @@ def main() -> int:
             continue
         try:
             with watchdog(STALL_S, case.name):
-                rows = bench_case(case)
+                rows = bench_case(case, {"only_if_faster": False} if arguments.all else {})
         except Exception as error:
             rows = [Row({"name": case.name}, "Tawa", error=describe(error))]
             print(f"{case.name}: {describe(error)}", flush=True)

@@ -41,7 +41,9 @@ def test_loads_that_feed_other_dots_go_alone() -> None:
 
 def test_a_tile_that_is_needed_before_the_next_load_goes_alone() -> None:
     early = op("arith.addf", "%a, %a", f"{TILE}, {TILE}", "%seen", TILE)
-    text = looped(load("a", "a_desc"), early, load("b", "b_desc"), alloc("x", "a"), alloc("y", "b"), dot("next", "x", "y", "sum"))
+    text = looped(
+        load("a", "a_desc"), early, load("b", "b_desc"), alloc("x", "a"), alloc("y", "b"), dot("next", "x", "y", "sum")
+    )
     assert channels(text) == [[["a"]], [["b"]]]
 
 

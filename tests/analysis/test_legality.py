@@ -56,7 +56,9 @@ def scalar_load(result: str, pointer: str, *, volatile: bool = False, line: int 
 def atomic(result: str = "old", *, sem: int = 4, line: int = 0, pointer: str = "lock") -> str:
     properties = f"atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = {sem} : i32"
     types = "!tt.ptr<i32>, i32, i1"
-    return op("tt.atomic_rmw", f"%{pointer}, %zero, %flag", types, f"%{result}", "i32", line=line, properties=properties)
+    return op(
+        "tt.atomic_rmw", f"%{pointer}, %zero, %flag", types, f"%{result}", "i32", line=line, properties=properties
+    )
 
 
 LOCK = {"lock": "!tt.ptr<i32>"}
@@ -162,7 +164,9 @@ def test_an_operand_that_comes_by_pointers_is_declined_at_its_load(operand: int,
 
 
 def test_operands_that_no_tma_loads_in_the_loop_are_declined() -> None:
-    before = "\n".join((load("a", "a_desc", "%zero, %zero"), load("b", "b_desc", "%zero, %zero"), alloc("x", "a"), alloc("y", "b")))
+    before = "\n".join(
+        (load("a", "a_desc", "%zero, %zero"), load("b", "b_desc", "%zero, %zero"), alloc("x", "a"), alloc("y", "b"))
+    )
     loop = for_loop(dot("next", "x", "y", "sum", line=12), carried={"sum": ("zeros", "next", ACC)}, results="%acc")
     remark = first_remark(gemm(before, loop=loop))
     assert remark.reason == "no operand of a dot is loaded by TMA inside a loop"
@@ -191,7 +195,9 @@ def test_a_store_to_an_unknown_address_is_declined() -> None:
     half = op("arith.constant", "", "", "%h", "f16", properties="value = 0.0 : f16")
     write = op("tt.store", "%p, %h", "!tt.ptr<f16>, f16", line=22)
     remark = first_remark(gemm(behind=f"{pointer}\n{half}\n{write}"))
-    assert remark.reason.startswith("tt.store goes to an address of unknown origin, which may be what the load at kernel.py:10")
+    assert remark.reason.startswith(
+        "tt.store goes to an address of unknown origin, which may be what the load at kernel.py:10"
+    )
     assert str(remark.location) == "kernel.py:22" and remark.cure == "derive each pointer from one kernel argument"
 
 
@@ -250,7 +256,7 @@ def producer_remark(*lines: str, at: str, arguments: dict[str, str] | None = Non
 
 def test_an_address_that_is_computed_from_a_tile_is_declined() -> None:
     reduce = (
-        f'%r = "tt.reduce"(%zeros) <{{axis = 1 : i32}}> ({{\n^bb0(%l: f32, %s: f32):\n%p = "arith.addf"(%l, %s) : (f32, f32) '
+        '%r = "tt.reduce"(%zeros) <{axis = 1 : i32}> ({\n^bb0(%l: f32, %s: f32):\n%p = "arith.addf"(%l, %s) : (f32, f32) '
         '-> f32\n"tt.reduce.return"(%p) : (f32) -> ()\n}) : (' + ACC + ') -> f32 loc("kernel.py":7:0)'
     )
     cast = op("arith.fptosi", "%r", "f32", "%row", "i32")

@@ -47,7 +47,9 @@ def test_a_view_of_the_slot_still_feeds_the_dot() -> None:
 
 def test_work_on_the_tile_between_load_and_dot_does_not_hide_the_load() -> None:
     work = op("arith.mulf", "%b, %b", f"{TILE}, {TILE}", "%bb", TILE)
-    infos = found(load("a", "a_desc"), alloc("x", "a"), load("b", "b_desc"), work, alloc("y", "bb"), dot("next", "x", "y", "sum"))
+    infos = found(
+        load("a", "a_desc"), alloc("x", "a"), load("b", "b_desc"), work, alloc("y", "bb"), dot("next", "x", "y", "sum")
+    )
     assert infos["b"].through_registers and [it.name for it in infos["b"].dots] == ["ttng.warp_group_dot"]
 
 

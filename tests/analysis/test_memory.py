@@ -98,4 +98,3 @@ def test_a_kernel_that_loads_other_tensors_does_not() -> None:
 def test_a_load_of_unknown_origin_may_read_back() -> None:
     unknown = op("made.up", "", "", "%u", PTR) + "\n" + op("tt.load", "%u", PTR, "%v", "f16")
     assert reads_back_stores(parse(kernel(f"{unknown}\n{programs.gemm_loop()}\n{programs.store()}")))
-

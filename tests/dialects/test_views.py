@@ -109,7 +109,10 @@ def test_constants_are_read_where_they_are_integers() -> None:
 @pytest.mark.parametrize(
     ("ring", "text"),
     [
-        (RingType(3, ("!ttg.memdesc<4xf16, #s, #smem>", "i32")), "!aref.ring<3 x (!ttg.memdesc<4xf16, #s, #smem>, i32)>"),
+        (
+            RingType(3, ("!ttg.memdesc<4xf16, #s, #smem>", "i32")),
+            "!aref.ring<3 x (!ttg.memdesc<4xf16, #s, #smem>, i32)>",
+        ),
         (RingType(1, ()), "!aref.ring<1 x ()>"),
     ],
 )
@@ -143,7 +146,12 @@ def test_aref_accesses_name_their_ring_and_count(made: Outcome) -> None:
 
 def test_groups_have_a_name_a_role_warps_and_registers(made: Outcome) -> None:
     producer, consumer = (GroupOp(op) for op in ops_named(parse_module(made.aref), "warp.group"))
-    assert (producer.partition, producer.role, producer.num_warps, producer.registers) == ("producer", "producer", 1, 24)
+    assert (producer.partition, producer.role, producer.num_warps, producer.registers) == (
+        "producer",
+        "producer",
+        1,
+        24,
+    )
     assert (consumer.partition, consumer.role, consumer.num_warps) == ("consumer", "consumer", 4)
     assert consumer.body.terminator.name == "warp.end"
 

@@ -80,7 +80,9 @@ def test_a_line_is_printed_as_it_was_read(line: str) -> None:
 
 
 def test_names_of_values_survive_and_stay_unique() -> None:
-    module = module_of('%acc_12 = "test.op"() : () -> i32', '%acc = "test.op"() : () -> i32', '%3 = "test.op"() : () -> i32')
+    module = module_of(
+        '%acc_12 = "test.op"() : () -> i32', '%acc = "test.op"() : () -> i32', '%3 = "test.op"() : () -> i32'
+    )
     assert [op.result.hint for op in module.body.ops] == ["acc", "acc", ""]
     text = print_module(module)
     assert "%acc_0 =" in text and "%acc_1 =" in text and "%0 =" in text
@@ -179,7 +181,7 @@ def test_the_custom_form_is_refused() -> None:
 def test_a_text_cut_short_is_refused(cut: int) -> None:
     lines = programs.tile_gemm().splitlines()
     with pytest.raises(ParseError):
-        parse_module("\n".join(lines[: -cut]))
+        parse_module("\n".join(lines[:-cut]))
 
 
 def test_a_branch_to_a_block_that_is_not_there_is_refused() -> None:

@@ -31,7 +31,13 @@ YIELD = '"scf.yield"() : () -> ()'
 GOOD: dict[str, list[str]] = {
     "empty": [],
     "for": loop("%i: i32, %x: f32", '"scf.yield"(%x) : (f32) -> ()', ", f32", ", %f", "f32", "%r = "),
-    "if": ['%r = "scf.if"(%c) ({', '"scf.yield"(%n) : (i32) -> ()', "}, {", '"scf.yield"(%n) : (i32) -> ()', "}) : (i1) -> i32"],
+    "if": [
+        '%r = "scf.if"(%c) ({',
+        '"scf.yield"(%n) : (i32) -> ()',
+        "}, {",
+        '"scf.yield"(%n) : (i32) -> ()',
+        "}) : (i1) -> i32",
+    ],
     "if_without_else": ['"scf.if"(%c) ({', YIELD, "}, {", "}) : (i1) -> ()"],
     "while": [
         '%r = "scf.while"(%n) ({',
@@ -65,7 +71,10 @@ BAD: dict[str, tuple[list[str], str]] = {
         ['"scf.for"(%n) ({', "^bb0(%i: i32):", YIELD, "}) : (i32) -> ()"],
         "scf.for: a loop needs lower bound, upper bound and step",
     ),
-    "loop_without_argument": (loop("%i: i32", YIELD, ", f32", ", %f", "f32", "%r = "), "1 initial values for 0 carried"),
+    "loop_without_argument": (
+        loop("%i: i32", YIELD, ", f32", ", %f", "f32", "%r = "),
+        "1 initial values for 0 carried",
+    ),
     "loop_argument_type": (
         loop("%i: i32, %x: i32", '"scf.yield"(%f) : (f32) -> ()', ", f32", ", %f", "f32", "%r = "),
         "initial values ['f32'] but arguments ['i32']",
@@ -84,7 +93,13 @@ BAD: dict[str, tuple[list[str], str]] = {
     ),
     "if_condition": (['"scf.if"(%n) ({', YIELD, "}, {", "}) : (i32) -> ()"], "the condition is i32, not i1"),
     "if_branch_type": (
-        ['%r = "scf.if"(%c) ({', '"scf.yield"(%f) : (f32) -> ()', "}, {", '"scf.yield"(%n) : (i32) -> ()', "}) : (i1) -> i32"],
+        [
+            '%r = "scf.if"(%c) ({',
+            '"scf.yield"(%f) : (f32) -> ()',
+            "}, {",
+            '"scf.yield"(%n) : (i32) -> ()',
+            "}) : (i1) -> i32",
+        ],
         "results ['i32'] but a branch yields ['f32']",
     ),
     "if_result_without_else": (
@@ -108,11 +123,26 @@ BAD: dict[str, tuple[list[str], str]] = {
         "the condition hands on other types than the body takes or the loop returns",
     ),
     "used_before_defined": (
-        ['"scf.if"(%c) ({', '%x = "test.op"() : () -> i32', YIELD, "}, {", '"test.use"(%x) : (i32) -> ()', YIELD, "}) : (i1) -> ()"],
+        [
+            '"scf.if"(%c) ({',
+            '%x = "test.op"() : () -> i32',
+            YIELD,
+            "}, {",
+            '"test.use"(%x) : (i32) -> ()',
+            YIELD,
+            "}) : (i1) -> ()",
+        ],
         "test.use: operand 0 (i32) is not defined before its use",
     ),
     "used_behind_the_region": (
-        ['"scf.if"(%c) ({', '%x = "test.op"() : () -> i32', YIELD, "}, {", "}) : (i1) -> ()", '"test.use"(%x) : (i32) -> ()'],
+        [
+            '"scf.if"(%c) ({',
+            '%x = "test.op"() : () -> i32',
+            YIELD,
+            "}, {",
+            "}) : (i1) -> ()",
+            '"test.use"(%x) : (i32) -> ()',
+        ],
         "test.use: operand 0 (i32) is not defined before its use",
     ),
     "no_terminator": (
@@ -128,11 +158,15 @@ BAD: dict[str, tuple[list[str], str]] = {
         "test.op: operandSegmentSizes array<i32: 1, 0> for 2 operands",
     ),
     "put_index": (
-        ring(f'"aref.put"(%ring, %j) ({{\n"aref.filled"(%t, %t) : ({programs.TILE}, {programs.TILE}) -> ()\n}}) : ({RING}, !aref.index<3>) -> ()'),
+        ring(
+            f'"aref.put"(%ring, %j) ({{\n"aref.filled"(%t, %t) : ({programs.TILE}, {programs.TILE}) -> ()\n}}) : ({RING}, !aref.index<3>) -> ()'
+        ),
         "aref.put: index !aref.index<3> into a ring of depth 2",
     ),
     "put_payload": (
-        ring(f'"aref.put"(%ring, %i) ({{\n"aref.filled"(%t) : ({programs.TILE}) -> ()\n}}) : ({RING}, !aref.index<2>) -> ()'),
+        ring(
+            f'"aref.put"(%ring, %i) ({{\n"aref.filled"(%t) : ({programs.TILE}) -> ()\n}}) : ({RING}, !aref.index<2>) -> ()'
+        ),
         "aref.put: the ring takes 2 tiles",
     ),
     "get_index": (
@@ -155,7 +189,10 @@ BAD: dict[str, tuple[list[str], str]] = {
         ring(f'"aref.consumed"(%ring, %i, %n) : ({RING}, !aref.index<2>, i32) -> ()'),
         "aref.consumed: the condition is i32, not i1",
     ),
-    "not_a_ring": (['"aref.consumed"(%n, %n) : (i32, i32) -> ()'], "aref.consumed: incomplete or of the wrong type: not a ring type: i32"),
+    "not_a_ring": (
+        ['"aref.consumed"(%n, %n) : (i32, i32) -> ()'],
+        "aref.consumed: incomplete or of the wrong type: not a ring type: i32",
+    ),
     "empty_loop_body": (
         ['"scf.for"(%n, %n, %n) ({', "^bb0(%i: i32):", "}) : (i32, i32, i32) -> ()"],
         "scf.for: incomplete or of the wrong type",

@@ -15,7 +15,9 @@ SLOT = 2 * programs.TILE_BYTES
 ROOM = 232448
 
 
-def made(options: PlanOptions, *, text: str = "", num_warps: int = 4, num_stages: int = 3, shared: int = ROOM) -> Outcome:
+def made(
+    options: PlanOptions, *, text: str = "", num_warps: int = 4, num_stages: int = 3, shared: int = ROOM
+) -> Outcome:
     return specialise(text or programs.persistent_gemm(), options, Target(num_warps, num_stages, shared))
 
 

@@ -74,7 +74,9 @@ def test_a_plan_comes_back_from_its_json(plan: Plan) -> None:
     assert Plan.from_json(plan.to_json()) == plan
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", "{}", '{"partitions": [], "rings": [{}], "mma_depth": 0}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "3", "{}", '{"partitions": [], "rings": [{}], "mma_depth": 0}']
+)
 def test_another_text_is_no_plan(text: str) -> None:
     with pytest.raises(PlanError, match=r"not a Plan: .*cure: start from"):
         Plan.from_json(text)
@@ -118,7 +120,10 @@ def test_rings_may_have_different_depths() -> None:
         (lambda: with_ring(depth=0), ["D = 0, P = 1", "cure: D of at least 1"]),
         (lambda: edited(mma_depth=-1), ["P = -1", "P of at least 0"]),
         (lambda: edited(early_puts=-1), ["early_puts=-1", "cure: 0 or more"]),
-        (lambda: edited(rings=()), ["the Plan has rings {}, the kernel has {'ring0'", "cure: start from the kernel's own Plan"]),
+        (
+            lambda: edited(rings=()),
+            ["the Plan has rings {}, the kernel has {'ring0'", "cure: start from the kernel's own Plan"],
+        ),
         (lambda: with_ring(name="other"), ["the Plan has rings {'other'"]),
         (lambda: with_ring(payload=("i32",)), ["the Plan has rings {'ring0': ('i32',)}"]),
         (lambda: edited(partitions=()), ["the Plan has partitions []", "cure: one producer and one consumer"]),
@@ -128,7 +133,10 @@ def test_rings_may_have_different_depths() -> None:
             ["consumer 'consumer' has 8 warps, the kernel num_warps=4", "cure: num_warps=4 in the Plan"],
         ),
         (lambda: with_part("producer", num_warps=3), ["producer 'producer' has 3 warps", "cure: 1"]),
-        (lambda: with_part("producer", registers=25), ["asks for 25 registers", "cure: a multiple of 8 from 24 to 256"]),
+        (
+            lambda: with_part("producer", registers=25),
+            ["asks for 25 registers", "cure: a multiple of 8 from 24 to 256"],
+        ),
         (lambda: with_part("consumer", registers=264), ["asks for 264 registers"]),
         (lambda: with_part("producer", registers=16), ["asks for 16 registers"]),
     ],

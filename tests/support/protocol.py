@@ -94,9 +94,7 @@ def run(module: Module, numbers: dict[str, int], most_steps: int = 200_000) -> T
     return machine.trace
 
 
-def violations(
-    trace: Trace, depth: int, mma_depth: int, total: int | dict[str, int], level: str = "aref"
-) -> list[str]:
+def violations(trace: Trace, depth: int, mma_depth: int, total: int | dict[str, int], level: str = "aref") -> list[str]:
     """What is wrong with a run in which every ring (or each by name) should have been filled `total` times."""
     wrong = list(trace.wrong)
     totals = dict.fromkeys(trace.rings(), total) if isinstance(total, int) else total

@@ -12,7 +12,13 @@ from tests.support.filecheck import brief, check
 
 @pytest.mark.parametrize(
     "directives",
-    ["CHECK: nowhere", "CHECK: one\nCHECK-NEXT: three", "CHECK: two\nCHECK: one", "CHECK-NOT: two", "CHECK: one\nCHECK-NOT: three"],
+    [
+        "CHECK: nowhere",
+        "CHECK: one\nCHECK-NEXT: three",
+        "CHECK: two\nCHECK: one",
+        "CHECK-NOT: two",
+        "CHECK: one\nCHECK-NOT: three",
+    ],
 )
 def test_a_text_that_does_not_meet_its_directives_fails(directives: str) -> None:
     with pytest.raises(AssertionError):

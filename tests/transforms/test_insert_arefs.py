@@ -123,8 +123,12 @@ def test_views_of_a_slot_are_views_of_mutable_memory() -> None:
         "ttg.memdesc_trans", "%y", programs.BUFFER, "%t", programs.TRANSPOSED, properties="order = array<i32: 1, 0>"
     )
     body = programs.iteration().replace(programs.dot("next", "x", "y", "sum", line=12), "")
-    body += trans + "\n" + programs.dot("next", "x", "t", "sum").replace(
-        f"({programs.BUFFER}, {programs.BUFFER}", f"({programs.BUFFER}, {programs.TRANSPOSED}"
+    body += (
+        trans
+        + "\n"
+        + programs.dot("next", "x", "t", "sum").replace(
+            f"({programs.BUFFER}, {programs.BUFFER}", f"({programs.BUFFER}, {programs.TRANSPOSED}"
+        )
     )
     loop = programs.for_loop(body, carried={"sum": ("zeros", "next", programs.ACC)}, results="%acc")
     module, _ = after(InsertArefs, programs.kernel(f"{loop}\n{programs.store()}"))

@@ -84,9 +84,7 @@ def test_two_dots_are_two_groups_an_iteration(mma_depth: int) -> None:
 
 
 def test_chained_dots_wait_for_the_last_one_only() -> None:
-    body = "\n".join(
-        (programs.iteration("sum", "half"), programs.iteration("half", "next", "_2", "%one, %k"))
-    )
+    body = "\n".join((programs.iteration("sum", "half"), programs.iteration("half", "next", "_2", "%one, %k")))
     check(
         pipelined(loop_of(body, sum="next"), 1)[0],
         """
@@ -137,7 +135,11 @@ def obstacles() -> list[tuple[str, str, str]]:
     return [
         ("a_in_registers", loop_of(a_in_registers, sum="next"), "operand A is in registers"),
         ("scaled", loop_of(scaled, sum="next"), "the result of the dot has another use"),
-        ("scaled_once", loop_of(scaled.replace("%part, %part", "%part, %zeros"), sum="next"), "is used inside the loop"),
+        (
+            "scaled_once",
+            loop_of(scaled.replace("%part, %part", "%part, %zeros"), sum="next"),
+            "is used inside the loop",
+        ),
         ("fresh", loop_of(fresh, sum="next"), "the accumulator does not come from the previous iteration"),
         ("watched", loop_of(watched, sum="next"), "the accumulator has another use"),
         ("swapped", loop_of(swapped, first="other", second="one_more"), "the accumulator moves to another variable"),

@@ -84,7 +84,9 @@ def named(module: Module, name: str, partition: str = "") -> list[Operation]:
         op
         for op in module.walk()
         if op.name == name
-        and (not partition or any(f'"{partition}"' in outer.properties.get("partition", "") for outer in op.ancestors()))
+        and (
+            not partition or any(f'"{partition}"' in outer.properties.get("partition", "") for outer in op.ancestors())
+        )
     ]
 
 

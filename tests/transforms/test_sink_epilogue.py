@@ -56,7 +56,10 @@ def test_constants_are_made_again_and_other_values_handed_over_once() -> None:
 
 @pytest.mark.parametrize("text", [programs.persistent_gemm(), programs.while_gemm(), programs.branching_gemm()])
 def test_a_kernel_with_nothing_behind_its_last_access_is_left_alone(text: str) -> None:
-    check(sunk(text), 'CHECK: "warp.group"() <{partition = "consumer"\nCHECK: "warp.end"()\nCHECK-NEXT: })\nCHECK-NEXT: "tt.return"')
+    check(
+        sunk(text),
+        'CHECK: "warp.group"() <{partition = "consumer"\nCHECK: "warp.end"()\nCHECK-NEXT: })\nCHECK-NEXT: "tt.return"',
+    )
 
 
 def test_work_between_two_loops_stays_in_the_consumer() -> None:

@@ -65,7 +65,9 @@ def test_stores_of_two_types_have_a_buffer_each() -> None:
 
 
 def test_a_layout_change_that_others_read_stays() -> None:
-    stored = programs.store() + "\n" + programs.op("ttg.local_alloc", "%acc_tile", programs.TILE, "%seen", programs.BUFFER)
+    stored = (
+        programs.store() + "\n" + programs.op("ttg.local_alloc", "%acc_tile", programs.TILE, "%seen", programs.BUFFER)
+    )
     stored += "\n" + programs.op("ttg.local_dealloc", "%seen", programs.BUFFER)
     text = staged(tiles(stored))
     assert '"ttg.convert_layout"' in text
@@ -73,7 +75,9 @@ def test_a_layout_change_that_others_read_stays() -> None:
 
 def test_a_kernel_that_reads_what_it_stores_keeps_its_stores_in_place() -> None:
     again = programs.load("back", "c_desc", "%zero, %zero")
-    keep = programs.op("tt.descriptor_store", "%d_desc, %back, %zero, %zero", f"{programs.DESC}, {programs.TILE}, i32, i32")
+    keep = programs.op(
+        "tt.descriptor_store", "%d_desc, %back, %zero, %zero", f"{programs.DESC}, {programs.TILE}, i32, i32"
+    )
     text = tiles(f"{programs.store()}\n{again}\n{keep}", d_desc=programs.DESC)
     made = specialise(text, PlanOptions(aref_depth=2), Target(4, 3))
     assert made.plan is not None and not made.plan.staged_stores

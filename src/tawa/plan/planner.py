@@ -1,7 +1,9 @@
 """The planner: chooses a Plan for one kernel from what the analyses found, within what the user asked for.
 
 D    as asked; else num_stages, and at least 3, more for small slots, where that costs no CTA on the SM.
-P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot.
+P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot. Where several CTAs share
+     an SM, 0: the others keep the tensor cores busy meanwhile, and slots come back one iteration earlier
+     (bench/results/ablation.json).
 registers  24 for the producer, which only computes addresses; `setmaxnreg` hands the rest to the consumer. A cap at kernel
      entry lets as many CTAs share an SM as shared memory allows.
 """
@@ -80,14 +82,15 @@ def slot_bytes(channels: Channels) -> int:
 def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
     """A Plan that meets `options` and fits `budget`. Raises ResourceError where no depth, or not the pinned one, fits."""
     depth = _choose_depth(channels, options, budget)
-    mma_depth = options.mma_depth if options.mma_depth is not None else min(DEFAULT_MMA_DEPTH, depth - 1)
+    ctas, cap = register_cap(budget.needed(channels, depth), budget.num_warps, budget.registers)
+    usual = DEFAULT_MMA_DEPTH if ctas == 1 else 0
+    mma_depth = options.mma_depth if options.mma_depth is not None else min(usual, depth - 1)
     if mma_depth > depth - 1:
         fits = budget.deepest(channels)
         raise PlanError(
             f"mma_depth={mma_depth} with {depth} slots a ring: P iterations in flight need D >= P + 1; "
             f"cure: mma_depth={depth - 1}" + (f" or aref_depth={mma_depth + 1}" if fits > mma_depth else "")
         )
-    _, cap = register_cap(budget.needed(channels, depth), budget.num_warps, budget.registers)
     cap = budget.max_registers or cap
     return Plan(
         partitions=(

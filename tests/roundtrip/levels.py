@@ -1,0 +1,105 @@
+"""One compile of a case with a chosen level printed, read by `tawa.ir`, printed and read back by Triton on the way."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import triton
+from triton import knobs
+from triton.backends.nvidia.compiler import CUDABackend
+from triton.compiler import ASTSource
+
+from tawa.bridge.compile import hopper_target
+from tawa.bridge.generic_print import parse_module, print_generic
+from tawa.bridge.stages import StageSplit, clean_up, split_make_ttgir
+from tawa.bridge.versions import installed_text
+from tawa.ir import parse_module as read
+from tawa.ir import print_module
+from tawa.kernels.case import Case
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+
+Level = Literal["none", "ttir", "ttgir", "back", "barrier", "barrier twice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came out. `texts`: what `tawa.ir` printed."""
+
+    ptx: str
+    cubin: str
+    texts: tuple[str, ...]
+
+
+def compile_through(case: Case, level: Level) -> Made:
+    """Compiles `case` for Hopper.
+
+    none: stock. ttir, ttgir: stock, with that level read and printed (ttgir before Triton's pipeliner, back behind it).
+    barrier: specialised. barrier twice: the same, with the barrier level printed by Triton and read once more.
+    """
+    texts: list[str] = []
+    split = split_make_ttgir(CUDABackend)
+    assert split is not None
+
+    def again(mod: Any, text: str, *drop: str) -> Any:
+        module = read(text)
+        for name in drop:
+            del module.op.attributes[name]
+        texts.append(print_module(module))
+        return parse_module(texts[-1], mod.context)
+
+    def hook(
+        backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
+    ) -> Any:
+        if stages is None:
+            return (level, hashlib.sha256(level.encode()).hexdigest())
+        ttir = stages["ttir"]
+        if level == "ttir":
+            stages["ttir"] = lambda mod, metadata: _reread_ttir(ttir(mod, metadata), again)
+        elif level != "none":
+            stages["ttgir"] = lambda mod, metadata: _ttgir(level, split, mod, metadata, options, capability, again)
+        return None
+
+    source = ASTSource(case.kernel, case.signature(), _constants(case), case.attributes())
+    with knobs.compilation.scope(), knobs.runtime.scope():
+        knobs.compilation.always_compile = True
+        knobs.runtime.add_stages_inspection_hook = hook
+        compiled = triton.compile(source, target=hopper_target(), options=case.options())
+    return Made(compiled.asm["ptx"], hashlib.sha256(compiled.asm["cubin"]).hexdigest(), tuple(texts))
+
+
+def _constants(case: Case) -> dict[tuple[int], Any]:
+    names = case.kernel.arg_names
+    return {(names.index(name),): value for name, value in case.constants().items()}
+
+
+def _reread_ttir(mod: Any, again: Any) -> Any:
+    """TTIR has no attribute to spoil: one whose name has no dot makes Triton print the generic form."""
+    from triton._C.libtriton import ir
+
+    mod.set_attr("tawa", ir.builder(mod.context).get_string_attr("x"))
+    text = mod.str()
+    assert '"tt.func"' in text
+    return again(mod, text, "tawa")
+
+
+def _ttgir(level: Level, split: StageSplit, mod: Any, metadata: Any, options: Any, capability: int, again: Any) -> Any:
+    mod = split.front(mod, metadata, options, capability)
+    if level in ("ttgir", "back"):
+        if level == "ttgir":
+            mod = again(mod, print_generic(mod))
+        mod = split.middle(mod, metadata, options, capability)
+        if level == "back":
+            mod = again(mod, print_generic(mod))
+        return split.back(mod, metadata, options, capability)
+    target = Target(options.num_warps, options.num_stages)
+    outcome = specialise(print_generic(mod), PlanOptions(aref_depth=2, mma_depth=1), target)
+    assert outcome.applied, outcome.remarks
+    assert print_module(read(outcome.aref), locations=False) == outcome.aref
+    assert print_module(read(outcome.barrier)) == outcome.barrier
+    mod = parse_module(installed_text(outcome.barrier, None), mod.context)
+    if level == "barrier twice":
+        mod = again(mod, print_generic(mod))
+    return split.back(clean_up(mod, capability), metadata, options, capability)

@@ -1,0 +1,72 @@
+"""Round trips through `tawa.ir` change nothing: at every level the PTX and the cubin are the same bytes.
+
+Triton prints a level in generic form, `tawa.ir` reads and prints it, Triton reads that and compiles on. This is the
+regression test for a new release of Triton.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+pytest.importorskip("triton")
+
+from tawa.ir import parse_module, print_module
+from tawa.kernels.gemm.cases import find
+from tests.roundtrip.levels import Level, Made, compile_through
+
+pytestmark = pytest.mark.slow
+
+# fp16, fp8 and fp32 operands; layouts; loops in loops, in a row and under a branch; `while`; descriptors made in the kernel;
+# an epilogue with pointers, masks and reductions; two dots.
+SPECIALISED = [
+    "tile_fp32_tn",
+    "persistent_flat_fp8e4nv",
+    "persistent_while",
+    "device_desc_nn",
+    "two_loops",
+    "gate_up",
+    "epilogue_all_pointers",
+    "if_accumulate_skip2",
+]
+DECLINED = ["softmax_rows", "early_return", "pointer_gemm"]
+
+
+@functools.cache
+def made(name: str, level: Level) -> Made:
+    return compile_through(find(name), level)
+
+
+@pytest.mark.parametrize("level", ["ttir", "ttgir"])
+@pytest.mark.parametrize("name", [*SPECIALISED, *DECLINED])
+def test_a_stock_kernel_read_and_printed_on_the_way_is_the_same_kernel(name: str, level: Level) -> None:
+    stock, again = made(name, "none"), made(name, level)
+    assert len(again.texts) == 1
+    assert again.ptx == stock.ptx
+    assert again.cubin == stock.cubin
+
+
+@pytest.mark.parametrize("name", ["tile_fp32_tn", "gate_up"])
+def test_a_pipelined_kernel_read_and_printed_on_the_way_is_the_same_kernel(name: str) -> None:
+    stock, again = made(name, "none"), made(name, "back")
+    assert (again.ptx, again.cubin) == (stock.ptx, stock.cubin)
+
+
+@pytest.mark.parametrize("name", SPECIALISED)
+def test_a_specialised_kernel_read_and_printed_once_more_is_the_same_kernel(name: str) -> None:
+    once, twice = made(name, "barrier"), made(name, "barrier twice")
+    assert "setmaxnreg" in once.ptx
+    assert (twice.ptx, twice.cubin) == (once.ptx, once.cubin)
+
+
+@pytest.mark.parametrize("name", ["gate_up", "early_return"])
+def test_what_is_printed_is_a_fixed_point(name: str) -> None:
+    (text,) = made(name, "ttgir").texts
+    assert print_module(parse_module(text)) == text
+
+
+def test_another_program_gives_other_bytes() -> None:
+    """The comparison can fail."""
+    assert made("two_loops", "none").cubin != made("gate_up", "none").cubin
+    assert made("two_loops", "none").ptx != made("two_loops", "barrier").ptx

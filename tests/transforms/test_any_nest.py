@@ -1,0 +1,40 @@
+"""The protocol of random nests of loops and branches, run on counts."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tawa.ir import parse_module
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tests.support.nests import Statement, fills, nests, text
+from tests.support.protocol import Trace, run
+
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def in_order(trace: Trace, depth: int, level: str) -> list[str]:
+    """What is wrong with the accesses of each ring: each slot put, got and released once, in order."""
+    wrong = [reason for reason in trace.wrong if not reason.startswith("a store while")]  # stores beside dots are fine
+    for ring in trace.rings():
+        total = len(trace.places("put", ring))
+        pairs = [(index % depth, index // depth % 2) for index in range(total)]
+        counts = {"put": pairs, "get": pairs, "consumed": [slot for slot, _ in pairs]}
+        for kind, expected in counts.items():
+            wanted = expected if level == "barrier" else list(range(total))
+            if trace.places(kind, ring) != wanted:
+                wrong.append(f"{ring}: {kind} at {trace.places(kind, ring)}")
+    return wrong
+
+
+@given(nests(), st.sampled_from([(1, 0), (2, 0), (2, 1), (3, 1), (3, 2), (4, 2)]), st.integers(0, 4), st.integers(0, 4))
+@SETTINGS
+def test_no_nest_blocks_or_breaks_the_order(nest: tuple[Statement, ...], plan: tuple[int, int], n: int, m: int) -> None:
+    depth, mma_depth = plan
+    made = specialise(text(nest), PlanOptions(aref_depth=depth, mma_depth=mma_depth), Target(4, 3, 10**9))
+    assert made.applied, made.remarks
+    for level, program in (("aref", made.aref), ("barrier", made.barrier)):
+        trace = run(parse_module(program), {"n": n, "m": m})
+        assert in_order(trace, depth, level) == []
+        assert sum(event.kind == "put" for event in trace.events) == fills(nest, {"n": n, "m": m})
