@@ -1,7 +1,7 @@
 """The pipeline: the ordered list of passes from TTGIR to barrier-level TTGIR.
 
-    text → IR → analyses → Plan → insert arefs → partition → pipeline MMA → [aref level]
-                                → lower arefs → stage stores → outline partitions → [barrier level] → text
+text → IR → analyses → Plan → insert arefs → partition → pipeline MMA → [aref level]
+                            → lower arefs → stage stores → outline partitions → [barrier level] → text
 """
 
 from __future__ import annotations

@@ -239,6 +239,24 @@ def test_a_volatile_load_is_never_done_twice() -> None:
     assert str(first_remark(text).location) == "kernel.py:5"
 
 
+def test_an_acquire_in_the_loop_around_the_loads_is_one_before_the_next_tile() -> None:
+    body = "\n".join((gemm_loop(), store(), atomic(line=5), binary("used", "addi", "old", "one")))
+    remark = first_remark(kernel(for_loop(body, induction="tile", upper="m"), arguments=LOCK))
+    assert str(remark.location) == "kernel.py:5"
+
+
+@pytest.mark.parametrize("sem", [1, 3])
+def test_an_atomic_that_acquires_nothing_is_fine(sem: int) -> None:
+    used = binary("used", "addi", "old", "one")
+    text = gemm(atomic(sem=sem), used, arguments=LOCK)
+    assert specialise(text, LEGAL, Target(4, 3)).applied
+
+
+def test_an_acquire_behind_all_loads_is_fine() -> None:
+    text = gemm(behind=f"{atomic()}\n{binary('used', 'addi', 'old', 'one')}", arguments=LOCK)
+    assert specialise(text, LEGAL, Target(4, 3)).applied
+
+
 def test_an_atomic_behind_the_loads_whose_result_nobody_reads_is_fine() -> None:
     text = gemm(behind=atomic(), arguments=LOCK)
     assert specialise(text, LEGAL, Target(4, 3)).applied
@@ -256,8 +274,10 @@ def producer_remark(*lines: str, at: str, arguments: dict[str, str] | None = Non
 
 def test_an_address_that_is_computed_from_a_tile_is_declined() -> None:
     reduce = (
-        '%r = "tt.reduce"(%zeros) <{axis = 1 : i32}> ({\n^bb0(%l: f32, %s: f32):\n%p = "arith.addf"(%l, %s) : (f32, f32) '
-        '-> f32\n"tt.reduce.return"(%p) : (f32) -> ()\n}) : (' + ACC + ') -> f32 loc("kernel.py":7:0)'
+        '%r = "tt.reduce"(%zeros) <{axis = 1 : i32}> ({\n^bb0(%l: f32, %s: f32):\n'
+        '%p = "arith.addf"(%l, %s) : (f32, f32) -> f32\n"tt.reduce.return"(%p) : (f32) -> ()\n}) : ('
+        + ACC
+        + ') -> f32 loc("kernel.py":7:0)'
     )
     cast = op("arith.fptosi", "%r", "f32", "%row", "i32")
     remark = producer_remark(reduce, cast, at="%row, %k")
@@ -267,7 +287,7 @@ def test_an_address_that_is_computed_from_a_tile_is_declined() -> None:
 
 
 def test_an_address_that_comes_from_an_atomic_is_declined() -> None:
-    remark = producer_remark(atomic("row", line=7), at="%row, %k", arguments=LOCK)
+    remark = producer_remark(atomic("row", sem=1, line=7), at="%row, %k", arguments=LOCK)
     assert remark.reason == "the address or trip count of a load depends on tt.atomic_rmw, which has side effects"
     assert str(remark.location) == "kernel.py:7"
 

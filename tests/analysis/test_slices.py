@@ -73,7 +73,8 @@ def test_a_while_keeps_everything_it_carries() -> None:
 def test_what_is_nested_in_a_root_belongs_to_it() -> None:
     reduce = (
         f'%r = "tt.reduce"(%zeros) <{{axis = 1 : i32}}> ({{\n^bb0(%l: f32, %s: f32):\n'
-        f'%p = "arith.addf"(%l, %s) : (f32, f32) -> f32\n"tt.reduce.return"(%p) : (f32) -> ()\n}}) : ({ACC}) -> tensor<64xf32>'
+        '%p = "arith.addf"(%l, %s) : (f32, f32) -> f32\n"tt.reduce.return"(%p) : (f32) -> ()\n'
+        f"}}) : ({ACC}) -> tensor<64xf32>"
     )
     module = parse(kernel(reduce))
     part = sliced(module, [the(module, "tt.reduce")])

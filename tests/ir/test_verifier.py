@@ -159,13 +159,17 @@ BAD: dict[str, tuple[list[str], str]] = {
     ),
     "put_index": (
         ring(
-            f'"aref.put"(%ring, %j) ({{\n"aref.filled"(%t, %t) : ({programs.TILE}, {programs.TILE}) -> ()\n}}) : ({RING}, !aref.index<3>) -> ()'
+            '"aref.put"(%ring, %j) ({',
+            f'"aref.filled"(%t, %t) : ({programs.TILE}, {programs.TILE}) -> ()',
+            f"}}) : ({RING}, !aref.index<3>) -> ()",
         ),
         "aref.put: index !aref.index<3> into a ring of depth 2",
     ),
     "put_payload": (
         ring(
-            f'"aref.put"(%ring, %i) ({{\n"aref.filled"(%t) : ({programs.TILE}) -> ()\n}}) : ({RING}, !aref.index<2>) -> ()'
+            '"aref.put"(%ring, %i) ({',
+            f'"aref.filled"(%t) : ({programs.TILE}) -> ()',
+            f"}}) : ({RING}, !aref.index<2>) -> ()",
         ),
         "aref.put: the ring takes 2 tiles",
     ),

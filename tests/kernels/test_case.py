@@ -80,7 +80,7 @@ def test_divisibility_follows_the_sizes() -> None:
         (Expectation("specialised"), 1, 2, [0, 1]),
         (Expectation("specialised"), 2, 3, [0, 2]),
         (Expectation("specialised", payloads=(1, 1, 1), sites=3, dots=(2,)), 1, 6, [0, 2]),
-        (Expectation("specialised", payloads=(1, 1, 1), sites=3, dots=(2,)), 0, 3, [0, 0]),
+        (Expectation("specialised", payloads=(1, 1, 1), sites=3, dots=(2,)), 0, 3, [0]),
         (Expectation("specialised", sites=2, dots=(1, 1)), 1, 4, [0, 0, 1, 1]),
         (Expectation("specialised", in_flight=False), 2, 1, [0]),
     ],

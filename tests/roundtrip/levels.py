@@ -21,16 +21,21 @@ from tawa.kernels.case import Case
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 
+DEPTH = 2
+"""D of every specialised kernel."""
+
 Level = Literal["none", "ttir", "ttgir", "back", "barrier", "barrier twice"]
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came out. `texts`: what `tawa.ir` printed."""
+    """What came out. `texts`: what `tawa.ir` printed. `ttgir`: what a specialised kernel was made from."""
 
     ptx: str
     cubin: str
     texts: tuple[str, ...]
+    shared_bytes: int = 0
+    ttgir: str = ""
 
 
 def compile_through(case: Case, level: Level) -> Made:
@@ -67,7 +72,9 @@ def compile_through(case: Case, level: Level) -> Made:
         knobs.compilation.always_compile = True
         knobs.runtime.add_stages_inspection_hook = hook
         compiled = triton.compile(source, target=hopper_target(), options=case.options())
-    return Made(compiled.asm["ptx"], hashlib.sha256(compiled.asm["cubin"]).hexdigest(), tuple(texts))
+    digest = hashlib.sha256(compiled.asm["cubin"]).hexdigest()
+    before = getattr(compiled.metadata, "before", "")
+    return Made(compiled.asm["ptx"], digest, tuple(texts), compiled.metadata.shared, before)
 
 
 def _constants(case: Case) -> dict[tuple[int], Any]:
@@ -95,7 +102,8 @@ def _ttgir(level: Level, split: StageSplit, mod: Any, metadata: Any, options: An
             mod = again(mod, print_generic(mod))
         return split.back(mod, metadata, options, capability)
     target = Target(options.num_warps, options.num_stages)
-    outcome = specialise(print_generic(mod), PlanOptions(aref_depth=2, mma_depth=1), target)
+    metadata["before"] = print_generic(mod)
+    outcome = specialise(metadata["before"], PlanOptions(aref_depth=DEPTH, mma_depth=1), target)
     assert outcome.applied, outcome.remarks
     assert print_module(read(outcome.aref), locations=False) == outcome.aref
     assert print_module(read(outcome.barrier)) == outcome.barrier

@@ -18,8 +18,8 @@ from tests.roundtrip.levels import Level, Made, compile_through
 
 pytestmark = pytest.mark.slow
 
-# fp16, fp8 and fp32 operands; layouts; loops in loops, in a row and under a branch; `while`; descriptors made in the kernel;
-# an epilogue with pointers, masks and reductions; two dots.
+# fp16, fp8 and fp32 operands; layouts; loops in loops, in a row and under a branch; `while`; descriptors made in the
+# kernel; an epilogue with pointers, masks and reductions; two dots.
 SPECIALISED = [
     "tile_fp32_tn",
     "persistent_flat_fp8e4nv",

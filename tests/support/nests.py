@@ -145,6 +145,7 @@ class _Writer:
                 lines = [
                     binary(f"odd{tag}", "remsi", variable, "two"),
                     compare(f"even{tag}", f"odd{tag}", "zero", 0),
-                    f'%r{tag}:2 = "scf.if"(%even{tag}) ({{\n{blocks[0]}\n}}, {{\n{blocks[1]}\n}}) : (i1) -> ({ACC}, {ACC})',
+                    f'%r{tag}:2 = "scf.if"(%even{tag}) ({{\n{blocks[0]}\n}}, {{\n{blocks[1]}\n'
+                    f"}}) : (i1) -> ({ACC}, {ACC})",
                 ]
                 return lines, (f"r{tag}#0", f"r{tag}#1")

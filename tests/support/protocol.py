@@ -1,7 +1,7 @@
 """A truth table for the aref protocol: runs a specialised program on counts alone.
 
-Scalars are computed, tiles are not. The partitions are coroutines that take turns; one that waits for a slot or a barrier
-gives way. Both levels are understood:
+Scalars are computed, tiles are not. The partitions are coroutines that take turns; one that waits for a slot or a
+barrier gives way. Both levels are understood:
 
     aref      slots as ⟨F, E⟩; events put / get / consumed with the running count, dots in flight with what they read
     barrier   mbarriers with phase, arrivals and bytes; events with (slot, parity)

@@ -14,7 +14,8 @@ def test_the_consumer_is_the_default_region_and_the_producer_an_isolated_one() -
     check(
         brief(module),
         """
-        CHECK:      [[ACC:%\\w+]] = "ttg.warp_specialize"({{.*}}) <{partitionNumWarps = array<i32: 1>, requestedRegisters = array<i32: 24>}> ({
+        CHECK:      [[ACC:%\\w+]] = "ttg.warp_specialize"({{.*}}) <{
+        CHECK-SAME: partitionNumWarps = array<i32: 1>, requestedRegisters = array<i32: 24>}> ({
         CHECK:      "ttng.warp_group_dot"
         CHECK:      "ttg.warp_yield"([[L:%\\w+]]#0)
         CHECK-NEXT: }, {

@@ -17,14 +17,16 @@ def test_the_producer_has_the_puts_and_the_consumer_all_the_rest() -> None:
         partitioned(programs.tile_gemm()),
         """
         CHECK:      [[R:%\\w+]] = "aref.create"
-        CHECK-NEXT: "warp.group"() <{partition = "producer", role = "producer", num_warps = 1 : i32, registers = 24 : i32}>
+        CHECK-NEXT: "warp.group"() <{partition = "producer", role = "producer",
+        CHECK-SAME: num_warps = 1 : i32, registers = 24 : i32}>
         CHECK-NOT:  aref.get
         CHECK-NOT:  warp_group_dot
         CHECK-NOT:  dense
         CHECK:      "aref.put"([[R]], {{.*}})
         CHECK-NOT:  tt.descriptor_store
         CHECK:      "warp.end"()
-        CHECK:      "warp.group"() <{partition = "consumer", role = "consumer", num_warps = 4 : i32, registers = 240 : i32}>
+        CHECK:      "warp.group"() <{partition = "consumer", role = "consumer",
+        CHECK-SAME: num_warps = 4 : i32, registers = 240 : i32}>
         CHECK-NOT:  aref.put
         CHECK-NOT:  tt.descriptor_load
         CHECK:      "aref.get"([[R]], {{.*}})

@@ -32,6 +32,23 @@ def test_p_0_leaves_the_program_alone() -> None:
     assert remarks == []
 
 
+def test_p_0_runs_the_dots_of_one_iteration_together_and_waits_once() -> None:
+    text, remarks = pipelined(programs.gate_up(), 0)
+    assert remarks == []
+    check(
+        text,
+        """
+        CHECK:      partition = "consumer"
+        CHECK:      [[G:%\\w+]] = "ttng.warp_group_dot"({{.*}}isAsync = true
+        CHECK-NEXT: [[U:%\\w+]] = "ttng.warp_group_dot"({{.*}}isAsync = true
+        CHECK-NEXT: [[W:%\\w+]]:2 = "ttng.warp_group_dot_wait"([[G]], [[U]]) <{pendings = 0 : i32}>
+        CHECK-COUNT-3: "aref.consumed"
+        CHECK-NEXT: "scf.yield"([[W]]#0, [[W]]#1,
+        CHECK-NOT:  warp_group_dot_wait
+        """,
+    )
+
+
 def test_p_1_releases_the_slot_of_the_iteration_before() -> None:
     check(
         pipelined(programs.tile_gemm(), 1)[0],
@@ -58,7 +75,8 @@ def test_p_2_releases_the_oldest_slot_first_behind_the_loop() -> None:
     check(
         pipelined(programs.tile_gemm(), 2)[0],
         """
-        CHECK:      ^bb{{.*}} [[OLD1:%old_0]]: i1, [[OLD2:%old_1]]: i1, [[PREV1:%previous_0]]: {{.*}} [[PREV2:%previous_1]]:
+        CHECK:      ^bb{{.*}} [[OLD1:%old_0]]: i1, [[OLD2:%old_1]]: i1,
+        CHECK-SAME: [[PREV1:%previous_0]]: {{.*}} [[PREV2:%previous_1]]:
         CHECK:      "ttng.warp_group_dot_wait"({{.*}}) <{pendings = 2 : i32}>
         CHECK-NEXT: "aref.consumed"({{.*}}, [[PREV2]], [[OLD2]])
         CHECK-NEXT: "scf.yield"({{.*}}, [[OLD1]], [[I:%\\w+]], [[PREV1]])

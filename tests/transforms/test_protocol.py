@@ -1,8 +1,8 @@
 """The protocol, as a truth table: every program, every D and P, every number of trips.
 
-For each program the aref level must put, get and release each slot once and in order, never hold more than P + 1 slots, have
-released all of them before it stores, and never block; the barrier level must show the same with slot = count mod D and
-parity = (count div D) mod 2.
+For each program the aref level must put, get and release each slot once and in order, never hold more than P + 1
+slots, have released all of them before it stores, and never block; the barrier level must show the same with slot =
+count mod D and parity = (count div D) mod 2.
 """
 
 from __future__ import annotations

@@ -139,11 +139,12 @@ def _last_use(group: list[DotLoadInfo]) -> Operation:
 def _disjoint(first: SiteInfo, second: SiteInfo) -> bool:
     """Whether one site is over, in program order, before the other begins, in every run.
 
-    Sites of one block count as overlapping: once wgmmas stay in flight, the first is released after the second began.
+    A site beside another in one block, or in a block inside that of the other, counts as overlapping: once wgmmas stay in
+    flight, the one is released after the other began, and each may wait for the slot the other holds.
     """
-    if first.block is second.block:
-        return False
     chain = _block_chain(first.block)
+    if second.block in chain or first.block in _block_chain(second.block):
+        return False
     block = next(block for block in _block_chain(second.block) if block in chain)
     holder = ancestor_in(block, first.loads[0].load.op)
     if holder is ancestor_in(block, second.loads[0].load.op) and first.block is not block:

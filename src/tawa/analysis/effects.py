@@ -17,13 +17,24 @@ def effects_of(op: Operation) -> tuple[Effect, ...]:
     spec = spec_of(op.name)
     if not spec.recursive:
         return spec.effects
-    nested = [effect for region in op.regions for block in region.blocks for inner in block.ops for effect in effects_of(inner)]
+    nested = [
+        effect
+        for region in op.regions
+        for block in region.blocks
+        for inner in block.ops
+        for effect in effects_of(inner)
+    ]
     return (*spec.effects, *nested)
 
 
 def is_pure(op: Operation) -> bool:
     """Whether copying, moving or dropping `op` cannot be seen."""
     return not effects_of(op)
+
+
+def is_plain_load(op: Operation) -> bool:
+    """Whether `op` is a load through pointers that may be repeated: it is not volatile."""
+    return op.name == "tt.load" and all(effect.kind == "read" for effect in effects_of(op))
 
 
 def has_side_effect(op: Operation) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tawa.analysis.effects import effects_of, is_pure
+from tawa.analysis.channels import ancestor_in
+from tawa.analysis.effects import effects_of, is_plain_load, is_pure
 from tawa.analysis.loads import DotLoadInfo, find_dots, operand_source
 from tawa.analysis.memory import memory_roots
 from tawa.analysis.slices import SliceInfo, slice_from
@@ -21,6 +22,8 @@ from tawa.remarks import Remark
 
 _CONTROL = frozenset({"scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition"})
 _WARPS = (4, 8)
+_ACQ_REL = "4 : i32"
+_WITHOUT_ACQUIRE = (1, 3)  # tt.MemSemantic: relaxed, release
 
 
 def declined(module: Module, op: Operation | None, reason: str, cure: str = "") -> Remark:
@@ -88,6 +91,29 @@ def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
     writes = _global_writes(module)
     for info in loads:
         yield from _conflicts(module, info.load.op, info.load.descriptor, writes)
+    yield from _check_order(module, loads)
+
+
+def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
+    """Refusals about operations that order reads: what a kernel reads after it has waited for somebody may not be read before."""
+    body = next(view.body for op in module.body.ops if (view := FuncOp.of(op)))
+    last = max((body.index_of(ancestor_in(body, info.load.op)) for info in loads), default=-1)
+    for outer in body.ops[: last + 1]:
+        for op in outer.walk():
+            if _acquires(op):
+                yield declined(
+                    module,
+                    op,
+                    f"{op.name} may wait for what others write, and a load behind it may not run ahead of it",
+                    "put the wait into a kernel of its own, or give an atomic that nothing waits for sem='relaxed'",
+                )
+
+
+def _acquires(op: Operation) -> bool:
+    """Whether reads behind `op` must see what others wrote before: acquiring atomics whose result is used, volatile loads."""
+    if op.name in ("tt.atomic_rmw", "tt.atomic_cas"):
+        return bool(op.result.uses) and read_int(op.properties.get("sem", _ACQ_REL)) not in _WITHOUT_ACQUIRE
+    return op.name == "tt.load" and not is_plain_load(op)
 
 
 def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation) -> Iterator[Remark]:
@@ -130,7 +156,7 @@ def _global_writes(module: Module) -> list[tuple[Operation, Value]]:
 
 def _not_duplicable(op: Operation) -> str:
     """Why a second copy of `op` cannot run in the producer; empty when it can."""
-    if op.name != "tt.load" and not is_pure(op):
+    if not is_plain_load(op) and not is_pure(op):
         return "which reads or writes memory" if DescriptorLoadOp.of(op) else "which has side effects"
     values = (*op.operands, *op.results)
     scalar = all(is_scalar(value.type) or _is_descriptor(value) for value in values)

@@ -1,7 +1,7 @@
 """Loads that feed a dot: the roots of the producer.
 
-A load feeds a dot when its tile reaches operand A or B of one, through layouts, views, casts and elementwise work, without
-passing another dot. How it gets there decides what a slot of a ring holds and how long it is read:
+A load feeds a dot when its tile reaches operand A or B of one, through layouts, views, casts and elementwise work,
+without passing another dot. How it gets there decides what a slot of a ring holds and how long it is read:
 
     shared     load → local_alloc (the layout in which TMA delivers) → views → wgmma: the slot replaces the allocation
     registers  anything else: the consumer reads the slot into registers first
@@ -88,8 +88,15 @@ def dots_fed_by(tile: Value) -> list[Operation]:
 
 
 def operand_source(value: Value) -> Operation | None:
-    """The load at the far end of a dot operand, through layouts, views and casts of one tile; None where there is none."""
-    passing = VIEWS | {"ttg.local_alloc", "ttg.local_load", "ttg.convert_layout", "tt.trans", "tt.fp_to_fp", "tt.reshape"}
+    """The load at the far end of a dot operand, through layouts, views and casts of one tile; None if there is none."""
+    passing = VIEWS | {
+        "ttg.local_alloc",
+        "ttg.local_load",
+        "ttg.convert_layout",
+        "tt.trans",
+        "tt.fp_to_fp",
+        "tt.reshape",
+    }
     passing |= {"arith.extf", "arith.truncf", "arith.sitofp", "tt.bitcast"}
     op = value.defining_op
     while op is not None and op.name in passing and op.operands:
@@ -120,7 +127,11 @@ def _is_slot_like(module: Module, user: Operation, payload: MemDescType) -> bool
     if LocalAllocOp.of(user) is None:
         return False
     type = parse_type(user.result.type)
-    return isinstance(type, MemDescType) and type.shape == payload.shape and same_layout(module, type.encoding, payload.encoding)
+    return (
+        isinstance(type, MemDescType)
+        and type.shape == payload.shape
+        and same_layout(module, type.encoding, payload.encoding)
+    )
 
 
 def _layout(module: Module, encoding: str) -> tuple[str, dict[str, str]]:

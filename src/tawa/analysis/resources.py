@@ -1,6 +1,7 @@
 """Resources of one SM on Hopper, and what a kernel needs of them beside its rings.
 
-Limits: CUDA C++ Programming Guide, "Compute Capability 9.0": 228 KiB of shared memory an SM, 227 KiB a block, 64 K registers.
+Limits: CUDA C++ Programming Guide, "Compute Capability 9.0": 228 KiB of shared memory an SM, 227 KiB a block, 64 K
+registers.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ _INSTRUCTION = re.compile(r"instrShape = \[\d+, (\d+)")
 class SharedInfo:
     """Bytes of shared memory that a kernel needs for anything but its rings.
 
-    staging: buffers of the stores inside the consumer. inside: the most that tiles it loads by itself, or layout changes, take
-    there at a time. behind: the same for the epilogue behind the last ring access, whose memory is that of the rings.
+    staging: buffers of the stores inside the consumer. inside: the most that tiles it loads by itself, or layout
+    changes, take there at a time. behind: the same for the epilogue behind the last ring access, whose memory is that
+    of the rings.
     """
 
     staging: int
@@ -134,7 +136,7 @@ def consumer_registers(num_warps: int, limit: int | None = None) -> int:
 
 
 def register_cap(shared_bytes: int, num_warps: int, registers: RegisterInfo) -> tuple[int, int | None]:
-    """How many CTAs share an SM when specialised, and the cap on registers at kernel entry that lets them (None for one).
+    """How many CTAs share an SM when specialised, and the cap on registers at kernel entry for it (None for one CTA).
 
     A specialised kernel asks for every register it can get, so that without a cap one CTA fills the SM. ptxas wants the
     registers of a single wgmma under the cap (C7602), and all accumulators in what `setmaxnreg` gives the consumer.

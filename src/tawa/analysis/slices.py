@@ -1,8 +1,8 @@
 """Slices: what a partition needs of the whole function.
 
-A slice starts from roots and takes in, backwards, what they are computed from, together with the control flow around them: loops
-and branches with their bounds and conditions, and of what a loop carries only the values somebody needs. This is
-aggressive dead-code elimination with the partition's roots as the only live operations.
+A slice starts from roots and takes in, backwards, what they are computed from, together with the control flow around
+them: loops and branches with their bounds and conditions, and of what a loop carries only the values somebody needs.
+This is aggressive dead-code elimination with the partition's roots as the only live operations.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tawa.cli.job import (
     WarpsOption,
     read_job,
 )
-from tawa.cli.sketch import plural
+from tawa.runtime.explain_table import plural
 
 if TYPE_CHECKING:
     from tawa.runtime.explain import Explanation

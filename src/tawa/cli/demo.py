@@ -10,7 +10,8 @@ import typer
 
 from tawa.cli.failures import excerpt, reports_failures
 from tawa.cli.job import JsonFlag, triton_failures_named
-from tawa.cli.sketch import plural, sketch, tile
+from tawa.cli.sketch import sketch
+from tawa.runtime.explain_table import plural, tile
 from tawa.remarks import SourceLocation
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value, parse_module
+from tawa.runtime.explain_table import plural, tile
 
 _CONTROL = ("scf.for", "scf.if", "scf.while")
 _SHOWN = (
-    "aref.reuse",
     "ttg.local_store",
     "ttng.async_tma_copy_local_to_global",
     "tt.descriptor_load",
@@ -39,17 +39,6 @@ def sketch(aref: str) -> str:
     """Draws the aref level, given as text, as a few lines of text."""
     function = next(view for op in parse_module(aref).body.ops if (view := FuncOp.of(op)))
     return "\n".join(_block(function.body))
-
-
-def tile(buffer: str) -> str:
-    """``!ttg.memdesc<128x64xf16, #shared, …>`` → ``128x64xf16``."""
-    found = re.search(r"(?:\d+x)+\w+", buffer)
-    return found.group() if found else buffer
-
-
-def plural(count: int, word: str) -> str:
-    """``1 warp``, ``8 warps``."""
-    return f"{count} {word if count == 1 else word + 's'}"
 
 
 def _block(block: Block) -> list[str]:

@@ -2,13 +2,13 @@
 
     %r = "aref.create"() <{name = "ring0"}> : () -> !aref.ring<3 x (!ttg.memdesc<…>, !ttg.memdesc<…>)>
     %i = "aref.first"(%r)                   : -> !aref.index<3>          the running count 0
-    "aref.put"(%r, %i) ({ loads; "aref.filled"(%tiles…) })               waits until the slot is empty, fills it, marks it full
+    "aref.put"(%r, %i) ({ loads; "aref.filled"(%tiles…) })               waits until the slot is empty, fills it
     %a, %b = "aref.get"(%r, %i)                                           waits until full; views of the slot's buffers
     "aref.consumed"(%r, %j [, %if])                                       this reader is done with slot j
     %n = "aref.advance"(%i)                 : -> !aref.index<3>          the count plus one
 
-Semantics per slot ⟨buf, F, E⟩ from arXiv 2510.14719, section 3: put needs E, get needs F, consumed gives E back. An index is
-an abstract running count; it is carried through every loop around the accesses and lowered to (slot, parity).
+Semantics per slot ⟨buf, F, E⟩ from arXiv 2510.14719, section 3: put needs E, get needs F, consumed gives E back. An
+index is an abstract running count; it is carried through every loop around the accesses and lowered to (slot, parity).
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class CreateOp(OpView):
 class PutOp(OpView):
     """``aref.put``: operands ring, index; region: the loads, ending in ``aref.filled`` of the tiles in payload order.
 
-    Executed by the one writer, or ahead of it before partitions start. Becomes wait(empty), expect(bytes of the tuple), one
-    TMA copy a tile; a `fresh` put fills a slot that nobody has filled yet and waits for nothing.
+    Executed by the one writer, or ahead of it before partitions start. Becomes wait(empty), expect(bytes of the tuple),
+    one TMA copy a tile; a `fresh` put fills a slot that nobody has filled yet and waits for nothing.
     """
 
     NAME = "aref.put"
@@ -110,7 +110,10 @@ class PutOp(OpView):
 
 
 class GetOp(OpView):
-    """``aref.get``: operands ring, index; results: one view a payload entry. Executed by a reader. Becomes wait(full)."""
+    """``aref.get``: operands ring, index; results: one view a payload entry.
+
+    Executed by a reader. Becomes wait(full).
+    """
 
     NAME = "aref.get"
     __slots__ = ()

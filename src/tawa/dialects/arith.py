@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tawa.dialects.registry import declare, declare_pure
-from tawa.dialects.registry import Effect, OpSpec
+from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
 from tawa.dialects.view import OpView
 from tawa.ir import Value
 from tawa.ir.attributes import read_int
@@ -17,9 +16,9 @@ declare_pure(
 )
 declare_pure(
     "math",
-    "absf absi acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh ctlz ctpop cttz erf erfc exp exp2 expm1 "
-    "floor fma fpowi ipowi log log10 log1p log2 powf round roundeven rsqrt sin sinh sqrt tan tanh trunc isfinite isinf "
-    "isnan isnormal",
+    "absf absi acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh ctlz ctpop cttz erf erfc exp "
+    "exp2 expm1 floor fma fpowi ipowi log log10 log1p log2 powf round roundeven rsqrt sin sinh sqrt tan tanh "
+    "trunc isfinite isinf isnan isnormal",
 )
 declare_pure("ub", "poison")
 # An assumption changes nothing, but it is only as good as the place it stands at: it stays where its operand is.

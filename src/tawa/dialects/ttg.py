@@ -7,7 +7,9 @@ from tawa.dialects.view import OpView
 from tawa.ir import Block, Value
 from tawa.ir.attributes import read_array
 
-declare_pure("ttg", "convert_layout memdesc_index memdesc_subslice memdesc_trans memdesc_reshape memdesc_reinterpret fp4_to_fp")
+declare_pure(
+    "ttg", "convert_layout memdesc_index memdesc_subslice memdesc_trans memdesc_reshape memdesc_reinterpret fp4_to_fp"
+)
 declare(
     OpSpec("ttg.local_alloc", (Effect("allocate", "shared"),)),
     OpSpec("ttg.local_dealloc", (Effect("write", "shared", 0),)),
@@ -42,7 +44,10 @@ class LocalAllocOp(OpView):
 
 
 class LocalLoadOp(OpView):
-    """``ttg.local_load``: shared memory to registers, by the executing partition. Effects: reads shared (generic proxy)."""
+    """``ttg.local_load``: shared memory to registers, by the executing partition.
+
+    Effects: reads shared memory (generic proxy).
+    """
 
     NAME = "ttg.local_load"
     __slots__ = ()

@@ -1,6 +1,7 @@
 """`warp`: partitions at the aref level.
 
-    "warp.group"() <{partition = "producer", role = "producer", num_warps = 1 : i32, registers = 24 : i32}> ({ … "warp.end"() })
+    "warp.group"() <{partition = "producer", role = "producer", num_warps = 1 : i32, registers = 24 : i32}> ({
+      … "warp.end"() })
 
 All groups of a function run side by side and see the values above them. What the consumer hands to ``warp.end`` are
 the results of its group, for the operations behind all groups.
@@ -22,7 +23,9 @@ declare(
 
 
 class GroupOp(OpView):
-    """``warp.group``: one partition. Region: its program, ending in ``warp.end``. No operands; a consumer may have results.
+    """``warp.group``: one partition. No operands; a consumer may have results.
+
+    Region: its program, ending in ``warp.end``.
 
     Becomes the default region (the consumer) or a partition region (the producer) of ``ttg.warp_specialize``.
     """

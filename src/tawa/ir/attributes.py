@@ -1,6 +1,6 @@
 """Attributes, read on demand from their text and written back.
 
-    "3 : i32" -> 3        "array<i32: 1, 2>" -> (1, 2)        "true" -> True        "\"x\"" -> "x"
+``3 : i32`` → 3        ``array<i32: 1, 2>`` → (1, 2)        ``true`` → True        ``"x"`` → x
 """
 
 from __future__ import annotations

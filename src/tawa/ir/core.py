@@ -63,7 +63,18 @@ class Use:
 class Operation:
     """One operation in generic form: name, operands, successors, properties, regions, attributes, result types."""
 
-    __slots__ = ("_uses", "attributes", "loc", "name", "operands", "parent", "properties", "regions", "results", "successors")
+    __slots__ = (
+        "_uses",
+        "attributes",
+        "loc",
+        "name",
+        "operands",
+        "parent",
+        "properties",
+        "regions",
+        "results",
+        "successors",
+    )
 
     def __init__(
         self,

@@ -52,7 +52,8 @@ class _Parser:
         self.top: Operation | None = None
 
     def parse(self) -> Module:
-        for self.number, line in enumerate(self.lines, start=1):
+        for number, line in enumerate(self.lines, start=1):
+            self.number = number
             try:
                 self._line(line)
             except ParseError:
@@ -73,7 +74,7 @@ class _Parser:
         if not stripped or stripped.startswith("//"):
             return
         first = stripped[0]
-        if first in "%\"":
+        if first in '%"':
             self._operation(line)
         elif first == "}":
             self._close(stripped)

@@ -78,9 +78,14 @@ class Expectation:
         return self.sites * (1 + mma_depth if self.in_flight else 1)
 
     def waits(self, mma_depth: int) -> list[int]:
-        """The `pendings` of the wgmma waits, smallest first: one a loop, and a 0 behind it if any stay in flight."""
-        if mma_depth == 0 or not self.in_flight:
+        """The `pendings` of the wgmma waits, smallest first.
+
+        One a loop, and a 0 behind it if any stay in flight; one a dot where a dot may not run beside the next.
+        """
+        if not self.in_flight:
             return [0] * sum(self.dots)
+        if mma_depth == 0:
+            return [0] * len(self.dots)
         return sorted(pendings for dots in self.dots for pendings in (0, dots * mma_depth))
 
 

@@ -22,8 +22,8 @@ class PlanOptions:
     aref_depth: D, slots per ring, at least 1. `num_buffers_warp_spec` is another name for it.
     mma_depth: P, iterations whose wgmmas stay in flight, at least 0; needs D >= P + 1.
     num_consumer_groups: consumer partitions; 1 (cooperative) is what there is now.
-    only_if_faster: True declines what is not expected to beat stock Triton, False specialises wherever it is legal. None is True,
-        unless the kernel is pinned or a depth is given.
+    only_if_faster: True declines what is not expected to beat stock Triton, False specialises wherever it is legal.
+        None is True, unless the kernel is pinned or a depth is given.
     """
 
     enable_warp_specialization: bool | None = None

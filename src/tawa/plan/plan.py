@@ -7,7 +7,7 @@ A user can print it, edit it (`dataclasses.replace`, or its JSON) and pin it wit
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from tawa.errors import PlanError
@@ -45,7 +45,8 @@ class Plan:
     """Every decision for one kernel.
 
     mma_depth: P. staged_stores: TMA stores leave from a staging buffer whose wait is deferred to its next use.
-    max_registers: cap on registers a thread at kernel entry, so that several CTAs fit on one SM; None leaves it to Triton.
+    max_registers: cap on registers a thread at kernel entry, so that several CTAs fit on one SM; None leaves it to
+        Triton.
     early_puts: E, slots of each ring that are filled before the partitions start.
     """
 
@@ -67,7 +68,7 @@ class Plan:
             data: dict[str, Any] = json.loads(text)
             return Plan(
                 partitions=tuple(PartitionPlan(**part) for part in data["partitions"]),
-                rings=tuple(RingPlan(**{**ring, "payload": tuple(ring["payload"])}) for ring in data["rings"]),
+                rings=tuple(replace(RingPlan(**ring), payload=tuple(ring["payload"])) for ring in data["rings"]),
                 mma_depth=data["mma_depth"],
                 staged_stores=data.get("staged_stores", True),
                 max_registers=data.get("max_registers"),

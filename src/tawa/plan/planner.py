@@ -1,11 +1,11 @@
 """The planner: chooses a Plan for one kernel from what the analyses found, within what the user asked for.
 
 D    as asked; else num_stages, and at least 3, more for small slots, where that costs no CTA on the SM.
-P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot. Where several CTAs share
-     an SM, 0: the others keep the tensor cores busy meanwhile, and slots come back one iteration earlier
+P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot. Where several
+     CTAs share an SM, 0: the others keep the tensor cores busy meanwhile, and slots come back one iteration earlier
      (bench/results/ablation.json).
-registers  24 for the producer, which only computes addresses; `setmaxnreg` hands the rest to the consumer. A cap at kernel
-     entry lets as many CTAs share an SM as shared memory allows.
+registers  24 for the producer, which only computes addresses; `setmaxnreg` hands the rest to the consumer. A cap at
+     kernel entry lets as many CTAs share an SM as shared memory allows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ DEEPEST = 32
 BYTES_IN_FLIGHT = 96 * 1024
 MOST_SLOTS = 8
 EARLY_PUTS = 2
-# Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39 (bench/results/gemm_matrix.json).
+# Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39
+# (bench/results/gemm_matrix.json).
 SMALL_OPERANDS = 16
 
 Channels = tuple[ChannelInfo, ...]
@@ -42,8 +43,10 @@ Channels = tuple[ChannelInfo, ...]
 class Budget:
     """What the machine and the kernel leave.
 
-    num_warps, num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the kernel needs beside its rings.
-    registers: what its wgmmas take. operand_bits: of the widest element a ring carries. max_registers: a cap the user set, or None.
+    num_warps, num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the kernel needs beside its
+        rings.
+    registers: what its wgmmas take. operand_bits: of the widest element a ring carries. max_registers: a cap the user
+        set, or None.
     """
 
     num_warps: int
@@ -80,7 +83,7 @@ def slot_bytes(channels: Channels) -> int:
 
 
 def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
-    """A Plan that meets `options` and fits `budget`. Raises ResourceError where no depth, or not the pinned one, fits."""
+    """A Plan that meets `options` and fits `budget`. Raises ResourceError if no depth, or not the pinned one, fits."""
     depth = _choose_depth(channels, options, budget)
     ctas, cap = register_cap(budget.needed(channels, depth), budget.num_warps, budget.registers)
     usual = DEFAULT_MMA_DEPTH if ctas == 1 else 0
@@ -125,7 +128,9 @@ def check_plan(plan: Plan, channels: Channels, num_warps: int) -> None:
     expected = {channel.name: channel.payload for channel in channels}
     given = {ring.name: ring.payload for ring in plan.rings}
     if given != expected:
-        raise PlanError(f"the Plan has rings {given}, the kernel has {expected}; cure: start from the kernel's own Plan")
+        raise PlanError(
+            f"the Plan has rings {given}, the kernel has {expected}; cure: start from the kernel's own Plan"
+        )
     roles = sorted(part.role for part in plan.partitions)
     if roles != ["consumer", "producer"]:
         raise PlanError(f"the Plan has partitions {roles}; cure: one producer and one consumer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,17 @@ def as_text(renderable: Any, width: int = 100) -> str:
     return console.file.getvalue().rstrip()
 
 
+def tile(buffer: str) -> str:
+    """``!ttg.memdesc<128x64xf16, #shared, …>`` → ``128x64xf16``."""
+    found = re.search(r"(?:\d+x)+\w+", buffer)
+    return found.group() if found else buffer
+
+
+def plural(count: int, word: str) -> str:
+    """``1 warp``, ``8 warps``."""
+    return f"{count} {word if count == 1 else word + 's'}"
+
+
 def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
     yield "reason", explanation.reason or "-"
     if explanation.location:
@@ -40,11 +52,11 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
     if explanation.cure:
         yield "cure", explanation.cure
     for part in explanation.partitions:
-        registers = f", {part.registers} registers" if part.registers is not None else ""
-        yield f"partition {part.name}", f"{part.role}, {part.num_warps} warps{registers}"
+        registers = f", {part.registers} registers a thread" if part.registers is not None else ""
+        yield f"partition {part.name}", f"{part.role}, {plural(part.num_warps, 'warp')}{registers}"
     for ring in explanation.rings:
-        payload = ", ".join(ring.payload)
-        yield f"ring {ring.name}", f"D = {ring.depth} x ({payload}), {ring.total_bytes} bytes"
+        payload = ", ".join(map(tile, ring.payload))
+        yield f"ring {ring.name}", f"D = {ring.depth} slots of ({payload}), {ring.total_bytes} bytes"
     if explanation.mma_depth is not None:
         yield "MMA depth P", str(explanation.mma_depth)
     yield "shared memory", f"{explanation.shared_bytes} bytes of 232448"

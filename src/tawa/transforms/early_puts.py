@@ -6,14 +6,14 @@
         put } }                             for k in range(split, upper) { put } }
     group consumer { … }                  group consumer { … }
 
-Starting partitions takes a handshake between all warps. A kernel with one tile a program pays it before its first load; with
-the first E loads under way before it, it is hidden behind their latency. The first D slots are empty, so these puts wait
-for nothing (`fresh`).
+Starting partitions takes a handshake between all warps. A kernel with one tile a program pays it before its first load;
+with the first E loads under way before it, it is hidden behind their latency. The first D slots are empty, so these
+puts wait for nothing (`fresh`).
 
 Requires: `partition`.
 Ensures: every ring sees the same puts in the same order.
-Leaves a kernel as it is when its first loop with puts is not right at the top of the producer (a persistent kernel pays the
-handshake once), or when that loop's step is not a known number.
+Leaves a kernel as it is when its first loop with puts is not right at the top of the producer (a persistent kernel pays
+the handshake once), or when that loop's step is not a known number.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _split(function: FuncOp, group: GroupOp, loop: ForOp, distance: int) -> None
         builder.insert(clone_op(op, mapping))
     lower, upper = (mapping.get(value, value) for value in loop.bounds[:2])
     builder.loc = loop.op.loc
-    some = _compare(builder, _LESS, lower, upper)  # lower < upper, so that the difference is exact as an unsigned number
+    some = _compare(builder, _LESS, lower, upper)  # then the difference is exact as an unsigned number
     length = builder.create("arith.subi", (upper, lower), (lower.type,), properties=dict(_WRAP)).result
     ahead = builder.constant(distance, lower.type)
     longer = _compare(builder, _UNSIGNED_GREATER, length, ahead)

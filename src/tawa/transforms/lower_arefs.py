@@ -204,10 +204,10 @@ class _Lowering:
         for region in op.regions:
             for block in region.blocks:
                 self._split_args(block)
-        results = op.results
-        op.results = []
+        results, kept = op.results, list[Value]()
+        op.results = kept
         for result in results:
-            self._split(result, op, op.results)
+            self._split(result, op, kept)
 
     def _split_args(self, block: Block) -> None:
         args, block.args = block.args, []
@@ -266,5 +266,3 @@ def _wait(builder: Builder, barrier: Value, parity: Value, predicate: Value) -> 
         (barrier, parity, predicate),
         properties={"operandSegmentSizes": "array<i32: 1, 1, 1, 0>"},
     )
-
-

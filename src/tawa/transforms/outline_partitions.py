@@ -6,8 +6,8 @@
 
 What the consumer returns, the op returns.
 
-The consumer runs in the kernel's own warps and sees everything above; the producer's region is isolated, so what it uses
-from above is handed to it.
+The consumer runs in the kernel's own warps and sees everything above; the producer's region is isolated, so what it
+uses from above is handed to it.
 
 Requires: `lower_arefs`; one consumer group.
 Ensures: plain TTGIR that Triton's back end takes (3.6 spelling; see `tawa.bridge.versions` for others).

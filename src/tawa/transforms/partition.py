@@ -28,6 +28,7 @@ from tawa.plan import PartitionPlan, Plan
 from tawa.transforms.result import PassResult
 
 _CONTROL = frozenset({ForOp.NAME, IfOp.NAME, WhileOp.NAME})
+_ENDS = frozenset({"scf.yield", "scf.condition", "tt.return"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,15 @@ def _roots(function: FuncOp, part: PartitionPlan) -> list[Operation]:
             elif PutOp.of(op):
                 if part.role == "producer":
                     roots.append(op)
-            elif part.role == "consumer" and (GetOp.of(op) or ConsumedOp.of(op) or has_side_effect(op)):
-                if op.name not in ("scf.yield", "scf.condition", "tt.return"):
-                    roots.append(op)
+            elif part.role == "consumer" and op.name not in _ENDS and _must_happen(op):
+                roots.append(op)
 
     visit(function.body)
     return roots
+
+
+def _must_happen(op: Operation) -> bool:
+    return bool(GetOp.of(op) or ConsumedOp.of(op)) or has_side_effect(op)
 
 
 def _clone_block(source: Block, target: Block, part: SliceInfo, mapping: ValueMap, *, skip_terminator: bool) -> None:

@@ -10,7 +10,8 @@
 
 `prev` is the count P iterations ago and `old` says whether there was one; both are carried, so that no trip count need
 be known and none is assumed. What is left is released right behind the loop, before the epilogue, so that the
-producer fills the next tile's slots meanwhile.
+producer fills the next tile's slots meanwhile. With P = 0 the wgmmas of one iteration still run together: one wait behind
+the last of them.
 
 Requires: `partition`. Works on loops of the consumer.
 Ensures: every slot is released after the wgmmas that read it are complete.
@@ -44,8 +45,7 @@ class PipelineMma:
 
     def run(self, module: Module) -> PassResult:
         """Pipelines every loop of every consumer that has wgmmas right inside."""
-        if self.plan.mma_depth == 0:
-            return PassResult(changed=False)
+        depth = self.plan.mma_depth
         remarks: list[Remark] = []
         changed = False
         for op in list(module.walk()):
@@ -54,13 +54,15 @@ class PipelineMma:
                 continue
             for nested in list(op.walk()):
                 loop = ForOp.of(nested)
-                if loop is None or not _dots(loop):
+                if loop is None or len(_dots(loop)) < (1 if depth else 2):
                     continue
                 reason = _obstacle(loop)
+                if reason and depth == 0:
+                    continue
                 if reason:
                     remarks.append(Remark("note", f"P = 0 in this loop: {reason}", source_of(module, nested)))
                 else:
-                    _pipeline(loop, self.plan.mma_depth)
+                    _pipeline(loop, depth)
                     changed = True
         return PassResult(changed, tuple(remarks))
 
@@ -131,6 +133,13 @@ def _pipeline(loop: ForOp, depth: int) -> None:
     for index, result in zip(indices, waited.results, strict=True):
         loop.body.terminator.set_operand(index, result)
 
+    consumed = [view for op in loop.body.ops if (view := ConsumedOp.of(op)) and _feeds_dot(loop, view)]
+    if depth == 0:
+        moved = [view.op.detach() for view in consumed]
+        release = Builder.after(waited)
+        for op in moved:
+            release.insert(op)
+        return
     after = Builder.after(loop.op)
     after.loc = dots[-1].op.loc
     results = [loop.op.results[index] for index in indices]
@@ -140,15 +149,12 @@ def _pipeline(loop: ForOp, depth: int) -> None:
     for use in users:
         use.op.set_operand(use.index, renamed[use.op.operands[use.index]])
 
-    consumed = [view for op in loop.body.ops if (view := ConsumedOp.of(op)) and _feeds_dot(loop, view)]
     if not consumed:
         return
     never = Builder.before(loop.op).constant(0, "i1")
     always = Builder.at_start(loop.body, waited.loc).constant(1, "i1")
     old = _delay(loop, [never] * depth, always, "old")
-    delayed = [
-        _delay(loop, [loop.inits[view.index.index - 1]] * depth, view.index, "previous") for view in consumed
-    ]
+    delayed = [_delay(loop, [loop.inits[view.index.index - 1]] * depth, view.index, "previous") for view in consumed]
     moved = [view.op.detach() for view in consumed]
     release = Builder.after(waited)
     for op, view, previous in zip(moved, consumed, delayed, strict=True):

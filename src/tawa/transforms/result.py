@@ -20,4 +20,6 @@ class PassResult:
 class Pass(Protocol):
     """A pass changes a module in place. Its fields are its options; it reads nothing else."""
 
-    def run(self, module: Module) -> PassResult: ...
+    def run(self, module: Module) -> PassResult:
+        """Changes `module`."""
+        ...

@@ -8,7 +8,8 @@
                                       …
                                       async_tma_store_wait 0                  (once, at the end)
 
-Triton's own lowering waits right behind each store. Here the store of a tile overlaps the next tile's main loop. The layout
+Triton's own lowering waits right behind each store. Here the store of a tile overlaps the next tile's main loop. The
+layout
 change before the store is dropped: the staging buffer is written from any layout. Stores behind the partitions
 (`sink_epilogue`) stay as they are: nothing is left to overlap them with.
 

@@ -1,0 +1,121 @@
+"""Shared memory and registers of one SM, and what a kernel takes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.analysis.channels import find_channels
+from tawa.analysis.loads import find_dot_loads
+from tawa.analysis.resources import (
+    REGISTERS,
+    SLACK_BYTES,
+    RegisterInfo,
+    SharedInfo,
+    consumer_registers,
+    register_cap,
+    shared_beside_rings,
+    stock_ctas,
+    wgmma_registers,
+)
+from tests.support import programs
+from tests.support.programs import ACC, TILE, TILE_BYTES, op, parse
+
+
+def beside(text: str) -> SharedInfo:
+    module = parse(text)
+    return shared_beside_rings(module, find_channels(find_dot_loads(module)))
+
+
+# -- shared memory -----------------------------------------------------------------------------------------------------
+
+
+def test_an_epilogue_behind_the_last_ring_access_takes_the_place_of_the_rings() -> None:
+    info = beside(programs.tile_gemm())
+    assert (info.staging, info.inside, info.behind) == (0, 0, TILE_BYTES)
+    assert info.total(4 * TILE_BYTES) == 4 * TILE_BYTES + SLACK_BYTES
+    assert info.total(0) == TILE_BYTES + SLACK_BYTES
+
+
+def test_a_store_inside_the_consumer_needs_a_buffer_beside_the_rings() -> None:
+    info = beside(programs.persistent_gemm())
+    assert (info.staging, info.behind) == (TILE_BYTES, 0)
+    assert info.total(4 * TILE_BYTES) == 5 * TILE_BYTES + SLACK_BYTES
+
+
+def test_stores_of_one_type_share_a_buffer_and_others_do_not() -> None:
+    again = programs.store().replace("%acc_", "%again_")
+    wide = "!tt.tensordesc<tensor<64x64xf32, #shared>>"
+    other = op("tt.descriptor_store", "%wide, %acc, %zero, %zero", f"{wide}, {ACC}, i32, i32")
+
+    def tiles(stores: str) -> int:
+        body = programs.for_loop(f"{programs.gemm_loop()}\n{stores}", induction="tile", upper="m")
+        return beside(programs.kernel(body, arguments={"wide": wide})).staging
+
+    assert tiles(programs.store()) == tiles(f"{programs.store()}\n{again}") == TILE_BYTES
+    assert tiles(f"{programs.store()}\n{other}") == TILE_BYTES + 2 * TILE_BYTES
+
+
+def test_a_tile_the_consumer_loads_by_itself_counts_where_it_is_loaded() -> None:
+    inside = programs.for_loop(
+        f"{programs.load('bias', 'c_desc')}\n{programs.iteration()}",
+        carried={"sum": ("zeros", "next", ACC)},
+        results="%acc",
+    )
+    assert beside(programs.kernel(f"{inside}\n{programs.store()}")).inside == TILE_BYTES
+    behind = f"{programs.gemm_loop()}\n{programs.load('bias', 'c_desc', '%zero, %zero')}"
+    assert beside(programs.kernel(behind)).inside == 0
+
+
+def test_loads_that_move_to_the_producer_do_not_count() -> None:
+    assert beside(programs.kernel(programs.gemm_loop())) == SharedInfo(0, 0, 0)
+
+
+def test_a_layout_change_that_only_a_store_reads_is_free() -> None:
+    change = op("ttg.convert_layout", "%acc", ACC, "%moved", "tensor<64x64xf32, #blocked>")
+    use = op("arith.addf", "%moved, %moved", f"{TILE}, {TILE}", "%used", TILE)
+    assert beside(programs.kernel(f"{programs.gemm_loop()}\n{change}\n{use}")).behind == 2 * TILE_BYTES
+
+
+# -- registers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("num_warps", "limit", "expected"), [(4, None, 256), (8, None, 240), (4, 128, 232), (8, 128, 176)]
+)
+def test_what_the_producer_gives_up_goes_to_the_consumer(num_warps: int, limit: int | None, expected: int) -> None:
+    """240 and 24 is what Triton's own pass gives 8 warps and a padded producer."""
+    assert consumer_registers(num_warps, limit) == expected
+
+
+@pytest.mark.parametrize("num_warps", [4, 8])
+@pytest.mark.parametrize("shared_bytes", [10_000, 50_000, 75_000, 110_000, 120_000, 220_000])
+@pytest.mark.parametrize("accumulators", [16, 64, 128])
+def test_a_cap_lets_as_many_ctas_in_as_it_says(num_warps: int, shared_bytes: int, accumulators: int) -> None:
+    ctas, cap = register_cap(shared_bytes, num_warps, RegisterInfo(accumulators, 32))
+    assert ctas * (shared_bytes + 1024) <= 228 * 1024
+    if cap is None:
+        assert ctas == 1
+    else:
+        threads = (num_warps + 4) * 32
+        assert ctas > 1 and cap % 8 == 0 and ctas * cap * threads <= REGISTERS
+        assert consumer_registers(num_warps, cap) >= accumulators
+
+
+def test_more_memory_or_more_accumulators_never_mean_more_ctas() -> None:
+    by_memory = [register_cap(shared, 4, RegisterInfo(32, 32))[0] for shared in range(10_000, 230_000, 5_000)]
+    by_registers = [register_cap(30_000, 4, RegisterInfo(count, 32))[0] for count in range(16, 256, 16)]
+    assert by_memory == sorted(by_memory, reverse=True)
+    assert by_registers == sorted(by_registers, reverse=True)
+    assert by_memory[-1] == by_registers[-1] == 1
+
+
+@pytest.mark.parametrize("shared_bytes", [10_000, 100_000, 230_000])
+def test_a_stock_kernel_has_at_least_one_cta(shared_bytes: int) -> None:
+    assert stock_ctas(shared_bytes, 8, RegisterInfo(256, 128)) >= 1
+
+
+def test_accumulators_are_counted_a_thread_and_those_of_one_block_together() -> None:
+    assert wgmma_registers(parse(programs.tile_gemm()), 4) == RegisterInfo(32, 32)
+    assert wgmma_registers(parse(programs.tile_gemm()), 8).accumulators == 16
+    assert wgmma_registers(parse(programs.gate_up()), 4).accumulators == 64
+    assert wgmma_registers(parse(programs.two_loops()), 4).accumulators == 32

@@ -1,0 +1,44 @@
+"""Triton's back half takes what the pipeline makes of random nests of loops and branches."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("triton")
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from triton._C.libtriton import ir
+from triton.backends.nvidia.compiler import CUDABackend
+
+from tawa.bridge.compile import hopper_target
+from tawa.bridge.generic_print import parse_module
+from tawa.bridge.stages import clean_up, split_make_ttgir
+from tawa.bridge.versions import installed_text
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tests.support.nests import Statement, nests, text
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+CAPABILITY = 90
+
+
+@given(nests(), st.sampled_from([(1, 0), (2, 1), (3, 2)]))
+@SETTINGS
+def test_a_specialised_nest_verifies_and_lowers_to_llvm(nest: tuple[Statement, ...], plan: tuple[int, int]) -> None:
+    backend = CUDABackend(hopper_target())
+    options = backend.parse_options({"num_warps": 4, "num_stages": 3, "arch": "sm90"})
+    split = split_make_ttgir(CUDABackend)
+    assert split is not None
+    depth, mma_depth = plan
+    made = specialise(text(nest), PlanOptions(aref_depth=depth, mma_depth=mma_depth), Target(4, 3, 10**9))
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    metadata: dict[str, object] = {}
+    module = clean_up(parse_module(installed_text(made.barrier, None), context), CAPABILITY)
+    module = split.back(module, metadata, options, CAPABILITY)
+    assert module.verify()
+    assert "nvvm" in backend.make_llir(module, metadata, options, CAPABILITY)
