@@ -1,11 +1,9 @@
 """What each step brings: ``python bench/ablation.py [--ks 16384,4096] [--minutes 8]``.
 
 fp16 GEMM, 8192 x 8192 x K, B row-major. Steps as in the paper's ablation, each with the best (D, P) of its table: no
-specialisation (without and with Triton's software pipeline), specialised small tile, the same with 8 cooperative
-consumer warps, large tile, persistent. For the three kernels ``tile 128x128``, ``tile 128x256`` and ``persistent
-128x256`` every D =
-1...4 with P = 0...2 (D
->= P + 1) is timed.
+specialisation (without and with Triton's software pipeline), specialised small tile with 4 consumer warps, the same
+with 8 cooperative ones, large tile, persistent. For each specialised step every D = 1...4 with P = 0...2 is timed
+(D >= P + 1).
 
 Results: ``bench/results/ablation.json``; heat maps and steps: ``docs/images/ablation_K.png``.
 """

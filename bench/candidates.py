@@ -70,8 +70,9 @@ def _tiles(kind: Kind, bk: int) -> list[Configuration]:
     return [
         Configuration("tawa", "tile", *tile, bk, warps, D=depth, P=mma_depth)
         for tile, warps, depth, mma_depth in (
-            ((128, 256), 8, 3, 1), ((128, 256), 8, 4, 1), ((128, 256), 8, 4, 2), ((256, 128), 8, 3, 1),
-            ((256, 128), 8, 4, 1), ((128, 128), 4, 3, 0), ((128, 128), 4, 3, 1), ((128, 128), 4, 4, 1), ((128, 128), 8, 3, 1),
+            ((128, 256), 8, 3, 1), ((128, 256), 8, 4, 1), ((128, 256), 8, 4, 2),
+            ((256, 128), 8, 3, 1), ((256, 128), 8, 4, 1),
+            ((128, 128), 4, 3, 0), ((128, 128), 4, 3, 1), ((128, 128), 4, 4, 1), ((128, 128), 8, 3, 1),
         )
     ]  # fmt: skip
 
@@ -83,21 +84,19 @@ def _persistent(kind: Kind, bk: int) -> list[Configuration]:
             Configuration("stock", kernel, *tile, bk, warps, num_stages=stages, programs=programs, flatten=flatten)
             for kernel, tile, warps, stages, programs, flatten in (
                 ("persistent", (128, 256), 8, 3, 1, False), ("persistent", (128, 256), 8, 3, 1, True),
-                ("split", (128, 256), 8, 3, 1, True), ("split", (128, 256), 8, 4, 1, False), ("split", (128, 256), 8,
-                4, 1, True),
-                ("persistent", (256, 128), 8, 3, 1, True), ("persistent", (128, 128), 4, 2, 2, False),
-                ("persistent", (128, 128), 8, 4, 1, True),
+                ("split", (128, 256), 8, 3, 1, False), ("split", (128, 256), 8, 3, 1, True),
+                ("split", (128, 256), 8, 4, 1, False), ("split", (128, 256), 8, 4, 1, True),
+                ("persistent", (256, 128), 8, 3, 1, False), ("persistent", (256, 128), 8, 3, 1, True),
+                ("persistent", (128, 128), 4, 2, 2, False), ("persistent", (128, 128), 8, 4, 1, True),
             )
         ]  # fmt: skip
     return [
         Configuration("tawa", kernel, *tile, bk, warps, D=depth, P=mma_depth, programs=programs)
         for kernel, tile, warps, depth, mma_depth, programs in (
-            ("persistent", (128, 256), 8, 3, 1, 1), ("persistent", (128, 256), 8, 3, 2, 1), ("split", (128, 256), 8,
-            3, 1, 1),
-            ("split", (128, 256), 8, 4, 1, 1), ("split", (128, 256), 8, 4, 2, 1), ("persistent", (256, 128), 8, 3, 1,
-            1),
-            ("split", (256, 128), 8, 4, 1, 1), ("persistent", (128, 128), 4, 2, 1, 2), ("split", (128, 128), 4, 3, 1,
-            2),
+            ("persistent", (128, 256), 8, 3, 1, 1), ("persistent", (128, 256), 8, 3, 2, 1),
+            ("split", (128, 256), 8, 3, 1, 1), ("split", (128, 256), 8, 4, 1, 1), ("split", (128, 256), 8, 4, 2, 1),
+            ("persistent", (256, 128), 8, 3, 1, 1), ("split", (256, 128), 8, 4, 1, 1),
+            ("persistent", (128, 128), 4, 2, 0, 2), ("split", (128, 128), 4, 3, 0, 2),
         )
     ]  # fmt: skip
 
@@ -107,10 +106,12 @@ def _by_hand(bk: int) -> list[Configuration]:
     return [
         Configuration("gluon", kernel, *tile, bk, 8, D=depth, P=mma_depth)
         for kernel, tile, depth, mma_depth in (
-            ("persistent", (128, 256), 3, 1), ("split", (128, 256), 4, 1), ("split", (128, 256), 4, 2), ("split",
-            (256, 128), 4, 1),
+            ("persistent", (128, 256), 3, 1),
+            ("split", (128, 256), 4, 1),
+            ("split", (128, 256), 4, 2),
+            ("split", (256, 128), 4, 1),
         )
-    ]  # fmt: skip
+    ]
 
 
 def families() -> dict[str, Family]:

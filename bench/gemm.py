@@ -1,11 +1,11 @@
 """Times GEMM, 8192 x 8192 x K: ``python bench/gemm.py [--family NAME] [--ks 256,1024] [--minutes 9]``.
 
-Candidates: cuBLAS; stock Triton, best of its configurations; the same unmodified kernels through Tawa; the
-hand-written Gluon kernel.
+Candidates: cuBLAS; stock Triton, best of its configurations (which may be another kernel or tile than Tawa's best);
+stock Triton with the configuration that Tawa is timed with; the same unmodified kernels through Tawa; the hand-written
+Gluon kernel.
 
 1. Every configuration is compiled, run and checked on a small problem in its own process under a watchdog; what fails
-or hangs is
-   out, with the reason on record. This fills Triton's cache on disk, too.
+   or hangs is out, with the reason on record. This fills Triton's cache on disk, too.
 2. For each K each candidate's configurations are timed quickly; the best stands for it.
 3. The winners run round-robin (`harness.time_round_robin`). Only that is reported.
 
@@ -173,7 +173,7 @@ def bench_problem(family: Family, fit: Mapping[Configuration, Answer], k: int, a
 
 
 def same_configuration(tawa: Configuration | None, timed: list[Configuration]) -> Configuration | None:
-    """Stock Triton on the very kernel, tile and warps with which Tawa is timed; `num_stages` is D, or the nearest there is."""
+    """Stock Triton on the kernel, tile and warps with which Tawa is timed; `num_stages` is D or the nearest."""
     if tawa is None:
         return None
     alike = [

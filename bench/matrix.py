@@ -1,8 +1,8 @@
 """Times every GEMM case that specialises against stock Triton: ``python bench/matrix.py [--only NAME] [--minutes 5]``.
 
-Same kernel, same configuration, Tawa in automatic mode with its own Plan: what a user gets who only adds `tawa.jit`. The question is
-not how fast, but whether it is ever slower. Results: ``bench/results/gemm_matrix.json``, with ``--all`` ``gemm_matrix_all.json``;
-``error`` of a row is null or a text.
+Same kernel, same configuration, Tawa in automatic mode with its own Plan: what a user gets who only adds `tawa.jit`.
+The question is not how fast, but whether it is ever slower. Results: ``bench/results/gemm_matrix.json``, with
+``--all`` ``gemm_matrix_all.json``; ``error`` of a row is null or a text.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from harness import Report, Row, describe, time_round_robin, watchdog  # noqa: E402
+from harness import Report, Row, describe, time_round_robin, watchdog
 
-from tawa.kernels.case import Case  # noqa: E402
-from tawa.kernels.gemm.cases import CASES  # noqa: E402
+from tawa.kernels.case import Case
+from tawa.kernels.gemm.cases import CASES
 
 STALL_S = 60.0
 M, N, K = 4096, 4096, 2048

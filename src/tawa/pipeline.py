@@ -48,8 +48,8 @@ class Target:
 class Outcome:
     """What the pipeline made of one kernel. Declined: `applied` False, `plan` None, both texts empty.
 
-    `aref` and `barrier` are the two levels in generic form, `module` is the barrier level itself; `stage_ms` maps stage name to
-    milliseconds.
+    `aref` and `barrier` are the two levels in generic form, `module` is the barrier level itself; `stage_ms` maps stage
+    name to milliseconds.
     """
 
     applied: bool
@@ -86,8 +86,9 @@ def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | No
     """Specialises one module given as generic-form TTGIR text (before Triton's own pipeliner).
 
     Never raises on what a user wrote: a kernel that cannot be specialised gives ``applied=False`` and a
-    `declined` remark first. Raises PlanError when a pinned `plan` or `options` cannot be met, ResourceError when a pinned
-    depth does not fit, and any other exception only for a fault of its own (the caller turns it into InternalError).
+    `declined` remark first. Raises PlanError when a pinned `plan` or `options` cannot be met, ResourceError when a
+    pinned depth does not fit, and any other exception only for a fault of its own (the caller turns it into
+    InternalError).
     """
     clock = _Clock()
     module = parse_module(ttgir)

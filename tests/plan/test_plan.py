@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -147,6 +149,35 @@ def test_a_plan_that_cannot_be_obeyed_says_what_and_how(make: Callable[[], Plan]
         pinned(plan)
     for part in parts:
         assert part in str(caught.value)
+
+
+@pytest.mark.xfail(strict=True, reason="values are not checked yet")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mma_depth": "1"},
+        {"mma_depth": True},
+        {"early_puts": "x"},
+        {"max_registers": "x"},
+        {"max_registers": 7},
+        {"mma_dpeth": 2},
+        {"rings": [{"depth": "3"}]},
+        {"rings": [{"depth": 3.0}]},
+        {"rings": [{}, {}]},
+        {"partitions": [{}, {"num_warps": 4.0}]},
+    ],
+    ids=str,
+)
+def test_a_plan_with_a_value_of_a_wrong_type_is_refused(changes: dict[str, Any]) -> None:
+    data = json.loads(own_plan(programs.tile_gemm()).to_json())
+    for name, value in changes.items():
+        if isinstance(value, list):
+            usual = [*data[name], data[name][-1]]
+            data[name] = [{**old, **new} for old, new in zip(usual, value, strict=False)]
+        else:
+            data[name] = value
+    with pytest.raises(PlanError):
+        pinned(Plan.from_json(json.dumps(data)))
 
 
 def test_the_plan_of_another_kernel_is_refused() -> None:

@@ -50,7 +50,12 @@ def test_a_declined_kernel_says_why_where_and_how_to_cure_it(pipeline_is: Any) -
 def test_the_table_shows_the_decision_and_the_rings(pipeline_is: Any) -> None:
     pipeline_is(fakes.untouched)
     text = str(tawa.explain(kernels.gemm_descriptors, TEXT, BLOCKS, aref_depth=3))
-    for piece in ("gemm_descriptors: specialised", "ring r0", "D = 3 slots of (64x64xf16), 49152 bytes", "partition producer"):
+    for piece in (
+        "gemm_descriptors: specialised",
+        "ring r0",
+        "D = 3 slots of (64x64xf16), 49152 bytes",
+        "partition producer",
+    ):
         assert piece in text
 
 

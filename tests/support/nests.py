@@ -39,6 +39,14 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class While:
+    """``while i < upper``: works on accumulators of its own, which it stores."""
+
+    upper: Upper
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Branch:
     """``if`` the innermost loop variable is even (or n is, outside loops)."""
 
@@ -46,7 +54,7 @@ class Branch:
     other: tuple[Statement, ...]
 
 
-Statement = Step | Store | Loop | Branch
+Statement = Step | Store | Loop | While | Branch
 
 
 def nests() -> st.SearchStrategy[tuple[Statement, ...]]:
@@ -57,7 +65,7 @@ def nests() -> st.SearchStrategy[tuple[Statement, ...]]:
     def grow(inner: st.SearchStrategy[Statement]) -> st.SearchStrategy[Statement]:
         some = st.lists(inner, min_size=1, max_size=3).map(tuple)
         few = st.lists(inner, max_size=2).map(tuple)
-        return st.builds(Loop, uppers, some) | st.builds(Branch, few, few)
+        return st.builds(Loop, uppers, some) | st.builds(Branch, few, few) | st.builds(While, uppers, some)
 
     loops = st.builds(
         Loop, uppers, st.lists(st.recursive(leaves, grow, max_leaves=5), min_size=1, max_size=3).map(tuple)
@@ -71,7 +79,7 @@ def _steps(statement: Statement) -> bool:
             return True
         case Store():
             return False
-        case Loop(_, body):
+        case Loop(_, body) | While(_, body):
             return any(map(_steps, body))
         case Branch(then, other):
             return any(map(_steps, (*then, *other)))
@@ -90,7 +98,7 @@ def _fills(body: tuple[Statement, ...], numbers: dict[str, int], variable: int) 
                 total += 1
             case Store():
                 pass
-            case Loop(upper, inner):
+            case Loop(upper, inner) | While(upper, inner):
                 total += sum(_fills(inner, numbers, index) for index in range(numbers[upper]))
             case Branch(then, other):
                 total += _fills(then if variable % 2 == 0 else other, numbers, variable)
@@ -137,6 +145,9 @@ class _Writer:
                     "\n".join(lines), induction=f"i{tag}", upper=upper, carried=carried, results=f"%r{tag}:2"
                 )
                 return [loop], (f"r{tag}#0", f"r{tag}#1")
+            case While(upper, inner):
+                lines, _ = self.body((*inner, Store()), ("zeros", "zeros"), f"i{tag}")
+                return [programs.while_loop("\n".join(lines), counter=f"i{tag}", upper=upper)], accs
             case Branch(then, other):
                 blocks: list[str] = []
                 for side in (then, other):

@@ -139,8 +139,8 @@ def _last_use(group: list[DotLoadInfo]) -> Operation:
 def _disjoint(first: SiteInfo, second: SiteInfo) -> bool:
     """Whether one site is over, in program order, before the other begins, in every run.
 
-    A site beside another in one block, or in a block inside that of the other, counts as overlapping: once wgmmas stay in
-    flight, the one is released after the other began, and each may wait for the slot the other holds.
+    A site beside another in one block, or in a block inside that of the other, counts as overlapping: once wgmmas stay
+    in flight, the one is released after the other began, and each may wait for the slot the other holds.
     """
     chain = _block_chain(first.block)
     if second.block in chain or first.block in _block_chain(second.block):

@@ -95,7 +95,7 @@ def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
 
 
 def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
-    """Refusals about operations that order reads: what a kernel reads after it has waited for somebody may not be read before."""
+    """Refusals about operations that order reads: what is read behind a wait for somebody may not be read before."""
     body = next(view.body for op in module.body.ops if (view := FuncOp.of(op)))
     last = max((body.index_of(ancestor_in(body, info.load.op)) for info in loads), default=-1)
     for outer in body.ops[: last + 1]:
@@ -110,7 +110,7 @@ def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
 
 
 def _acquires(op: Operation) -> bool:
-    """Whether reads behind `op` must see what others wrote before: acquiring atomics whose result is used, volatile loads."""
+    """Whether reads behind `op` must see what others wrote: acquiring atomics with a used result, volatile loads."""
     if op.name in ("tt.atomic_rmw", "tt.atomic_cas"):
         return bool(op.result.uses) and read_int(op.properties.get("sem", _ACQ_REL)) not in _WITHOUT_ACQUIRE
     return op.name == "tt.load" and not is_plain_load(op)

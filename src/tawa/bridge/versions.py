@@ -69,8 +69,8 @@ def warn_untested() -> None:
 def installed_text(barrier: str, module: Module | None) -> str:
     """The barrier level as the installed Triton spells it.
 
-    barrier: its text in the canonical (3.6) spelling. module: the same program, changed in place where another spelling is needed; read
-    from the text when None.
+    barrier: its text in the canonical (3.6) spelling. module: the same program, changed in place where another spelling
+    is needed; read from the text when None.
     """
     if triton_version()[:2] < RESPELLED_FROM:
         return barrier

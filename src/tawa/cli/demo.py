@@ -11,8 +11,8 @@ import typer
 from tawa.cli.failures import excerpt, reports_failures
 from tawa.cli.job import JsonFlag, triton_failures_named
 from tawa.cli.sketch import sketch
-from tawa.runtime.explain_table import plural, tile
 from tawa.remarks import SourceLocation
+from tawa.runtime.explain_table import plural, tile
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

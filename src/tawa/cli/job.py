@@ -39,8 +39,8 @@ PlanOptionsOption = Annotated[
         "--option",
         metavar="NAME=VALUE,…",
         help="Tawa's launch options: aref_depth=3,mma_depth=1. "
-        "enable_warp_specialization=True pins: specialise or fail. Here a kernel is specialised wherever that is legal; "
-        "only_if_faster=True shows what a launch decides.",
+        "enable_warp_specialization=True pins: specialise or fail. Here a kernel is specialised wherever that is "
+        "legal; only_if_faster=True shows what a launch decides.",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -10,8 +10,8 @@
 
 `prev` is the count P iterations ago and `old` says whether there was one; both are carried, so that no trip count need
 be known and none is assumed. What is left is released right behind the loop, before the epilogue, so that the
-producer fills the next tile's slots meanwhile. With P = 0 the wgmmas of one iteration still run together: one wait behind
-the last of them.
+producer fills the next tile's slots meanwhile. With P = 0 the wgmmas of one iteration still run together: one wait
+behind the last of them.
 
 Requires: `partition`. Works on loops of the consumer.
 Ensures: every slot is released after the wgmmas that read it are complete.
