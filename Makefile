@@ -12,7 +12,7 @@ WORKERS ?= 2
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 # The tests that compile through Triton; everything else does not depend on its version.
-COMPILE_TESTS := $(wildcard tests/bridge tests/runtime tests/kernels tests/matrix tests/cli)
+COMPILE_TESTS := $(wildcard tests/bridge tests/runtime tests/kernels tests/matrix tests/cli tests/roundtrip)
 
 .PHONY: demo test test-3.6 test-3.9 check format docs clean
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tawa.analysis.channels import ChannelInfo, find_channels
 from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined
 from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
-from tawa.analysis.memory import reads_back_stores
+from tawa.analysis.memory import stores_must_not_wait
 from tawa.analysis.resources import partial_sums, shared_beside_rings, wgmma_registers
 from tawa.dialects import structure_rules
 from tawa.dialects.tt import FuncOp
@@ -152,7 +152,7 @@ def _plan(
     )
     place = loads[0].load.op
     try:
-        plan = choose_plan(channels, options, budget, staged_stores=not reads_back_stores(module))
+        plan = choose_plan(channels, options, budget, staged_stores=not stores_must_not_wait(module))
     except ResourceError as error:
         if options.pinned or options.aref_depth is not None:
             raise

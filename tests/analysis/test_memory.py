@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.memory import memory_roots, reads_back_stores
+from tawa.analysis.memory import memory_roots, stores_must_not_wait
 from tawa.ir import Module, Value
 from tests.support import programs
 from tests.support.programs import DESC, for_loop, kernel, op, parse
@@ -88,13 +88,13 @@ def test_a_pointer_that_a_while_carries_is_of_unknown_origin() -> None:
 
 def test_a_kernel_that_loads_what_it_stores_reads_back() -> None:
     back = programs.load("back", "c_desc", "%zero, %zero")
-    assert reads_back_stores(parse(kernel(f"{programs.gemm_loop()}\n{programs.store()}\n{back}")))
+    assert stores_must_not_wait(parse(kernel(f"{programs.gemm_loop()}\n{programs.store()}\n{back}")))
 
 
 def test_a_kernel_that_loads_other_tensors_does_not() -> None:
-    assert not reads_back_stores(parse(programs.tile_gemm()))
+    assert not stores_must_not_wait(parse(programs.tile_gemm()))
 
 
 def test_a_load_of_unknown_origin_may_read_back() -> None:
     unknown = op("made.up", "", "", "%u", PTR) + "\n" + op("tt.load", "%u", PTR, "%v", "f16")
-    assert reads_back_stores(parse(kernel(f"{unknown}\n{programs.gemm_loop()}\n{programs.store()}")))
+    assert stores_must_not_wait(parse(kernel(f"{unknown}\n{programs.gemm_loop()}\n{programs.store()}")))

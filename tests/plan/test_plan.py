@@ -151,7 +151,6 @@ def test_a_plan_that_cannot_be_obeyed_says_what_and_how(make: Callable[[], Plan]
         assert part in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="values are not checked yet")
 @pytest.mark.parametrize(
     "changes",
     [

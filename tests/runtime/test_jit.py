@@ -17,6 +17,7 @@ from triton import knobs
 from triton.runtime.jit import JITFunction
 
 import tawa
+from tawa.errors import PlanError
 from tawa.plan import PlanOptions
 from tawa.runtime.jit import TawaFunction
 from tests.bridge import fakes, kernels
@@ -248,3 +249,11 @@ def test_a_launch_costs_little_more_than_tritons_own(gemm: Any) -> None:
 
     stock = triton.jit(kernels.gemm_pointers.fn)
     assert median_us(gemm) - median_us(stock) < 30
+
+
+@pytest.mark.parametrize(
+    "contradiction", [{"aref_depth": 7}, {"mma_depth": 2}, {"enable_warp_specialization": False}], ids=str
+)
+def test_an_option_that_contradicts_the_plan_beside_it_is_refused(gemm: Any, contradiction: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match="cure: give one"):
+        warmup(gemm, plan=PLAN, **contradiction)

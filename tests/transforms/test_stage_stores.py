@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
@@ -86,7 +84,6 @@ def test_a_kernel_that_reads_what_it_stores_keeps_its_stores_in_place() -> None:
     assert "tt.descriptor_store" in made.aref and "async_tma_store_wait" not in made.aref
 
 
-@pytest.mark.xfail(strict=True, reason="a deferred store may be overtaken by a release")
 def test_a_release_behind_a_store_keeps_the_store_in_place() -> None:
     properties = "atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 4 : i32"
     types = "!tt.ptr<i32>, i32, i1"

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from tawa.dialects.scf import ForOp, IfOp
 from tawa.ir import Block, Module, Operation, Value
+from tawa.ir.attributes import read_int
+
+_ACQ_REL = "4 : i32"
+_RELEASING = (3, 4)  # tt.MemSemantic: release, acq_rel
 
 # Operation -> index of the operand that carries the address.
 _ADDRESS = {
@@ -75,22 +79,21 @@ def _argument_sources(value: Value, block: Block) -> list[Value] | None:
     return None
 
 
-def reads_back_stores(module: Module) -> bool:
-    """Whether the kernel may read global memory that it writes through a TMA descriptor.
+def stores_must_not_wait(module: Module) -> bool:
+    """Whether a TMA store must have left before what stands behind it, and so may not be deferred.
 
-    Then a store must be complete before the read behind it, and may not be deferred.
+    That is so where the kernel may read back what it stores, and where an atomic releases to others what stands before.
     """
     stored: list[Value] = []
     read: list[Value] = []
     for op in module.walk():
-        if op.name == "tt.descriptor_store":
+        if op.name in ("tt.atomic_rmw", "tt.atomic_cas"):
+            if read_int(op.properties.get("sem", _ACQ_REL)) in _RELEASING:
+                return True
+        elif op.name in ("tt.descriptor_store", "tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
             roots = memory_roots(op.operands[0])
             if roots is None:
                 return True
-            stored += roots
-        elif op.name in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
-            roots = memory_roots(op.operands[0])
-            if roots is None:
-                return True
-            read += roots
+            into = stored if op.name == "tt.descriptor_store" else read
+            into += roots
     return any(root in stored for root in read)

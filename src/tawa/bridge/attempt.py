@@ -5,6 +5,7 @@ It works on copies and touches nothing that Triton still needs for the stock ker
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -102,6 +103,23 @@ def attempt(tools: Toolchain, source: Source, request: Request, sheet: Worksheet
     Returns what was made, or the declining `Outcome`. Raises PlanError and ResourceError for what the user pinned,
     StockFailure when Triton itself refuses the kernel, and any other exception for a fault of ours.
     """
+    with _garbage_uncollected():
+        return _attempt(tools, source, request, sheet)
+
+
+@contextmanager
+def _garbage_uncollected() -> Iterator[None]:
+    """No garbage collection: an attempt makes many small objects at once, and each scan is of the whole process."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _attempt(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
     ttgir = _front(tools, source, sheet)
     options = request.options
     first: SharedUse | None = None

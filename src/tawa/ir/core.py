@@ -165,11 +165,13 @@ class Operation:
 
     def walk(self) -> Iterator[Operation]:
         """This operation, then every nested one, in textual order. The tree may be changed behind the walk."""
-        yield self
-        for region in self.regions:
-            for block in region.blocks:
-                for op in list(block.ops):
-                    yield from op.walk()
+        stack: list[Operation] = [self]
+        while stack:
+            op = stack.pop()
+            yield op
+            for region in reversed(op.regions):
+                for block in reversed(region.blocks):
+                    stack.extend(reversed(block.ops))
 
     # -- removal -------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,9 @@ class PartitionPlan:
     num_warps: int
     registers: int | None = None
 
+    def __post_init__(self) -> None:
+        _check_numbers(self, "num_warps", "registers")
+
 
 @dataclass(frozen=True, slots=True)
 class RingPlan:
@@ -33,6 +36,9 @@ class RingPlan:
     payload: tuple[str, ...]
     depth: int
     slot_bytes: int
+
+    def __post_init__(self) -> None:
+        _check_numbers(self, "depth", "slot_bytes")
 
     @property
     def total_bytes(self) -> int:
@@ -57,6 +63,9 @@ class Plan:
     max_registers: int | None = None
     early_puts: int = 0
 
+    def __post_init__(self) -> None:
+        _check_numbers(self, "mma_depth", "max_registers", "early_puts")
+
     def to_json(self) -> str:
         """The Plan as JSON text that `from_json` reads back."""
         return json.dumps(asdict(self), indent=2)
@@ -66,13 +75,19 @@ class Plan:
         """Reads a Plan written by `to_json`; raises PlanError on anything else."""
         try:
             data: dict[str, Any] = json.loads(text)
-            return Plan(
-                partitions=tuple(PartitionPlan(**part) for part in data["partitions"]),
-                rings=tuple(replace(RingPlan(**ring), payload=tuple(ring["payload"])) for ring in data["rings"]),
-                mma_depth=data["mma_depth"],
-                staged_stores=data.get("staged_stores", True),
-                max_registers=data.get("max_registers"),
-                early_puts=data.get("early_puts", 0),
-            )
-        except (KeyError, TypeError, ValueError) as error:
+            partitions = tuple(PartitionPlan(**part) for part in data.pop("partitions"))
+            rings = tuple(replace(RingPlan(**ring), payload=tuple(ring["payload"])) for ring in data.pop("rings"))
+            return Plan(partitions, rings, **data)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise PlanError(f"not a Plan: {error}; cure: start from print(explanation.plan.to_json())") from error
+
+
+def _check_numbers(value: PartitionPlan | RingPlan | Plan, *names: str) -> None:
+    """Raises PlanError when a field that counts something is no whole number (or None, where it may be left out)."""
+    optional = ("registers", "max_registers")
+    for name in names:
+        number: object = getattr(value, name)
+        if number is None and name in optional:
+            continue
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise PlanError(f"{name}={number!r} in a Plan: a whole number is needed, not {type(number).__name__}")

@@ -125,6 +125,10 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
 
 def check_plan(plan: Plan, channels: Channels, num_warps: int) -> None:
     """Whether a pinned Plan is one for this kernel. Raises PlanError that says what differs."""
+    if len({ring.name for ring in plan.rings}) < len(plan.rings):
+        raise PlanError("the Plan has two rings of one name; cure: one entry a ring")
+    if plan.max_registers is not None and (plan.max_registers % 8 or not 24 <= plan.max_registers <= 256):
+        raise PlanError(f"max_registers={plan.max_registers}; cure: a multiple of 8 from 24 to 256")
     expected = {channel.name: channel.payload for channel in channels}
     given = {ring.name: ring.payload for ring in plan.rings}
     if given != expected:

@@ -63,9 +63,25 @@ def make_request(given: Mapping[str, Any], defaults: Request | None, settings: S
         options = merge(options, defaults.options)
         plan = plan if plan is not None else defaults.plan
     options = merge(options, settings.options())
+    if given.get("plan") is not None:
+        _check_agreement(known, plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False))
     return Request(options, plan, settings.reproducer_dir)
+
+
+def _check_agreement(known: Mapping[str, Any], plan: Plan | None) -> None:
+    """Raises PlanError when a Plan and options beside it say different things."""
+    asked = PlanOptions.from_mapping(known)
+    if plan is None:
+        return
+    depths = {ring.depth for ring in plan.rings}
+    if asked.aref_depth is not None and depths != {asked.aref_depth}:
+        raise PlanError(f"aref_depth={asked.aref_depth} beside a plan with D = {sorted(depths)}; cure: give one")
+    if asked.mma_depth is not None and asked.mma_depth != plan.mma_depth:
+        raise PlanError(f"mma_depth={asked.mma_depth} beside a plan with P = {plan.mma_depth}; cure: give one")
+    if asked.enable_warp_specialization is False:
+        raise PlanError("enable_warp_specialization=False beside a plan, which pins; cure: give one")
 
 
 def set_log_level(settings: Settings) -> None:

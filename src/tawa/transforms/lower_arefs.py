@@ -26,7 +26,8 @@ from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.transforms.result import PassResult
 
-_BARRIER_LAYOUT = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
+_BARRIER_LAYOUT = "#barriers"
+_BARRIER_ATTRIBUTE = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class LowerArefs:
 
     def run(self, module: Module) -> PassResult:
         """Lowers every ring of the module."""
+        module.aliases[_BARRIER_LAYOUT] = _BARRIER_ATTRIBUTE
         lowering = _Lowering()
         for op in list(module.walk()):
             lowering.op(op)
