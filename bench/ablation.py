@@ -113,7 +113,7 @@ def draw(rows: list[Row], k: int, device: str) -> Path:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
-        1, len(GRIDS) + 1, figsize=(2.3 * len(GRIDS) + 5.2, 3.4), width_ratios=[1] * len(GRIDS) + [1.5]
+        1, len(GRIDS) + 1, figsize=(13.5, 3.4), width_ratios=[1] * len(GRIDS) + [1.4], layout="constrained"
     )
     everything = [rate for name in GRIDS for line in grid_of(rows, k, name) for rate in line if rate]
     low, high = (min(everything), max(everything)) if everything else (0.0, 1.0)
@@ -138,20 +138,21 @@ def draw(rows: list[Row], k: int, device: str) -> Path:
                     color="white" if rate and dark else "black",
                 )
         axis.set_xticks(range(len(MMA_DEPTHS)), [f"P={p}" for p in MMA_DEPTHS])
-        axis.set_yticks(range(len(DEPTHS)), [f"D={d}" for d in DEPTHS])
+        axis.set_yticks(range(len(DEPTHS)), [f"D={d}" for d in DEPTHS] if axis is axes[0] else [""] * len(DEPTHS))
         axis.set_title(name, fontsize=10)
     best = best_by_step(rows, k)
     axes[-1].barh(
-        list(best), list(best.values()), color=["#b0b0b0"] * len(PLAIN) + ["#35618f"] * len(GRIDS) + ["#d9a441"]
+        [name.replace(", ", ",\n") for name in best],
+        list(best.values()),
+        color=["#b0b0b0"] * len(PLAIN) + ["#35618f"] * len(GRIDS) + ["#d9a441"],
     )
     axes[-1].invert_yaxis()
     for y, rate in enumerate(best.values()):
         axes[-1].text(rate, y, f" {rate:.0f}", va="center", fontsize=8)
-    axes[-1].tick_params(axis="y", labelsize=8)
-    axes[-1].set_xlim(0, 1.15 * max(best.values(), default=1.0))
-    axes[-1].set_title("best of each step, TFLOP/s", fontsize=10)
+    axes[-1].tick_params(axis="y", labelsize=7)
+    axes[-1].set_xlim(0, 1.25 * max(best.values(), default=1.0))
+    axes[-1].set_title("best of each step", fontsize=10)
     figure.suptitle(f"fp16 GEMM 8192 × 8192 × {k}, {device}, TFLOP/s", fontsize=11)
-    figure.tight_layout()
     IMAGES.mkdir(parents=True, exist_ok=True)
     path = IMAGES / f"ablation_{k}.png"
     figure.savefig(path, dpi=130)

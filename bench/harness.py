@@ -241,7 +241,11 @@ def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return getattr(sys.modules.get(package), "__version__", None)  # run from the source tree
+        if package != "tawa":
+            return None
+        import tawa  # run from the source tree
+
+        return tawa.__version__
 
 
 def _relative(path: str) -> str:
