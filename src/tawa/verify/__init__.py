@@ -1,0 +1,1 @@
+"""Checks of the protocol between partitions: credits at the aref level; slots, parities, bytes, races below it."""
