@@ -1,7 +1,7 @@
 """The pipeline: the ordered list of passes from TTGIR to barrier-level TTGIR.
 
-text → IR → analyses → Plan → insert arefs → partition → pipeline MMA → [aref level]
-                            → lower arefs → stage stores → outline partitions → [barrier level] → text
+text → IR → analyses → Plan → insert arefs → partition → early puts → pipeline MMA → sink epilogue → stage stores
+                            → [aref level] → lower arefs → outline partitions → [barrier level] → text
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tawa.analysis.channels import ChannelInfo, find_channels
 from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined
 from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
 from tawa.analysis.memory import stores_must_not_wait
-from tawa.analysis.resources import partial_sums, shared_beside_rings, wgmma_registers
+from tawa.analysis.resources import SHARED_BYTES, partial_sums, shared_beside_rings, wgmma_registers
 from tawa.dialects import structure_rules
 from tawa.dialects.tt import FuncOp
 from tawa.errors import ResourceError
@@ -41,7 +41,7 @@ class Target:
 
     num_warps: int
     num_stages: int
-    shared_bytes: int = 232448
+    shared_bytes: int = SHARED_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _plan(
 ) -> tuple[Plan, tuple[Remark, ...]] | Remark:
     """The pinned Plan, checked, or one of our own, with notes; in automatic mode a refusal where none fits or pays."""
     if pinned is not None:
-        check_plan(pinned, channels, target.num_warps)
+        check_plan(pinned, channels, target.num_warps, stores_must_not_wait=stores_must_not_wait(module))
         return pinned, ()
     limit = module.op.attributes.get(_MAX_REGISTERS)
     budget = Budget(

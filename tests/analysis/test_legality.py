@@ -210,6 +210,30 @@ def test_a_load_from_an_unknown_descriptor_is_declined_where_the_kernel_writes()
     assert str(remark.location) == "kernel.py:10"
 
 
+def made_descriptor(pointer: str = "out", line: int = 0) -> str:
+    return op(
+        "tt.make_tensor_descriptor", f"%{pointer}, %n, %m, %n", "!tt.ptr<f16>, i32, i32, i32", "%own", DESC, line=line
+    )
+
+
+def test_a_load_whose_descriptor_is_made_anew_for_each_tile_is_declined_where_it_is_made() -> None:
+    tile = "\n".join((made_descriptor(line=6), gemm_loop().replace("%a_desc", "%own"), store()))
+    remark = first_remark(kernel(for_loop(tile, induction="tile", upper="m")))
+    assert remark.reason.startswith("the descriptor of the load at kernel.py:10 is made in a loop")
+    assert str(remark.location) == "kernel.py:6"
+    assert remark.cure == "make the descriptor before the loop and move its offsets instead"
+
+
+def test_a_descriptor_made_in_the_loop_of_its_load_is_declined() -> None:
+    remark = first_remark(gemm(loop=inside(made_descriptor(line=6)).replace("%a_desc", "%own")))
+    assert str(remark.location) == "kernel.py:6"
+
+
+def test_a_descriptor_made_before_the_loop_is_fine() -> None:
+    text = gemm(made_descriptor(), loop=gemm_loop().replace("%a_desc", "%own"))
+    assert specialise(text, LEGAL, Target(4, 3)).applied
+
+
 def test_a_trip_count_that_the_kernel_itself_writes_is_declined() -> None:
     trips = scalar_load("trips", "lock", line=4)
     remark = first_remark(gemm(trips, loop=gemm_loop(upper="trips"), behind=atomic(line=21), arguments=LOCK))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.memory import memory_roots, stores_must_not_wait
+from tawa.analysis.memory import made_in_a_loop, memory_roots, stores_must_not_wait
 from tawa.ir import Module, Value
 from tests.support import programs
 from tests.support.programs import DESC, for_loop, kernel, op, parse
@@ -98,3 +98,48 @@ def test_a_kernel_that_loads_other_tensors_does_not() -> None:
 def test_a_load_of_unknown_origin_may_read_back() -> None:
     unknown = op("made.up", "", "", "%u", PTR) + "\n" + op("tt.load", "%u", PTR, "%v", "f16")
     assert stores_must_not_wait(parse(kernel(f"{unknown}\n{programs.gemm_loop()}\n{programs.store()}")))
+
+
+def test_a_kernel_that_also_writes_by_pointers_what_it_stores_keeps_their_order() -> None:
+    made = op("tt.make_tensor_descriptor", "%out, %n, %m, %n", f"{PTR}, i32, i32, i32", "%own", DESC)
+    half = op("arith.constant", "", "", "%h", "f16", properties="value = 0.0 : f16")
+    body = f"{made}\n{half}\n{programs.gemm_loop()}\n{programs.store(desc='own')}"
+    assert not stores_must_not_wait(parse(kernel(body)))
+    assert stores_must_not_wait(parse(kernel(body + "\n" + op("tt.store", "%out, %h", f"{PTR}, f16"))))
+
+
+def test_a_kernel_without_tma_stores_has_none_to_keep_in_place() -> None:
+    unknown = op("made.up", "", "", "%u", PTR) + "\n" + op("tt.load", "%u", PTR, "%v", "f16")
+    assert not stores_must_not_wait(parse(kernel(unknown)))
+
+
+# -- where descriptors are made ----------------------------------------------------------------------------------------
+
+
+def make(result: str = "x") -> str:
+    return op("tt.make_tensor_descriptor", "%p, %n, %m, %n", f"{PTR}, i32, i32, i32", f"%{result}", DESC)
+
+
+def loop_maker(body: str, name: str) -> str | None:
+    module = parse(kernel(body, arguments=TWO))
+    found = made_in_a_loop(module, value_named(module, name))
+    return found.result.hint if found else None
+
+
+def test_a_descriptor_made_outside_loops_is_made_once() -> None:
+    assert loop_maker(make(), "x") is None
+
+
+def test_a_descriptor_made_in_a_loop_is_made_again() -> None:
+    assert loop_maker(for_loop(make()), "x") == "x"
+
+
+def test_a_descriptor_that_a_loop_replaces_is_made_again() -> None:
+    loop = for_loop(make("next"), carried={"now": ("first", "next", DESC)}, results="%x")
+    assert loop_maker(f"{make('first')}\n{loop}", "x") == "next"
+
+
+def test_a_descriptor_of_unknown_origin_may_be_any_that_is_made_in_a_loop() -> None:
+    unknown = op("made.up", "", "", "%x", DESC)
+    assert loop_maker(unknown, "x") is None
+    assert loop_maker(f"{unknown}\n{for_loop(make('next'))}", "x") == "next"

@@ -268,6 +268,9 @@ class _Machine:
     def tile(self, op: Operation, inputs: list[Any], group: _Group) -> Run:
         if op.name in VIEWS and op.name != "ttg.memdesc_index":
             return [inputs[0]]
+        for view in inputs:
+            if isinstance(view, View) and view.ring in self.slots and (view.ring, view.place) not in group.borrowed:
+                self.trace.wrong.append(f"{op.name} reads {view.place} of {view.ring}, which is not borrowed")
         match op.name:
             case "tt.get_program_id":
                 return [0]

@@ -52,6 +52,15 @@ def test_a_loop_with_an_unknown_step_is_left_alone() -> None:
     assert "fresh" not in brief(module)
 
 
+def test_a_loop_that_counts_unsigned_is_left_alone() -> None:
+    text = programs.tile_gemm().replace(
+        '"scf.for"(%zero, %n, %one, %zeros) ({', '"scf.for"(%zero, %n, %one, %zeros) <{unsignedCmp}> ({'
+    )
+    assert "unsignedCmp" in text
+    module, _ = after(EarlyPuts, text, early_puts=2)
+    assert "fresh" not in brief(module)
+
+
 def test_e_never_exceeds_the_shallowest_ring() -> None:
     module, _ = after(EarlyPuts, programs.tile_gemm(), depth=2, early_puts=9)
     trace = run(module, {"n": 9})

@@ -8,6 +8,7 @@ from tawa.transforms.pipeline_mma import PipelineMma
 from tests.support import programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
+from tests.support.protocol import run, violations
 
 
 def pipelined(text: str, mma_depth: int, depth: int = 3) -> tuple[str, list[str]]:
@@ -192,3 +193,29 @@ def test_a_dot_in_a_branch_stays_synchronous() -> None:
     body = programs.branch(then, other, result="picked", type=programs.ACC)
     text, _ = pipelined(loop_of(body, sum="picked"), 1)
     check(text, "CHECK: isAsync = false\nCHECK-NOT: warp_group_dot_wait")
+
+
+@pytest.mark.parametrize("mma_depth", [0, 1, 2])
+def test_a_slot_that_is_read_behind_the_wait_as_well_is_not_released_before(mma_depth: int) -> None:
+    dots = [
+        programs.load("a", "a_desc"),
+        programs.load("b", "b_desc"),
+        programs.load("c", "c_desc"),
+        *(programs.alloc(view, tile) for view, tile in ("xa", "yb", "zc")),
+        programs.dot("next_gate", "x", "y", "gate"),
+        programs.dot("next_up", "x", "z", "up"),
+    ]
+    late = programs.dot("late_then", "x", "y", "late")
+    other = programs.op("arith.addf", "%late, %late", _PAIR, "%late_else", programs.ACC)
+    branch = programs.branch(late, other, result="late_next", type=programs.ACC)
+    branch = branch.replace("%late_then", "%late_next_then").replace("%late_else", "%late_next_else")
+    values = {"gate": "next_gate", "up": "next_up", "late": "late_next"}
+    carried = {name: ("zeros", value, programs.ACC) for name, value in values.items()}
+    loop = programs.for_loop("\n".join((*dots, branch)), carried=carried, results="%acc:3")
+    half = programs.op("arith.addf", "%acc#0, %acc#1", _PAIR, "%half", programs.ACC)
+    total = programs.op("arith.addf", "%half, %acc#2", _PAIR, "%total", programs.ACC)
+    text = programs.kernel("\n".join((loop, half, total, programs.store("total"))))
+    module, _ = after(PipelineMma, text, depth=3, mma_depth=mma_depth)
+    for trips in (0, 1, 2, 5):
+        assert violations(run(module, {"n": trips}), 3, mma_depth, trips) == []
+    assert brief(module).count("isAsync = true") == 2

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from tawa.errors import PlanError
 from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
@@ -91,6 +96,26 @@ def test_a_release_behind_a_store_keeps_the_store_in_place() -> None:
     text = tiles(f"{programs.store()}\n{ready}", lock="!tt.ptr<i32>")
     made = specialise(text, PlanOptions(aref_depth=2), Target(4, 3))
     assert made.plan is not None and not made.plan.staged_stores
+
+
+def test_a_store_through_a_descriptor_made_for_each_tile_stays_in_place() -> None:
+    types = "!tt.ptr<f16>, i32, i32, i32"
+    made_here = programs.op("tt.make_tensor_descriptor", "%out, %n, %m, %n", types, "%own", programs.DESC)
+    made = specialise(tiles(f"{made_here}\n{programs.store(desc='own')}"), PlanOptions(aref_depth=2), Target(4, 3))
+    assert made.plan is not None and not made.plan.staged_stores
+    assert "tt.descriptor_store" in made.aref
+
+
+def test_a_pinned_plan_may_not_defer_stores_that_others_wait_for() -> None:
+    again = programs.load("back", "c_desc", "%zero, %zero")
+    keep = programs.op(
+        "tt.descriptor_store", "%d_desc, %back, %zero, %zero", f"{programs.DESC}, {programs.TILE}, i32, i32"
+    )
+    text = tiles(f"{programs.store()}\n{again}\n{keep}", d_desc=programs.DESC)
+    own = specialise(text, PlanOptions(aref_depth=2), Target(4, 3)).plan
+    assert own is not None and specialise(text, PlanOptions(), Target(4, 3), own).applied
+    with pytest.raises(PlanError, match=r"staged_stores.* cure: staged_stores=false"):
+        specialise(text, PlanOptions(), Target(4, 3), replace(own, staged_stores=True))
 
 
 def test_a_store_in_every_tile_is_staged_in_every_tile() -> None:

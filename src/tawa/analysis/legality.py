@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tawa.analysis.channels import ancestor_in
 from tawa.analysis.effects import effects_of, is_plain_load, is_pure
 from tawa.analysis.loads import DotLoadInfo, find_dots, operand_source
-from tawa.analysis.memory import memory_roots
+from tawa.analysis.memory import made_in_a_loop, memory_roots
 from tawa.analysis.slices import SliceInfo, slice_from
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, FuncOp
@@ -87,9 +87,18 @@ def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
 
 
 def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
-    """Refusals about stores that may touch what a moved load reads."""
+    """Refusals about what may change while a moved load runs ahead: its descriptor, and what it reads."""
     writes = _global_writes(module)
     for info in loads:
+        maker = made_in_a_loop(module, info.load.descriptor)
+        if maker:
+            yield declined(
+                module,
+                maker,
+                f"the descriptor of the load at {source_of(module, info.load.op)} is made in a loop: each iteration "
+                "writes it again while earlier copies may still need it",
+                "make the descriptor before the loop and move its offsets instead",
+            )
         yield from _conflicts(module, info.load.op, info.load.descriptor, writes)
     yield from _check_order(module, loads)
 

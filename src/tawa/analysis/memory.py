@@ -1,4 +1,4 @@
-"""Which argument of the kernel a pointer or descriptor comes from.
+"""Which argument of the kernel a pointer or descriptor comes from, and where a descriptor is made.
 
 Two accesses that come from different arguments are taken to touch different memory, as Triton's own pipeliner does;
 two that come from the same argument, or from an unknown place, may touch the same.
@@ -6,12 +6,25 @@ two that come from the same argument, or from an unknown place, may touch the sa
 
 from __future__ import annotations
 
-from tawa.dialects.scf import ForOp, IfOp
+from tawa.dialects.scf import ForOp, IfOp, enclosing_loops
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.attributes import read_int
 
 _ACQ_REL = "4 : i32"
 _RELEASING = (3, 4)  # tt.MemSemantic: release, acq_rel
+
+_MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
+_ATOMICS = frozenset({"tt.atomic_rmw", "tt.atomic_cas"})
+# What reads or writes global memory; the address is operand 0.
+_ACCESSES = _ATOMICS | {
+    "tt.descriptor_gather",
+    "tt.descriptor_load",
+    "tt.descriptor_reduce",
+    "tt.descriptor_scatter",
+    "tt.descriptor_store",
+    "tt.load",
+    "tt.store",
+}
 
 # Operation -> index of the operand that carries the address.
 _ADDRESS = {
@@ -20,7 +33,7 @@ _ADDRESS = {
     "tt.bitcast": 0,
     "tt.broadcast": 0,
     "tt.expand_dims": 0,
-    "tt.make_tensor_descriptor": 0,
+    _MAKE_DESCRIPTOR: 0,
     "tt.reshape": 0,
     "tt.splat": 0,
     "tt.trans": 0,
@@ -79,21 +92,52 @@ def _argument_sources(value: Value, block: Block) -> list[Value] | None:
     return None
 
 
+def made_in_a_loop(module: Module, descriptor: Value) -> Operation | None:
+    """The operation in a loop that may have made `descriptor`; None when there is none.
+
+    Triton keeps such a descriptor in one place of global memory and writes it again in every iteration, while TMA
+    copies of the iteration before may still be about to read it.
+    """
+    seen: set[Value] = set()
+    work = [descriptor]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = value.defining_op
+        if op is not None and op.name == _MAKE_DESCRIPTOR:
+            if enclosing_loops(op):
+                return op
+            continue
+        sources = _sources(value)
+        if sources is None:  # it may be any
+            return next((op for op in module.walk() if op.name == _MAKE_DESCRIPTOR and enclosing_loops(op)), None)
+        work += sources
+    return None
+
+
 def stores_must_not_wait(module: Module) -> bool:
     """Whether a TMA store must have left before what stands behind it, and so may not be deferred.
 
-    That is so where the kernel may read back what it stores, and where an atomic releases to others what stands before.
+    That is so where the kernel touches what it stores in another way too, where an atomic releases to others what
+    stands before, and where the store's descriptor is written again in every iteration.
     """
+    accesses = [op for op in module.walk() if op.name in _ACCESSES]
+    if not any(op.name == "tt.descriptor_store" for op in accesses):
+        return False
     stored: list[Value] = []
-    read: list[Value] = []
-    for op in module.walk():
-        if op.name in ("tt.atomic_rmw", "tt.atomic_cas"):
-            if read_int(op.properties.get("sem", _ACQ_REL)) in _RELEASING:
-                return True
-        elif op.name in ("tt.descriptor_store", "tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
-            roots = memory_roots(op.operands[0])
-            if roots is None:
-                return True
-            into = stored if op.name == "tt.descriptor_store" else read
-            into += roots
-    return any(root in stored for root in read)
+    touched: list[Value] = []
+    for op in accesses:
+        if op.name in _ATOMICS and read_int(op.properties.get("sem", _ACQ_REL)) in _RELEASING:
+            return True
+        roots = memory_roots(op.operands[0])
+        if roots is None:
+            return True
+        if op.name != "tt.descriptor_store":
+            touched += roots
+        elif made_in_a_loop(module, op.operands[0]):
+            return True
+        else:
+            stored += roots
+    return any(root in stored for root in touched)

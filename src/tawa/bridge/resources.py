@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.analysis.resources import SHARED_BYTES
 from tawa.plan import Plan, RingPlan
 
-LIMIT_BYTES = 232448  # 227 KiB, the most one CTA may have on Hopper (CUDA programming guide, compute capability 9.0)
+LIMIT_BYTES = SHARED_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,11 @@ class ForOp(OpView):
         """What is carried to the next iteration."""
         return self.body.terminator.operands
 
+    @property
+    def unsigned(self) -> bool:
+        """Whether the bounds are compared as unsigned numbers."""
+        return "unsignedCmp" in self.op.properties
+
     def carry(self, init: Value, hint: str = "") -> Value:
         """Adds a carried value and returns it as seen inside; the caller appends to the yield. Result is the last."""
         self.op.add_operand(init)

@@ -123,8 +123,13 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
     return ""
 
 
-def check_plan(plan: Plan, channels: Channels, num_warps: int) -> None:
+def check_plan(plan: Plan, channels: Channels, num_warps: int, *, stores_must_not_wait: bool) -> None:
     """Whether a pinned Plan is one for this kernel. Raises PlanError that says what differs."""
+    if plan.staged_stores and stores_must_not_wait:
+        raise PlanError(
+            "the Plan has staged_stores, but this kernel's TMA stores may not be deferred: what stands behind one "
+            "needs it done; cure: staged_stores=false in the Plan"
+        )
     if len({ring.name for ring in plan.rings}) < len(plan.rings):
         raise PlanError("the Plan has two rings of one name; cure: one entry a ring")
     if plan.max_registers is not None and (plan.max_registers % 8 or not 24 <= plan.max_registers <= 256):

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tawa.analysis.resources import SHARED_BYTES
+
 if TYPE_CHECKING:
     from tawa.runtime.explain import Explanation
 
@@ -59,7 +61,7 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield f"ring {ring.name}", f"D = {ring.depth} slots of ({payload}), {ring.total_bytes} bytes"
     if explanation.mma_depth is not None:
         yield "MMA depth P", str(explanation.mma_depth)
-    yield "shared memory", f"{explanation.shared_bytes} bytes of 232448"
+    yield "shared memory", f"{explanation.shared_bytes} bytes of {SHARED_BYTES}"
     yield "registers", f"{explanation.registers}, spills {explanation.spill_bytes} bytes"
     yield "wgmma waits", " ".join(map(str, explanation.wgmma_waits)) or "none"
     for note in explanation.report.ptxas.notes:

@@ -13,7 +13,7 @@ puts wait for nothing (`fresh`).
 Requires: `partition`.
 Ensures: every ring sees the same puts in the same order.
 Leaves a kernel as it is when its first loop with puts is not right at the top of the producer (a persistent kernel pays
-the handshake once), or when that loop's step is not a known number.
+the handshake once), when that loop counts unsigned, or when its step is not a known number.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class EarlyPuts:
             return PassResult(changed=False)
         loop = _first_loop(producers[0])
         step = constant_int(loop.bounds[2]) if loop else None
-        if loop is None or step is None or not 0 < step * count <= _LARGEST:
+        if loop is None or loop.unsigned or step is None or not 0 < step * count <= _LARGEST:
             return PassResult(changed=False)
         _split(function, producers[0], loop, step * count)
         return PassResult(changed=True)

@@ -135,7 +135,9 @@ def _pipeline(loop: ForOp, depth: int) -> None:
 
     consumed = [view for op in loop.body.ops if (view := ConsumedOp.of(op)) and _feeds_dot(loop, view)]
     if depth == 0:
-        moved = [view.op.detach() for view in consumed]
+        # What stands behind the wait already has a later reader there, such as a dot in a branch.
+        end = loop.body.index_of(waited)
+        moved = [view.op.detach() for view in consumed if loop.body.index_of(view.op) < end]
         release = Builder.after(waited)
         for op in moved:
             release.insert(op)

@@ -9,11 +9,10 @@
                                       async_tma_store_wait 0                  (once, at the end)
 
 Triton's own lowering waits right behind each store. Here the store of a tile overlaps the next tile's main loop. The
-layout
-change before the store is dropped: the staging buffer is written from any layout. Stores behind the partitions
+layout change before the store is dropped: the staging buffer is written from any layout. Stores behind the partitions
 (`sink_epilogue`) stay as they are: nothing is left to overlap them with.
 
-Requires: `sink_epilogue`; store sources have no reader but the store where a layout change is dropped.
+Requires: `sink_epilogue`; stores that may be deferred (`analysis.memory.stores_must_not_wait`).
 Ensures: a staging buffer is never written while TMA reads it; the proxy fence stands between write and copy.
 Source: PTX ISA, "cp.async.bulk.wait_group" and "Async proxy".
 """
