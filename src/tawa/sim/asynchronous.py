@@ -1,0 +1,302 @@
+"""`ttng` and shared memory: wgmma groups, TMA copies, mbarriers, fences, as partitions execute them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import MemDescType, Operation, TensorType, parse_type
+from tawa.ir.attributes import read_array, read_int
+from tawa.sim import barriers
+from tawa.sim.elementwise import element_of
+from tawa.sim.errors import UnsupportedOp
+from tawa.sim.machine import Action, Partition, Pause, Run
+from tawa.sim.memory import gather, optional, read_box, write_box
+from tawa.sim.numbers import Array, decode, encode, register_dtype
+from tawa.sim.shared import (
+    IN_FLIGHT,
+    VISIBLE,
+    allocate,
+    dirty,
+    filled,
+    memdesc,
+    require_quiet,
+    require_visible,
+    require_written,
+    view_op,
+)
+from tawa.sim.tiles import product
+from tawa.sim.values import Accumulator, SharedView, TensorDescriptor
+
+Step = Callable[[Partition, Operation, list[Any]], list[Any]]
+Wait = Callable[[Partition, Operation, list[Any]], Run]
+
+
+def _used(value: Any) -> Any:
+    return value.use() if isinstance(value, Accumulator) else value
+
+
+# -- shared memory, generic proxy --------------------------------------------------------------------------------------
+
+
+def _local_alloc(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    view = allocate(op.result.hint or "a buffer", memdesc(op.result.type))
+    if args:
+        view.bits[...] = encode(_used(args[0]), element_of(op.operands[0].type)).reshape(view.bits.shape)
+        view.state[...] = filled(who.agent)
+        who.unfenced.append(view)
+    return [view]
+
+
+def _local_store(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    view: SharedView = args[1]
+    require_quiet(view, who.cta.reads)
+    view.bits[...] = encode(_used(args[0]), element_of(op.operands[0].type)).reshape(view.bits.shape)
+    view.state[...] = dirty(who.agent)
+    who.unfenced.append(view)
+    who.log(op, "local_store", view.label)
+    return []
+
+
+def _local_load(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    view: SharedView = args[0]
+    require_written(view)
+    kind = parse_type(op.result.type)
+    assert isinstance(kind, TensorType)
+    # A copy: the tile must not change with the buffer.
+    return [np.array(decode(np.ascontiguousarray(view.bits), kind.element)).reshape(kind.shape)]
+
+
+def _local_dealloc(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    require_quiet(args[0], who.cta.reads)
+    return []
+
+
+def _view(_: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    return [view_op(op, args)]
+
+
+def _fence(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    for view in who.unfenced:
+        own = (view.state == dirty(who.agent)) | (view.state == filled(who.agent))
+        view.state[own] = VISIBLE
+    who.unfenced.clear()
+    who.log(op, "fence")
+    return []
+
+
+# -- wgmma -------------------------------------------------------------------------------------------------------------
+
+
+def _operand(value: Any) -> Array:
+    """An operand of a wgmma as it is now."""
+    if not isinstance(value, SharedView):
+        return value
+    require_visible(value, fills_are_fenced=True)
+    return decode(np.ascontiguousarray(value.bits), value.type.element)
+
+
+def _dot(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    view = WarpGroupDotOp(op)
+    a, b, c = _used(args[0]), args[1], args[2]
+    use_c = bool(args[3]) if len(args) > 3 else True
+    kind, out = parse_type(op.operands[0].type), parse_type(op.result.type)
+    if not isinstance(kind, TensorType | MemDescType) or not isinstance(out, TensorType):
+        raise UnsupportedOp(f"operands {op.operands[0].type}")
+    for operand in (a, b):
+        _operand(operand)  # it may be read at once, whenever it lands
+    result = Accumulator()
+
+    def multiply() -> None:
+        start = c.tile if isinstance(c, Accumulator) else c
+        if not use_c:
+            start = np.zeros(out.shape, register_dtype(out.element))
+        assert start is not None
+        result.tile = product(_operand(a), _operand(b), start, kind.element, tf32=True)
+
+    reads = [operand for operand in (a, b) if isinstance(operand, SharedView)]
+    # A reader of its own for each read: two dots may read one view.
+    reads = [SharedView(it.buffer, it.bits, it.state, it.type, it.label) for it in reads]
+    action = Action("wgmma", who, op, multiply, reads, result)
+    who.wgmmas.append(action)
+    who.cta.issue(action)
+    if view.is_async:
+        return [result]
+    who.complete(who.wgmmas, 0)
+    return [result.use()]
+
+
+def _dot_wait(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    pendings = read_int(op.properties["pendings"])
+    who.complete(who.wgmmas, pendings)
+    who.log(op, "wgmma wait", f"pendings {pendings}")
+    return [it.use() if isinstance(it, Accumulator) and it.waited else it for it in args]
+
+
+# -- TMA ---------------------------------------------------------------------------------------------------------------
+
+
+def _tma_load(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    descriptor: TensorDescriptor = args[0]
+    rank = len(descriptor.shape)
+    if len(args) != rank + 4 or op.properties.get("multicast", "false") != "false":
+        raise UnsupportedOp("a TMA copy with more operands than descriptor, indices, barrier, buffer, predicate")
+    at, barrier_view, target, predicate = args[1 : 1 + rank], args[-3], args[-2], args[-1]
+    if not predicate:
+        return []
+    barrier = barriers.living(barrier_view)
+    require_quiet(target, who.cta.reads)
+    target.state[...] = IN_FLIGHT
+
+    def copy() -> None:
+        target.bits[...] = read_box(descriptor, at).reshape(target.bits.shape)
+        target.state[...] = VISIBLE
+        barriers.deliver(barrier, target.bits.size * target.bits.itemsize)
+
+    who.cta.issue(Action("load", who, op, copy, target=target.label))
+    return []
+
+
+def _tma_store(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    descriptor: TensorDescriptor = args[0]
+    rank = len(descriptor.shape)
+    if len(args) != rank + 2:
+        raise UnsupportedOp("a TMA store with more operands than descriptor, indices, buffer")
+    at, source = args[1 : 1 + rank], args[-1]
+    require_visible(source, fills_are_fenced=False)
+    own = SharedView(source.buffer, source.bits, source.state, source.type, source.label)
+
+    def copy() -> None:
+        require_visible(own, fills_are_fenced=False)
+        write_box(descriptor, at, np.ascontiguousarray(own.bits))
+
+    action = Action("store", who, op, copy, [own], target=source.label)
+    who.stores.append(action)
+    who.cta.issue(action)
+    return []
+
+
+def _tma_store_wait(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    pendings = read_int(op.properties["pendings"])
+    who.complete(who.stores, pendings)
+    who.log(op, "store wait", f"pendings {pendings}")
+    return []
+
+
+# -- cp.async: the generic proxy, but later ----------------------------------------------------------------------------
+
+
+def _cp_async(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    source, target, mask, other = optional(op, args, 4)
+    require_quiet(target, who.cta.reads)
+    target.state[...] = IN_FLIGHT
+    tile = gather(source, mask, 0 if other is None else other, target.type.element)
+
+    def copy() -> None:
+        target.bits[...] = encode(tile, target.type.element).reshape(target.bits.shape)
+        target.state[...] = dirty(who.agent)
+        who.unfenced.append(target)
+
+    action = Action("copy", who, op, copy, target=target.label)
+    who.copies[-1].append(action)
+    who.cta.issue(action)
+    return [None] * len(op.results)
+
+
+def _cp_commit(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    who.copies.append([])
+    return [None] * len(op.results)
+
+
+def _cp_wait(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    left = read_int(op.properties["num"])
+    while len(who.copies) - 1 > left:
+        who.complete(who.copies.pop(0), 0)
+    return [None] * len(op.results)
+
+
+# -- mbarriers ---------------------------------------------------------------------------------------------------------
+
+
+def _log(who: Partition, op: Operation, action: str, view: SharedView, parity: int) -> None:
+    """`ring0_full[1]` is slot 1 of ring0_full."""
+    name, _, slot = view.label.removesuffix("]").partition("[")
+    who.log(op, action, name, int(slot) if slot.isdecimal() else None, parity)
+
+
+def _init_barrier(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    barriers.initialise(args[0], read_int(op.properties["count"]))
+    return []
+
+
+def _inval_barrier(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    barriers.invalidate(args[0])
+    return []
+
+
+def _expect(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    if args[1]:
+        barrier = barriers.living(args[0])
+        _log(who, op, "expect", args[0], barrier.phase % 2)
+        barriers.arrive(barrier, 1, read_int(op.properties["size"]))
+    return []
+
+
+def _arrive(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    if len(args) < 2 or args[1]:
+        barrier = barriers.living(args[0])
+        _log(who, op, "arrive", args[0], barrier.phase % 2)
+        barriers.arrive(barrier, read_int(op.properties["count"]))
+    return []
+
+
+def _wait_barrier(who: Partition, op: Operation, args: list[Any]) -> Run:
+    sizes = op.properties.get("operandSegmentSizes")
+    predicated = read_array(sizes)[2] if sizes else len(args) > 2
+    if predicated and not args[2]:
+        return []
+    barrier, parity = barriers.living(args[0]), int(args[1])
+    if not barriers.passes(barrier, parity):
+        _log(who, op, "wait", args[0], parity)
+    yield Pause(
+        lambda: barriers.passes(barrier, parity),
+        lambda: (
+            f"{args[0].label}, parity {parity} (in phase {barrier.phase}, which lacks {barrier.pending} of"
+            f" {barrier.count} arrivals and {barrier.bytes} bytes)"
+        ),
+    )
+    _log(who, op, "pass", args[0], parity)
+    return []
+
+
+STEPS: dict[str, Step] = {
+    "ttg.local_alloc": _local_alloc,
+    "ttg.local_store": _local_store,
+    "ttg.local_load": _local_load,
+    "ttg.local_dealloc": _local_dealloc,
+    "ttg.memdesc_index": _view,
+    "ttg.memdesc_subslice": _view,
+    "ttg.memdesc_trans": _view,
+    "ttg.memdesc_reshape": _view,
+    "ttg.memdesc_reinterpret": _view,
+    "ttng.fence_async_shared": _fence,
+    "ttng.warp_group_dot": _dot,
+    "ttng.warp_group_dot_wait": _dot_wait,
+    "ttng.async_tma_copy_global_to_local": _tma_load,
+    "ttng.async_tma_copy_local_to_global": _tma_store,
+    "ttng.async_tma_store_wait": _tma_store_wait,
+    "ttg.async_copy_global_to_local": _cp_async,
+    "ttg.async_commit_group": _cp_commit,
+    "ttg.async_wait": _cp_wait,
+    "ttng.init_barrier": _init_barrier,
+    "ttng.inval_barrier": _inval_barrier,
+    "ttng.barrier_expect": _expect,
+    "ttng.arrive_barrier": _arrive,
+}
+"""Operations that never block, by name."""
+
+WAITS: dict[str, Wait] = {"ttng.wait_barrier": _wait_barrier}
+"""Operations that may block, by name."""

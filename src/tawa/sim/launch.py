@@ -1,0 +1,178 @@
+"""Launching a kernel: arguments by name, a grid of CTAs one after the other, and what is left of the run."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Module, Operation, PointerType, TensorDescType, Value, parse_type
+from tawa.remarks import SourceLocation
+from tawa.sim.control import run_region
+from tawa.sim.errors import ArgumentError
+from tawa.sim.machine import Cta, Event, Order
+from tawa.sim.memory import block_shape
+from tawa.sim.numbers import Array, is_float, memory_dtype, round_to, wrap
+from tawa.sim.values import GlobalTensor, Pointer, TensorDescriptor
+
+_LOC_NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Descriptor:
+    """A host tensor descriptor: the array it describes; its box is in the kernel's type.
+
+    shape, strides: in elements; None takes the array's. dtype: checked against the kernel's element type where given.
+    """
+
+    array: Array
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    dtype: str | None = None
+
+
+Argument = Array | Descriptor | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationResult:
+    """What is known after a run; the outputs are in the arrays that were given.
+
+    events: everything that partitions did, in order; `timeline` gives them by partition.
+    """
+
+    order: Order
+    seed: int
+    events: tuple[Event, ...]
+    programs: int = field(default=1)
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Names of the partitions that did something, in the order of their first event."""
+        return tuple(dict.fromkeys(event.partition for event in self.events))
+
+    def timeline(self, partition: str, program: tuple[int, int, int] | None = None) -> tuple[Event, ...]:
+        """The events of one partition, of one CTA or of all."""
+        return tuple(
+            event
+            for event in self.events
+            if event.partition == partition and (program is None or event.program == program)
+        )
+
+
+def simulate(
+    module: Module,
+    arguments: Mapping[str, Argument],
+    grid: Sequence[int],
+    order: Order = "eager",
+    seed: int = 0,
+) -> SimulationResult:
+    """Runs the kernel of `module` (ttgir, aref or barrier level) on a grid; outputs are written into the arrays.
+
+    arguments: by the names of the kernel's parameters. Tensors are C-contiguous arrays whose elements have the width of
+    the kernel's: fp16 float16 (or uint16 bits), fp32 float32, bf16 uint16 bits, fp8 uint8 bits, integers their own
+    type; `tawa.sim.from_floats` and `to_floats` convert. A host descriptor is a `Descriptor`.
+    grid: one to three numbers of CTAs. order: when asynchronous work lands (see `machine`); seed: of random.
+
+    Raises SimulationError (`tawa.sim.errors`): ArgumentError, UnsupportedOp, Deadlock, or a trap.
+    """
+    if order not in ("eager", "late", "random"):
+        raise ArgumentError(f"the order {order!r}: it is eager, late or random")
+    if not 1 <= len(grid) <= 3 or any(size < 0 for size in grid):
+        raise ArgumentError(f"the grid {tuple(grid)}: it has one to three sizes")
+    function = _kernel(module)
+    whole = (*grid, *(1,) * (3 - len(grid)))
+    values = _bind(module, function.body.args, arguments)
+    events: list[Event] = []
+    places: dict[Operation, SourceLocation | None] = {}
+    lot = random.Random(seed)
+    programs = [(x, y, z) for z in range(whole[2]) for y in range(whole[1]) for x in range(whole[0])]
+    for program in programs:
+        cta = Cta(module, program, (whole[0], whole[1], whole[2]), order, lot, events, places)
+        main = cta.spawn("main", {})
+        main.code = run_region(main, function.op.regions[0], values)
+        cta.run()
+    return SimulationResult(order, seed, tuple(events), len(programs))
+
+
+def _kernel(module: Module) -> FuncOp:
+    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
+    public = [view for view in functions if "private" not in view.op.properties.get("sym_visibility", "")]
+    if len(public) != 1:
+        raise ArgumentError(f"the module has {len(public)} public functions, not one kernel")
+    return public[0]
+
+
+def parameter_name(module: Module, arg: Value) -> str:
+    """The name of the parameter that a block argument belongs to: that of its location, else its hint."""
+    loc = arg.loc
+    for _ in range(8):
+        loc = module.locs.get(loc.strip(), loc)
+        found = _LOC_NAME.match(loc.strip())
+        if found:
+            return found.group(1)
+    return arg.hint
+
+
+def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument]) -> list[Any]:
+    """One value a block argument. A descriptor is followed by its shape and its strides."""
+    tensors: dict[int, GlobalTensor] = {}
+    values: list[Any] = []
+    for arg in args:
+        name = parameter_name(module, arg)
+        if len(values) > arg.index:
+            continue
+        if name not in arguments:
+            raise ArgumentError(f"no argument {name!r} ({arg.type}); given: {', '.join(sorted(arguments))}")
+        value, kind = arguments[name], parse_type(arg.type)
+        if isinstance(kind, TensorDescType):
+            descriptor = _descriptor(name, value, arg.type, kind.block.element, tensors)
+            values.append(descriptor)
+            follow = [parameter_name(module, it) == name for it in args[arg.index + 1 :]]
+            if follow[: 2 * len(descriptor.shape)].count(True) == 2 * len(descriptor.shape):
+                values += [*descriptor.shape, *descriptor.strides]
+        elif isinstance(kind, PointerType):
+            if not isinstance(value, np.ndarray):
+                raise ArgumentError(f"{name} is a pointer: it takes an array, not {type(value).__name__}")
+            values.append(Pointer(_tensor(name, value, kind.pointee, tensors), 0))
+        elif isinstance(value, int | float | np.integer | np.floating):
+            values.append(round_to(float(value), arg.type) if is_float(arg.type) else wrap(int(value), arg.type))
+        else:
+            raise ArgumentError(f"{name} is a number ({arg.type}), not {type(value).__name__}")
+    return values
+
+
+def _tensor(name: str, array: Array, element: str, tensors: dict[int, GlobalTensor]) -> GlobalTensor:
+    """The memory of an array, the same for every argument that shares it."""
+    wanted = np.dtype(memory_dtype(element))
+    if array.dtype.itemsize != wanted.itemsize:
+        raise ArgumentError(f"{name} has elements of type {array.dtype}, the kernel's are {element}")
+    if element not in ("f16", "f32", "f64") and array.dtype.kind == "f":
+        raise ArgumentError(f"{name} holds {element}: give its bits as {wanted} (tawa.sim.from_floats)")
+    if not array.flags.c_contiguous:
+        raise ArgumentError(f"{name} is not contiguous")
+    if id(array) not in tensors:
+        tensors[id(array)] = GlobalTensor(name, array.reshape(-1).view(wanted), element)
+    return tensors[id(array)]
+
+
+def _descriptor(
+    name: str, value: Argument, type: str, element: str, tensors: dict[int, GlobalTensor]
+) -> TensorDescriptor:
+    given = value if isinstance(value, Descriptor) else Descriptor(value) if isinstance(value, np.ndarray) else None
+    if given is None:
+        raise ArgumentError(f"{name} is a tensor descriptor: give a Descriptor")
+    if given.dtype is not None and given.dtype != element:
+        raise ArgumentError(f"{name} is described as {given.dtype}, the kernel's elements are {element}")
+    tensor = _tensor(name, given.array, element, tensors)
+    shape = given.shape or given.array.shape
+    strides = given.strides or tuple(stride // given.array.itemsize for stride in given.array.strides)
+    block = block_shape(type)
+    if not len(shape) == len(strides) == len(block):
+        raise ArgumentError(f"{name} has {len(shape)} dimensions, its box {block} has {len(block)}")
+    return TensorDescriptor(Pointer(tensor, 0), tuple(shape), tuple(strides), block)

@@ -1,0 +1,231 @@
+"""One CTA: partitions as coroutines, asynchronous work in flight, and the scheduler.
+
+A partition runs until it waits. What was issued lands by `order`:
+
+    eager    at once
+    late     at the last legal moment: a wgmma or a TMA store when it is waited for, a TMA load when nobody can go on
+    random   after any step, in seeded order (wgmmas of one partition stay in order)
+
+Turns are taken round robin: whole runs under `eager`, single protocol steps under `late`; by lot under `random`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tawa.ir import Module, Operation, Value, source_of
+from tawa.remarks import SourceLocation
+from tawa.sim.errors import Deadlock, SimulationError
+from tawa.sim.values import Accumulator, SharedView
+
+Order = Literal["eager", "late", "random"]
+Kind = Literal["load", "copy", "wgmma", "store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One step of a partition. `tick` counts the events of the run; `target` names the barrier, ring or buffer.
+
+    action: "issue", "land" with load, copy, wgmma or store; "wait" (blocked) and "pass" at a barrier; "arrive",
+    "expect", "fence", "local_store", "wgmma wait", "store wait"; "put", "get", "consumed" at the aref level.
+    """
+
+    tick: int
+    program: tuple[int, int, int]
+    partition: str
+    action: str
+    target: str = ""
+    slot: int | None = None
+    parity: int | None = None
+    location: SourceLocation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What a partition hands the scheduler: it goes on when `ready`; `reason` says, when asked, what is missing."""
+
+    ready: Callable[[], bool]
+    reason: Callable[[], str] = str
+
+
+Run = Generator[Pause, None, list[Any]]
+STEP = Pause(lambda: True)
+
+
+@dataclass(slots=True, eq=False)
+class Action:
+    """Something asynchronous. `reads`: the shared memory it reads until it is waited for."""
+
+    kind: Kind
+    owner: Partition
+    op: Operation
+    effect: Callable[[], None]
+    reads: list[SharedView] = field(default_factory=list[SharedView])
+    result: Accumulator | None = None
+    target: str = ""
+    landed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """A coroutine of the CTA. `agent` tells writers of shared memory apart; a default region is its kernel's agent."""
+
+    name: str
+    agent: int
+    cta: Cta
+    env: dict[Value, Any]
+    code: Run | None = None
+    pause: Pause = STEP
+    at: Operation | None = None
+    outcome: list[Any] | None = None
+    wgmmas: list[Action] = field(default_factory=list[Action])
+    stores: list[Action] = field(default_factory=list[Action])
+    copies: list[list[Action]] = field(default_factory=lambda: [[]])  # groups of cp.async; the last one is open
+    unfenced: list[SharedView] = field(default_factory=list[SharedView])
+
+    @property
+    def program(self) -> tuple[int, int, int]:
+        """The index of the CTA in the grid."""
+        return self.cta.program
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """The grid."""
+        return self.cta.grid
+
+    def log(
+        self, op: Operation, action: str, target: str = "", slot: int | None = None, parity: int | None = None
+    ) -> None:
+        """Notes one event."""
+        self.cta.note(self.name, op, action, target, slot, parity)
+
+    def complete(self, queue: list[Action], left: int) -> None:
+        """Waits until at most `left` actions of a queue are in flight; the oldest go first."""
+        while len(queue) > left:
+            action = queue.pop(0)
+            self.cta.land(action)
+            self.cta.release(action)
+            if action.result is not None:
+                action.result.waited = True
+
+
+@dataclass(slots=True, eq=False)
+class Cta:
+    """The machine. `events` is shared by all CTAs of a run."""
+
+    module: Module
+    program: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    order: Order
+    lot: random.Random
+    events: list[Event]
+    places: dict[Operation, SourceLocation | None]
+    partitions: list[Partition] = field(default_factory=list[Partition])
+    flying: list[Action] = field(default_factory=list[Action])
+    reads: list[tuple[SharedView, str]] = field(default_factory=list[tuple[SharedView, str]])
+
+    def spawn(self, name: str, env: dict[Value, Any], agent: int | None = None) -> Partition:
+        """A new partition; whoever calls gives it its code."""
+        partition = Partition(name, len(self.partitions) if agent is None else agent, self, env)
+        self.partitions.append(partition)
+        return partition
+
+    def place(self, op: Operation) -> SourceLocation | None:
+        """The source line of `op`."""
+        if op not in self.places:
+            self.places[op] = source_of(self.module, op)
+        return self.places[op]
+
+    def note(
+        self, who: str, op: Operation, action: str, target: str = "", slot: int | None = None, parity: int | None = None
+    ) -> None:
+        """Appends an event."""
+        event = Event(len(self.events), self.program, who, action, target, slot, parity, self.place(op))
+        self.events.append(event)
+
+    # -- asynchronous work ---------------------------------------------------------------------------------------
+
+    def issue(self, action: Action) -> None:
+        """Puts work in flight; under `eager` it lands at once."""
+        self.flying.append(action)
+        self.reads += [(view, f"the {action.kind} of {action.owner.name}") for view in action.reads]
+        action.owner.log(action.op, f"issue {action.kind}", action.target)
+        if self.order == "eager":
+            self.land(action)
+
+    def land(self, action: Action) -> None:
+        """Lets work happen, and before it the older wgmmas of the same partition."""
+        if action.landed:
+            return
+        older = [it for it in self.flying if it.kind == "wgmma" and it.owner is action.owner]
+        batch = [*older[: older.index(action)], action] if action.kind == "wgmma" else [action]
+        for it in batch:
+            it.landed = True
+            self.flying.remove(it)
+            try:
+                it.effect()
+            except SimulationError as error:
+                raise self.located(error, it.op, it.owner) from None
+            self.note(it.owner.name, it.op, f"land {it.kind}", it.target)
+
+    def release(self, action: Action) -> None:
+        """What the action read may be written again."""
+        gone = {id(view) for view in action.reads}
+        self.reads = [read for read in self.reads if id(read[0]) not in gone]
+
+    def located(self, error: SimulationError, op: Operation, who: Partition) -> SimulationError:
+        """Adds place and partition to an error that has none."""
+        if not error.op:
+            error.op, error.location = op.name, self.place(op)
+            error.partition, error.program = who.name, self.program
+        return error
+
+    # -- scheduler -----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Runs all partitions to their end, then lets the rest land. Raises Deadlock."""
+        while True:
+            runnable = [it for it in self.partitions if it.outcome is None and it.pause.ready()]
+            if self.order == "random":
+                if self.flying and self.lot.random() < 0.5:
+                    self.land(self.lot.choice(self.flying))
+                    continue
+                runnable = [self.lot.choice(runnable)] if runnable else []
+            for partition in runnable:
+                self._turn(partition)
+            if not runnable and not self._land_one():
+                break
+        waiting = [it for it in self.partitions if it.outcome is None]
+        if waiting:
+            raise self._deadlock(waiting)
+        while self.flying:
+            self.land(self.flying[0])
+
+    def _turn(self, partition: Partition) -> None:
+        assert partition.code is not None
+        while True:
+            try:
+                partition.pause = next(partition.code)
+            except StopIteration as end:
+                partition.outcome = end.value
+                return
+            if self.order != "eager" or not partition.pause.ready():
+                return
+
+    def _land_one(self) -> bool:
+        """Nobody can go on: a load must land. The oldest does, or one by lot."""
+        loads = [it for it in self.flying if it.kind == "load"]
+        if not loads:
+            return False
+        self.land(self.lot.choice(loads) if self.order == "random" else loads[0])
+        return True
+
+    def _deadlock(self, waiting: list[Partition]) -> Deadlock:
+        lines: list[str] = []
+        for partition in waiting:
+            place = self.place(partition.at) if partition.at else None
+            lines.append(f"\n  {partition.name} waits for {partition.pause.reason()}{f' at {place}' if place else ''}")
+        return Deadlock(f"deadlock of program {self.program}:{''.join(lines)}")

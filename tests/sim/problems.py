@@ -1,0 +1,186 @@
+"""A case of the kernel list as a simulation: its levels as modules, its tensors as arrays, its answer in float64."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import triton
+from triton import knobs
+from triton.backends.nvidia.compiler import CUDABackend
+from triton.compiler import ASTSource
+
+from tawa.bridge.compile import hopper_target
+from tawa.bridge.generic_print import print_generic
+from tawa.bridge.stages import split_make_ttgir
+from tawa.ir import Module, parse_module
+from tawa.kernels.case import Case, Descriptor, Number, Pointer
+from tawa.kernels.gemm.cases import find
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.sim import Descriptor as HostDescriptor
+from tawa.sim import SimulationResult, from_floats, simulate, to_floats
+
+Level = Literal["ttgir", "aref", "barrier"]
+Arrays = dict[str, Any]
+
+
+class _Enough(Exception):
+    """Stops a compile once TTGIR is there."""
+
+
+@functools.cache
+def ttgir(name: str) -> str:
+    """TTGIR of a case, at the cut before Triton's pipeliner, in generic form."""
+    case, texts = find(name), list[str]()
+    split = split_make_ttgir(CUDABackend)
+    assert split is not None
+
+    def hook(
+        backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
+    ) -> Any:
+        if stages is None:
+            return ("simulated", "simulated")
+
+        def front(mod: Any, metadata: Any) -> Any:
+            texts.append(print_generic(split.front(mod, metadata, options, capability)))
+            raise _Enough
+
+        stages["ttgir"] = front
+        return None
+
+    names = case.kernel.arg_names
+    constants = {(names.index(it),): value for it, value in case.constants().items()}
+    source = ASTSource(case.kernel, case.signature(), constants, case.attributes())
+    with knobs.compilation.scope(), knobs.runtime.scope():
+        knobs.compilation.always_compile = True
+        knobs.runtime.add_stages_inspection_hook = hook
+        with contextlib.suppress(_Enough):
+            triton.compile(source, target=hopper_target(), options=case.options())
+    return texts[0]
+
+
+@functools.cache
+def level_text(name: str, level: Level, depth: int = 2, mma_depth: int = 1) -> str:
+    """One level of a case in generic form."""
+    case, text = find(name), ttgir(name)
+    if level == "ttgir":
+        return text
+    options = PlanOptions(aref_depth=depth, mma_depth=mma_depth)
+    outcome = specialise(text, options, Target(case.num_warps, case.num_stages))
+    assert outcome.applied, outcome.remarks
+    return outcome.aref if level == "aref" else outcome.barrier
+
+
+def level_module(name: str, level: Level, depth: int = 2, mma_depth: int = 1) -> Module:
+    """A fresh module of one level, which a test may break."""
+    return parse_module(level_text(name, level, depth, mma_depth))
+
+
+def make_arrays(case: Case, seed: int = 0) -> Arrays:
+    """The tensors of a case, as `simulate` takes them."""
+    random = np.random.default_rng(seed)
+    arrays: Arrays = {}
+    for name, tensor in case.tensors.items():
+        shape = case.shape(name)
+        if tensor.fill == "trips":
+            arrays[name] = random.integers(0, 1 + case.size("K") // case.size("BK"), shape).astype(np.int32)
+        elif tensor.dtype == "i32":
+            arrays[name] = np.zeros(shape, np.int32)
+        else:
+            fill = np.full(shape, np.nan) if tensor.fill == "nan" else random.standard_normal(shape)
+            arrays[name] = from_floats(fill, tensor.dtype)
+    return arrays
+
+
+def run(case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: int = 0) -> SimulationResult:
+    """Simulates one launch."""
+    arguments: dict[str, Any] = {}
+    for name, argument in case.arguments.items():
+        match argument:
+            case Descriptor(tensor):
+                arguments[name] = HostDescriptor(arrays[tensor])
+            case Pointer(tensor):
+                arguments[name] = arrays[tensor]
+            case Number(value):
+                arguments[name] = value if isinstance(value, float) else case.size(value)
+            case _:
+                pass
+    return simulate(module, arguments, case.launch_grid(), order, seed)
+
+
+def output(case: Case, module: Module, order: Any = "eager", seed: int = 0) -> Any:
+    """The bits of ``c`` after one launch on fresh tensors."""
+    arrays = make_arrays(case)
+    run(case, module, arrays, order, seed)
+    c = arrays["c"]
+    return c.view(f"u{c.itemsize}")
+
+
+def exact(case: Case, arrays: Arrays) -> Any:
+    """``c`` in float64."""
+    floats = {
+        name: to_floats(array, case.tensors[name].dtype).astype(np.float64)
+        for name, array in arrays.items()
+        if case.tensors[name].dtype != "i32"
+    }
+    k = case.size("K")
+    a = floats["a"].T if case.tensors["a"].shape[0] == "K" else floats["a"]
+    b = floats["b"].T if case.tensors["b"].shape[0] == "N" else floats["b"]
+    if case.tensors["a"].dtype == "fp32":
+        a, b = (it.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000) for it in (a, b))
+        a, b = (it.view(np.float32).astype(np.float64) for it in (a, b))
+    return _AFTER[case.reference](case, floats, a[..., :k], b[:k])
+
+
+def _silu(x: Any) -> Any:
+    return x / (1 + np.exp(-x))
+
+
+def _epilogue(case: Case, t: Arrays, a: Any, b: Any) -> Any:
+    c, parts = a @ b, case.constexprs
+    c = c * (float(np.float32(0.37)) if parts["SCALE"] == "scalar" else 1.0)
+    c = c * t["scale"][:, None] if parts["SCALE"] == "rows" else c
+    c = c + t["bias"] if parts["BIAS"] else c
+    match parts["ACT"]:
+        case "relu":
+            c = np.maximum(c, 0)
+        case "silu":
+            c = _silu(c)
+        case "gelu":
+            with np.errstate(over="ignore"):
+                c = c / (1 + np.exp(-2 * 0.7978845608028654 * (c + 0.044715 * c**3)))
+        case _:
+            pass
+    return c + t["residual"] if parts["RESIDUAL"] else c
+
+
+def _triangular(case: Case, t: Arrays, a: Any, b: Any) -> Any:
+    first = np.arange(a.shape[0]) // case.size("BM") * case.size("BM")
+    return np.where(np.arange(a.shape[1])[None, :] < first[:, None], a, 0) @ b
+
+
+def _split_k(case: Case, t: Arrays, a: Any, b: Any) -> Any:
+    part = np.arange(a.shape[1]) // case.size("BK") % case.size("SPLIT")
+    return np.stack([np.where(part == number, a, 0) @ b for number in range(case.size("SPLIT"))])
+
+
+def _invariant(case: Case, t: Arrays, a: Any, b: Any) -> Any:
+    return a @ b / np.sqrt((t["x"] ** 2).mean(axis=1))[:, None] * t["gain"]
+
+
+_AFTER: dict[str, Callable[[Case, Arrays, Any, Any], Any]] = {
+    "gemm": lambda case, t, a, b: a @ b,
+    "two_loops": lambda case, t, a, b: a @ b + t["a2"][:, : case.size("K2")] @ t["b2"][: case.size("K2")],
+    "gate_up": lambda case, t, a, b: _silu(a @ b) * (a @ t["u"][: case.size("K")]),
+    "if_accumulate": lambda case, t, a, b: t["c0"] + (0 if case.size("SKIP") else a @ b),
+    "initial_bias": lambda case, t, a, b: t["bias"] + a @ b,
+    "bias_relu": lambda case, t, a, b: np.maximum(a @ b + t["bias"], 0),
+    "epilogue": _epilogue,
+    "triangular": _triangular,
+    "split_k": _split_k,
+    "invariant": _invariant,
+}

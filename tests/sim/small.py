@@ -1,0 +1,28 @@
+"""The smallest kernels: text with the arguments x (pointer to f32) and n, over rows of 64 elements."""
+
+from __future__ import annotations
+
+from tawa.ir import Module, parse_module
+from tests.support.programs import op
+
+ROW = "tensor<64xf32, #blocked>"
+BUFFER = "!ttg.memdesc<64xf32, #shared, #smem, mutable>"
+POINTERS = "tensor<64x!tt.ptr<f32>, #blocked>"
+
+
+def kernel(*lines: str) -> Module:
+    """A kernel with the arguments x (pointer to f32) and n."""
+    body = "\n".join((*lines, '"tt.return"() : () -> ()'))
+    return parse_module(
+        '"builtin.module"() ({\n"tt.func"() <{function_type = (!tt.ptr<f32>, i32) -> (), sym_name = "kernel"}> ({\n'
+        f'^bb0(%x: !tt.ptr<f32>, %n: i32):\n{body}\n}}) : () -> () loc("kernel.py":1:0)\n}}) : () -> ()\n'
+    )
+
+
+def row(name: str = "at") -> tuple[str, ...]:
+    """Pointers to x[0:64]."""
+    return (
+        op("tt.make_range", "", "", "%range", "tensor<64xi32, #blocked>", properties="end = 64 : i32, start = 0 : i32"),
+        op("tt.splat", "%x", "!tt.ptr<f32>", "%base", POINTERS),
+        op("tt.addptr", "%base, %range", f"{POINTERS}, tensor<64xi32, #blocked>", f"%{name}", POINTERS),
+    )
