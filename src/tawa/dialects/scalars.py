@@ -1,0 +1,253 @@
+"""What scalar integer operations compute: `arith` on i1, i8 … i64 and index, as two's complement.
+
+    evaluate(%c = "arith.cmpi"(%a, %b) <{predicate = 2 : i64}>, (3, 5))   →  (1,)
+
+A number of i1 is 0 or 1; of any other type it is the signed number, wrapped to its width; an index has 64 bits. None
+stands for a number that is not known; what overflows into undefined behaviour (a division by zero, a shift past the
+width) is not known either.
+
+Source: MLIR, "'arith' Dialect".
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+
+from tawa.ir import Operation
+from tawa.ir.attributes import read_int
+
+Scalar = Callable[..., int | None]
+"""What an operation does to known numbers."""
+
+_INTEGER = re.compile(r"i([1-9]\d*)")
+
+
+def width_of(type: str) -> int | None:
+    """Bits of an integer type (i1, i32, index …); None for any other type."""
+    if type == "i32":
+        return 32
+    if type == "index":
+        return 64
+    found = _INTEGER.fullmatch(type)
+    return int(found.group(1)) if found else None
+
+
+def wrap(number: int, width: int) -> int:
+    """The number that `width` bits hold: 0 or 1 for an i1, signed for any other."""
+    if width == 1:
+        return number & 1
+    half = 1 << (width - 1)
+    return ((number + half) & ((1 << width) - 1)) - half
+
+
+def unsigned(number: int, width: int) -> int:
+    """The same bits read without a sign."""
+    return number & ((1 << width) - 1)
+
+
+def signed(number: int, width: int) -> int:
+    """The same bits read with a sign: the i1 1 is −1, any other number is signed as it stands."""
+    return -number if width == 1 else number
+
+
+def evaluate(op: Operation, inputs: Sequence[int | None]) -> tuple[int | None, ...]:
+    """The results of `op` for these operands; None for each that is not known (or is no integer).
+
+    A result can be known where an operand is not: of a select whose condition is, of a product with 0.
+    """
+    if len(op.results) != 1:
+        return (None,) * len(op.results)
+    if op.name == "arith.select":
+        condition, yes, no = inputs
+        if condition is not None:
+            return (yes if condition else no,)
+        return (yes if yes == no else None,)
+    if None in inputs:
+        absorbing = 0 in inputs and op.name in ("arith.muli", "arith.andi") and width_of(op.result.type) is not None
+        return (0 if absorbing else None,)
+    scalar = scalar_of(op)
+    return (scalar(*inputs) if scalar else None,)
+
+
+def scalar_of(op: Operation) -> Scalar | None:
+    """A function from known operands to the result; None where `op` is not scalar integer arithmetic."""
+    if len(op.results) != 1 or not op.name.startswith("arith."):
+        return None
+    width = width_of(op.results[0].type)
+    if width is None:
+        return None
+    if op.name == "arith.constant":
+        return _constant(op, width)
+    if op.name == "arith.cmpi":
+        return _comparison(op)
+    if op.name == "arith.select":
+        return _select if op.operands[0].type == "i1" else None
+    taken = width_of(op.operands[0].type) if op.operands else None
+    if taken is None:
+        return None
+    if op.name in _CASTS:
+        return _CASTS[op.name](taken, width)
+    arithmetic = _ARITHMETIC.get(op.name)
+    if arithmetic is None:
+        return None
+    read = unsigned if op.name in _UNSIGNED else signed
+    if op.name in _SHIFTS:
+        return _shift(arithmetic, read, width)
+
+    def compute(left: int, right: int) -> int | None:
+        number = arithmetic(read(left, width), read(right, width))
+        return None if number is None else wrap(number, width)
+
+    return compute
+
+
+def _constant(op: Operation, width: int) -> Scalar | None:
+    try:
+        number = wrap(read_int(op.properties["value"]), width)
+    except (KeyError, ValueError):
+        return None
+    return lambda: number
+
+
+def _comparison(op: Operation) -> Scalar | None:
+    width = width_of(op.operands[0].type)
+    if width is None:
+        return None
+    predicate = read_int(op.properties["predicate"])
+    holds = _HOLDS[predicate]
+    read = unsigned if predicate > 5 else signed
+
+    def compute(left: int, right: int) -> int:
+        return int(holds(read(left, width), read(right, width)))
+
+    return compute
+
+
+def _select(condition: int, yes: int, no: int) -> int:
+    return yes if condition else no
+
+
+def _shift(shift: Callable[[int, int], int | None], read: Callable[[int, int], int], width: int) -> Scalar:
+    def compute(number: int, amount: int) -> int | None:
+        amount = unsigned(amount, width)
+        shifted = shift(read(number, width), amount) if amount < width else None
+        return None if shifted is None else wrap(shifted, width)
+
+    return compute
+
+
+def _extend(taken: int, width: int) -> Scalar:
+    def compute(number: int) -> int:
+        return wrap(signed(number, taken), width)
+
+    return compute
+
+
+def _extend_zero(taken: int, width: int) -> Scalar:
+    def compute(number: int) -> int:
+        return wrap(unsigned(number, taken), width)
+
+    return compute
+
+
+def _divide(left: int, right: int) -> int | None:
+    """Towards zero."""
+    if right == 0:
+        return None
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _remainder(left: int, right: int) -> int | None:
+    """With the sign of the dividend."""
+    quotient = _divide(left, right)
+    return None if quotient is None else left - quotient * right
+
+
+def _floor_divide(left: int, right: int) -> int | None:
+    return left // right if right else None
+
+
+def _ceil_divide(left: int, right: int) -> int | None:
+    return -(-left // right) if right else None
+
+
+_CASTS: dict[str, Callable[[int, int], Scalar]] = {
+    "arith.extsi": _extend,
+    "arith.index_cast": _extend,
+    "arith.bitcast": _extend,
+    "arith.trunci": _extend_zero,
+    "arith.extui": _extend_zero,
+    "arith.index_castui": _extend_zero,
+}
+
+
+def _shift_left(number: int, amount: int) -> int:
+    return number << amount
+
+
+def _shift_right(number: int, amount: int) -> int:
+    return number >> amount
+
+
+def _and(left: int, right: int) -> int:
+    return left & right
+
+
+def _or(left: int, right: int) -> int:
+    return left | right
+
+
+def _exclusive_or(left: int, right: int) -> int:
+    return left ^ right
+
+
+def _least(left: int, right: int) -> int:
+    return min(left, right)
+
+
+def _greatest(left: int, right: int) -> int:
+    return max(left, right)
+
+
+_ARITHMETIC: dict[str, Callable[[int, int], int | None]] = {
+    "arith.addi": operator.add,
+    "arith.subi": operator.sub,
+    "arith.muli": operator.mul,
+    "arith.divsi": _divide,
+    "arith.divui": _divide,
+    "arith.remsi": _remainder,
+    "arith.remui": _remainder,
+    "arith.floordivsi": _floor_divide,
+    "arith.ceildivsi": _ceil_divide,
+    "arith.ceildivui": _ceil_divide,
+    "arith.minsi": _least,
+    "arith.minui": _least,
+    "arith.maxsi": _greatest,
+    "arith.maxui": _greatest,
+    "arith.andi": _and,
+    "arith.ori": _or,
+    "arith.xori": _exclusive_or,
+    "arith.shli": _shift_left,
+    "arith.shrsi": _shift_right,
+    "arith.shrui": _shift_right,
+}
+_SHIFTS = frozenset({"arith.shli", "arith.shrsi", "arith.shrui"})
+_UNSIGNED = frozenset(
+    {"arith.divui", "arith.remui", "arith.ceildivui", "arith.minui", "arith.maxui", "arith.shrui"}
+)  # the others read their operands with a sign, or do not care
+
+_HOLDS: tuple[Callable[[int, int], bool], ...] = (
+    operator.eq,
+    operator.ne,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+)

@@ -1,0 +1,536 @@
+"""One run of the skeleton for chosen unknowns: partitions take turns until each waits or is done.
+
+Arefs with one writer and known readers are a bounded Kahn network: whatever the turns, a maximal run ends in the same
+state, so one run decides. The turns are chosen such that the *leader* (a partition that writes) goes one iteration at
+a time and the others follow as far as they can. What they have done relative to the leader at the head of its loops is
+the state that recurs.
+
+A slot is empty when every reader has given back what was in it before: put i needs the release of i − D.
+
+Longer than most: the state of a run and every instruction that changes it are one thing, and it is the inner loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from tawa.ir import Operation
+from tawa.verify.credits_program import Part, Program, Term
+from tawa.verify.verdict import FaultKind
+
+MOST_STEPS = 200_000
+
+
+class NeedError(Exception):
+    """The run cannot go on without a number for `term`; `flag` says that it is a condition."""
+
+    def __init__(self, term: Term, flag: bool, lower: int = 0, step: int = 1, starts: bool = False) -> None:
+        super().__init__(term.name)
+        self.term = term
+        self.flag = flag
+        self.starts = starts  # it is where a loop starts
+        self.range = lower, step  # of the loop whose upper bound it is
+
+
+class ImpossibleError(Exception):
+    """An assumption excludes these numbers."""
+
+
+class FaultError(Exception):
+    """The run goes wrong at `op` in `part`."""
+
+    def __init__(self, kind: FaultKind, message: str, part: int, op: Operation | None) -> None:
+        super().__init__(message)
+        self.kind: FaultKind = kind
+        self.part = part
+        self.op = op
+
+
+@dataclass(slots=True)
+class Event:
+    """What happened: partition, action, ring, count."""
+
+    part: int
+    action: str
+    ring: int
+    count: int
+    op: Operation | None
+
+
+@dataclass(slots=True)
+class Channel:
+    """A ring in a run: how many puts and gets there were, and which counts each reader has given back."""
+
+    depth: int
+    readers: int
+    puts: int = 0
+    gets: list[int] = field(default_factory=list[int])
+    released: list[set[int]] = field(default_factory=list[set[int]])
+    borrowed: list[list[int]] = field(default_factory=list[list[int]])
+
+
+class Frame:
+    """A loop that a partition is in."""
+
+    __slots__ = ("index", "loop", "lower", "recurs", "seen", "step", "trips")
+
+    def __init__(self, loop: int, trips: int, lower: Any = None, step: Any = None) -> None:
+        self.loop = loop
+        self.index = 0
+        self.trips = trips
+        self.lower = lower
+        self.step = step
+        self.recurs = False
+        self.seen: list[Any] = []  # the states at the heads of its iterations, where the leader records them
+
+
+class Thread:
+    """A partition in a run."""
+
+    __slots__ = ("flight", "frames", "part", "pc", "waits")
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.pc = 0
+        self.frames: list[Frame] = []
+        self.flight: list[frozenset[tuple[int, int]]] = []
+        self.waits: tuple[str, int, int] | None = None  # "put" or "get", ring, count
+
+
+class Machine:
+    """The state of one run."""
+
+    def __init__(
+        self, program: Program, numbers: dict[Term, int], leader: int, *, records: bool = False, trace: bool = False
+    ) -> None:
+        self.program = program
+        self.records = records  # the states at the heads of the leader's loops
+        self.numbers = numbers
+        self.leader = leader
+        self.registers = list(program.registers)
+        for number, value in enumerate(self.registers):
+            if isinstance(value, Term) and value in numbers:
+                self.registers[number] = numbers[value]
+        self.channels = [
+            Channel(
+                ring.depth,
+                len(ring.readers),
+                gets=[0] * len(ring.readers),
+                released=[set() for _ in ring.readers],
+                borrowed=[[] for _ in ring.readers],
+            )
+            for ring in program.rings
+        ]
+        self.threads = [Thread(part) for part in program.parts]
+        self.alive: list[int] = [0]
+        self.events: list[Event] | None = [] if trace else None
+        self.steps = 0
+        self.trips: list[tuple[int, int, bool]] = []  # of the leader's loops: loop, trips, whether a state recurred
+        self.times: dict[tuple[Any, ...], int] = {}
+        self.chains: dict[Term, list[Any]] = {}
+
+    def run(self) -> None:
+        """Raises `FaultError`, `NeedError` or `ImpossibleError`, or returns when all is done and right."""
+        leader = self.leader
+        while self.alive:
+            moved = True
+            while moved:  # the others follow
+                moved = False
+                others = [index for index in self.alive if index != leader and (index or len(self.alive) == 1)]
+                for index in others:
+                    alive = len(self.alive)
+                    if self._go(index) and (len(others) > 1 or len(self.alive) != alive):
+                        moved = True
+            if leader in self.alive:
+                if self.records:
+                    self._record()
+                if self._go(leader):
+                    continue
+            if self.alive:
+                self._block()
+        self._settle()
+
+    # -- the state that recurs ---------------------------------------------------------------------------------------
+
+    def _record(self) -> None:
+        frames = self.threads[self.leader].frames
+        if not frames or self.program.loops[frames[-1].loop].constant:
+            return
+        frame = frames[-1]
+        state = self._state(len(frames) - 1, frame)
+        if not frame.recurs and state in frame.seen:
+            frame.recurs = True
+        frame.seen.append(state)
+
+    def _state(self, depth: int, head: Frame) -> Any:
+        channels = self.channels
+        base = [channel.puts for channel in channels]
+        rings = tuple(
+            (tuple(channel.puts - got for got in channel.gets), tuple(tuple(b - channel.puts for b in it)
+             for it in channel.borrowed))
+            for channel in channels
+        )  # fmt: skip
+        threads: list[Any] = []
+        for index in self.alive:
+            thread = self.threads[index]
+            frames = tuple(
+                (it.loop, it.index - head.index, it.trips - it.index - head.trips + head.index)
+                if level == depth
+                else (it.loop, it.index, it.trips)
+                for level, it in enumerate(thread.frames)
+            )
+            flight = tuple(tuple(sorted((ring, count - base[ring]) for ring, count in it)) for it in thread.flight)
+            values = tuple(self._relative(self.registers[number], ring) for number, ring in thread.part.live[thread.pc])
+            threads.append((index, thread.pc, frames, flight, values))
+        return rings, tuple(threads)
+
+    def _relative(self, value: Any, ring: int) -> Any:
+        if isinstance(value, tuple):
+            place = cast(tuple[int, int], value)
+            return place[0], place[1] - self.channels[place[0]].puts
+        if isinstance(value, Term) or value is None:
+            return None
+        return value - self.channels[ring].puts if ring >= 0 else value
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def _go(self, index: int) -> bool:
+        """Runs one partition until it waits, ends, or (the leader) comes to the head of a loop; whether it moved."""
+        thread = self.threads[index]
+        code, registers = thread.part.code, self.registers
+        start = steps = self.steps
+        leads = index == self.leader
+        while True:
+            instruction = code[thread.pc]
+            kind = instruction[0]
+            head = False
+            if kind == 0:  # SCALAR
+                _, function, ins, out, signature = instruction
+                registers[out] = self._scalar(function, [registers[it] for it in ins], signature)
+            elif kind == 1:  # ADVANCE
+                registers[instruction[2]] = registers[instruction[1]] + 1
+            elif kind == 7:  # MOVE
+                values = [registers[it] for it in instruction[1]]
+                for target, value in zip(instruction[2], values, strict=True):
+                    registers[target] = value
+            elif kind == 2:
+                if not self._put(index, thread, instruction):
+                    break
+            elif kind == 3:
+                if not self._get(index, thread, instruction):
+                    break
+            elif kind == 4:
+                self._consumed(index, thread, instruction)
+            elif kind == 5:
+                self._dot(index, thread, instruction)
+            elif kind == 6:
+                keep = instruction[1]
+                thread.flight = (
+                    thread.flight[len(thread.flight) - keep :] if keep < len(thread.flight) else thread.flight
+                )
+                self._event(index, "wait", -1, keep, thread)
+            elif kind == 8:
+                frame = self._enter(instruction)
+                if frame.trips <= 0:
+                    if leads:
+                        self.trips.append((frame.loop, 0, True))
+                    thread.pc = instruction[6]
+                    steps += 1
+                    continue
+                thread.frames.append(frame)
+                if instruction[4] >= 0:
+                    registers[instruction[4]] = frame.lower
+                head = leads
+            elif kind == 9:
+                frame = thread.frames[-1]
+                frame.index += 1
+                if frame.index < frame.trips:
+                    thread.pc = instruction[1]
+                    if instruction[2] >= 0:
+                        registers[instruction[2]] = self._induction(frame)
+                    steps += 1
+                    if leads:
+                        self.steps = steps
+                        return True
+                    continue
+                thread.frames.pop()
+                if leads:
+                    self.trips.append((frame.loop, frame.trips, frame.recurs))
+            elif kind == 10:
+                condition = registers[instruction[1]]
+                if isinstance(condition, Term):
+                    raise NeedError(condition, True)
+                if not condition:
+                    thread.pc = instruction[2]
+                    steps += 1
+                    continue
+            elif kind == 11:
+                thread.pc = instruction[1]
+                steps += 1
+                if steps > MOST_STEPS:
+                    break
+                continue
+            elif kind == 12:
+                thread.frames.append(Frame(instruction[1], 0))
+            elif kind == 13:
+                if not self._test(thread, instruction):
+                    frame = thread.frames.pop()
+                    if leads:
+                        self.trips.append((frame.loop, frame.index, frame.recurs))
+                    thread.pc = instruction[2]
+                    steps += 1
+                    continue
+                head = leads
+            elif kind == 14:
+                if self.alive == [0] and thread.waits is None:
+                    thread.waits = ("fork", 0, 0)
+                    self.alive = [0, *range(1, len(self.threads))]
+                    self.steps = steps + 1
+                    return True
+                if len(self.alive) > 1:
+                    break
+                thread.waits = None
+            elif kind == 15:
+                condition = registers[instruction[1]]
+                if condition == 0:
+                    raise ImpossibleError
+            else:
+                self.alive.remove(index)
+                if thread.flight:
+                    message = f"{thread.part.name} ends with wgmmas in flight: no wait completes them"
+                    raise FaultError("accumulator in flight", message, index, None)
+                self.steps = steps + 1
+                return True
+            thread.pc += 1
+            steps += 1
+            if head:
+                break
+        self.steps = steps
+        if steps > MOST_STEPS:
+            raise FaultError("deadlock", f"{thread.part.name} does not end", index, None)
+        return steps > start
+
+    def _scalar(self, function: Any, inputs: list[Any], signature: tuple[Any, ...]) -> Any:
+        if function is not None:
+            for value in inputs:
+                if type(value) is not int:
+                    break
+            else:
+                number = function(*inputs)
+                if number is not None:
+                    return number
+            if signature[0] == "arith.select" and type(inputs[0]) is int:
+                return inputs[1] if inputs[0] else inputs[2]
+        if signature[0] == "opaque":
+            again = self.times[signature] = self.times.get(signature, 0) + 1
+            return self._unknown((*signature, again, *inputs))
+        return self._unknown((*signature, *inputs))
+
+    def _unknown(self, key: tuple[Any, ...]) -> Any:
+        term = self.program.terms(key)
+        return self.numbers.get(term, term)
+
+    def _enter(self, instruction: tuple[Any, ...]) -> Frame:
+        registers = self.registers
+        lower, upper, step = (registers[it] for it in instruction[1:4])
+        loop = instruction[5]
+        if type(lower) is int and type(upper) is int and type(step) is int:
+            trips = -((lower - upper) // step) if step > 0 else 0
+            return Frame(loop, trips, lower, step)
+        if type(step) is int and step > 0 and isinstance(upper, Term):
+            if isinstance(lower, Term):
+                raise NeedError(lower, False, starts=True)
+            raise NeedError(upper, False, lower, step)
+        trips = self._unknown(("trips", lower, upper, step))
+        if isinstance(trips, Term):
+            raise NeedError(trips, False)
+        return Frame(loop, trips, lower, step)
+
+    def _induction(self, frame: Frame) -> Any:
+        if type(frame.lower) is int and type(frame.step) is int:
+            return frame.lower + frame.index * frame.step
+        return self._unknown(("induction", frame.lower, frame.step, frame.index))
+
+    def _test(self, thread: Thread, instruction: tuple[Any, ...]) -> bool:
+        """Whether a while goes on: as its condition says, or as many times as its first unknown condition is given."""
+        frame, condition = thread.frames[-1], self.registers[instruction[1]]
+        if not isinstance(condition, Term):
+            going = bool(condition)
+        else:
+            first = frame.lower if frame.lower is not None else self.program.terms(("while", condition))
+            trips = self.numbers.get(first)
+            if trips is None:
+                raise NeedError(first, False)
+            if frame.lower is None:
+                frame.lower, frame.step = first, frame.index
+                frame.trips = frame.index + trips
+            chain = self.chains.setdefault(first, [])
+            at = frame.index - frame.step
+            if at < len(chain) and chain[at] is not condition:
+                # Another loop with the same beginning went another way: from here on they are two.
+                frame.lower, frame.step = None, 0
+                return self._test(thread, instruction)
+            if at == len(chain):
+                chain.append(condition)
+            going = at < trips
+        frame.index += 1 if going else 0
+        return going
+
+    # -- arefs -------------------------------------------------------------------------------------------------------
+
+    def _event(self, index: int, action: str, ring: int, count: int, thread: Thread) -> None:
+        if self.events is not None:
+            self.events.append(Event(index, action, ring, count, thread.part.ops[thread.pc]))
+
+    def _put(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> bool:
+        ring, at, fresh = cast(tuple[int, int, bool], instruction[1:])
+        channel, count = self.channels[ring], self.registers[at]
+        if count != channel.puts:
+            self._event(index, "put", ring, count, thread)
+            message = f"the put {count} of {self._name(ring)} is out of order: {channel.puts} is next"
+            raise self._fault("order", message, index, thread)
+        previous = count - channel.depth
+        if fresh and previous >= 0:
+            self._event(index, "put", ring, count, thread)
+            slot = f"{self._name(ring)}[{count % channel.depth}]"
+            message = f"the put {count} does not wait, but {slot} was filled by put {previous}"
+            raise self._fault("write before release", message, index, thread)
+        if previous >= 0 and not all(previous in released for released in channel.released):
+            thread.waits = ("put", ring, count)
+            return False
+        thread.waits = None
+        self._event(index, "put", ring, count, thread)
+        channel.puts += 1
+        return True
+
+    def _get(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> bool:
+        ring, at, reader, views = cast(tuple[int, int, int, tuple[int, ...]], instruction[1:])
+        channel, count = self.channels[ring], self.registers[at]
+        if count != channel.gets[reader]:
+            self._event(index, "get", ring, count, thread)
+            message = f"the get {count} of {self._name(ring)} is out of order: {channel.gets[reader]} is next"
+            raise self._fault("order", message, index, thread)
+        if count >= channel.puts:
+            thread.waits = ("get", ring, count)
+            return False
+        thread.waits = None
+        self._event(index, "get", ring, count, thread)
+        channel.gets[reader] += 1
+        channel.borrowed[reader].append(count)
+        for view in views:
+            self.registers[view] = (ring, count)
+        return True
+
+    def _consumed(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:
+        ring, at, condition, reader = cast(tuple[int, int, int, int], instruction[1:])
+        if condition >= 0:
+            holds = self.registers[condition]
+            if isinstance(holds, Term):
+                raise NeedError(holds, True)
+            if not holds:
+                return
+        channel, count = self.channels[ring], self.registers[at]
+        self._event(index, "consumed", ring, count, thread)
+        name = self._name(ring)
+        if count not in channel.borrowed[reader]:
+            gone = count in channel.released[reader]
+            message = f"{name}: {count} is released " + ("a second time" if gone else "before its get")
+            raise self._fault("order", message, index, thread)
+        if any((ring, count) in reads for reads in thread.flight):
+            message = f"{name}: {count} is released while a wgmma in flight reads it"
+            raise self._fault("write before release", message, index, thread)
+        channel.borrowed[reader].remove(count)
+        channel.released[reader].add(count)
+
+    def _dot(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:
+        views, in_flight = cast(tuple[tuple[int, ...], bool], instruction[1:])
+        reads = [cast(tuple[int, int], it) for number in views if isinstance(it := self.registers[number], tuple)]
+        for ring, count in reads:
+            if not any(count in held for held in self.channels[ring].borrowed):
+                self._event(index, "read", ring, count, thread)
+                message = f"{self._name(ring)}: {count} is read after its release"
+                raise self._fault("write before release", message, index, thread)
+        if reads:
+            self._event(index, "wgmma" if in_flight else "read", *reads[0], thread)
+        if in_flight:
+            thread.flight.append(frozenset(reads))
+
+    def _name(self, ring: int) -> str:
+        return self.program.rings[ring].name
+
+    def _fault(self, kind: FaultKind, message: str, index: int, thread: Thread) -> FaultError:
+        return FaultError(kind, message, index, thread.part.ops[thread.pc])
+
+    # -- ends --------------------------------------------------------------------------------------------------------
+
+    def _block(self) -> None:
+        waiting = [
+            self.threads[index] for index in self.alive if (waits := self.threads[index].waits) and waits[0] != "fork"
+        ]
+        if not waiting:
+            raise AssertionError("no partition waits and none moves")
+        index = self.threads.index(waiting[0])
+        for thread in waiting:
+            assert thread.waits is not None
+            action, ring, count = thread.waits
+            self._event(self.threads.index(thread), f"wait for {action}", ring, count, thread)
+        raise FaultError("deadlock", self._why(waiting), index, waiting[0].part.ops[waiting[0].pc])
+
+    def _why(self, waiting: list[Thread]) -> str:
+        texts: list[str] = []
+        for thread in waiting:
+            assert thread.waits is not None
+            action, ring, count = thread.waits
+            channel, name = self.channels[ring], self._name(ring)
+            if action == "get":
+                texts.append(f"{thread.part.name} waits for put {count} of {name}")
+                continue
+            holders = [
+                (reader, sorted(held))
+                for reader, held in zip(self.program.rings[ring].readers, channel.borrowed, strict=True)
+                if held
+            ]
+            held = " and ".join(f"{reader} holds {', '.join(map(str, counts))}" for reader, counts in holders)
+            texts.append(
+                f"{thread.part.name} waits for the release of {count - channel.depth} of {name} ({held or 'never got'})"
+            )
+        return f"deadlock: {'; '.join(texts)}. {self._cure(waiting)}".strip()
+
+    def _cure(self, waiting: list[Thread]) -> str:
+        puts = [it for it in waiting if it.waits and it.waits[0] == "put"]
+        gets = [it for it in waiting if it.waits and it.waits[0] == "get"]
+        for writer in puts:
+            assert writer.waits is not None
+            ring = writer.waits[1]
+            channel, name = self.channels[ring], self._name(ring)
+            for reader in gets:
+                assert reader.waits is not None
+                who = self.program.rings[ring].readers
+                held = channel.borrowed[who.index(reader.part.name)] if reader.part.name in who else []
+                if reader.waits[1] == ring and len(held) >= channel.depth:
+                    return (
+                        f"{name} has D = {channel.depth}, but {reader.part.name} holds {len(held)} slots when it"
+                        f" waits for the next: D ≥ {len(held) + 1} is needed (D ≥ P + 1, P iterations in flight)"
+                    )
+                if reader.waits[1] != ring:
+                    return (
+                        f"{name} and {self._name(reader.waits[1])} are filled and read in crossed order: {name} needs"
+                        f" more slots than D = {channel.depth}, or an earlier release"
+                    )
+        if not puts and len(gets) > 1:
+            return "each waits for a token or a tile that another gives only later"
+        return ""
+
+    def _settle(self) -> None:
+        for number, channel in enumerate(self.channels):
+            ring = self.program.rings[number]
+            if channel.puts and not channel.readers:
+                raise FaultError("leftover credit", f"{ring.name} is filled but nobody reads it", 0, None)
+            for reader, got, held in zip(ring.readers, channel.gets, channel.borrowed, strict=True):
+                if got != channel.puts:
+                    left = f"{channel.puts} puts but {got} gets by {reader}"
+                    raise FaultError("leftover credit", f"{ring.name}: {left}", 0, None)
+                if held:
+                    counts = ", ".join(map(str, held))
+                    raise FaultError("leftover credit", f"{ring.name}: {reader} never releases {counts}", 0, None)

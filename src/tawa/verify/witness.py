@@ -1,0 +1,101 @@
+"""Witnesses for people: a table time × partition, and a trace for chrome://tracing or Perfetto.
+
+deadlock: producer waits for the release of 0 of ring0 (consumer holds 0); consumer waits for put 1 of ring0. …
+with n = 2
+
+  #  producer                          consumer
+  1  put 0 ring0[0]        kernel:10
+  2                                    get 0 ring0[0]        kernel:11
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
+
+_STEP_US = 1.0
+
+
+def describe(verdict: Verdict) -> str:
+    """A verdict in words; a refuted one with its table."""
+    match verdict:
+        case Proved(bound, assumptions):
+            return f"proved: {bound}" + _assuming(assumptions)
+        case Refuted(witness, assumptions):
+            return f"refuted ({witness.kind}){_assuming(assumptions)}\n{format_witness(witness)}"
+        case Unknown(reason, location, assumptions):
+            where = f"\n  at {location}" if location else ""
+            return f"unknown: {reason}{_assuming(assumptions)}{where}"
+
+
+def format_witness(witness: Witness, most_rows: int = 60) -> str:
+    """The message, the inputs and the table, one row a step; of a long run the last `most_rows`."""
+    lines = [witness.message]
+    if witness.inputs:
+        lines.append("with " + ", ".join(f"{name} = {value}" for name, value in witness.inputs.items()))
+    if not witness.steps:
+        return "\n".join(lines)
+    partitions = list(dict.fromkeys(step.partition for step in witness.steps))
+    skipped = max(0, len(witness.steps) - most_rows)
+    rows = [
+        (str(number), [step_text(step) if step.partition == name else "" for name in partitions])
+        for number, step in enumerate(witness.steps, 1)
+        if number > skipped
+    ]
+    widths = [max(len(name), *(len(cells[column]) for _, cells in rows)) for column, name in enumerate(partitions)]
+    first = max(len(number) for number, _ in rows)
+    lines += ["", _row("#".rjust(first), partitions, widths)]
+    if skipped:
+        lines.append(f"{'…'.rjust(first)}  {skipped} steps before")
+    lines += [_row(number.rjust(first), cells, widths) for number, cells in rows]
+    return "\n".join(lines)
+
+
+def step_text(step: Step) -> str:
+    """One step: ``put 3 ring0[1] parity 0  kernel.py:12``."""
+    target = step.target + (f"[{step.slot}]" if step.slot is not None else "")
+    parity = f"parity {step.parity}" if step.parity is not None else ""
+    place = f" {step.location}" if step.location else ""
+    return " ".join(part for part in (step.action, target, parity) if part) + place
+
+
+def chrome_trace(witness: Witness) -> str:
+    """The run as a Chrome trace (JSON): one row a partition, one microsecond a step."""
+    partitions = list(dict.fromkeys(step.partition for step in witness.steps))
+    events: list[dict[str, Any]] = [
+        {"name": "thread_name", "ph": "M", "pid": 0, "tid": number, "args": {"name": name}}
+        for number, name in enumerate(partitions)
+    ]
+    for time, step in enumerate(witness.steps):
+        details = {
+            "ring": step.target,
+            "slot": step.slot,
+            "parity": step.parity,
+            "line": str(step.location) if step.location else None,
+        }
+        events.append(
+            {
+                "name": step.action,
+                "cat": step.target or "step",
+                "ph": "X",
+                "ts": time * _STEP_US,
+                "dur": _STEP_US,
+                "pid": 0,
+                "tid": partitions.index(step.partition),
+                "args": {name: value for name, value in details.items() if value is not None},
+            }
+        )
+    end = len(witness.steps) * _STEP_US
+    events.append({"name": witness.kind, "ph": "i", "s": "g", "ts": end, "pid": 0, "tid": 0, "args": {}})
+    other = {"message": witness.message, "inputs": dict(witness.inputs)}
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": other}, indent=1)
+
+
+def _row(number: str, cells: list[str], widths: list[int]) -> str:
+    return "  ".join((number, *(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)))).rstrip()
+
+
+def _assuming(assumptions: tuple[str, ...]) -> str:
+    return f" (assuming {'; '.join(assumptions)})" if assumptions else ""
