@@ -1,0 +1,297 @@
+"""A barrier-level kernel, made ready to be unrolled many times: which operations matter to the protocol.
+
+Protocol operations matter, with the numbers that decide slots, parities and predicates; so does the control flow
+around them, whatever those numbers are computed from, and each use of a tile that a wgmma may still write. Everything
+else (pointers, tiles, epilogues) is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from tawa.dialects.registry import UNKNOWN, spec_of
+from tawa.dialects.scalars import Scalar, scalar_of
+from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import Block, Module, Operation, Value
+from tawa.ir.attributes import read_array, read_int
+
+
+class NotUnderstood(Exception):
+    """The program cannot be unrolled; `op` is the operation that stands in the way."""
+
+    def __init__(self, reason: str, op: Operation) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.op = op
+
+
+class Memory(NamedTuple):
+    """Part of an allocation: slot by slot from the outside in, then a box of what is left.
+
+    `reshaped`: seen through another shape, so that it cannot be indexed further.
+    """
+
+    alloc: int
+    path: tuple[int, ...] = ()
+    box: tuple[tuple[int, int], ...] | None = None
+    reshaped: bool = False
+
+
+NUMBER_OPS = {"tt.get_program_id": "program_id", "tt.get_num_programs": "num_programs"}
+_SYNCHRONISERS = frozenset(
+    {"gpu.barrier", "ttg.barrier", "ttg.local_barrier", "ttng.fence_mbarrier_init_release_cluster"}
+)
+CLOSED = ("ttng.", "ttg.", "nvws.", "nvgpu.", "nvg.", "nvvm.", "gpu.", "llvm.inline_asm", "tt.call")
+_WRITERS_OF_FLOW = frozenset({"scf.yield", "scf.condition", "cf.br", "cf.cond_br", "ttg.warp_yield", "warp.end"})
+_STRUCTURE = frozenset({"scf.for", "scf.if", "scf.while", "ttg.warp_specialize", "warp.group"})
+PROTOCOL = frozenset(
+    {
+        "ttng.init_barrier",
+        "ttng.inval_barrier",
+        "ttng.wait_barrier",
+        "ttng.arrive_barrier",
+        "ttng.barrier_expect",
+        "ttng.async_tma_copy_global_to_local",
+        "ttng.async_tma_copy_local_to_global",
+        "ttng.async_tma_reduce",
+        "ttng.async_tma_store_wait",
+        "ttng.fence_async_shared",
+        "ttg.local_store",
+        "ttg.local_load",
+        "ttg.local_dealloc",
+        "ttg.async_copy_global_to_local",
+        "ttg.async_commit_group",
+        "ttg.async_wait",
+        "ttng.warp_group_dot",
+        "ttng.warp_group_dot_wait",
+    }
+)
+"""The operations that take part in the protocol."""
+
+
+class BarrierProgram:
+    """A kernel, made ready to be unrolled many times: which operations matter and how values flow between regions."""
+
+    def __init__(self, module: Module, also: Collection[str] = ()) -> None:
+        self.module = module
+        self.also = frozenset(also)
+        functions = [op for op in module.body.ops if op.name == "tt.func"]
+        if len(functions) != 1:
+            raise NotUnderstood(f"the module has {len(functions)} functions, not one", module.op)
+        self.function = functions[0]
+        self.entry = self.function.regions[0].blocks[0]
+        if read_int(module.op.attributes.get("ttg.num-ctas", "1 : i32")) != 1:
+            raise NotUnderstood("clusters of more than one CTA", self.function)
+        self.allocations: list[Operation] = []
+        self.carried = _flow(self.function)
+        self.kept: set[Operation] = set()
+        self.needed: set[Value] = set()
+        self._find_kept()
+        self.leaves = self._leaves()
+        self._plans: dict[Block, list[Operation]] = {}
+        self._scalars: dict[Operation, Scalar | None] = {}
+
+    def name_of(self, memory: Memory) -> str:
+        """What people call an allocation: the name it has in the text."""
+        op = self.allocations[memory.alloc]
+        return op.result.hint or f"alloc{memory.alloc}"
+
+    # -- what matters ------------------------------------------------------------------------------------------------
+
+    def _find_kept(self) -> None:
+        tiles = self._tiles_in_flight()
+        work: list[Value] = []
+        for op in self.function.walk():
+            if op.name == "ttg.local_alloc":
+                self.allocations.append(op)
+            kind = "protocol" if op.name in self.also else _kind(op, tiles)
+            if kind == "ignore":
+                continue
+            self._keep(op, work)
+            work += _decisive(op) if kind == "protocol" else []
+        self._close(work)
+        leaves = set(self._leaves())
+        for op in self.function.walk():
+            if op.name == "llvm.intr.assume" and self._arguments_behind(op.operands[0]) <= leaves:
+                self._keep(op, work)
+                work.append(op.operands[0])
+        self._close(work)
+
+    def _arguments_behind(self, value: Value) -> set[Value]:
+        """The kernel arguments and other unknowns that a number depends on."""
+        found: set[Value] = set()
+        seen: set[Value] = set()
+        work = [value]
+        while work:
+            value = work.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            op = value.defining_op
+            work += self.carried.get(value, ())
+            if op is None or not (op.name.startswith("arith.") or op.name in NUMBER_OPS):
+                found.update([value] if value not in self.carried else [])
+            else:
+                work += op.operands
+        return found
+
+    def _close(self, work: list[Value]) -> None:
+        """Everything that the numbers in `work` are computed from matters too."""
+        while work:
+            value = work.pop()
+            if value in self.needed:
+                continue
+            self.needed.add(value)
+            work += self.carried.get(value, ())
+            op = value.defining_op or value.owner
+            if isinstance(op, Operation):
+                self._keep(op, work)
+                if op.name not in _STRUCTURE:
+                    work += [operand for operand in op.operands if is_number(operand.type)]
+            elif op.parent_op is not None and op.parent_op.name in _STRUCTURE:
+                self._keep(op.parent_op, work)
+
+    def _keep(self, op: Operation, work: list[Value]) -> None:
+        """Keeps `op` and the control flow around it, and asks for the numbers that decide that control flow."""
+        chain = [op, *op.ancestors()]
+        for outer in chain:
+            if outer in self.kept:
+                return
+            self.kept.add(outer)
+            match outer.name:
+                case "scf.for":
+                    work += outer.operands[:3]
+                case "scf.if":
+                    work.append(outer.operands[0])
+                case "scf.while":
+                    end = outer.regions[0].block.terminator
+                    self.kept.add(end)
+                    work.append(end.operands[0])
+                case _:
+                    pass
+
+    def _tiles_in_flight(self) -> set[Value]:
+        """Values that an asynchronous wgmma may still write, wherever they are carried."""
+        found: set[Value] = set()
+        forward: dict[Value, list[Value]] = {}
+        for target, sources in self.carried.items():
+            for source in sources:
+                forward.setdefault(source, []).append(target)
+        work = [
+            op.result for op in self.function.walk() if op.name == "ttng.warp_group_dot" and WarpGroupDotOp(op).is_async
+        ]
+        while work:
+            value = work.pop()
+            if value in found:
+                continue
+            found.add(value)
+            work += forward.get(value, ())
+            for use in value.uses:
+                if use.op.name == "ttng.warp_group_dot_wait":
+                    work.append(use.op.results[use.index])
+        return found
+
+    def _leaves(self) -> list[Value]:
+        """The arguments of the kernel that control flow depends on."""
+        return [arg for arg in self.entry.args if arg in self.needed]
+
+    def kept_in(self, block: Block) -> list[Operation]:
+        """The operations of a block that matter, without its terminator."""
+        found = self._plans.get(block)
+        if found is None:
+            found = [op for op in block.ops[:-1] if op in self.kept]
+            self._plans[block] = found
+        return found
+
+    def scalar(self, op: Operation) -> Scalar | None:
+        """What a scalar operation computes; None where it is none."""
+        if op not in self._scalars:
+            self._scalars[op] = scalar_of(op)
+        return self._scalars[op]
+
+
+def _decisive(op: Operation) -> list[Value]:
+    """The numbers that a protocol operation depends on: its predicate; the parity of a wait, the slot of a view."""
+    found = [operand for operand in op.operands if operand.type == "i1"]
+    if op.name in ("ttng.wait_barrier", "ttg.memdesc_index"):
+        found.append(op.operands[1])
+    found += [operand for operand in op.operands if operand.type.startswith("!aref.index")]
+    return found
+
+
+def is_number(type: str) -> bool:
+    """Whether a value of this type may be a number: neither a tile nor memory nor a descriptor."""
+    return not type.startswith(("tensor<", "!ttg.memdesc", "!tt.tensordesc"))
+
+
+def _kind(op: Operation, tiles: set[Value]) -> str:
+    """protocol: an event, all scalar operands matter. value: kept for its result or its uses. ignore: neither."""
+    name = op.name
+    if name in PROTOCOL:
+        return "protocol"
+    if name in VIEWS or name == "ttg.local_alloc":
+        return "protocol"
+    if name == "llvm.intr.assume":
+        return "ignore"
+    if name in _STRUCTURE or name in _WRITERS_OF_FLOW or spec_of(name).terminator or name in _SYNCHRONISERS:
+        return "ignore"
+    touches = any("!ttg.memdesc" in value.type for value in (*op.operands, *op.results))
+    if touches or (spec_of(name) is UNKNOWN and name.startswith(CLOSED)):
+        return "value"
+    return "value" if any(operand in tiles for operand in op.operands) else "ignore"
+
+
+def _flow(function: Operation) -> dict[Value, list[Value]]:
+    """For each block argument and each result of control flow: the values it may be."""
+    flow: dict[Value, list[Value]] = {}
+
+    def link(targets: list[Value], sources: list[Value]) -> None:
+        for target, source in zip(targets, sources, strict=False):
+            flow.setdefault(target, []).append(source)
+
+    for op in function.walk():
+        match op.name:
+            case "scf.for":
+                body = op.regions[0].block
+                for targets in (body.args[1:], op.results):
+                    link(targets, op.operands[3:])
+                    link(targets, body.terminator.operands)
+            case "scf.if":
+                for region in op.regions:
+                    if region.blocks and region.blocks[0].ops:
+                        link(op.results, region.block.terminator.operands)
+            case "scf.while":
+                before, after = op.regions[0].block, op.regions[1].block
+                link(before.args, op.operands)
+                link(before.args, after.terminator.operands)
+                link(after.args, before.terminator.operands[1:])
+                link(op.results, before.terminator.operands[1:])
+            case "ttg.warp_specialize":
+                view = WarpSpecializeOp(op)
+                link(op.results, view.default.terminator.operands)
+                for block in view.partitions:
+                    link(block.args, captures(op))
+            case "warp.group":
+                link(op.results, op.regions[0].block.terminator.operands)
+            case "cf.br":
+                link(op.successors[0].args, op.operands)
+            case "cf.cond_br":
+                for block, values in branches(op):
+                    link(block.args, values)
+            case _:
+                pass
+    return flow
+
+
+def captures(op: Operation) -> list[Value]:
+    """What ``ttg.warp_specialize`` hands to its partitions, in the spelling of 3.6 or 3.9."""
+    return op.operands or op.regions[1].block.ops[0].operands
+
+
+def branches(op: Operation) -> list[tuple[Block, list[Value]]]:
+    """The two targets of ``cf.cond_br``, each with what it is given."""
+    _, yes, no = read_array(op.properties.get("operandSegmentSizes", "array<i32: 1, 0, 0>"))
+    given = op.operands[1:]
+    return [(op.successors[0], given[:yes]), (op.successors[1], given[yes : yes + no])]

@@ -1,0 +1,271 @@
+"""Refinement: the barrier level does what the aref level says, ring by ring, in the same order.
+
+    aref level                    barrier level
+    put r[i]          →           wait empty[s], p ^ 1 (not of a fresh put); expect full[s]; one copy a buffer[s]
+    get r[i]          →           wait full[s], p
+    consumed r[i]     →           arrive empty[s]
+    dot reads r[i]    →           dot reads buffer[s]
+
+with s = i mod D and p = (i div D) mod 2, in every partition and for every choice of trip counts that is tried. The
+lowering names what it makes: `<ring>_full`, `<ring>_empty`, and the buffers of a ring, in order, `<ring>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tawa.dialects.aref import CreateOp, PutOp, RingType
+from tawa.ir import Module, Operation, Value, source_of
+from tawa.verify.barrier_inputs import choices, deepest_ring, vectors
+from tawa.verify.barrier_trace import (
+    BarrierProgram,
+    Environment,
+    Event,
+    Handler,
+    Memory,
+    NotUnderstood,
+    Trace,
+    Unrolled,
+    holds,
+    number,
+    unroll,
+)
+from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
+
+_PER_RING = 64
+"""Numbers of allocations set aside for the payload of a ring at the aref level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access, in terms of both levels."""
+
+    kind: str
+    ring: str
+    slot: int = 0
+    parity: int | None = None
+    entry: int | None = None
+
+    def __str__(self) -> str:
+        parity = "" if self.parity is None else f", parity {self.parity}"
+        return f"{self.kind} {self.ring}[{self.slot}]{parity}"
+
+
+def check_refinement(
+    aref_module: Module,
+    barrier_module: Module,
+    *,
+    arguments: Mapping[str, int] | None = None,
+    assume: Sequence[str] = (),
+    max_trips: int | None = None,
+    budget_states: int = 60_000,
+) -> Verdict:
+    """Compares the two levels of one kernel; see `tawa.verify.barriers.check_barriers` for the options."""
+    try:
+        high, low = BarrierProgram(aref_module, AREF_HANDLERS), BarrierProgram(barrier_module)
+        trips = 2 * deepest_ring(low) + 1 if max_trips is None else max_trips
+        found = choices(low, arguments or {}, assume, trips)
+        steps, runs = 0, 0
+        for numbers in vectors(found):
+            if steps >= budget_states:
+                return Unknown(f"the budget of {budget_states} steps ended after {runs} choices of numbers")
+            upper = {high.entry.args[value.index]: given for value, given in numbers.items()}
+            wanted, unrolled = unroll(high, upper, _ONE_PROGRAM, AREF_HANDLERS), unroll(low, numbers, _ONE_PROGRAM)
+            steps, runs = steps + wanted.count + unrolled.count, runs + 1
+            inputs = {choice.name: numbers[choice.argument] for choice in found}
+            refuted = _compare(high, wanted, low, unrolled, inputs)
+            if refuted is not None:
+                return refuted
+        names = ", ".join(choice.name for choice in found) or "no argument"
+        return Proved(f"the same accesses in the same order for {runs} choices of {names}", tuple(assume))
+    except NotUnderstood as stop:
+        return Unknown(f"not understood: {stop.reason}", source_of(barrier_module, stop.op))
+
+
+class _OneProgram(dict[str, int]):
+    """One program in the grid; numbers in memory are 1."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: str) -> int:
+        return 0 if key.startswith("program_id") else 1
+
+
+_ONE_PROGRAM = _OneProgram()
+
+
+def _compare(
+    high: BarrierProgram, wanted: Unrolled, low: BarrierProgram, unrolled: Unrolled, inputs: Mapping[str, int]
+) -> Refuted | None:
+    above = _by_role([trace for segment in wanted.segments for trace in segment])
+    below = _by_role([trace for segment in unrolled.segments for trace in segment])
+    rings = {CreateOp(op).name: RingType.parse(op.result.type).depth for op in high.module.walk() if _is_ring(op)}
+    names = list(rings)
+    for role in above:
+        asked = _asked(above[role], names, rings)
+        made = _made(below.get(role, []), low, rings)
+        for place in range(max(len(asked), len(made))):
+            want = asked[place][0] if place < len(asked) else None
+            have = made[place][0] if place < len(made) else None
+            if want == have:
+                continue
+            message = f"{role} makes {have or 'no more accesses'} where the aref level has {want or 'no more'}"
+            steps = tuple(_step(low, role, *access) for access in made[: place + 1])
+            return Refuted(Witness("refinement", message, inputs, steps))
+    return None
+
+
+def _step(low: BarrierProgram, role: str, access: Access, event: Event) -> Step:
+    return Step(role, access.kind, access.ring, access.slot, access.parity, source_of(low.module, event.op))
+
+
+def _by_role(traces: list[Trace]) -> dict[str, list[Event]]:
+    """Events by partition: the consumer's under "consumer" (it runs in the default region), then the others."""
+    roles: dict[str, list[Event]] = {}
+    for trace in traces:
+        role = {"default": "consumer", "partition0": "producer"}.get(trace.partition, trace.partition)
+        roles.setdefault(role, []).extend(trace.events)
+    return roles
+
+
+def _asked(events: list[Event], names: list[str], rings: Mapping[str, int]) -> list[tuple[Access, Event]]:
+    """What the aref level does, with counts as (slot, parity)."""
+    found: list[tuple[Access, Event]] = []
+    for event in events:
+        for memory in event.memory:
+            place = memory.alloc // _PER_RING - 1
+            if place < 0:
+                continue
+            name = names[place]
+            slot, parity = memory.path[0] % rings[name], memory.path[0] // rings[name] % 2
+            match event.kind:
+                case "put":
+                    if event.parity:
+                        found.append((Access("wait empty", name, slot, parity ^ 1), event))
+                    found.append((Access("expect", name, slot), event))
+                    found += [(Access("copy", name, slot, entry=entry), event) for entry in range(event.amount)]
+                case "get":
+                    found.append((Access("get", name, slot, parity), event))
+                case "consumed":
+                    found.append((Access("consumed", name, slot), event))
+                case _:
+                    entry = memory.alloc % _PER_RING
+                    found.append((Access(event.kind, name, slot, entry=entry), event))
+    return found
+
+
+def _made(events: list[Event], low: BarrierProgram, rings: Mapping[str, int]) -> list[tuple[Access, Event]]:
+    """What the barrier level does, by the names that the lowering gave."""
+    entries: dict[int, tuple[str, int]] = {}
+    counts: dict[str, int] = {}
+    for alloc, op in enumerate(low.allocations):
+        name = op.result.hint
+        if name in rings:
+            entries[alloc] = (name, counts.setdefault(name, 0))
+            counts[name] += 1
+    found: list[tuple[Access, Event]] = []
+    for event in events:
+        if event.barrier is not None:
+            access = _on_barrier(event, low.name_of(event.barrier), rings)
+            if access is not None:
+                found.append((access, event))
+        kind = "copy" if event.kind == "copy in" else event.kind
+        for memory in event.memory:
+            if memory.alloc in entries:
+                name, entry = entries[memory.alloc]
+                found.append((Access(kind, name, memory.path[0] if memory.path else 0, entry=entry), event))
+    return found
+
+
+def _on_barrier(event: Event, name: str, rings: Mapping[str, int]) -> Access | None:
+    ring, _, which = name.rpartition("_")
+    if ring not in rings or event.barrier is None or not event.barrier.path:
+        return None
+    slot = event.barrier.path[0]
+    match event.kind, which:
+        case "wait", "full":
+            return Access("get", ring, slot, event.parity)
+        case "wait", _:
+            return Access("wait empty", ring, slot, event.parity)
+        case "arrive", "empty":
+            return Access("consumed", ring, slot)
+        case "expect", "full":
+            return Access("expect", ring, slot)
+        case (("expect" | "arrive"), _):
+            return Access(f"{event.kind} {which}", ring, slot)
+        case _:
+            return None
+
+
+# -- the aref level, unrolled ------------------------------------------------------------------------------------------
+
+
+def _is_ring(op: Operation) -> bool:
+    return op.name == "aref.create"
+
+
+def _create(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    rings = [other for other in self.program.module.walk() if _is_ring(other)]
+    env[op.result] = Memory((rings.index(op) + 1) * _PER_RING)
+
+
+def _first(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    env[op.result] = 0
+
+
+def _advance(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    env[op.result] = number(op, op.operands[0], env, "the count") + 1
+
+
+def _reuse(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    raise NotUnderstood("a ring whose memory is used again", op)
+
+
+def _count(op: Operation, env: Environment) -> Memory:
+    ring = env.get(op.operands[0])
+    assert isinstance(ring, Memory)
+    return ring._replace(path=(number(op, op.operands[1], env, "the count"),))
+
+
+def _put(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    payload = len(RingType.parse(op.operands[0].type).payload)
+    self.emit(trace, Event("put", op, (_count(op, env),), amount=payload, parity=int(not PutOp(op).fresh)))
+
+
+def _get(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    memory = _count(op, env)
+    self.emit(trace, Event("get", op, (memory,)))
+    for entry, result in enumerate(op.results):
+        env[result] = memory._replace(alloc=memory.alloc + entry)
+
+
+def _consumed(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    condition: Value | None = op.operands[2] if len(op.operands) > 2 else None
+    if holds(op, condition, env):
+        self.emit(trace, Event("consumed", op, (_count(op, env),)))
+
+
+def _group(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    name = op.properties["partition"].strip('"')
+    self.segments.append([Trace(trace.partition, trace.events)])
+    trace.events = []
+    mine = Trace(name, issued=trace.issued, done=trace.done)
+    results = self.run(op.regions[0].block, dict(env), mine)
+    self.segments.append([mine])
+    if name == "consumer":
+        trace.issued, trace.done = mine.issued, mine.done
+    env.update(zip(op.results, results, strict=True))
+
+
+AREF_HANDLERS: Mapping[str, Handler] = {
+    "aref.create": _create,
+    "aref.first": _first,
+    "aref.advance": _advance,
+    "aref.reuse": _reuse,
+    "aref.put": _put,
+    "aref.get": _get,
+    "aref.consumed": _consumed,
+    "warp.group": _group,
+}

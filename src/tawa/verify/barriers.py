@@ -1,0 +1,164 @@
+"""The barrier check: slots, parities, bytes, asynchronous lifetimes and proxies of a warp-specialised kernel.
+
+Works on any TTGIR with ``ttg.warp_specialize``, in the spelling of Triton 3.6 and 3.9, whoever wrote it.
+
+    numbers   the arguments that control flow depends on are tried with small trip counts (`barrier_inputs`)
+    traces    each choice unrolls the kernel into one straight line of events a partition (`barrier_trace`)
+    runs      one run with happens-before stands for all interleavings and completion orders (`barrier_run`)
+
+Not modelled: which allocations Triton lays over each other, clusters, named barriers, values of tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tawa.ir import Module, Operation, Value, source_of
+from tawa.remarks import SourceLocation
+from tawa.verify.barrier_inputs import Choices, choices, deepest_ring, vectors
+from tawa.verify.barrier_refinement import check_refinement
+from tawa.verify.barrier_run import BarrierRun, Fault, Happening
+from tawa.verify.barrier_trace import BarrierProgram, NeedsNumber, NotUnderstood, Signature, Unrolled, signature, unroll
+from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
+
+_CHOICES_PER_NUMBER = 3
+"""How many values are tried for a number that the kernel reads from memory."""
+
+
+def check_barriers(
+    module: Module,
+    *,
+    arguments: Mapping[str, int] | None = None,
+    assume: Sequence[str] = (),
+    max_trips: int | None = None,
+    budget_states: int = 60_000,
+) -> Verdict:
+    """Proves or refutes the barrier protocol of `module`.
+
+    arguments: integer arguments with one value only, by name. assume: facts about arguments, each ``L >= 128``,
+    ``K % 64 == 0`` or several joined by ``and``. max_trips: the most trips tried for an innermost loop; 2·D + 1 where
+    it is None, D being the deepest row of mbarriers. budget_states: steps over all runs; when they are used up, the
+    verdict says which runs were done.
+    """
+    try:
+        search = _Search(BarrierProgram(module), budget_states)
+        search.trips = 2 * deepest_ring(search.program) + 1 if max_trips is None else max_trips
+        return search.run(arguments or {}, tuple(assume))
+    except NotUnderstood as stop:
+        return Unknown(f"not understood: {stop.reason}", _place(module, stop.op))
+
+
+@dataclass(slots=True)
+class _Search:
+    """The runs so far."""
+
+    program: BarrierProgram
+    budget: int
+    trips: int = 0
+    steps: int = 0
+    seen: set[Signature] = field(default_factory=set[Signature])
+    runs: int = 0
+    used: dict[str, None] = field(default_factory=dict[str, None])
+    read: dict[str, None] = field(default_factory=dict[str, None])
+
+    def run(self, arguments: Mapping[str, int], assume: Sequence[str]) -> Verdict:
+        """Tries all choices, smallest first, until one goes wrong or the budget ends."""
+        found = choices(self.program, arguments, assume, self.trips)
+        self.used.update(dict.fromkeys(assume))
+        names = {choice.argument: choice.name for choice in found}
+        total = 1
+        for choice in found:
+            total *= len(choice.numbers)
+        for done, numbers in enumerate(vectors(found)):
+            if self.steps >= self.budget:
+                return self._over_budget(found, done, total)
+            refuted = self._try(numbers, {}, names)
+            if refuted is not None:
+                return refuted
+        if not self.runs:
+            return Unknown("no choice of numbers satisfies the assumptions", None, self._assumptions())
+        return Proved(self._bound(found), self._assumptions())
+
+    def _try(self, numbers: dict[Value, int], chosen: dict[str, int], names: dict[Value, str]) -> Refuted | None:
+        """One choice of arguments; numbers that the kernel reads elsewhere are tried as they turn up."""
+        try:
+            unrolled = unroll(self.program, numbers, chosen)
+        except NeedsNumber as need:
+            for number in _numbers_for(need.key, chosen):
+                self.read[need.key] = None
+                refuted = self._try(numbers, {**chosen, need.key: number}, names)
+                if refuted is not None:
+                    return refuted
+            return None
+        self.steps += unrolled.count
+        self._note(unrolled)
+        if unrolled.broken:
+            return None
+        self.runs += 1
+        shape = signature(unrolled.segments)
+        if shape in self.seen:
+            return None
+        self.seen.add(shape)
+        try:
+            self.steps += BarrierRun(self.program, unrolled.segments).execute()
+        except Fault as fault:
+            inputs = {**{names[value]: number for value, number in numbers.items()}, **chosen}
+            return Refuted(self._witness(fault, inputs), self._assumptions())
+        return None
+
+    def _note(self, unrolled: Unrolled) -> None:
+        for op in unrolled.assumed:
+            place = source_of(self.program.module, op)
+            self.used[f"tl.assume at {place}" if place else "llvm.intr.assume of the program"] = None
+
+    def _assumptions(self) -> tuple[str, ...]:
+        memory = [f"{key} is the same in every partition" for key in self.read if key.startswith("*")]
+        return (*self.used, *memory)
+
+    def _bound(self, found: list[Choices]) -> str:
+        if not found and not self.read:
+            return "every interleaving; control flow depends on no argument"
+        parts = [f"{choice.name} in {_range(choice.numbers)}" for choice in found]
+        parts += [f"{key} small" for key in self.read]
+        return f"every interleaving for {', '.join(parts)} ({self.runs} runs, {self.steps} steps)"
+
+    def _over_budget(self, found: list[Choices], done: int, total: int) -> Verdict:
+        reached = f"{done} of {total} choices within {self.budget} steps, fewest trips first"
+        if 4 * done < total:
+            return Unknown(f"the budget ended after {reached}", None, self._assumptions())
+        return Proved(f"{self._bound(found)}: only {reached}", self._assumptions())
+
+    def _witness(self, fault: Fault, inputs: Mapping[str, int]) -> Witness:
+        return Witness(fault.kind, fault.message, inputs, tuple(self._step(step) for step in fault.steps))
+
+    def _step(self, step: Happening) -> Step:
+        location = source_of(self.program.module, step.event.op) if step.event else None
+        target, slot = "", None
+        if step.target is not None:
+            target = self.program.name_of(step.target)
+            slot = step.target.path[0] if step.target.path else None
+        return Step(step.partition, step.action, target, slot, step.parity, location)
+
+
+def _numbers_for(key: str, chosen: Mapping[str, int]) -> range:
+    """Program ids lie below the number of programs; numbers in memory are small."""
+    if key.startswith("program_id"):
+        return range(min(chosen.get(f"num_programs{key[10:]}", 2), 2))
+    if key.startswith("num_programs"):
+        least = chosen.get(f"program_id{key[12:]}", 0) + 1
+        return range(least, max(least, 3) + 1)
+    return range(_CHOICES_PER_NUMBER)
+
+
+def _range(numbers: tuple[int, ...]) -> str:
+    if len(numbers) < 4:
+        return ", ".join(map(str, numbers)) or "nothing"
+    return f"{numbers[0]}, {numbers[1]}, …, {numbers[-1]}"
+
+
+def _place(module: Module, op: Operation) -> SourceLocation | None:
+    return source_of(module, op)
+
+
+__all__ = ["check_barriers", "check_refinement"]

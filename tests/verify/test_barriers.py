@@ -1,0 +1,194 @@
+"""The barrier check proves what is right and names what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tawa.ir import Module, Operation, parse_module
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.verify.barriers import check_barriers, check_refinement
+from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown, Verdict
+from tests.support import programs
+from tests.verify import mutations_barrier as mutate
+
+DATA = Path(__file__).parent / "data"
+PROGRAMS = {
+    "tile": programs.tile_gemm,
+    "persistent": programs.persistent_gemm,
+    "two_loops": programs.two_loops,
+    "gate_up": programs.gate_up,
+    "branching": programs.branching_gemm,
+    "while": programs.while_gemm,
+    "nested": programs.nested_loops,
+}
+
+
+def made(program: str, depth: int = 2, mma_depth: int = 1) -> tuple[str, str]:
+    """The aref level and the barrier level."""
+    options = PlanOptions(aref_depth=depth, mma_depth=mma_depth)
+    outcome = specialise(PROGRAMS[program](), options, Target(num_warps=4, num_stages=3))
+    assert outcome.applied, outcome.remarks
+    return outcome.aref, outcome.barrier
+
+
+def barrier(program: str, depth: int = 2, mma_depth: int = 1) -> Module:
+    return parse_module(made(program, depth, mma_depth)[1])
+
+
+def data(name: str) -> Module:
+    return parse_module((DATA / f"{name}.mlir").read_text())
+
+
+def ops(module: Module, name: str) -> list[Operation]:
+    return [op for op in module.walk() if op.name == name]
+
+
+def kind_of(verdict: Verdict) -> FaultKind:
+    assert isinstance(verdict, Refuted), verdict
+    assert verdict.witness.steps
+    return verdict.witness.kind
+
+
+# -- no false alarm ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("depth", "mma_depth"), [(1, 0), (2, 0), (2, 1), (3, 2)])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_the_pipeline_makes_is_proved_and_refines_its_arefs(program: str, depth: int, mma_depth: int) -> None:
+    aref, low = made(program, depth, mma_depth)
+    verdict = check_barriers(parse_module(low))
+    assert isinstance(verdict, Proved), verdict
+    assert "only" not in verdict.bound
+    refines = check_refinement(parse_module(aref), parse_module(low), max_trips=3)
+    assert isinstance(refines, Proved), refines
+
+
+@pytest.mark.parametrize("path", sorted(Path("tests/data").glob("*.mlir")), ids=lambda path: path.stem)
+def test_what_the_pipeline_makes_of_real_kernels_is_proved(path: Path) -> None:
+    outcome = specialise(path.read_text(), PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
+    if outcome.applied:
+        assert isinstance(check_barriers(parse_module(outcome.barrier)), Proved)
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("gluon_*.mlir")), ids=lambda path: path.stem)
+def test_hand_written_kernels_are_proved(path: Path) -> None:
+    assert isinstance(check_barriers(parse_module(path.read_text())), Proved)
+
+
+# -- assumptions, budgets, limits --------------------------------------------------------------------------------------
+
+
+def test_an_assumption_of_the_program_is_used_and_stated() -> None:
+    verdict = check_barriers(data("gluon_attention_ping_pong.triton3_6"))
+    assert isinstance(verdict, Proved)
+    assert verdict.assumptions == ("llvm.intr.assume of the program",)
+
+
+def test_attention_that_may_be_empty_is_refuted_unless_assumed_otherwise() -> None:
+    module = data("gluon_attention_ping_pong.triton3_6")
+    for op in ops(module, "llvm.intr.assume"):
+        op.erase()
+    assert kind_of(check_barriers(module)) == "deadlock"
+    assert isinstance(check_barriers(module, assume=("L >= 128",)), Proved)
+
+
+def test_arguments_can_be_fixed() -> None:
+    verdict = check_barriers(barrier("persistent"), arguments={"n": 3, "m": 2})
+    assert isinstance(verdict, Proved)
+    assert "n in 3, m in 2" in verdict.bound
+
+
+def test_a_budget_that_ends_early_is_unknown() -> None:
+    verdict = check_barriers(barrier("persistent"), budget_states=10)
+    assert isinstance(verdict, Unknown)
+    assert "budget" in verdict.reason
+
+
+def test_an_unknown_operation_on_shared_memory_is_unknown() -> None:
+    module = barrier("tile")
+    ops(module, "ttng.arrive_barrier")[0].name = "ttng.mystery"
+    verdict = check_barriers(module)
+    assert isinstance(verdict, Unknown)
+    assert "ttng.mystery" in verdict.reason
+
+
+def test_the_same_program_gets_the_same_verdict() -> None:
+    module = barrier("tile")
+    ops(module, "ttng.arrive_barrier")[0].erase()
+    assert check_barriers(module) == check_barriers(module)
+
+
+# -- faults by name ----------------------------------------------------------------------------------------------------
+
+NAMED: list[tuple[FaultKind, str, mutate.Change, str, int]] = [
+    ("deadlock", "tile", mutate.drop, mutate.ARRIVE, 0),
+    ("deadlock", "persistent", mutate.flip_parity, mutate.WAIT, 1),
+    ("read before write", "tile", mutate.drop, mutate.WAIT, 0),
+    ("arrive count", "persistent", mutate.drop, mutate.WAIT, 1),
+    ("write before release", "persistent", mutate.add("pendings", 1), mutate.DOT_WAIT, 0),
+    ("write before release", "persistent", mutate.drop, mutate.STORE_WAIT, 0),
+    ("write-write race", "persistent", mutate.double, mutate.COPY, 0),
+    ("phase overrun", "persistent", mutate.double, mutate.ARRIVE, 0),
+    ("arrive count", "persistent", mutate.double, mutate.EXPECT, 0),
+    ("arrive count", "persistent", mutate.add("count", 1), mutate.INIT, 1),
+    ("transaction bytes", "persistent", mutate.one_tile_more, mutate.EXPECT, 0),
+    ("transaction bytes", "persistent", mutate.add("size", 1), mutate.EXPECT, 0),
+    ("transaction bytes", "persistent", mutate.drop, mutate.COPY, 0),
+    ("missing fence", "persistent", mutate.drop, mutate.FENCE, 0),
+    ("accumulator in flight", "persistent", mutate.drop, mutate.DOT_WAIT, 1),
+    ("barrier lifecycle", "tile", mutate.drop, mutate.INIT, 0),
+    ("barrier lifecycle", "tile", mutate.double, mutate.INIT, 0),
+    ("leftover credit", "persistent", mutate.drop, mutate.STORE_WAIT, 1),
+    ("parity alias", "tile", mutate.constant_parity(1), mutate.WAIT, 1),
+]
+
+
+@pytest.mark.parametrize(("kind", "program", "change", "name", "place"), NAMED)
+def test_a_fault_is_named(kind: FaultKind, program: str, change: mutate.Change, name: str, place: int) -> None:
+    module = barrier(program)
+    assert change(ops(module, name)[place])
+    assert kind_of(check_barriers(module)) == kind
+
+
+def test_two_readers_and_one_arrival_are_refuted() -> None:
+    module = data("gluon_attention_ping_pong.triton3_6")
+    for init in ops(module, mutate.INIT):
+        init.properties["count"] = "1 : i32"
+    assert isinstance(check_barriers(module), Refuted)
+
+
+def test_the_witness_has_numbers_lines_slots_and_parities() -> None:
+    module = barrier("tile")
+    mutate.drop(ops(module, mutate.ARRIVE)[0])
+    verdict = check_barriers(module)
+    assert isinstance(verdict, Refuted)
+    witness = verdict.witness
+    assert witness.inputs == {"n": 3}
+    waits = [step for step in witness.steps if step.action == "wait"]
+    assert (waits[-1].target, waits[-1].slot, waits[-1].parity) == ("ring0_empty", 0, 0)
+    assert any(step.location is not None and step.location.line == 11 for step in witness.steps)
+
+
+# -- refinement --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "place"),
+    [
+        (mutate.flip_parity, mutate.WAIT, 0),
+        (mutate.next_slot(0), mutate.ARRIVE, 0),
+        (mutate.copy_target, mutate.COPY, 0),
+        (mutate.dot_operand, mutate.DOT, 0),
+        (mutate.drop, mutate.ARRIVE, 1),
+        (mutate.later, mutate.ARRIVE, 0),
+    ],
+)
+def test_another_order_or_place_does_not_refine(change: mutate.Change, name: str, place: int) -> None:
+    aref, low = made("persistent")
+    module = parse_module(low)
+    changed = change(ops(module, name)[place])
+    verdict = check_refinement(parse_module(aref), module, max_trips=3)
+    assert kind_of(verdict) == "refinement" if changed else isinstance(verdict, Proved)
