@@ -257,3 +257,9 @@ def test_a_launch_costs_little_more_than_tritons_own(gemm: Any) -> None:
 def test_an_option_that_contradicts_the_plan_beside_it_is_refused(gemm: Any, contradiction: dict[str, Any]) -> None:
     with pytest.raises(PlanError, match="cure: give one"):
         warmup(gemm, plan=PLAN, **contradiction)
+
+
+def test_a_bad_value_is_refused_also_behind_a_good_one_that_is_equal(gemm: Any) -> None:
+    warmup(gemm, aref_depth=1)
+    with pytest.raises(PlanError, match="aref_depth=True"):
+        warmup(gemm, aref_depth=True)

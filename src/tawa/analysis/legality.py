@@ -14,7 +14,7 @@ from tawa.analysis.loads import DotLoadInfo, find_dots, operand_source
 from tawa.analysis.memory import made_in_a_loop, memory_roots
 from tawa.analysis.slices import SliceInfo, slice_from
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import DescriptorLoadOp, FuncOp
+from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, acquires
 from tawa.ir import Module, Operation, Value, is_scalar, parse_type, source_of
 from tawa.ir.attributes import read_int
 from tawa.ir.types import TensorDescType
@@ -22,8 +22,6 @@ from tawa.remarks import Remark
 
 _CONTROL = frozenset({"scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition"})
 _WARPS = (4, 8)
-_ACQ_REL = "4 : i32"
-_WITHOUT_ACQUIRE = (1, 3)  # tt.MemSemantic: relaxed, release
 
 
 def declined(module: Module, op: Operation | None, reason: str, cure: str = "") -> Remark:
@@ -120,8 +118,8 @@ def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
 
 def _acquires(op: Operation) -> bool:
     """Whether reads behind `op` must see what others wrote: acquiring atomics with a used result, volatile loads."""
-    if op.name in ("tt.atomic_rmw", "tt.atomic_cas"):
-        return bool(op.result.uses) and read_int(op.properties.get("sem", _ACQ_REL)) not in _WITHOUT_ACQUIRE
+    if op.name in ATOMICS:
+        return bool(op.result.uses) and acquires(op)
     return op.name == "tt.load" and not is_plain_load(op)
 
 

@@ -7,16 +7,12 @@ two that come from the same argument, or from an unknown place, may touch the sa
 from __future__ import annotations
 
 from tawa.dialects.scf import ForOp, IfOp, enclosing_loops
+from tawa.dialects.tt import ATOMICS, releases
 from tawa.ir import Block, Module, Operation, Value
-from tawa.ir.attributes import read_int
-
-_ACQ_REL = "4 : i32"
-_RELEASING = (3, 4)  # tt.MemSemantic: release, acq_rel
 
 _MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
-_ATOMICS = frozenset({"tt.atomic_rmw", "tt.atomic_cas"})
 # What reads or writes global memory; the address is operand 0.
-_ACCESSES = _ATOMICS | {
+_ACCESSES = ATOMICS | {
     "tt.descriptor_gather",
     "tt.descriptor_load",
     "tt.descriptor_reduce",
@@ -129,7 +125,7 @@ def stores_must_not_wait(module: Module) -> bool:
     stored: list[Value] = []
     touched: list[Value] = []
     for op in accesses:
-        if op.name in _ATOMICS and read_int(op.properties.get("sem", _ACQ_REL)) in _RELEASING:
+        if op.name in ATOMICS and releases(op):
             return True
         roots = memory_roots(op.operands[0])
         if roots is None:

@@ -78,14 +78,9 @@ class CreateOp(OpView):
         return RingType.parse(self.op.result.type)
 
 
-class PutOp(OpView):
-    """``aref.put``: operands ring, index; region: the loads, ending in ``aref.filled`` of the tiles in payload order.
+class _AccessOp(OpView):
+    """What put, get and consumed have in common."""
 
-    Executed by the one writer, or ahead of it before partitions start. Becomes wait(empty), expect(bytes of the tuple),
-    one TMA copy a tile; a `fresh` put fills a slot that nobody has filled yet and waits for nothing.
-    """
-
-    NAME = "aref.put"
     __slots__ = ()
 
     @property
@@ -97,6 +92,17 @@ class PutOp(OpView):
     def index(self) -> Value:
         """The running count."""
         return self.op.operands[1]
+
+
+class PutOp(_AccessOp):
+    """``aref.put``: operands ring, index; region: the loads, ending in ``aref.filled`` of the tiles in payload order.
+
+    Executed by the one writer, or ahead of it before partitions start. Becomes wait(empty), expect(bytes of the tuple),
+    one TMA copy a tile; a `fresh` put fills a slot that nobody has filled yet and waits for nothing.
+    """
+
+    NAME = "aref.put"
+    __slots__ = ()
 
     @property
     def fresh(self) -> bool:
@@ -109,7 +115,7 @@ class PutOp(OpView):
         return self.op.regions[0].block
 
 
-class GetOp(OpView):
+class GetOp(_AccessOp):
     """``aref.get``: operands ring, index; results: one view a payload entry.
 
     Executed by a reader. Becomes wait(full).
@@ -118,18 +124,8 @@ class GetOp(OpView):
     NAME = "aref.get"
     __slots__ = ()
 
-    @property
-    def ring(self) -> Value:
-        """The channel."""
-        return self.op.operands[0]
 
-    @property
-    def index(self) -> Value:
-        """The running count."""
-        return self.op.operands[1]
-
-
-class ConsumedOp(OpView):
+class ConsumedOp(_AccessOp):
     """``aref.consumed``: operands ring, index, optional i1. The reader is done with the slot. Becomes arrive(empty).
 
     Reads of the slot that are still in flight (wgmma) must be complete: a wait stands before it.
@@ -137,16 +133,6 @@ class ConsumedOp(OpView):
 
     NAME = "aref.consumed"
     __slots__ = ()
-
-    @property
-    def ring(self) -> Value:
-        """The channel."""
-        return self.op.operands[0]
-
-    @property
-    def index(self) -> Value:
-        """The running count of the slot that is given back."""
-        return self.op.operands[1]
 
     @property
     def condition(self) -> Value | None:

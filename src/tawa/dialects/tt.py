@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
 from tawa.dialects.view import OpView
-from tawa.ir import Block, TensorDescType, TensorType, Value, parse_type
+from tawa.ir import Block, Operation, TensorDescType, TensorType, Value, parse_type
+from tawa.ir.attributes import read_int
 
 declare_pure(
     "tt",
@@ -40,6 +41,24 @@ declare(
 # Pure only where their property says so; `tawa.analysis.effects` asks.
 INLINE = frozenset({"tt.elementwise_inline_asm", "tt.extern_elementwise"})
 DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot"})
+
+
+ATOMICS = frozenset({"tt.atomic_rmw", "tt.atomic_cas"})
+_ACQUIRE, _RELEASE, _ACQ_REL = 2, 3, 4  # tt.MemSemantic; relaxed is 1
+
+
+def acquires(atomic: Operation) -> bool:
+    """Whether reads behind an atomic must see what others wrote before."""
+    return _semantic(atomic) in (_ACQUIRE, _ACQ_REL)
+
+
+def releases(atomic: Operation) -> bool:
+    """Whether others that see an atomic must see what was written before it."""
+    return _semantic(atomic) in (_RELEASE, _ACQ_REL)
+
+
+def _semantic(atomic: Operation) -> int:
+    return read_int(atomic.properties["sem"]) if "sem" in atomic.properties else _ACQ_REL
 
 
 class FuncOp(OpView):

@@ -43,16 +43,6 @@ class LocalAllocOp(OpView):
         return self.op.operands[0] if self.op.operands else None
 
 
-class LocalLoadOp(OpView):
-    """``ttg.local_load``: shared memory to registers, by the executing partition.
-
-    Effects: reads shared memory (generic proxy).
-    """
-
-    NAME = "ttg.local_load"
-    __slots__ = ()
-
-
 class WarpSpecializeOp(OpView):
     """``ttg.warp_specialize``: runs the default region and the partitions side by side, and waits for all.
 

@@ -49,7 +49,8 @@ class TawaFunction(JITFunction[Any]):
     def request_for(self, given: dict[str, Any]) -> Request:
         """The request of a launch with these options, here and now; raises PlanError on a bad option."""
         around = surrounding_request()
-        key = (tuple(given.items()), around)
+        # With the types: True and 1 are equal, but only one of them is a depth.
+        key = (tuple((name, type(value), value) for name, value in given.items()), around)
         try:
             return self._requests[key]
         except (KeyError, TypeError):  # not seen yet, or a value that cannot be hashed and that is refused below
