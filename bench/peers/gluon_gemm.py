@@ -7,9 +7,8 @@ epilogue (BN or BN / 2).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -20,6 +19,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+if TYPE_CHECKING:
+    import torch
 
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
@@ -230,7 +232,7 @@ def run(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, *, b_t: bool, program
         BK: int = 64, D: int = 4, P: int = 1, EN: int = 128, GROUP_M: int = 8, num_warps: int = 8) -> Any:  # fmt: skip
     """Runs c = a @ b (or a @ b.T with `b_t`) on `programs` persistent CTAs."""
     (rows, inner), columns = a.shape, b.shape[0 if b_t else 1]
-    fp8 = a.dtype == torch.float8_e4m3fn
+    fp8 = a.element_size() == 1
     element = gl.float8e4nv if fp8 else gl.float16
     b_block = [BN, BK] if b_t else [BK, BN]
     descriptors = [

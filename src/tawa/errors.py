@@ -6,6 +6,7 @@ Every text says three things: what is wrong (with the values), where (``file:lin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tawa.remarks import Remark
@@ -33,7 +34,14 @@ class ResourceError(TawaError):
 
 
 class ProtocolError(TawaError):
-    """A program breaks the aref protocol (wrong order, missing release, impossible depth)."""
+    """A program breaks the protocol of its slots and barriers; the message holds the run that goes wrong.
+
+    files: texts to look into, by file name: the refuted level, and the run as a Chrome trace.
+    """
+
+    def __init__(self, message: str, files: Mapping[str, str] | None = None) -> None:
+        self.files = dict(files or {})
+        super().__init__(message)
 
 
 class ParseError(TawaError):
@@ -55,3 +63,7 @@ class InternalError(TawaError):
         self.reproducer = reproducer
         cure = f"\n  replay: tawa replay {reproducer}" if reproducer else ""
         super().__init__(f"internal error: {message}{cure}")
+
+
+class AssumptionError(TawaError):
+    """An assumption about a scalar argument that cannot be read, or names no argument of the kernel."""

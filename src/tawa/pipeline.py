@@ -1,7 +1,8 @@
 """The pipeline: the ordered list of passes from TTGIR to barrier-level TTGIR.
 
 text → IR → analyses → Plan → insert arefs → partition → early puts → pipeline MMA → sink epilogue → stage stores
-                            → [aref level] → lower arefs → outline partitions → [barrier level] → text
+                            → [aref level, credits checked] → lower arefs → outline partitions
+                            → [barrier level, barriers checked] → text
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tawa.analysis.memory import stores_must_not_wait
 from tawa.analysis.resources import SHARED_BYTES, partial_sums, shared_beside_rings, wgmma_registers
 from tawa.dialects import structure_rules
 from tawa.dialects.tt import FuncOp
-from tawa.errors import ResourceError
+from tawa.errors import ProtocolError, ResourceError
 from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions
@@ -31,6 +32,12 @@ from tawa.transforms.pipeline_mma import PipelineMma
 from tawa.transforms.result import Pass
 from tawa.transforms.sink_epilogue import SinkEpilogue
 from tawa.transforms.stage_stores import StageStores
+from tawa.verify.barriers import check_barriers, check_refinement
+from tawa.verify.check import combine
+from tawa.verify.credits import check_credits
+from tawa.verify.effort import Verification
+from tawa.verify.verdict import Refuted, Unknown, Verdict
+from tawa.verify.witness import chrome_trace, describe
 
 _MAX_REGISTERS = "ttg.maxnreg"
 
@@ -49,7 +56,7 @@ class Outcome:
     """What the pipeline made of one kernel. Declined: `applied` False, `plan` None, both texts empty.
 
     `aref` and `barrier` are the two levels in generic form, `module` is the barrier level itself; `stage_ms` maps stage
-    name to milliseconds.
+    name to milliseconds. verdict: what the checks of both levels found; None where nothing was checked.
     """
 
     applied: bool
@@ -59,6 +66,7 @@ class Outcome:
     barrier: str = ""
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
     module: Module | None = None
+    verdict: Verdict | None = None
 
 
 def aref_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ...]:
@@ -82,13 +90,16 @@ def barrier_passes() -> tuple[Pass, ...]:
     )
 
 
-def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Outcome:
+def specialise(
+    ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None, verification: Verification = "fast"
+) -> Outcome:
     """Specialises one module given as generic-form TTGIR text (before Triton's own pipeliner).
 
-    Never raises on what a user wrote: a kernel that cannot be specialised gives ``applied=False`` and a
-    `declined` remark first. Raises PlanError when a pinned `plan` or `options` cannot be met, ResourceError when a
-    pinned depth does not fit, and any other exception only for a fault of its own (the caller turns it into
-    InternalError).
+    Never raises on what a user wrote: a kernel that cannot be specialised, or whose protocol cannot be proved, gives
+    ``applied=False`` and a `declined` remark first (a pinned one that cannot be proved is made, with a note).
+    verification: the effort of the checks. Raises PlanError when a pinned `plan` or `options` cannot be met,
+    ResourceError when a pinned depth does not fit, and any other exception only for a fault of its own, ProtocolError
+    for a protocol that the checks refute among them (the caller turns it into InternalError).
     """
     clock = _Clock()
     module = parse_module(ttgir)
@@ -101,7 +112,7 @@ def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | No
     chosen = _plan(module, channels, loads, options, target, plan)
     if isinstance(chosen, Remark):
         return Outcome(False, None, (chosen,), stage_ms=clock.stages)
-    plan, notes = chosen
+    pinned, (plan, notes) = plan is not None, chosen
     if plan.max_registers is not None:
         module.op.attributes[_MAX_REGISTERS] = int_attr(plan.max_registers)
     clock.lap("plan")
@@ -109,12 +120,57 @@ def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | No
     _require_structure(module, "aref")
     aref = print_module(module, locations=False)
     clock.lap("print aref")
+    verdicts = _check_aref(module, verification, clock)
     remarks += _run(module, barrier_passes(), clock)
     _require_structure(module, "barrier")
+    verdicts |= _check_barrier(module, aref, verification, clock)
+    verdict = combine(verdicts) if verdicts else None
+    if isinstance(verdict, Unknown):
+        remark = _unproved(verdict, module, loads)
+        if not (options.pinned or pinned):
+            return Outcome(False, None, (remark,), stage_ms=clock.stages, verdict=verdict)
+        notes = (*notes, Remark("note", remark.reason, remark.location))
     barrier = print_module(module)
     clock.lap("print barrier")
     applied = Remark("applied", _summary(plan))
-    return Outcome(True, plan, (applied, *notes, *remarks), aref, barrier, clock.stages, module)
+    return Outcome(True, plan, (applied, *notes, *remarks), aref, barrier, clock.stages, module, verdict)
+
+
+def _check_aref(module: Module, verification: Verification, clock: _Clock) -> dict[str, Verdict]:
+    """The credit check; raises ProtocolError where it refutes."""
+    if verification == "off":
+        return {}
+    found = check_credits(module, effort=verification)
+    clock.lap("check credits")
+    return {"credits": _not_refuted(found, "aref", module)}
+
+
+def _check_barrier(module: Module, aref: str, verification: Verification, clock: _Clock) -> dict[str, Verdict]:
+    """The barrier check, and at full effort the refinement of the aref level; raises ProtocolError."""
+    if verification == "off":
+        return {}
+    found = {"barriers": _not_refuted(check_barriers(module, effort=verification), "barrier", module)}
+    clock.lap("check barriers")
+    if verification == "full":
+        found["refinement"] = _not_refuted(check_refinement(parse_module(aref), module), "barrier", module)
+        clock.lap("check refinement")
+    return found
+
+
+def _not_refuted(found: Verdict, level: str, module: Module) -> Verdict:
+    if isinstance(found, Refuted):
+        files = {f"{level}.mlir": print_module(module), "witness.json": chrome_trace(found.witness)}
+        raise ProtocolError(f"the {level} level of the kernel is {describe(found)}", files)
+    return found
+
+
+def _unproved(found: Unknown, module: Module, loads: list[DotLoadInfo]) -> Remark:
+    cure = (
+        "a full check tries for longer (TAWA_VERIFY=full); enable_warp_specialization=True specialises all the same; "
+        "tl.assume states what is known of an argument"
+    )
+    reason = f"the protocol of the specialised kernel cannot be proved: {found.reason}"
+    return Remark("declined", reason, found.location or source_of(module, loads[0].load.op), cure)
 
 
 def _analyse(module: Module, target: Target) -> tuple[list[DotLoadInfo], list[Remark]]:

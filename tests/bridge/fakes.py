@@ -9,7 +9,7 @@ from tawa.pipeline import Outcome, Target
 from tawa.plan import PartitionPlan, Plan, PlanOptions, RingPlan
 from tawa.remarks import Remark, SourceLocation
 
-Specialise = Callable[[str, PlanOptions, Target, Plan | None], Outcome]
+Specialise = Callable[..., Outcome]
 
 
 def plan_of(depth: int, slot_bytes: int = 16384, mma_depth: int = 0) -> Plan:
@@ -18,29 +18,39 @@ def plan_of(depth: int, slot_bytes: int = 16384, mma_depth: int = 0) -> Plan:
     return Plan(partitions, (RingPlan("r0", ("64x64xf16",), depth, slot_bytes),), mma_depth)
 
 
-def untouched(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Outcome:
+def untouched(
+    ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None, verification: str = "fast"
+) -> Outcome:
     """Applied, and the module comes back as it was: no software pipelining, so its PTX is not that of stock Triton."""
     made = plan if plan is not None else plan_of(options.aref_depth or 2)
     remark = Remark("applied", "specialised by a fake", SourceLocation("kernel.py", 7))
     return Outcome(True, made, (remark,), f"// aref D={made.rings[0].depth}\n", ttgir, {"partition": 0.5})
 
 
-def declines(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Outcome:
+def declines(
+    ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None, verification: str = "fast"
+) -> Outcome:
     """Says no."""
     return Outcome(False, None, (Remark("declined", "a store in the way", SourceLocation("kernel.py", 9), "move it"),))
 
 
-def broken(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Outcome:
+def broken(
+    ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None, verification: str = "fast"
+) -> Outcome:
     """A fault of Tawa's own."""
     raise AssertionError("slot 3 of 2")
 
 
-def bad_text(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Outcome:
+def bad_text(
+    ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None, verification: str = "fast"
+) -> Outcome:
     """Text that Triton's parser refuses."""
     return Outcome(True, plan_of(2), (), "// aref\n", ttgir.replace('"tt.return"', '"tt.retrun"'))
 
 
-def bad_lowering(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Outcome:
+def bad_lowering(
+    ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None, verification: str = "fast"
+) -> Outcome:
     """A module that parses, and that only ptxas refuses, at the very end."""
     ops = (
         '%tawa_one = "arith.constant"() <{value = 1 : i32}> : () -> i32',
@@ -60,7 +70,9 @@ def _before_return(ttgir: str, ops: tuple[str, ...]) -> str:
 def uses_shared(slot_bytes: int, natural_depth: int) -> Specialise:
     """A pipeline that allocates D times `slot_bytes` of shared memory for a buffer that nothing reads."""
 
-    def specialise(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Outcome:
+    def specialise(
+        ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None, verification: str = "fast"
+    ) -> Outcome:
         depth = options.aref_depth or natural_depth
         made = plan if plan is not None else plan_of(depth, slot_bytes)
         buffer = (

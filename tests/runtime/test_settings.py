@@ -15,6 +15,7 @@ from tawa.runtime.settings import Settings
 def test_without_variables_everything_is_automatic() -> None:
     settings = Settings.from_environment({})
     assert (settings.enable, settings.aref_depth, settings.mma_depth, settings.log) == ("auto", None, None, "warning")
+    assert settings.verify == "fast"
     assert settings.reproducer_dir.name == "reproducers"
     assert settings.options() == PlanOptions()
 
@@ -23,15 +24,17 @@ def test_every_variable_is_read() -> None:
     settings = Settings.from_environment(
         {
             "TAWA_ENABLE": "OFF",
+            "TAWA_VERIFY": "full",
             "TAWA_AREF_DEPTH": "3",
             "TAWA_MMA_DEPTH": "1",
             "TAWA_REPRODUCER_DIR": "/x",
             "TAWA_LOG": "info",
         }
     )
-    assert settings == Settings("off", 3, 1, Path("/x"), "info")
+    assert settings == Settings("off", "full", 3, 1, Path("/x"), "info")
     assert settings.as_variables() == {
         "TAWA_ENABLE": "off",
+        "TAWA_VERIFY": "full",
         "TAWA_AREF_DEPTH": "3",
         "TAWA_MMA_DEPTH": "1",
         "TAWA_REPRODUCER_DIR": "/x",
@@ -43,6 +46,7 @@ def test_every_variable_is_read() -> None:
     "name, value, allowed",
     [
         ("TAWA_ENABLE", "maybe", "auto, off"),
+        ("TAWA_VERIFY", "maybe", "off, fast, full"),
         ("TAWA_AREF_DEPTH", "0", "whole numbers, 1 or more"),
         ("TAWA_AREF_DEPTH", "two", "whole numbers, 1 or more"),
         ("TAWA_MMA_DEPTH", "-1", "whole numbers, 0 or more"),

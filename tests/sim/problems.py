@@ -13,8 +13,10 @@ from triton import knobs
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 
-from tawa.bridge.compile import hopper_target
+from tawa.bridge.compile import compile_kernel, hopper_target
+from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic
+from tawa.bridge.signature import Signature
 from tawa.bridge.stages import split_make_ttgir
 from tawa.ir import Module, parse_module
 from tawa.kernels.case import Case, Descriptor, Number, Pointer
@@ -64,6 +66,23 @@ def ttgir(name: str) -> str:
 
 
 @functools.cache
+def stock_text(name: str) -> str:
+    """TTGIR of a case as stock Triton makes it, its software pipeline included, in generic form."""
+    from triton._C.libtriton import ir
+    from triton.compiler.compiler import make_backend
+
+    case = find(name)
+    names = case.kernel.arg_names
+    constants = {(names.index(it),): value for it, value in case.constants().items()}
+    signature = Signature(case.signature(), constants, case.attributes())
+    compiled = compile_kernel(case.kernel, signature, None, num_warps=case.num_warps, num_stages=case.num_stages)
+    context = ir.context()
+    ir.load_dialects(context)
+    make_backend(hopper_target()).load_dialects(context)
+    return print_generic(parse_with_triton(compiled.asm["ttgir"], context))
+
+
+@functools.cache
 def level_text(name: str, level: Level, depth: int = 2, mma_depth: int = 1) -> str:
     """One level of a case in generic form."""
     case, text = find(name), ttgir(name)
@@ -96,8 +115,10 @@ def make_arrays(case: Case, seed: int = 0) -> Arrays:
     return arrays
 
 
-def run(case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: int = 0) -> SimulationResult:
-    """Simulates one launch."""
+def run(
+    case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: int = 0, **options: Any
+) -> SimulationResult:
+    """Simulates one launch; options: further ones of `simulate`."""
     arguments: dict[str, Any] = {}
     for name, argument in case.arguments.items():
         match argument:
@@ -109,7 +130,7 @@ def run(case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: 
                 arguments[name] = value if isinstance(value, float) else case.size(value)
             case _:
                 pass
-    return simulate(module, arguments, case.launch_grid(), order, seed)
+    return simulate(module, arguments, case.launch_grid(), order, seed, **options)
 
 
 def output(case: Case, module: Module, order: Any = "eager", seed: int = 0) -> Any:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tawa.verify.barrier_trace import Event, Memory, Segment
+from tawa.verify.barrier_events import Event, Segment
+from tawa.verify.barrier_program import Memory
 
 
 class TooManyStates(Exception):

@@ -1,206 +1,187 @@
-"""Mutants of aref-level programs: each access dropped, doubled, moved, re-ordered or re-indexed; D and P changed.
+"""Breaks aref-level programs, one small change at a time: the table of kinds.
 
-`mutants(text)` gives each with its kind and place; the module is parsed anew for each.
+`mutants` gives each broken program with its kind and place; `lowered` turns one into a mutant of the barrier level,
+which is how D too small and P too large are made there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Block, Module, Operation, ValueMap, clone_op, parse_module
+from tawa.ir import Builder, Module, Operation, ValueMap, clone_op
+from tawa.ir.attributes import read_int
+from tawa.transforms.lower_arefs import LowerArefs
+from tawa.transforms.outline_partitions import OutlinePartitions
+from tests.verify.mutations_edits import (
+    CONSUMED,
+    DOT_WAIT,
+    GET,
+    PUT,
+    Edit,
+    Kind,
+    Mutant,
+    add,
+    after_loop,
+    all_mutants,
+    before_loop,
+    before_the_wait,
+    double,
+    drop,
+    earlier,
+    later,
+    nudge,
+    place,
+    to_end,
+    to_start,
+)
 
-ACCESSES = ("aref.put", "aref.get", "aref.consumed", "ttng.warp_group_dot_wait")
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """A changed program. kind: what was done to which operation; number: to the how-manieth."""
-
-    kind: str
-    number: int
-    module: Module
+Program = Module | Operation
+"""A module, or the operation that it is."""
 
 
 def mutants(text: str) -> Iterator[Mutant]:
     """Every mutant of the program in `text`."""
-    for name in ACCESSES:
-        for change, apply in CHANGES.items():
-            for number in range(text.count(f'"{name}"')):
-                module = parse_module(text)
-                op = [it for it in module.walk() if it.name == name][number]
-                if apply(op):
-                    yield Mutant(f"{change} {name.partition('.')[2]}", number, module)
-    for change, whole in WHOLE.items():
-        module = parse_module(text)
-        if whole(module):
-            yield Mutant(change, 0, module)
+    return all_mutants(text, KINDS)
 
 
-def place(op: Operation) -> tuple[Block, int]:
-    assert op.parent is not None
-    return op.parent, op.parent.index_of(op)
+def lowered(mutant: Mutant) -> Mutant:
+    """The same mutant at the barrier level."""
+    for step in (LowerArefs(), OutlinePartitions()):
+        step.run(mutant.module)
+    return replace(mutant, edit=Edit())
 
 
-def drop(op: Operation) -> bool:
-    block, at = place(op)
-    if op.name == "aref.get":
+# -- one access --------------------------------------------------------------------------------------------------------
+
+
+def drop_access(op: Operation) -> Edit | None:
+    """Gone. What a get yields is some other memory instead."""
+    if op.name == GET:
         for result in op.results:
-            buffer = block.insert(at, Operation("ttg.local_alloc", (), (result.type,)))
+            buffer = Builder.before(op).create("ttg.local_alloc", (), (result.type,))
             result.replace_all_uses_with(buffer.result)
-    if op.name == "ttng.warp_group_dot_wait":
-        for operand, result in zip(op.operands, op.results, strict=True):
-            result.replace_all_uses_with(operand)
-    op.erase()
-    return True
+    return drop(op)
 
 
-def double(op: Operation) -> bool:
-    block, at = place(op)
-    block.insert(at + 1, clone_op(op, ValueMap()))
-    return True
-
-
-def to_start(op: Operation) -> bool:
-    """To the start of its block, where its operands are there already."""
-    block, at = place(op)
-    if at == 0 or op.name == "ttng.warp_group_dot_wait" or any(it.owner in block.ops for it in op.operands):
-        return False
-    block.insert(0, op.detach())
-    return True
-
-
-def to_end(op: Operation) -> bool:
-    block, at = place(op)
-    if at == len(block.ops) - 2 or any(result.uses for result in op.results):
-        return False
-    op.detach()
-    block.insert(len(block.ops) - 1, op)
-    return True
-
-
-def before_the_wait(op: Operation) -> bool:
-    block, at = place(op)
-    waits = [it for it in block.ops[:at] if it.name == "ttng.warp_group_dot_wait"]
-    if op.name != "aref.consumed" or not waits or any(it.owner in block.ops[:at] for it in op.operands):
-        return False
-    op.detach()
-    block.insert(block.index_of(waits[-1]), op)
-    return True
-
-
-def next_count(op: Operation) -> bool:
+def next_count(op: Operation) -> Edit | None:
     """At the count after its own."""
-    if op.name == "ttng.warp_group_dot_wait":
-        return False
-    block, at = place(op)
     count = op.operands[1]
-    advanced = block.insert(at, Operation("aref.advance", (count,), (count.type,)))
-    op.set_operand(1, advanced.result)
-    return True
+    op.set_operand(1, Builder.before(op).create("aref.advance", (count,), (count.type,)).result)
+    return Edit()
 
 
-def first_count(op: Operation) -> bool:
+def first_count(op: Operation) -> Edit | None:
     """Always at 0."""
-    if op.name == "ttng.warp_group_dot_wait":
-        return False
-    block, at = place(op)
-    first = block.insert(at, Operation("aref.first", (op.operands[0],), (op.operands[1].type,)))
+    made = op.operands[1].defining_op
+    if made is not None and made.name == "aref.first":
+        return None
+    first = Builder.before(op).create("aref.first", (op.operands[0],), (op.operands[1].type,))
     op.set_operand(1, first.result)
-    return True
+    return Edit()
 
 
-def always(op: Operation) -> bool:
+def always(op: Operation) -> Edit | None:
     """A release without its condition."""
-    if op.name != "aref.consumed" or len(op.operands) < 3:
-        return False
+    if len(op.operands) < 3:
+        return None
     op.set_operands(op.operands[:2])
-    return True
+    return Edit()
 
 
-def one_more_pending(op: Operation) -> bool:
-    if op.name != "ttng.warp_group_dot_wait":
-        return False
-    pendings = int(op.properties["pendings"].split()[0])
-    op.properties["pendings"] = f"{pendings + 1} : i32"
-    return True
+def negate_condition(op: Operation) -> Edit | None:
+    """A release where there should be none, and none where there should."""
+    if len(op.operands) < 3:
+        return None
+    builder = Builder.before(op)
+    other = builder.create("arith.xori", (op.operands[2], builder.constant(1, "i1")), ("i1",))
+    op.set_operand(2, other.result)
+    return Edit()
 
 
-def none_pending(op: Operation) -> bool:
-    if op.name != "ttng.warp_group_dot_wait" or op.properties["pendings"].startswith("0"):
-        return False
-    op.properties["pendings"] = "0 : i32"
-    return True
+def none_pending(op: Operation) -> Edit | None:
+    """Waits for all wgmmas."""
+    pendings = read_int(op.properties["pendings"])
+    return add("pendings", -pendings)(op) if pendings else None
 
 
-def make_fresh(op: Operation) -> bool:
-    if op.name != "aref.put" or op.properties.get("fresh") == "true":
-        return False
+def make_fresh(op: Operation) -> Edit | None:
+    """A put that does not wait for its slot."""
+    if op.properties.get("fresh") == "true":
+        return None
     op.properties["fresh"] = "true"
-    return True
+    return Edit()
 
 
-def make_stale(op: Operation) -> bool:
+def make_stale(op: Operation) -> Edit | None:
     """A put before the partitions waits for its slot."""
     if op.properties.get("fresh") != "true":
-        return False
+        return None
     op.properties["fresh"] = "false"
-    return True
+    return Edit()
 
 
-CHANGES: dict[str, Callable[[Operation], bool]] = {
-    function.__name__: function
-    for function in (
-        drop, double, to_start, to_end, before_the_wait, next_count, first_count, always, one_more_pending,
-        none_pending, make_fresh, make_stale,
-    )
-}  # fmt: skip
+# -- the whole program -------------------------------------------------------------------------------------------------
 
 
-def groups(module: Module) -> list[GroupOp]:
+def groups(module: Program) -> list[GroupOp]:
+    """The partitions."""
     return [view for op in module.walk() if (view := GroupOp.of(op))]
 
 
-def one_slot(module: Module) -> bool:
-    """D = 1."""
-    return set_depth(module, lambda depth: 1)
-
-
-def one_slot_less(module: Module) -> bool:
-    """D − 1."""
-    return set_depth(module, lambda depth: depth - 1)
-
-
-def one_slot_more(module: Module) -> bool:
-    """D + 1."""
-    return set_depth(module, lambda depth: depth + 1)
-
-
-def set_depth(module: Module, change: Callable[[int], int]) -> bool:
+def depth_of(module: Program) -> int:
+    """D of the first ring."""
     made = next(op for op in module.walk() if op.name == "aref.create")
-    depth = int(made.result.type[11:].split()[0])
-    if change(depth) in (0, depth):
-        return False
-    old, new = f"<{depth}", f"<{change(depth)}"
-    for op in module.walk():
-        for value in (*op.results, *(arg for region in op.regions for block in region.blocks for arg in block.args)):
-            for prefix in ("!aref.ring", "!aref.index"):
-                if value.type.startswith(prefix + old):
-                    value.type = prefix + new + value.type[len(prefix + old) :]
-    return True
+    return int(made.result.type[11:].split()[0])
 
 
-def a_second_reader(module: Module) -> bool:
+def set_depth(change: Callable[[int], int]) -> Callable[[Program], Edit | None]:
+    """Another D for all rings."""
+
+    def apply(module: Program) -> Edit | None:
+        depth = depth_of(module)
+        if change(depth) in (0, depth):
+            return None
+        old, new = f"<{depth}", f"<{change(depth)}"
+        for op in module.walk():
+            for value in (
+                *op.results,
+                *(arg for region in op.regions for block in region.blocks for arg in block.args),
+            ):
+                for prefix in ("!aref.ring", "!aref.index"):
+                    if value.type.startswith(prefix + old):
+                        value.type = prefix + new + value.type[len(prefix + old) :]
+        return Edit()
+
+    return apply
+
+
+one_slot = set_depth(lambda depth: 1)
+one_slot_less = set_depth(lambda depth: depth - 1)
+one_slot_more = set_depth(lambda depth: depth + 1)
+
+
+def as_many_pending(module: Program) -> Edit | None:
+    """P ≥ D: every wait for wgmmas that leaves those of P iterations leaves those of P·D."""
+    waits = [op for op in module.walk() if op.name == DOT_WAIT and read_int(op.properties["pendings"])]
+    depth = depth_of(module)
+    for op in waits:
+        add("pendings", (depth - 1) * read_int(op.properties["pendings"]))(op)
+    return Edit() if waits and depth > 1 else None
+
+
+def a_second_reader(module: Program) -> Edit | None:
     """Two readers that both release: as right as one."""
-    return second_reader(module, "")
+    return _copy_reader(module, "")
 
 
-def a_second_reader_never_releases(module: Module) -> bool:
-    return second_reader(module, "aref.consumed")
+def a_second_reader_never_releases(module: Program) -> Edit | None:
+    """Two readers, one of which never releases."""
+    return _copy_reader(module, CONSUMED)
 
 
-def second_reader(module: Module, without: str) -> bool:
+def _copy_reader(module: Program, without: str) -> Edit | None:
     consumer = groups(module)[-1].op
     copy = clone_op(consumer, ValueMap())
     copy.properties["partition"] = '"consumer2"'
@@ -208,61 +189,87 @@ def second_reader(module: Module, without: str) -> bool:
         op.erase()
     block, at = place(consumer)
     block.insert(at, copy)
-    return True
+    return Edit()
 
 
-def a_second_writer(module: Module) -> bool:
+def a_second_writer(module: Program) -> Edit | None:
+    """Two partitions put into the same rings."""
     producer = groups(module)[0].op
     copy = clone_op(producer, ValueMap())
     copy.properties["partition"] = '"producer2"'
     block, at = place(producer)
     block.insert(at, copy)
-    return True
+    return Edit()
 
 
-def _double_advance(module: Module, group: int) -> bool:
-    found = [op for op in groups(module)[group].op.walk() if op.name == "aref.advance"]
-    if not found:
-        return False
-    block, at = place(found[-1])
-    twin = Operation("aref.advance", (found[-1].operands[0],), (found[-1].result.type,))
-    block.insert(at, twin)
-    found[-1].set_operand(0, twin.result)
-    return True
+def _counts_by_two(group: int) -> Callable[[Program], Edit | None]:
+    """A partition leaves out every second count."""
+
+    def change(module: Program) -> Edit | None:
+        found = [op for op in groups(module)[group].op.walk() if op.name == "aref.advance"]
+        if not found:
+            return None
+        twin = Builder.before(found[-1]).create("aref.advance", found[-1].operands, (found[-1].result.type,))
+        found[-1].set_operand(0, twin.result)
+        return Edit()
+
+    return change
 
 
-def producer_counts_by_two(module: Module) -> bool:
-    return _double_advance(module, 0)
-
-
-def consumer_counts_by_two(module: Module) -> bool:
-    return _double_advance(module, -1)
-
-
-def _stretch(module: Module, group: int) -> bool:
+def _runs_longer(group: int) -> Callable[[Program], Edit | None]:
     """The outermost loop of a partition runs one iteration more."""
-    loop = next((op for op in groups(module)[group].op.walk() if op.name == "scf.for"), None)
-    if loop is None:
-        return False
-    block, at = place(loop)
-    longer = Operation("arith.addi", (loop.operands[1], loop.operands[2]), ("i32",))
-    block.insert(at, longer)
-    loop.set_operand(1, longer.result)
-    return True
+
+    def change(module: Program) -> Edit | None:
+        loop = next((op for op in groups(module)[group].op.walk() if op.name == "scf.for"), None)
+        if loop is None:
+            return None
+        longer = Builder.before(loop).create("arith.addi", loop.operands[1:3], ("i32",))
+        loop.set_operand(1, longer.result)
+        return Edit()
+
+    return change
 
 
-def producer_runs_longer(module: Module) -> bool:
-    return _stretch(module, 0)
+producer_counts_by_two, consumer_counts_by_two = _counts_by_two(0), _counts_by_two(-1)
+producer_runs_longer, consumer_runs_longer = _runs_longer(0), _runs_longer(-1)
 
+_ACCESSES = (PUT, GET, CONSUMED)
+_ALL = (*_ACCESSES, DOT_WAIT)
 
-def consumer_runs_longer(module: Module) -> bool:
-    return _stretch(module, -1)
+DEPTHS: tuple[Kind, ...] = (
+    Kind("D = 1", (), one_slot),
+    Kind("D - 1", (), one_slot_less),
+    Kind("D + 1", (), one_slot_more),
+    Kind("P >= D", (), as_many_pending),
+)
+"""D too small and P too large: the kinds that the sweep also lowers."""
 
-
-WHOLE: dict[str, Callable[[Module], bool]] = {
-    function.__name__: function
-    for function in (
-        one_slot, one_slot_less, one_slot_more, a_second_reader, a_second_reader_never_releases, a_second_writer,
-        producer_counts_by_two, consumer_counts_by_two, producer_runs_longer, consumer_runs_longer,
-    )
-}  # fmt: skip
+KINDS: tuple[Kind, ...] = (
+    Kind("drop", _ALL, drop_access),
+    Kind("double", _ALL, double),
+    Kind("later", _ALL, later),
+    Kind("earlier", _ALL, earlier),
+    Kind("to the start", _ALL, to_start),
+    Kind("to the end", _ALL, to_end),
+    Kind("nudge", _ALL, nudge),
+    Kind("before the loop", _ACCESSES, before_loop),
+    Kind("behind the loop", _ACCESSES, after_loop),
+    Kind("before the wgmma is done", (CONSUMED,), before_the_wait),
+    Kind("next count", _ACCESSES, next_count),
+    Kind("always count 0", _ACCESSES, first_count),
+    Kind("unconditional", (CONSUMED,), always),
+    Kind("negate condition", (CONSUMED,), negate_condition),
+    Kind("one more pending", (DOT_WAIT,), add("pendings", 1)),
+    Kind("none pending", (DOT_WAIT,), none_pending),
+    Kind("does not wait", (PUT,), make_fresh),
+    Kind("waits for an empty slot", (PUT,), make_stale),
+    *DEPTHS,
+    Kind("second reader", (), a_second_reader),
+    Kind("second reader never releases", (), a_second_reader_never_releases),
+    Kind("second writer", (), a_second_writer),
+    Kind("producer counts by two", (), producer_counts_by_two),
+    Kind("consumer counts by two", (), consumer_counts_by_two),
+    Kind("producer runs longer", (), producer_runs_longer),
+    Kind("consumer runs longer", (), consumer_runs_longer),
+)
+"""Every kind of mutant of the aref level."""

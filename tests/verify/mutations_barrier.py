@@ -1,132 +1,164 @@
-"""Breaks barrier-level programs, one small change at a time: every kind at every place.
+"""Breaks barrier-level programs, one small change at a time: the table of kinds.
 
-`mutants` gives each broken program with its kind. A few kinds change nothing at some places; `EQUIVALENT` says which
-and why.
+`mutants` gives each broken program with its kind and place. What is no change of meaning at some places, and why, is in
+`mutations_reasons`. Kinds that change a whole module (D too small, P too large) are made at the aref level and lowered:
+`mutations_aref.lowered`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from tawa.ir import Builder, MemDescType, Module, Operation, Value, clone_op, parse_module, parse_type
-from tawa.ir.attributes import int_attr, read_int
-
-Change = Callable[[Operation], bool]
-"""Breaks an operation; False where there is nothing to break in this way."""
-
-WAIT, ARRIVE, EXPECT, INIT = "ttng.wait_barrier", "ttng.arrive_barrier", "ttng.barrier_expect", "ttng.init_barrier"
-COPY, STORE = "ttng.async_tma_copy_global_to_local", "ttng.async_tma_copy_local_to_global"
-FENCE, STORE_WAIT, DOT_WAIT, DOT = (
-    "ttng.fence_async_shared",
-    "ttng.async_tma_store_wait",
-    "ttng.warp_group_dot_wait",
-    "ttng.warp_group_dot",
+from tawa.ir import Block, Builder, MemDescType, Operation, Value, parse_type
+from tawa.ir.attributes import read_int
+from tests.verify.mutations_edits import (
+    ARRIVE,
+    COPY,
+    DOT,
+    DOT_WAIT,
+    EXPECT,
+    FENCE,
+    INIT,
+    STORE,
+    STORE_WAIT,
+    WAIT,
+    Change,
+    Edit,
+    Kind,
+    Mutant,
+    add,
+    after_loop,
+    all_mutants,
+    before_loop,
+    before_the_wait,
+    double,
+    drop,
+    earlier,
+    later,
+    nudge,
+    to_end,
+    to_start,
 )
-EVENTS = frozenset({WAIT, ARRIVE, EXPECT, COPY, STORE, FENCE, STORE_WAIT, DOT_WAIT, DOT, "ttg.local_store"})
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """A broken program: what was done, to the which-th operation of which name."""
-
-    kind: str
-    target: str
-    place: int
-    module: Module
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.target} #{self.place}"
 
 
 def mutants(text: str) -> Iterator[Mutant]:
     """All single changes of a program."""
-    for kind, names, change in CHANGES:
-        for name in names:
-            place = 0
-            while True:
-                module = parse_module(text)
-                found = [op for op in module.walk() if op.name == name]
-                if place >= len(found):
-                    break
-                if change(found[place]):
-                    yield Mutant(kind, name.split(".")[1], place, module)
-                place += 1
+    return all_mutants(text, KINDS)
 
 
-# -- the changes -------------------------------------------------------------------------------------------------------
+# -- parities and predicates -------------------------------------------------------------------------------------------
 
 
-def drop(op: Operation) -> bool:
-    for operand, result in zip(op.operands, op.results, strict=False):
-        result.replace_all_uses_with(operand)
-    op.erase()
-    return True
+def _operand(op: Operation, index: int, make: Callable[[Builder, Value], Value]) -> Edit:
+    op.set_operand(index, make(Builder.before(op), op.operands[index]))
+    return Edit()
 
 
-def double(op: Operation) -> bool:
-    block = op.parent
-    assert block is not None and not op.results
-    block.insert(block.index_of(op) + 1, clone_op(op, {}))
-    return True
+def _flipped(builder: Builder, value: Value) -> Value:
+    return builder.create("arith.xori", (value, builder.constant(1, value.type)), (value.type,)).result
 
 
-def later(op: Operation) -> bool:
-    """Behind the next protocol operation of its block."""
-    block = op.parent
-    assert block is not None
-    start = block.index_of(op)
-    following = next((other for other in block.ops[start + 1 :] if other.name in EVENTS), None)
-    if following is None or any(use.op is following for result in op.results for use in result.uses):
-        return False
-    if op.results and any(
-        block.index_of(use.op) <= block.index_of(following)
-        for result in op.results
-        for use in result.uses
-        if use.op.parent is block
-    ):
-        return False
-    op.detach()
-    block.insert(block.index_of(following) + 1, op)
-    return True
-
-
-def _operand(op: Operation, index: int, make: Callable[[Builder, Value], Value]) -> bool:
-    value = make(Builder.before(op), op.operands[index])
-    op.set_operand(index, value)
-    return True
-
-
-def flip_parity(op: Operation) -> bool:
-    return _operand(
-        op, 1, lambda builder, old: builder.create("arith.xori", (old, builder.constant(1)), ("i32",)).result
-    )
+def flip_parity(op: Operation) -> Edit | None:
+    """Waits for the other phase."""
+    return _operand(op, 1, _flipped)
 
 
 def constant_parity(value: int) -> Change:
-    def change(op: Operation) -> bool:
-        return _operand(op, 1, lambda builder, old: builder.constant(value))
+    """Waits for the same parity every time."""
+
+    def change(op: Operation) -> Edit | None:
+        old = op.operands[1].defining_op
+        if old is not None and old.name == "arith.constant" and read_int(old.properties["value"]) == value:
+            return None
+        return _operand(op, 1, lambda builder, _: builder.constant(value))
 
     return change
 
 
-def next_slot(index: int) -> Change:
-    """Turns the slot of operand `index` into the next one of the row."""
+def negate_predicate(op: Operation) -> Edit | None:
+    """Happens where it should not, and the other way round; None where there is no predicate."""
+    found = [index for index, operand in enumerate(op.operands) if operand.type == "i1"]
+    return _operand(op, found[-1], _flipped) if found else None
 
-    def change(op: Operation) -> bool:
-        view = op.operands[index].defining_op
-        while view is not None and view.name == "ttg.memdesc_trans":
-            view = view.operands[0].defining_op
-        if view is None or view.name != "ttg.memdesc_index":
-            return False
-        row = parse_type(view.operands[0].type)
-        assert isinstance(row, MemDescType)
-        if row.shape[0] == 1:
-            return False
+
+def _first_value(value: Value) -> tuple[Operation, int] | None:
+    """The operand of the outermost loop that a number carried through loops starts from."""
+    found: tuple[Operation, int] | None = None
+    while True:
+        made = value.defining_op
+        if made is not None and made.name in ("arith.xori", "arith.andi"):
+            value = made.operands[0]
+            continue
+        if made is not None and made.name == "scf.for":
+            found = (made, value.index + 3)
+        elif made is not None and made.name == "scf.while":
+            found = (made, value.index)
+        elif isinstance(value.owner, Block) and (start := _loop_operand(value.owner, value.index)) is not None:
+            found = start
+        else:
+            return found
+        value = found[0].operands[found[1]]
+
+
+def _loop_operand(block: Block, index: int) -> tuple[Operation, int] | None:
+    """The loop and its operand that argument `index` of its body starts from."""
+    loop = block.parent_op
+    if loop is not None and loop.name == "scf.for" and index:
+        return loop, index + 2
+    if loop is not None and loop.name == "scf.while":
+        return loop, index
+    return None
+
+
+def flip_first_parity(op: Operation) -> Edit | None:
+    """Starts with the other parity; None where the parity is not carried."""
+    found = _first_value(op.operands[1])
+    if found is None:
+        return None
+    return _operand(*found, _flipped)
+
+
+def first_slot(op: Operation) -> Edit | None:
+    """Starts with the slot after the first one; None where the slot is not carried."""
+    view = _view(op.operands[0])
+    found = _first_value(view.operands[1]) if view is not None else None
+    if view is None or found is None or _slots(view) == 1:
+        return None
+    return _operand(*found, lambda builder, old: _next(builder, old, 1, _slots(view)))
+
+
+# -- slots -------------------------------------------------------------------------------------------------------------
+
+
+def _view(value: Value) -> Operation | None:
+    """The ``memdesc_index`` that a value is a view of."""
+    made = value.defining_op
+    while made is not None and made.name == "ttg.memdesc_trans":
+        made = made.operands[0].defining_op
+    return made if made is not None and made.name == "ttg.memdesc_index" else None
+
+
+def _slots(view: Operation) -> int:
+    row = parse_type(view.operands[0].type)
+    assert isinstance(row, MemDescType)
+    return row.shape[0]
+
+
+def _next(builder: Builder, slot: Value, step: int, slots: int) -> Value:
+    more = builder.create("arith.addi", (slot, builder.constant(step % slots)), ("i32",)).result
+    return builder.create("arith.remsi", (more, builder.constant(slots)), ("i32",)).result
+
+
+def other_slot(index: int, step: int) -> Change:
+    """Turns the slot of operand `index` into the one `step` further in the row."""
+
+    def change(op: Operation) -> Edit | None:
+        view = _view(op.operands[index])
+        if view is None or _slots(view) == 1 or (step < 0 and _slots(view) == 2):  # of two, both are the same
+            return None
 
         def make(builder: Builder, old: Value) -> Value:
-            more = builder.create("arith.addi", (view.operands[1], builder.constant(1)), ("i32",)).result
-            slot = builder.create("arith.remsi", (more, builder.constant(row.shape[0])), ("i32",)).result
+            slot = _next(builder, view.operands[1], step, _slots(view))
             moved = builder.create("ttg.memdesc_index", (view.operands[0], slot), (view.result.type,)).result
             if old is view.result:
                 return moved
@@ -139,66 +171,113 @@ def next_slot(index: int) -> Change:
     return change
 
 
-def copy_target(op: Operation) -> bool:
-    views = [index for index, operand in enumerate(op.operands) if "memdesc" in operand.type]
-    return next_slot(views[1])(op)
+def next_slot(index: int) -> Change:
+    """Turns the slot of operand `index` into the next one of the row."""
+    return other_slot(index, 1)
 
 
-def copy_barrier(op: Operation) -> bool:
-    views = [index for index, operand in enumerate(op.operands) if "memdesc" in operand.type]
-    return next_slot(views[0])(op)
+def _views(op: Operation) -> list[int]:
+    return [index for index, operand in enumerate(op.operands) if "memdesc" in operand.type]
 
 
-def dot_operand(op: Operation) -> bool:
-    return "memdesc" in op.operands[1].type and next_slot(1)(op)
+def copy_target(op: Operation) -> Edit | None:
+    """The TMA copy fills another slot."""
+    return next_slot(_views(op)[1])(op)
 
 
-def add(key: str, amount: int) -> Change:
-    def change(op: Operation) -> bool:
-        op.properties[key] = int_attr(read_int(op.properties[key]) + amount)
-        return True
-
-    return change
+def copy_barrier(op: Operation) -> Edit | None:
+    """The TMA copy signals another slot."""
+    return next_slot(_views(op)[0])(op)
 
 
-def one_tile_more(op: Operation) -> bool:
-    return add("size", read_int(op.properties["size"]) // 2)(op)
+def dot_operand(op: Operation) -> Edit | None:
+    """The wgmma reads another slot."""
+    return next_slot(1)(op) if "memdesc" in op.operands[1].type else None
 
 
-def one_tile_less(op: Operation) -> bool:
-    return add("size", -(read_int(op.properties["size"]) // 2))(op)
+# -- numbers -----------------------------------------------------------------------------------------------------------
 
 
-CHANGES: tuple[tuple[str, tuple[str, ...], Change], ...] = (
-    ("drop", (WAIT, ARRIVE, EXPECT, COPY, FENCE, STORE_WAIT, DOT_WAIT, INIT), drop),
-    ("double", (WAIT, ARRIVE, EXPECT, COPY, FENCE, STORE_WAIT, INIT), double),
-    ("later", (WAIT, ARRIVE, EXPECT, COPY, FENCE, STORE_WAIT, DOT_WAIT), later),
-    ("flip parity", (WAIT,), flip_parity),
-    ("parity always 0", (WAIT,), constant_parity(0)),
-    ("parity always 1", (WAIT,), constant_parity(1)),
-    ("next slot", (WAIT, ARRIVE, EXPECT), next_slot(0)),
-    ("copy to the next slot", (COPY,), copy_target),
-    ("copy signals the next slot", (COPY,), copy_barrier),
-    ("dot reads the next slot", (DOT,), dot_operand),
-    ("one byte more", (EXPECT,), add("size", 1)),
-    ("one tile more", (EXPECT,), one_tile_more),
-    ("one tile less", (EXPECT,), one_tile_less),
-    ("one arrival more", (INIT,), add("count", 1)),
-    ("one group more in flight", (DOT_WAIT,), add("pendings", 1)),
-    ("one store more in flight", (STORE_WAIT,), add("pendings", 1)),
+def _tile_bytes(op: Operation) -> int:
+    """The bytes of the first copy that signals the barrier of an expect."""
+    block = op.parent
+    assert block is not None
+    copy = next(it for it in block.ops if it.name == COPY)
+    tile = parse_type(copy.operands[_views(copy)[1]].type)
+    assert isinstance(tile, MemDescType)
+    return tile.bytes
+
+
+def one_tile_more(op: Operation) -> Edit | None:
+    """Expects the bytes of one tile too many."""
+    return add("size", _tile_bytes(op))(op)
+
+
+def one_tile_less(op: Operation) -> Edit | None:
+    """Expects the bytes of one tile too few."""
+    return add("size", -_tile_bytes(op))(op)
+
+
+def none_pending(op: Operation) -> Edit | None:
+    """Waits for all."""
+    pendings = read_int(op.properties["pendings"])
+    return add("pendings", -pendings)(op) if pendings else None
+
+
+_WAITS = (FENCE, STORE_WAIT, DOT_WAIT)
+_SIGNALS = (WAIT, ARRIVE, EXPECT, COPY)
+
+KINDS: tuple[Kind, ...] = (
+    Kind("drop", (*_SIGNALS, *_WAITS, INIT), drop),
+    Kind("double", (*_SIGNALS, *_WAITS, INIT), double),
+    Kind("later", (*_SIGNALS, *_WAITS, STORE), later),
+    Kind("earlier", (*_SIGNALS, *_WAITS, STORE), earlier),
+    Kind("to the start", (*_SIGNALS, *_WAITS), to_start),
+    Kind("to the end", (*_SIGNALS, *_WAITS), to_end),
+    Kind("nudge", (*_SIGNALS, *_WAITS), nudge),
+    Kind("before the loop", (*_SIGNALS, FENCE, STORE_WAIT), before_loop),
+    Kind("behind the loop", (*_SIGNALS, FENCE, STORE_WAIT), after_loop),
+    Kind("before the wgmma is done", (ARRIVE,), before_the_wait),
+    Kind("flip parity", (WAIT,), flip_parity),
+    Kind("parity always 0", (WAIT,), constant_parity(0)),
+    Kind("parity always 1", (WAIT,), constant_parity(1)),
+    Kind("flip first parity", (WAIT,), flip_first_parity),
+    Kind("first slot is the second", (WAIT, ARRIVE), first_slot),
+    Kind("negate predicate", (WAIT, ARRIVE, EXPECT, COPY), negate_predicate),
+    Kind("next slot", (WAIT, ARRIVE, EXPECT, INIT), next_slot(0)),
+    Kind("previous slot", (WAIT, ARRIVE, EXPECT, INIT), other_slot(0, -1)),
+    Kind("copy to the next slot", (COPY,), copy_target),
+    Kind("copy signals the next slot", (COPY,), copy_barrier),
+    Kind("dot reads the next slot", (DOT,), dot_operand),
+    Kind("one byte more", (EXPECT,), add("size", 1)),
+    Kind("one tile more", (EXPECT,), one_tile_more),
+    Kind("one tile less", (EXPECT,), one_tile_less),
+    Kind("count of arrivals + 1", (INIT,), add("count", 1)),
+    Kind("count of arrivals - 1", (INIT,), add("count", -1, least=1)),
+    Kind("arrives twice at once", (ARRIVE,), add("count", 1)),
+    Kind("one more pending", (DOT_WAIT, STORE_WAIT), add("pendings", 1)),
+    Kind("none pending", (DOT_WAIT, STORE_WAIT), none_pending),
 )
+"""Every kind of mutant of the barrier level. A count of 0 arrivals is not made: no mbarrier can have it."""
 
 
-EQUIVALENT: dict[tuple[str, str], str] = {
-    ("double", "wait_barrier"): "a second wait for a phase that is known to be complete passes at once",
-    ("double", "fence_async_shared"): "a fence is idempotent",
-    ("double", "async_tma_store_wait"): "nothing is left to wait for",
-    ("double", "arrive_barrier"): "behind the last loop: nobody waits for that phase or a later one",
-    ("drop", "arrive_barrier"): "behind the last loop: nobody waits for that phase",
-    ("next slot", "arrive_barrier"): "behind the last loop: nobody waits for that phase",
-    ("later", "arrive_barrier"): "a release that comes later, with no wait of its partition in between",
-    ("later", "barrier_expect"): "the phase stays open until the expect arrives; bytes may come first",
-    ("later", "async_tma_copy_global_to_local"): "two copies of one slot change places",
-    ("later", "warp_group_dot_wait"): "behind the last release of the last loop: nobody fills the slot again",
-}
-"""Kinds that change nothing at some places of the simple programs, each with the reason."""
+EQUIVALENT = frozenset(
+    (kind, target)
+    for kind, targets in {
+        "drop": "arrive_barrier async_tma_store_wait",
+        "double": "wait_barrier arrive_barrier fence_async_shared async_tma_store_wait warp_group_dot_wait",
+        "later": "arrive_barrier barrier_expect async_tma_copy_global_to_local warp_group_dot_wait",
+        "earlier": "arrive_barrier async_tma_copy_global_to_local async_tma_store_wait wait_barrier",
+        "to the start": "async_tma_copy_global_to_local async_tma_store_wait wait_barrier",
+        "to the end": "arrive_barrier barrier_expect async_tma_store_wait",
+        "nudge": "wait_barrier arrive_barrier barrier_expect async_tma_copy_global_to_local fence_async_shared "
+        "async_tma_store_wait warp_group_dot_wait",
+        "before the wgmma is done": "arrive_barrier",
+        "first slot is the second": "arrive_barrier",
+        "negate predicate": "arrive_barrier",
+        "next slot": "arrive_barrier",
+        "none pending": "warp_group_dot_wait async_tma_store_wait",
+    }.items()
+    for target in targets.split()
+)
+"""Kinds that change nothing at some places of one-ring programs; `mutations_reasons` says where and why."""

@@ -159,7 +159,7 @@ def _front(tools: Toolchain, source: Source, sheet: Worksheet) -> str:
 def _specialise(tools: Toolchain, ttgir: str, options: PlanOptions, request: Request, sheet: Worksheet) -> Outcome:
     target = Target(tools.options.num_warps, tools.options.num_stages, LIMIT_BYTES)
     with sheet.timed("specialise"):
-        outcome = pipeline.specialise(ttgir, options, target, request.plan)
+        outcome = pipeline.specialise(ttgir, options, target, request.plan, request.verification)
     sheet.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})
     if outcome.applied:
         sheet.texts |= {"aref": outcome.aref, "barrier": outcome.barrier}

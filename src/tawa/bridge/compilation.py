@@ -71,9 +71,8 @@ class Compilation:
         assert isinstance(done, Outcome)
         options = self.result.options if self.result else self.request.options
         metadata[record.KEY] = record.make_record(
-            source.kernel, self.request, options, done.applied, done.remarks, done.plan,
-            sheet.stage_ms, sheet.tawa_ms, folder,
-        )  # fmt: skip
+            source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder
+        )
         self._report(source, done)
         self.aref = Handover(_level(done, done.aref), mod, mod.context)
         return self.aref

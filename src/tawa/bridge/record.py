@@ -8,8 +8,10 @@ from typing import Any
 
 from tawa.bridge.request import Request
 from tawa.bridge.versions import triton_version
-from tawa.plan import Plan, PlanOptions
+from tawa.pipeline import Outcome
+from tawa.plan import PlanOptions
 from tawa.remarks import Remark, SourceLocation
+from tawa.verify.witness import verdict_to_dict
 
 KEY = "tawa"
 
@@ -20,9 +22,7 @@ def make_record(
     kernel: str,
     request: Request,
     options: PlanOptions,
-    applied: bool,
-    remarks: tuple[Remark, ...],
-    plan: Plan | None,
+    outcome: Outcome,
     stage_ms: dict[str, float],
     tawa_ms: float,
     reproducer: str = "",
@@ -30,17 +30,20 @@ def make_record(
     """Builds the record; the first remark is the headline (reason, location, cure)."""
     from tawa import __version__
 
-    head = remarks[0] if remarks else Remark("applied" if applied else "declined", "")
+    remarks, plan = outcome.remarks, outcome.plan
+    head = remarks[0] if remarks else Remark("applied" if outcome.applied else "declined", "")
     return {
         "kernel": kernel,
         "mode": "pinned" if request.pinned else "automatic",
-        "applied": applied,
+        "applied": outcome.applied,
         "reason": head.reason,
         "location": str(head.location) if head.location else None,
         "cure": head.cure,
         "remarks": [remark_record(remark) for remark in remarks],
         "options": asdict(options),
         "plan": asdict(plan) if plan is not None else None,
+        "verification": request.verification,
+        "verdict": verdict_to_dict(outcome.verdict) if outcome.verdict is not None else None,
         "stage_ms": {name: round(ms, 3) for name, ms in stage_ms.items()},
         "tawa_ms": round(tawa_ms, 3),
         "compile_ms": None,

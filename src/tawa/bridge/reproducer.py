@@ -5,6 +5,8 @@ ttir.mlir        the kernel before any pass; `tawa replay` compiles it again
 ttgir.mlir       what our pipeline was given (generic form), if it came that far
 barrier.mlir     what it gave back, if it did
 installed.mlir   the same as the installed Triton spells it
+aref.mlir        of a protocol that was refuted: the level that is wrong, this one or barrier.mlir …
+witness.json     … and the run that goes wrong, for chrome://tracing or Perfetto
 request.json     options, plan, warps, stages, versions
 traceback.txt    the failure
 ```
@@ -25,6 +27,7 @@ from typing import Any
 from tawa.bridge.attempt import Source, Worksheet
 from tawa.bridge.request import Request, source_hash
 from tawa.bridge.versions import triton_version
+from tawa.errors import ProtocolError
 from tawa.plan import Plan, PlanOptions
 
 
@@ -50,6 +53,8 @@ def write(
     folder = request.reproducer_dir / f"{name}-{digest}"
     texts = {"ttir.mlir": source.ttir, **{f"{level}.mlir": text for level, text in sheet.texts.items()}}
     texts["request.json"] = json.dumps(_request_data(request, source, backend_options), indent=2)
+    if isinstance(error, ProtocolError):
+        texts |= error.files
     texts["traceback.txt"] = "".join(traceback.format_exception(error))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +73,7 @@ def read(folder: Path) -> Reproducer:
     plan = Plan.from_json(json.dumps(data["plan"])) if data["plan"] is not None else None
     return Reproducer(
         ttir=folder / "ttir.mlir",
-        request=Request(PlanOptions(**data["options"]), plan),
+        request=Request(PlanOptions(**data["options"]), plan, verification=data["verification"]),
         num_warps=data["num_warps"],
         num_stages=data["num_stages"],
         versions=data["versions"],
@@ -81,6 +86,7 @@ def _request_data(request: Request, source: Source, backend_options: Any) -> dic
         "options": asdict(request.options),
         "plan": asdict(request.plan) if request.plan is not None else None,
         "pinned": request.pinned,
+        "verification": request.verification,
         "num_warps": backend_options.num_warps,
         "num_stages": backend_options.num_stages,
         "versions": {

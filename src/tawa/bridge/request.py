@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tawa.plan import Plan, PlanOptions
+from tawa.verify.effort import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,13 @@ class Request:
     """What one compile is asked for.
 
     options: launch options. plan: a pinned Plan, or None. reproducer_dir: where a failure of ours is written down;
-    None: nowhere.
+    None: nowhere. verification: how the specialised kernel is checked before it is handed out.
     """
 
     options: PlanOptions = PlanOptions()
     plan: Plan | None = None
     reproducer_dir: Path | None = None
+    verification: Verification = "fast"
 
     @property
     def pinned(self) -> bool:
@@ -47,7 +49,7 @@ class Request:
 
     def cache_suffix(self) -> str:
         """Text for Triton's cache keys: equal for equal requests to equal versions of Tawa."""
-        return _cache_suffix(self.options, self.plan)
+        return _cache_suffix(self.options, self.plan, self.verification)
 
 
 class _Unset:
@@ -89,9 +91,9 @@ def set_process_request(request: Request | None) -> Request | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _cache_suffix(options: PlanOptions, plan: Plan | None) -> str:
+def _cache_suffix(options: PlanOptions, plan: Plan | None, verification: Verification) -> str:
     plan_text = plan.to_json() if plan is not None else ""
-    text = f"{options.key()}|{plan_text}|{source_hash()}"
+    text = f"{options.key()}|{plan_text}|{verification}|{source_hash()}"
     return f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}"
 
 

@@ -6,7 +6,8 @@
           |           ^
       cure: aref_depth=3 fits                                             how to mend it
 
-Exit status: 0 done, 1 a kernel that could not be compiled or (pinned) specialised, 2 wrong usage.
+Exit status: 0 done, 1 a kernel that could not be compiled or (pinned) specialised, 2 wrong usage. The checking
+commands, verify and simulate, answer a question, so they have `CHECKING`: 0 yes, 1 no, 2 cannot tell, 3 wrong usage.
 """
 
 from __future__ import annotations
@@ -15,16 +16,28 @@ import functools
 import linecache
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from tawa.errors import InternalError, PlanError, TawaError, UnsupportedKernel
+from tawa.errors import AssumptionError, InternalError, ParseError, PlanError, TawaError, UnsupportedKernel
 from tawa.remarks import SourceLocation
 
-STATUS_FAILED = 1
-STATUS_USAGE = 2
+
+@dataclass(frozen=True, slots=True)
+class Statuses:
+    """Exit statuses. failed: it could not be done. usage: the command line, or a file that it names, is wrong."""
+
+    failed: int
+    usage: int
+
+
+COMPILING = Statuses(failed=1, usage=2)
+CHECKING = Statuses(failed=2, usage=3)
+STATUS_REFUTED = 1
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -43,19 +56,26 @@ class UsageError(Exception):
         super().__init__(what)
 
 
-def reports_failures(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def reports_failures(
+    command: Callable[Arguments, Result], statuses: Statuses = COMPILING
+) -> Callable[Arguments, Result]:
     """Wraps a command so that a failure becomes a message on stderr and an exit status."""
 
     @functools.wraps(command)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        with failures_reported():
+        with failures_reported(statuses):
             return command(*args, **kwargs)
 
     return wrapped
 
 
+def checks(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """As `reports_failures`, for a command that answers a question; goes with `CheckingCommand`."""
+    return reports_failures(command, CHECKING)
+
+
 @contextmanager
-def failures_reported() -> Iterator[None]:
+def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
     """Turns the failures of the block into a message on stderr and SystemExit with the right status."""
     import typer
 
@@ -63,24 +83,32 @@ def failures_reported() -> Iterator[None]:
         yield
     except UsageError as error:
         print_failure(error.what, error.location, error.cure)
-        raise typer.Exit(STATUS_USAGE) from error
-    except PlanError as error:
+        raise typer.Exit(statuses.usage) from error
+    except (PlanError, ParseError, AssumptionError) as error:
         print_failure(*split_message(str(error)))
-        raise typer.Exit(STATUS_USAGE) from error
+        raise typer.Exit(statuses.usage) from error
     except UnsupportedKernel as error:
         remark = error.remark
         what = f"{error.kernel}: cannot be warp-specialised: {remark.reason}"
         print_failure(what, remark.location, remark.cure)
-        raise typer.Exit(STATUS_FAILED) from error
+        raise typer.Exit(statuses.failed) from error
     except InternalError as error:
         print_failure(str(error), None, "please report it with the reproducer folder; it holds the kernel's IR")
-        raise typer.Exit(STATUS_FAILED) from error
+        raise typer.Exit(statuses.failed) from error
     except TawaError as error:
         print_failure(*split_message(str(error)))
-        raise typer.Exit(STATUS_FAILED) from error
+        raise typer.Exit(statuses.failed) from error
+    except (typer.Exit, typer.Abort):
+        raise
     except BrokenPipeError:  # `tawa compile … --emit ptx | head`
         sys.stderr.close()
         raise typer.Exit(0) from None
+    except Exception as error:
+        if statuses is COMPILING:
+            raise  # Python's own status is 1 as well
+        traceback.print_exception(error)
+        print_failure(f"internal error: {type(error).__name__}: {error}", None, "please report it with the program")
+        raise typer.Exit(statuses.failed) from error
 
 
 def split_message(message: str) -> tuple[str, SourceLocation | None, str]:

@@ -1,11 +1,11 @@
-"""What ``compile`` and ``explain`` share: the arguments that describe one compile, and the compile itself."""
+"""What the commands that compile a kernel share: the arguments that describe one compile, and the compile itself."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,12 +70,52 @@ class Job:
                 **{"only_if_faster": False, **self.options},  # whoever asks wants to see it; launches decide themselves
             )
 
+    def compile_unchecked(self) -> Any:
+        """As `compile`, without the checks of a compile: for whoever checks, or runs, the levels afterwards."""
+        from tawa.bridge.compile import compile_kernel
+        from tawa.runtime.jit import TawaFunction
+        from tawa.runtime.requests import make_request
+        from tawa.runtime.settings import Settings
+
+        options = {"only_if_faster": False, **self.options}
+        if isinstance(self.kernel, TawaFunction):
+            request = self.kernel.request_for(options)
+        else:
+            request = make_request(options, None, Settings.from_environment())
+        with triton_failures_named():
+            return compile_kernel(
+                self.kernel,
+                self.signature,
+                replace(request, verification="off"),
+                num_warps=self.num_warps,
+                num_stages=self.num_stages,
+            )
+
+    def compile_stock(self) -> Any:
+        """Compiles as Triton alone would."""
+        from tawa.bridge.compile import compile_kernel
+
+        with triton_failures_named():
+            return compile_kernel(
+                self.kernel, self.signature, None, num_warps=self.num_warps, num_stages=self.num_stages
+            )
+
     def explain(self) -> tuple[Any, Explanation]:
         """Compiles and explains; returns both the `CompiledKernel` and the explanation."""
         from tawa.runtime.explain import explain_compiled
 
         compiled = self.compile()
         return compiled, explain_compiled(compiled)
+
+
+def why_not_specialised(compiled: Any) -> str:
+    """Why a `CompiledKernel` is stock Triton's; empty for one that Tawa made."""
+    from tawa.bridge.record import KEY
+
+    record = getattr(compiled.metadata, KEY, None)
+    if record is None:
+        return "stock Triton was asked for"
+    return "" if record["applied"] else record["reason"]
 
 
 def read_job(target: str, sig: str, const: str, num_warps: int, num_stages: int, options: list[str] | None) -> Job:
@@ -92,6 +132,11 @@ def read_job(target: str, sig: str, const: str, num_warps: int, num_stages: int,
     given = read_options(options or [])
     PlanOptions.from_mapping(given)  # names and values; what the kernel's decorator adds is checked with the compile
     kernel = load_kernel(target)
+    if kernel.is_gluon():
+        raise UsageError(
+            f"{kernel.__name__} is a Gluon kernel: it says itself what each warp does",
+            "tawa verify and tawa simulate take its TTGIR: write compiled.asm['ttgir'] of a launch to a file",
+        )
     sig = _true_false_none(sig)
     constants = _with_defaults(kernel, parse_constants(_true_false_none(const)), sig)
     signature = parse_signature(sig, constants, kernel.arg_names)

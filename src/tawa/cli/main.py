@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
+from typer.core import TyperCommand
 
 from tawa.cli.compile import compile_command
 from tawa.cli.demo import demo_command
 from tawa.cli.env import env_command
 from tawa.cli.explain import explain_command
+from tawa.cli.failures import CHECKING
 from tawa.cli.replay import replay_command
+from tawa.cli.simulate import simulate_command
+from tawa.cli.verify import verify_command
+
+_TyperUsageError: Any = typer.BadParameter.__base__  # click's own, or the copy of click that typer carries
+
+
+class CheckingCommand(TyperCommand):
+    """A command that answers a question: what typer finds wrong with its arguments has the status of `CHECKING`."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Reads the arguments."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except _TyperUsageError as error:
+            error.exit_code = CHECKING.usage
+            raise
+
 
 app = typer.Typer(
     name="tawa",
     help="Turns unmodified Triton kernels into warp-specialised kernels for NVIDIA Hopper.",
-    epilog="Exit status: 0 done, 1 a kernel that could not be compiled or (pinned) specialised, 2 wrong usage.",
+    epilog="Exit status: 0 done, 1 a kernel that could not be compiled or (pinned) specialised, 2 wrong usage; "
+    "verify and simulate have statuses of their own, which their --help names.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -22,6 +44,8 @@ app = typer.Typer(
 app.command("explain")(explain_command)
 app.command("compile")(compile_command)
 app.command("demo")(demo_command)
+app.command("verify", cls=CheckingCommand)(verify_command)
+app.command("simulate", cls=CheckingCommand)(simulate_command)
 app.command("env")(env_command)
 app.command("replay")(replay_command)
 

@@ -12,6 +12,7 @@ from tawa.bridge.compile import compile_kernel, jit_function
 from tawa.bridge.report import KernelReport, report
 from tawa.bridge.request import Request, surrounding_request
 from tawa.bridge.signature import Signature, parse_signature
+from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.runtime.jit import TawaFunction
 from tawa.runtime.requests import make_request, take_options
@@ -25,7 +26,9 @@ class Explanation:
     applied: whether it was specialised; reason, location (``file:line``) and cure say why or why not.
     partitions, rings, mma_depth: the Plan, empty and None when not applied. shared_bytes: of one CTA, as allocated.
     registers: per thread, as ptxas counts them. wgmma_waits: wgmmas left in flight at each wait, in program order.
-    compile_ms, tawa_ms: the whole compile, and our share; stage_ms: by stage. None where Tawa had no part.
+    verification: the effort of the checks; verdict: what they found (``verdict``, ``bound``, ``reason``, …), None where
+    nothing was checked. compile_ms, tawa_ms: the whole compile, and our share; stage_ms: by stage. None where Tawa had
+    no part.
     """
 
     kernel: str
@@ -46,6 +49,8 @@ class Explanation:
     versions: tuple[tuple[str, str], ...]
     report: KernelReport
     reproducer: str = ""
+    verification: str = "off"
+    verdict: Mapping[str, Any] | None = None
 
     @property
     def partitions(self) -> tuple[PartitionPlan, ...]:
@@ -80,6 +85,8 @@ class Explanation:
                 for ring in self.rings
             ],
             "mma_depth": self.mma_depth,
+            "verification": self.verification,
+            "verdict": dict(self.verdict) if self.verdict is not None else None,
             "shared_bytes": self.shared_bytes,
             "registers": self.registers,
             "spill_bytes": self.spill_bytes,
@@ -197,6 +204,8 @@ def explain_compiled(compiled: Any, sass: bool = False) -> Explanation:
         versions=tuple(data["versions"].items()),
         report=seen,
         reproducer=data["reproducer"],
+        verification=data["verification"],
+        verdict=data["verdict"],
     )
 
 
@@ -210,7 +219,8 @@ def _stock_record(compiled: Any) -> records.Record:
         cure="put the kernel under tawa.jit, or call tawa.install() before it is compiled",
     )
     request = Request()
-    data = records.make_record(compiled.metadata.name, request, request.options, False, (remark,), None, {}, 0.0)
+    declined = Outcome(False, None, (remark,))
+    data = records.make_record(compiled.metadata.name, request, request.options, declined, {}, 0.0)
     return data | {"tawa_ms": None, "mode": "stock"}
 
 

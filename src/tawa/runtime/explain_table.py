@@ -47,6 +47,17 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word if count == 1 else word + 's'}"
 
 
+def protocol_text(explanation: Explanation) -> str:
+    """What the checks found, in one line."""
+    found = explanation.verdict
+    if found is None:
+        return "not checked (TAWA_VERIFY=off)"
+    assuming = f" (assuming {'; '.join(found['assumptions'])})" if found["assumptions"] else ""
+    if found["verdict"] == "proved":
+        return f"proved, {explanation.verification}: {found['bound']}{assuming}"
+    return f"not proved, {explanation.verification}: {found['reason']}{assuming}"
+
+
 def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
     yield "reason", explanation.reason or "-"
     if explanation.location:
@@ -61,6 +72,8 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield f"ring {ring.name}", f"D = {ring.depth} slots of ({payload}), {ring.total_bytes} bytes"
     if explanation.mma_depth is not None:
         yield "MMA depth P", str(explanation.mma_depth)
+    if explanation.applied:
+        yield "protocol", protocol_text(explanation)
     yield "shared memory", f"{explanation.shared_bytes} bytes of {SHARED_BYTES}"
     yield "registers", f"{explanation.registers}, spills {explanation.spill_bytes} bytes"
     yield "wgmma waits", " ".join(map(str, explanation.wgmma_waits)) or "none"

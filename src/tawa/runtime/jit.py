@@ -194,4 +194,4 @@ def _layered(first: Request, second: Request | None) -> Request:
     if second is None:
         return first
     plan = first.plan if first.plan is not None else second.plan
-    return Request(merge(first.options, second.options), plan, second.reproducer_dir)
+    return Request(merge(first.options, second.options), plan, second.reproducer_dir, second.verification)

@@ -67,7 +67,7 @@ def make_request(given: Mapping[str, Any], defaults: Request | None, settings: S
         _check_agreement(known, plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False))
-    return Request(options, plan, settings.reproducer_dir)
+    return Request(options, plan, settings.reproducer_dir, settings.verify)
 
 
 def _check_agreement(known: Mapping[str, Any], plan: Plan | None) -> None:

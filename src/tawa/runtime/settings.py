@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tawa.errors import PlanError
 from tawa.plan import PlanOptions
+from tawa.verify.effort import Verification
 
 Enable = Literal["auto", "off"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -27,6 +28,8 @@ class Settings:
 
     enable: ``auto`` (Tawa works where it is asked to) or ``off`` (everything is compiled by stock Triton, whatever the
     code says).
+    verify: how each specialised kernel is checked: ``fast`` (milliseconds, the default), ``full`` (up to seconds) or
+    ``off``.
     aref_depth, mma_depth: D and P where neither the launch nor the decorator says anything; empty leaves them to the
     planner.
     reproducer_dir: where internal failures are written down.
@@ -34,6 +37,7 @@ class Settings:
     """
 
     enable: Enable = "auto"
+    verify: Verification = "fast"
     aref_depth: int | None = None
     mma_depth: int | None = None
     reproducer_dir: Path = Path()
@@ -45,6 +49,7 @@ class Settings:
         variables = os.environ if environment is None else environment
         readers: dict[str, Callable[[str, str], Any]] = {
             "TAWA_ENABLE": _one_of("auto", "off"),
+            "TAWA_VERIFY": _one_of("off", "fast", "full"),
             "TAWA_AREF_DEPTH": _count(least=1),
             "TAWA_MMA_DEPTH": _count(least=0),
             "TAWA_REPRODUCER_DIR": lambda _, value: Path(value).expanduser(),

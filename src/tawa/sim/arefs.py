@@ -95,10 +95,11 @@ def put(who: Partition, op: Operation, args: list[Any], run_block: RunBlock) -> 
         yield Pause(
             lambda: slot.empty, lambda: f"slot {count % len(ring.slots)} of {ring.name} to be empty, for put {count}"
         )
+        who.waits_for((slot, "empty", count - len(ring.slots)))
     if not slot.empty or slot.turn != count:
         raise ProtocolTrap(f"put {count} into {ring.name}, whose slot is at put {slot.turn}")
     slot.empty, slot.turn = False, count + len(ring.slots)
-    tiles = yield from run_block(who, view.body)
+    tiles = yield from _loads_of_put(who, view, run_block)
     elements = [element_of(value.type) for value in view.body.terminator.operands]
     for target in slot.views:
         require_quiet(target, who.cta.reads)
@@ -111,12 +112,23 @@ def put(who: Partition, op: Operation, args: list[Any], run_block: RunBlock) -> 
             target.state[...] = VISIBLE
         slot.holds, slot.full = count, True
 
+    who.contributes((slot, "full", count))
     _log(who, op, "put", ring, count)
     if slot.views:
         who.cta.issue(Action("load", who, op, fill, target=ring.name))
     else:
         fill()
     return []
+
+
+def _loads_of_put(who: Partition, view: PutOp, run_block: RunBlock) -> Run:
+    """The values of a put's payload. The put is timed, not its loads: they are asynchronous once it is lowered."""
+    if who.recorder is None:
+        return (yield from run_block(who, view.body))
+    who.recorder.muted = True
+    tiles = yield from run_block(who, view.body)
+    who.recorder.muted = False
+    return tiles
 
 
 def _get(who: Partition, op: Operation, args: list[Any]) -> Run:
@@ -129,6 +141,7 @@ def _get(who: Partition, op: Operation, args: list[Any]) -> Run:
     if slot.holds != count:
         raise ProtocolTrap(f"get {count} from {ring.name}, whose slot holds put {slot.holds}")
     slot.got.add(who.agent)
+    who.waits_for((slot, "full", count))
     _log(who, op, "get", ring, count)
     return list(slot.views)
 
@@ -141,6 +154,7 @@ def _consumed(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     if slot.holds != count or who.agent not in slot.got or who.agent in slot.released:
         raise ProtocolTrap(f"{count} of {ring.name} is given back by a partition that does not hold it")
     slot.released.add(who.agent)
+    who.contributes((slot, "empty", count))
     _log(who, op, "consumed", ring, count)
     if len(slot.released) == ring.readers:
         slot.full, slot.empty = False, True
@@ -161,7 +175,7 @@ def run_groups(who: Partition, op: Operation, run_block: RunBlock) -> Run:
         member = who.cta.spawn(group.partition, who.env, who.agent if group in heirs else None)
         member.code = run_block(member, group.body)
         members.append(member)
-    yield Pause(lambda: all(member.outcome is not None for member in members), lambda: "all groups to end")
+    yield from who.fork_and_join(op, members, "all groups to end")
     for group, member in zip(groups, members, strict=True):
         who.wgmmas += member.wgmmas
         who.stores += member.stores

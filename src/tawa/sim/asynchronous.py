@@ -150,6 +150,7 @@ def _tma_load(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     barrier = barriers.living(barrier_view)
     require_quiet(target, who.cta.reads)
     target.state[...] = IN_FLIGHT
+    who.contributes((barrier, barrier.phase))
 
     def copy() -> None:
         target.bits[...] = read_box(descriptor, at).reshape(target.bits.shape)
@@ -241,6 +242,7 @@ def _expect(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     if args[1]:
         barrier = barriers.living(args[0])
         _log(who, op, "expect", args[0], barrier.phase % 2)
+        who.contributes((barrier, barrier.phase))
         barriers.arrive(barrier, 1, read_int(op.properties["size"]))
     return []
 
@@ -249,6 +251,7 @@ def _arrive(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     if len(args) < 2 or args[1]:
         barrier = barriers.living(args[0])
         _log(who, op, "arrive", args[0], barrier.phase % 2)
+        who.contributes((barrier, barrier.phase))
         barriers.arrive(barrier, read_int(op.properties["count"]))
     return []
 
@@ -269,6 +272,7 @@ def _wait_barrier(who: Partition, op: Operation, args: list[Any]) -> Run:
         ),
     )
     _log(who, op, "pass", args[0], parity)
+    who.waits_for((barrier, barrier.phase - 1))
     return []
 
 

@@ -10,6 +10,7 @@ from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Region, Value
 from tawa.ir.attributes import read_array
 from tawa.sim import arefs, asynchronous
+from tawa.sim.cost import DELIVERED_LATER
 from tawa.sim.elementwise import ELEMENTWISE
 from tawa.sim.errors import SimulationError, UnsupportedOp
 from tawa.sim.machine import STEP, Partition, Pause, Run
@@ -23,6 +24,8 @@ _WAITS = {**asynchronous.WAITS, **arefs.WAITS}
 _RETURNS = frozenset(
     {"scf.yield", "scf.condition", "tt.return", "ttg.warp_yield", "ttg.warp_return", "warp.end", "aref.filled"}
 )
+# What they hold is timed, not they.
+_NESTING = frozenset({"scf.for", "scf.if", "scf.while", "tt.call", "ttg.warp_specialize", "warp.group"})
 # Behind these another partition may take its turn.
 _PROTOCOL = frozenset(name for name in _STEPS if name.startswith(("ttng.", "ttg.async_", "aref.c"))) | {"aref.put"}
 
@@ -50,6 +53,8 @@ def _block(who: Partition, block: Block) -> Generator[Pause, None, tuple[list[An
     for op in block.ops:
         args = [env[value] for value in op.operands]
         if op.name in _RETURNS:
+            if who.recorder:
+                who.recorder.step(op, None)
             return args, None
         if op.successors:
             return _branch(op, args)
@@ -66,6 +71,8 @@ def _block(who: Partition, block: Block) -> Generator[Pause, None, tuple[list[An
         except SimulationError as error:
             raise who.cta.located(error, op, who) from None
         env.update(zip(op.results, results, strict=True))
+        if who.recorder and op.name not in _NESTING:
+            who.recorder.step(op, who.cta.place(op), later=op.name in DELIVERED_LATER)
         if op.name in _PROTOCOL:
             yield STEP
     return [], None
@@ -156,7 +163,7 @@ def _warp_specialize(who: Partition, op: Operation, args: list[Any]) -> Run:
         member = who.cta.spawn(f"partition{number}", env)
         member.code = run_block(member, block)
         members.append(member)
-    yield Pause(lambda: all(member.outcome is not None for member in members), lambda: "all partitions to end")
+    yield from who.fork_and_join(op, members, "all partitions to end")
     return members[0].outcome or []
 
 

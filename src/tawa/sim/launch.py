@@ -13,11 +13,15 @@ import numpy as np
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Operation, PointerType, TensorDescType, Value, parse_type
 from tawa.remarks import SourceLocation
+from tawa.sim.clock import time_trace
 from tawa.sim.control import run_region
+from tawa.sim.cost import H100, CostModel
 from tawa.sim.errors import ArgumentError
 from tawa.sim.machine import Cta, Event, Order
 from tawa.sim.memory import block_shape
 from tawa.sim.numbers import Array, is_float, memory_dtype, round_to, wrap
+from tawa.sim.timeline import Timeline
+from tawa.sim.trace import Trace
 from tawa.sim.values import GlobalTensor, Pointer, TensorDescriptor
 
 _LOC_NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
@@ -43,20 +47,30 @@ Argument = Array | Descriptor | int | float
 class SimulationResult:
     """What is known after a run; the outputs are in the arrays that were given.
 
-    events: everything that partitions did, in order; `timeline` gives them by partition.
+    events: everything that partitions did, in order; `events_of` gives them by partition.
+    programs: how many CTAs ran. traces: one a CTA where timing was asked for; see `timeline`.
     """
 
     order: Order
     seed: int
     events: tuple[Event, ...]
     programs: int = field(default=1)
+    traces: tuple[Trace, ...] = ()
 
     @property
     def partitions(self) -> tuple[str, ...]:
         """Names of the partitions that did something, in the order of their first event."""
         return tuple(dict.fromkeys(event.partition for event in self.events))
 
-    def timeline(self, partition: str, program: tuple[int, int, int] | None = None) -> tuple[Event, ...]:
+    def timeline(self, program: tuple[int, int, int] | None = None, model: CostModel = H100) -> Timeline:
+        """Times of one CTA, by default the first that ran. Raises ValueError where its trace was not taken."""
+        for trace in self.traces:
+            if program is None or trace.program == program:
+                return time_trace(trace, model)
+        which = f"program {program} did not run" if self.traces else "the run was not asked for it"
+        raise ValueError(f"no timing: {which}; give simulate(..., timing=True)")
+
+    def events_of(self, partition: str, program: tuple[int, int, int] | None = None) -> tuple[Event, ...]:
         """The events of one partition, of one CTA or of all."""
         return tuple(
             event
@@ -71,6 +85,9 @@ def simulate(
     grid: Sequence[int],
     order: Order = "eager",
     seed: int = 0,
+    *,
+    programs: Sequence[tuple[int, int, int]] | None = None,
+    timing: bool = False,
 ) -> SimulationResult:
     """Runs the kernel of `module` (ttgir, aref or barrier level) on a grid; outputs are written into the arrays.
 
@@ -78,6 +95,7 @@ def simulate(
     the kernel's: fp16 float16 (or uint16 bits), fp32 float32, bf16 uint16 bits, fp8 uint8 bits, integers their own
     type; `tawa.sim.from_floats` and `to_floats` convert. A host descriptor is a `Descriptor`.
     grid: one to three numbers of CTAs. order: when asynchronous work lands (see `machine`); seed: of random.
+    programs: which CTAs run; None runs all of the grid. timing: keeps what `SimulationResult.timeline` needs.
 
     Raises SimulationError (`tawa.sim.errors`): ArgumentError, UnsupportedOp, Deadlock, or a trap.
     """
@@ -91,13 +109,20 @@ def simulate(
     events: list[Event] = []
     places: dict[Operation, SourceLocation | None] = {}
     lot = random.Random(seed)
-    programs = [(x, y, z) for z in range(whole[2]) for y in range(whole[1]) for x in range(whole[0])]
-    for program in programs:
-        cta = Cta(module, program, (whole[0], whole[1], whole[2]), order, lot, events, places)
+    everything = [(x, y, z) for z in range(whole[2]) for y in range(whole[1]) for x in range(whole[0])]
+    for program in programs or ():
+        if program not in everything:
+            raise ArgumentError(f"program {program} is outside the grid {tuple(grid)}")
+    traces: list[Trace] = []
+    for program in everything if programs is None else programs:
+        cta = Cta(module, program, (whole[0], whole[1], whole[2]), order, lot, events, places, timing)
         main = cta.spawn("main", {})
         main.code = run_region(main, function.op.regions[0], values)
         cta.run()
-    return SimulationResult(order, seed, tuple(events), len(programs))
+        if timing:
+            traces.append(cta.trace())
+    count = len(everything if programs is None else programs)
+    return SimulationResult(order, seed, tuple(events), count, tuple(traces))
 
 
 def _kernel(module: Module) -> FuncOp:

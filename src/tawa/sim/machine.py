@@ -19,6 +19,7 @@ from typing import Any, Literal
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
 from tawa.sim.errors import Deadlock, SimulationError
+from tawa.sim.trace import Key, Recorder, Trace
 from tawa.sim.values import Accumulator, SharedView
 
 Order = Literal["eager", "late", "random"]
@@ -85,6 +86,7 @@ class Partition:
     stores: list[Action] = field(default_factory=list[Action])
     copies: list[list[Action]] = field(default_factory=lambda: [[]])  # groups of cp.async; the last one is open
     unfenced: list[SharedView] = field(default_factory=list[SharedView])
+    recorder: Recorder | None = None
 
     @property
     def program(self) -> tuple[int, int, int]:
@@ -100,12 +102,42 @@ class Partition:
         self, op: Operation, action: str, target: str = "", slot: int | None = None, parity: int | None = None
     ) -> None:
         """Notes one event."""
+        if self.recorder:
+            self.recorder.name_target(target, slot)
         self.cta.note(self.name, op, action, target, slot, parity)
+
+    def waits_for(self, key: Key) -> None:
+        """For the clock: the operation under way waits for `key`."""
+        if self.recorder:
+            self.recorder.wait(key)
+
+    def contributes(self, key: Key) -> None:
+        """For the clock: the operation under way contributes to `key`."""
+        if self.recorder:
+            self.recorder.signal(key)
+
+    def fork_and_join(self, op: Operation, members: list[Partition], reason: str) -> Run:
+        """Waits until the partitions that `op` starts have ended."""
+        start, end = (op, "start"), (op, "end")
+        for member in (self, *members):
+            if member.recorder and member is self:
+                member.recorder.signal(start)
+                member.recorder.step(op, self.cta.place(op))
+            elif member.recorder:
+                member.recorder.mark(waits=(start,))
+        yield Pause(lambda: all(member.outcome is not None for member in members), lambda: reason)
+        for member in members:
+            if member.recorder:
+                member.recorder.mark(signals=(end,))
+        if self.recorder:
+            self.recorder.mark(waits=(end,))
+        return []
 
     def complete(self, queue: list[Action], left: int) -> None:
         """Waits until at most `left` actions of a queue are in flight; the oldest go first."""
         while len(queue) > left:
             action = queue.pop(0)
+            self.waits_for(action)
             self.cta.land(action)
             self.cta.release(action)
             if action.result is not None:
@@ -123,13 +155,16 @@ class Cta:
     lot: random.Random
     events: list[Event]
     places: dict[Operation, SourceLocation | None]
+    timing: bool = False
     partitions: list[Partition] = field(default_factory=list[Partition])
     flying: list[Action] = field(default_factory=list[Action])
     reads: list[tuple[SharedView, str]] = field(default_factory=list[tuple[SharedView, str]])
 
     def spawn(self, name: str, env: dict[Value, Any], agent: int | None = None) -> Partition:
         """A new partition; whoever calls gives it its code."""
-        partition = Partition(name, len(self.partitions) if agent is None else agent, self, env)
+        agent = len(self.partitions) if agent is None else agent
+        recorder = Recorder(name, agent) if self.timing else None
+        partition = Partition(name, agent, self, env, recorder=recorder)
         self.partitions.append(partition)
         return partition
 
@@ -151,6 +186,8 @@ class Cta:
     def issue(self, action: Action) -> None:
         """Puts work in flight; under `eager` it lands at once."""
         self.flying.append(action)
+        if action.owner.recorder:
+            action.owner.recorder.start(action)
         self.reads += [(view, f"the {action.kind} of {action.owner.name}") for view in action.reads]
         action.owner.log(action.op, f"issue {action.kind}", action.target)
         if self.order == "eager":
@@ -182,6 +219,10 @@ class Cta:
             error.op, error.location = op.name, self.place(op)
             error.partition, error.program = who.name, self.program
         return error
+
+    def trace(self) -> Trace:
+        """What the clock needs; empty unless `timing`."""
+        return Trace(self.program, tuple(it.recorder for it in self.partitions if it.recorder))
 
     # -- scheduler -----------------------------------------------------------------------------------------------
 

@@ -9,28 +9,36 @@ does a constant step. Outer loops (those around other loops of the protocol) are
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import count, islice, product
 
 from tawa.dialects.arith import constant_int
+from tawa.dialects.scalars import width_of
+from tawa.errors import AssumptionError
 from tawa.ir import MemDescType, Operation, Value, parse_type
-from tawa.verify.barrier_trace import BarrierProgram
+from tawa.verify.assumptions import Assumption, parse_assumptions
+from tawa.verify.barrier_program import BarrierProgram
+from tawa.verify.effort import Effort
 
 _NAME = re.compile(r'loc\("([^"]+)"\(')
-_CONDITION = re.compile(r"\s*(\w+)\s*(<=|>=|==|!=|<|>|%)\s*(-?\d+)\s*(?:==\s*0\s*)?")
 _OUTER_TRIPS = 2
+BUDGET: Mapping[Effort, int] = {"fast": 6_000, "full": 60_000}
+"""Steps over all runs."""
+_MOST_STEPS = 4096
+"""How far numbers are sought that satisfy the facts, in steps of a loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Numbers to try for one argument, smallest first."""
+    """Numbers to try for one argument, smallest first, and the facts without which there were others."""
 
     argument: Value
     name: str
     numbers: tuple[int, ...]
+    facts: tuple[str, ...] = ()
+    outer: bool = False  # it bounds a loop around others
 
 
 def argument_name(program: BarrierProgram, argument: Value) -> str:
@@ -50,76 +58,94 @@ def deepest_ring(program: BarrierProgram) -> int:
     return depth
 
 
-def choices(program: BarrierProgram, arguments: Mapping[str, int], assume: Sequence[str], trips: int) -> list[Choices]:
-    """For each argument that matters, the numbers to try that satisfy the assumptions about it."""
-    units, outer = _units(program)
+def trips_to_try(program: BarrierProgram, effort: Effort, most: int | None) -> Sequence[int]:
+    """The trip counts of an innermost loop: all up to 2·D + 1, or 0, 1 and one that goes around every ring."""
+    depth = deepest_ring(program)
+    if effort == "full":
+        return range((2 * depth + 1 if most is None else most) + 1)
+    around = depth + program.most_in_flight + 1
+    return sorted({0, 1, around} if most is None else {0, min(1, most), min(around, most)})
+
+
+def read_facts(program: BarrierProgram, assume: Sequence[str]) -> tuple[Assumption, ...]:
+    """The facts of a caller; raises AssumptionError where one is about no integer argument of the kernel."""
+    facts = parse_assumptions(assume)
+    names = [argument_name(program, arg) for arg in program.entry.args if width_of(arg.type) is not None]
+    for fact in facts:
+        if fact.name not in names:
+            there = f"its integer arguments are {', '.join(names)}" if names else "it has no integer argument"
+            raise AssumptionError(f"{fact.name!r} in {str(fact)!r} is no integer argument of the kernel: {there}")
+    return facts
+
+
+def choices(
+    program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption], trips: Sequence[int]
+) -> list[Choices]:
+    """For each argument that matters, the numbers to try that satisfy the facts about it.
+
+    trips: the trip counts of an innermost loop; outer loops get those up to 2.
+    """
+    units, around, within = _units(program)
     compared = _compared(program)
     found: list[Choices] = []
     for leaf in program.leaves:
         name = argument_name(program, leaf)
+        about = [fact for fact in facts if fact.name == name]
         if name in arguments:
             found.append(Choices(leaf, name, (arguments[name],)))
             continue
+        wanted = range(min(max(trips), _OUTER_TRIPS) + 1) if leaf in around and leaf not in within else trips
+        steps = sorted(units.get(leaf, {1}))
+        free = {unit * it for unit in steps for it in wanted}
+        pool = {number for unit in steps for number in _steps(unit, wanted, about)}
         if leaf.type == "i1":
-            numbers: Iterable[int] = (0, 1)
-        else:
-            most = min(trips, _OUTER_TRIPS) if leaf in outer else trips
-            numbers = {unit * count for unit in units.get(leaf, {1}) for count in range(most + 1)}
-            if leaf not in units or any(op.name == "llvm.intr.assume" for op in program.kept):
-                numbers = numbers | {number for least in compared.get(leaf, ()) for number in (least, least + 1)}
-            numbers = numbers | {least for least in _constants(name, assume) if least <= max(numbers)}
-        kept = [number for number in sorted(numbers) if _satisfies(name, number, assume)]
-        if not kept:
-            top = max((abs(least) for least in _constants(name, assume)), default=0)
-            unit = max(units.get(leaf, {1}))
-            kept = [number for number in range(top, top + unit * (trips + 1), unit) if _satisfies(name, number, assume)]
-        found.append(Choices(leaf, name, tuple(kept)))
+            free = pool = {0, 1}
+        elif leaf not in units or program.assumes:
+            pool.update(number for least in compared.get(leaf, ()) for number in (least, least + 1))
+        used = tuple(str(fact) for fact in about if not all(fact.holds(number) for number in free | pool))
+        found.append(
+            Choices(leaf, name, tuple(number for number in sorted(pool) if _fits(about, number)), used, leaf in around)
+        )
     return found
 
 
-def vectors(found: list[Choices]) -> Iterator[dict[Value, int]]:
-    """All combinations, those with few trips first."""
+def _steps(unit: int, trips: Sequence[int], facts: Sequence[Assumption]) -> Iterable[int]:
+    """The numbers that stand for `trips` steps past the least one that the facts allow, and that one."""
+    least = max((fact.number + (fact.relation == ">") for fact in facts if _bounds_below(fact)), default=0)
+    first = -(-max(least, 0) // unit) * unit
+    multiples = (number for number in islice(count(first, unit), _MOST_STEPS) if _fits(facts, number))
+    wanted = frozenset(trips)
+    allowed = [number for at, number in enumerate(islice(multiples, max(trips) + 1)) if at in wanted]
+    return allowed + [least] * (least > 0 and _fits(facts, least))
+
+
+def _bounds_below(fact: Assumption) -> bool:
+    return fact.modulus is None and fact.relation in (">", ">=", "==")
+
+
+def _fits(facts: Sequence[Assumption], number: int) -> bool:
+    return all(fact.holds(number) for fact in facts)
+
+
+def vectors(found: list[Choices], effort: Effort = "full") -> Iterator[dict[Value, int]]:
+    """All combinations, those with few trips first; `fast` leaves out those of `crowded`."""
     ranked = sorted(
         product(*(range(len(choice.numbers)) for choice in found)), key=lambda places: (sum(places), places)
     )
+    many = crowded(found, effort)
     for places in ranked:
-        yield {choice.argument: choice.numbers[place] for choice, place in zip(found, places, strict=True)}
+        pairs = list(zip(found, places, strict=True))
+        if sum(choice in many and place == len(choice.numbers) - 1 for choice, place in pairs) < 2:
+            yield {choice.argument: choice.numbers[place] for choice, place in pairs}
 
 
-def _satisfies(name: str, number: int, assume: Sequence[str]) -> bool:
-    for text in assume:
-        for part in text.split(" and "):
-            left, relation, right = _read(part)
-            if left == name and not _HOLDS[relation](number, right):
-                return False
-    return True
+def crowded(found: list[Choices], effort: Effort) -> list[Choices]:
+    """Bounds of outer loops of which `fast` tries no two at their largest at once."""
+    return [choice for choice in found if choice.outer and len(choice.numbers) > 2] if effort == "fast" else []
 
 
-def _constants(name: str, assume: Sequence[str]) -> list[int]:
-    parts = [_read(part) for text in assume for part in text.split(" and ")]
-    return [right for left, _, right in parts if left == name]
-
-
-def _read(text: str) -> tuple[str, str, int]:
-    found = _CONDITION.fullmatch(text)
-    if found is None:
-        raise ValueError(f"not an assumption about an argument: {text!r} (write `L >= 128` or `K % 64 == 0`)")
-    return found.group(1), found.group(2), int(found.group(3))
-
-
-_HOLDS: Mapping[str, Callable[[int, int], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "%": lambda left, right: left % right == 0,
-}
-
-
-def _units(program: BarrierProgram) -> tuple[dict[Value, set[int]], set[Value]]:
-    """For each argument: the steps in which it changes trip counts; and which arguments bound outer loops."""
+def _units(program: BarrierProgram) -> tuple[dict[Value, set[int]], set[Value], set[Value]]:
+    """For each argument: the steps in which it changes trip counts; and which arguments bound outer and inner loops."""
     units: dict[Value, set[int]] = {}
     bounds: dict[str, set[Value]] = {"inner": set(), "outer": set()}
     for op in program.function.walk():
@@ -134,7 +160,7 @@ def _units(program: BarrierProgram) -> tuple[dict[Value, set[int]], set[Value]]:
         seen: set[Value] = set()
         for root in roots:
             _walk(program, root, step, units, bounds[kind], seen)
-    return units, bounds["outer"] - bounds["inner"]
+    return units, bounds["outer"], bounds["inner"]
 
 
 def _compared(program: BarrierProgram) -> dict[Value, list[int]]:

@@ -7,7 +7,7 @@ else (pointers, tiles, epilogues) is skipped.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from tawa.dialects.registry import UNKNOWN, spec_of
@@ -90,7 +90,13 @@ class BarrierProgram:
         self.needed: set[Value] = set()
         self._find_kept()
         self.leaves = self._leaves()
-        self._plans: dict[Block, list[Operation]] = {}
+        self.most_in_flight = max(
+            (read_int(op.properties["pendings"]) for op in self.kept if op.name == "ttng.warp_group_dot_wait"),
+            default=0,
+        )
+        self.assumes = any(op.name == "llvm.intr.assume" for op in self.kept)
+        self.alloc_numbers = {op: number for number, op in enumerate(self.allocations)}
+        self.plans: dict[Block, list[tuple[Callable[..., None], Operation]]] = {}
         self._scalars: dict[Operation, Scalar | None] = {}
 
     def name_of(self, memory: Memory) -> str:
@@ -195,15 +201,11 @@ class BarrierProgram:
 
     def _leaves(self) -> list[Value]:
         """The arguments of the kernel that control flow depends on."""
-        return [arg for arg in self.entry.args if arg in self.needed]
+        return [arg for arg in self.entry.args if arg in self.needed and not arg.type.startswith("!")]
 
     def kept_in(self, block: Block) -> list[Operation]:
         """The operations of a block that matter, without its terminator."""
-        found = self._plans.get(block)
-        if found is None:
-            found = [op for op in block.ops[:-1] if op in self.kept]
-            self._plans[block] = found
-        return found
+        return [op for op in block.ops[:-1] if op in self.kept]
 
     def scalar(self, op: Operation) -> Scalar | None:
         """What a scalar operation computes; None where it is none."""

@@ -17,20 +17,12 @@ from dataclasses import dataclass
 
 from tawa.dialects.aref import CreateOp, PutOp, RingType
 from tawa.ir import Module, Operation, Value, source_of
-from tawa.verify.barrier_inputs import choices, deepest_ring, vectors
-from tawa.verify.barrier_trace import (
-    BarrierProgram,
-    Environment,
-    Event,
-    Handler,
-    Memory,
-    NotUnderstood,
-    Trace,
-    Unrolled,
-    holds,
-    number,
-    unroll,
-)
+from tawa.verify.barrier_events import Environment, Event, Trace
+from tawa.verify.barrier_inputs import BUDGET, choices, read_facts, trips_to_try, vectors
+from tawa.verify.barrier_operations import holds, number
+from tawa.verify.barrier_program import BarrierProgram, Memory, NotUnderstood
+from tawa.verify.barrier_trace import Handler, Unrolled, unroll
+from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
 _PER_RING = 64
@@ -58,27 +50,30 @@ def check_refinement(
     *,
     arguments: Mapping[str, int] | None = None,
     assume: Sequence[str] = (),
+    effort: Effort = "full",
     max_trips: int | None = None,
-    budget_states: int = 60_000,
+    budget_states: int | None = None,
 ) -> Verdict:
     """Compares the two levels of one kernel; see `tawa.verify.barriers.check_barriers` for the options."""
     try:
         high, low = BarrierProgram(aref_module, AREF_HANDLERS), BarrierProgram(barrier_module)
-        trips = 2 * deepest_ring(low) + 1 if max_trips is None else max_trips
-        found = choices(low, arguments or {}, assume, trips)
+        budget = BUDGET[effort] if budget_states is None else budget_states
+        facts = read_facts(low, assume)
+        found = choices(low, arguments or {}, facts, trips_to_try(low, effort, max_trips))
+        used = tuple(dict.fromkeys(fact for choice in found for fact in choice.facts))
         steps, runs = 0, 0
-        for numbers in vectors(found):
-            if steps >= budget_states:
-                return Unknown(f"the budget of {budget_states} steps ended after {runs} choices of numbers")
+        for numbers in vectors(found, effort):
+            if steps >= budget:
+                return Unknown(f"the budget of {budget} steps ended after {runs} choices of numbers", None, used)
             upper = {high.entry.args[value.index]: given for value, given in numbers.items()}
             wanted, unrolled = unroll(high, upper, _ONE_PROGRAM, AREF_HANDLERS), unroll(low, numbers, _ONE_PROGRAM)
             steps, runs = steps + wanted.count + unrolled.count, runs + 1
             inputs = {choice.name: numbers[choice.argument] for choice in found}
             refuted = _compare(high, wanted, low, unrolled, inputs)
             if refuted is not None:
-                return refuted
+                return Refuted(refuted.witness, used)
         names = ", ".join(choice.name for choice in found) or "no argument"
-        return Proved(f"the same accesses in the same order for {runs} choices of {names}", tuple(assume))
+        return Proved(f"the same accesses in the same order for {runs} choices of {names}", used)
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", source_of(barrier_module, stop.op))
 

@@ -13,13 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
-from tawa.verify.barrier_inputs import Choices, choices, deepest_ring, vectors
+from tawa.verify.barrier_events import NeedsNumber, Signature, Undefined, signature
+from tawa.verify.barrier_fingerprint import Fingerprints, Print
+from tawa.verify.barrier_history import Fault, Happening
+from tawa.verify.barrier_inputs import BUDGET, Choices, choices, crowded, read_facts, trips_to_try, vectors
+from tawa.verify.barrier_program import BarrierProgram, NotUnderstood
 from tawa.verify.barrier_refinement import check_refinement
-from tawa.verify.barrier_run import BarrierRun, Fault, Happening
-from tawa.verify.barrier_trace import BarrierProgram, NeedsNumber, NotUnderstood, Signature, Unrolled, signature, unroll
+from tawa.verify.barrier_run import BarrierRun
+from tawa.verify.barrier_trace import Unrolled, unroll
+from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
 _CHOICES_PER_NUMBER = 3
@@ -31,20 +37,23 @@ def check_barriers(
     *,
     arguments: Mapping[str, int] | None = None,
     assume: Sequence[str] = (),
+    effort: Effort = "full",
     max_trips: int | None = None,
-    budget_states: int = 60_000,
+    budget_states: int | None = None,
 ) -> Verdict:
     """Proves or refutes the barrier protocol of `module`.
 
     arguments: integer arguments with one value only, by name. assume: facts about arguments, each ``L >= 128``,
-    ``K % 64 == 0`` or several joined by ``and``. max_trips: the most trips tried for an innermost loop; 2·D + 1 where
-    it is None, D being the deepest row of mbarriers. budget_states: steps over all runs; when they are used up, the
-    verdict says which runs were done.
+    ``K % 64 == 0`` or several joined by ``and``; raises AssumptionError where one cannot be read or names no integer
+    argument. effort: `fast` tries few trip counts, `full` all up to `max_trips`, which is 2·D + 1 where it is None, D
+    being the deepest row of mbarriers. budget_states: steps over all runs; when they are used up, the verdict says
+    which runs were done.
     """
     try:
-        search = _Search(BarrierProgram(module), budget_states)
-        search.trips = 2 * deepest_ring(search.program) + 1 if max_trips is None else max_trips
-        return search.run(arguments or {}, tuple(assume))
+        program = BarrierProgram(module)
+        facts = read_facts(program, assume)
+        found = choices(program, arguments or {}, facts, trips_to_try(program, effort, max_trips))
+        return _Search(program, effort, BUDGET[effort] if budget_states is None else budget_states).run(found)
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", _place(module, stop.op))
 
@@ -54,52 +63,66 @@ class _Search:
     """The runs so far."""
 
     program: BarrierProgram
+    effort: Effort
     budget: int
-    trips: int = 0
     steps: int = 0
     seen: set[Signature] = field(default_factory=set[Signature])
+    done: dict[Print, bool] = field(default_factory=dict[Print, bool])
+    choices: int = 0
     runs: int = 0
     used: dict[str, None] = field(default_factory=dict[str, None])
-    read: dict[str, None] = field(default_factory=dict[str, None])
+    read: dict[str, dict[int, None]] = field(default_factory=dict[str, dict[int, None]])
+    prints: Fingerprints = field(init=False)
 
-    def run(self, arguments: Mapping[str, int], assume: Sequence[str]) -> Verdict:
+    def __post_init__(self) -> None:
+        self.prints = Fingerprints(self.program)
+
+    def run(self, found: list[Choices]) -> Verdict:
         """Tries all choices, smallest first, until one goes wrong or the budget ends."""
-        found = choices(self.program, arguments, assume, self.trips)
-        self.used.update(dict.fromkeys(assume))
+        self.used.update(dict.fromkeys(fact for choice in found for fact in choice.facts))
         names = {choice.argument: choice.name for choice in found}
-        total = 1
-        for choice in found:
-            total *= len(choice.numbers)
-        for done, numbers in enumerate(vectors(found)):
+        tried = list(vectors(found, self.effort))
+        for done, numbers in enumerate(tried):
             if self.steps >= self.budget:
-                return self._over_budget(found, done, total)
+                return self._over_budget(found, done, len(tried))
             refuted = self._try(numbers, {}, names)
             if refuted is not None:
                 return refuted
-        if not self.runs:
+        if not self.choices:
             return Unknown("no choice of numbers satisfies the assumptions", None, self._assumptions())
         return Proved(self._bound(found), self._assumptions())
 
     def _try(self, numbers: dict[Value, int], chosen: dict[str, int], names: dict[Value, str]) -> Refuted | None:
         """One choice of arguments; numbers that the kernel reads elsewhere are tried as they turn up."""
         try:
+            known = self.prints.of(numbers, chosen)
+            if known is not None and known in self.done:
+                self.choices += self.done[known]
+                return None
             unrolled = unroll(self.program, numbers, chosen)
+        except Undefined as stop:
+            place = source_of(self.program.module, stop.op)
+            self.used[f"no division by zero{f' at {place}' if place else ''}"] = None
+            return None
         except NeedsNumber as need:
-            for number in _numbers_for(need.key, chosen):
-                self.read[need.key] = None
+            for number in _numbers_for(need.key, chosen, self.effort):
+                self.read.setdefault(need.key, {})[number] = None
                 refuted = self._try(numbers, {**chosen, need.key: number}, names)
                 if refuted is not None:
                     return refuted
             return None
         self.steps += unrolled.count
         self._note(unrolled)
+        if known is not None:
+            self.done[known] = not unrolled.broken
         if unrolled.broken:
             return None
-        self.runs += 1
+        self.choices += 1
         shape = signature(unrolled.segments)
         if shape in self.seen:
             return None
         self.seen.add(shape)
+        self.runs += 1
         try:
             self.steps += BarrierRun(self.program, unrolled.segments).execute()
         except Fault as fault:
@@ -120,8 +143,12 @@ class _Search:
         if not found and not self.read:
             return "every interleaving; control flow depends on no argument"
         parts = [f"{choice.name} in {_range(choice.numbers)}" for choice in found]
-        parts += [f"{key} small" for key in self.read]
-        return f"every interleaving for {', '.join(parts)} ({self.runs} runs, {self.steps} steps)"
+        parts += [f"{key} in {_range(tuple(sorted(numbers)))}" for key, numbers in self.read.items()]
+        many = [choice.name for choice in crowded(found, self.effort)]
+        if len(many) > 1:
+            parts.append(f"no two of {', '.join(many)} at their largest")
+        counts = f"{self.choices} choices, {self.runs} different runs"
+        return f"every interleaving for {', '.join(parts)} ({counts})"
 
     def _over_budget(self, found: list[Choices], done: int, total: int) -> Verdict:
         reached = f"{done} of {total} choices within {self.budget} steps, fewest trips first"
@@ -141,20 +168,21 @@ class _Search:
         return Step(step.partition, step.action, target, slot, step.parity, location)
 
 
-def _numbers_for(key: str, chosen: Mapping[str, int]) -> range:
-    """Program ids lie below the number of programs; numbers in memory are small."""
+def _numbers_for(key: str, chosen: Mapping[str, int], effort: Effort) -> range:
+    """Program ids lie below the number of programs (`fast`: the last of one or two); numbers in memory are small."""
     if key.startswith("program_id"):
         return range(min(chosen.get(f"num_programs{key[10:]}", 2), 2))
     if key.startswith("num_programs"):
         least = chosen.get(f"program_id{key[12:]}", 0) + 1
-        return range(least, max(least, 3) + 1)
+        return range(least, least + 1 if effort == "fast" else max(least, 3) + 1)
     return range(_CHOICES_PER_NUMBER)
 
 
 def _range(numbers: tuple[int, ...]) -> str:
-    if len(numbers) < 4:
-        return ", ".join(map(str, numbers)) or "nothing"
-    return f"{numbers[0]}, {numbers[1]}, …, {numbers[-1]}"
+    """All of them; of four or more at equal distances the first two and the last."""
+    if len(numbers) > 3 and len({after - before for before, after in pairwise(numbers)}) == 1:
+        return f"{numbers[0]}, {numbers[1]}, …, {numbers[-1]}"
+    return ", ".join(map(str, numbers)) or "nothing"
 
 
 def _place(module: Module, op: Operation) -> SourceLocation | None:

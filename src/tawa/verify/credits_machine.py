@@ -6,96 +6,18 @@ a time and the others follow as far as they can. What they have done relative to
 the state that recurs.
 
 A slot is empty when every reader has given back what was in it before: put i needs the release of i − D.
-
-Longer than most: the state of a run and every instruction that changes it are one thing, and it is the inner loop.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, cast
 
-from tawa.ir import Operation
-from tawa.verify.credits_program import Part, Program, Term
+from tawa.verify.credits_ends import check_end, deadlock
+from tawa.verify.credits_skeleton import Program, Term
+from tawa.verify.credits_state import Channel, Event, FaultError, Frame, ImpossibleError, NeedError, Thread
 from tawa.verify.verdict import FaultKind
 
 MOST_STEPS = 200_000
-
-
-class NeedError(Exception):
-    """The run cannot go on without a number for `term`; `flag` says that it is a condition."""
-
-    def __init__(self, term: Term, flag: bool, lower: int = 0, step: int = 1, starts: bool = False) -> None:
-        super().__init__(term.name)
-        self.term = term
-        self.flag = flag
-        self.starts = starts  # it is where a loop starts
-        self.range = lower, step  # of the loop whose upper bound it is
-
-
-class ImpossibleError(Exception):
-    """An assumption excludes these numbers."""
-
-
-class FaultError(Exception):
-    """The run goes wrong at `op` in `part`."""
-
-    def __init__(self, kind: FaultKind, message: str, part: int, op: Operation | None) -> None:
-        super().__init__(message)
-        self.kind: FaultKind = kind
-        self.part = part
-        self.op = op
-
-
-@dataclass(slots=True)
-class Event:
-    """What happened: partition, action, ring, count."""
-
-    part: int
-    action: str
-    ring: int
-    count: int
-    op: Operation | None
-
-
-@dataclass(slots=True)
-class Channel:
-    """A ring in a run: how many puts and gets there were, and which counts each reader has given back."""
-
-    depth: int
-    readers: int
-    puts: int = 0
-    gets: list[int] = field(default_factory=list[int])
-    released: list[set[int]] = field(default_factory=list[set[int]])
-    borrowed: list[list[int]] = field(default_factory=list[list[int]])
-
-
-class Frame:
-    """A loop that a partition is in."""
-
-    __slots__ = ("index", "loop", "lower", "recurs", "seen", "step", "trips")
-
-    def __init__(self, loop: int, trips: int, lower: Any = None, step: Any = None) -> None:
-        self.loop = loop
-        self.index = 0
-        self.trips = trips
-        self.lower = lower
-        self.step = step
-        self.recurs = False
-        self.seen: list[Any] = []  # the states at the heads of its iterations, where the leader records them
-
-
-class Thread:
-    """A partition in a run."""
-
-    __slots__ = ("flight", "frames", "part", "pc", "waits")
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
-        self.pc = 0
-        self.frames: list[Frame] = []
-        self.flight: list[frozenset[tuple[int, int]]] = []
-        self.waits: tuple[str, int, int] | None = None  # "put" or "get", ring, count
 
 
 class Machine:
@@ -126,7 +48,7 @@ class Machine:
         self.alive: list[int] = [0]
         self.events: list[Event] | None = [] if trace else None
         self.steps = 0
-        self.trips: list[tuple[int, int, bool]] = []  # of the leader's loops: loop, trips, whether a state recurred
+        self.trips: list[tuple[int, int, int]] = []  # of the leader's loops: loop, trips, after how many a state recurs
         self.times: dict[tuple[Any, ...], int] = {}
         self.chains: dict[Term, list[Any]] = {}
 
@@ -149,7 +71,7 @@ class Machine:
                     continue
             if self.alive:
                 self._block()
-        self._settle()
+        check_end(self.program, self.channels)
 
     # -- the state that recurs ---------------------------------------------------------------------------------------
 
@@ -159,9 +81,10 @@ class Machine:
             return
         frame = frames[-1]
         state = self._state(len(frames) - 1, frame)
-        if not frame.recurs and state in frame.seen:
-            frame.recurs = True
-        frame.seen.append(state)
+        earlier = frame.seen.setdefault(state, [])
+        for index in earlier:
+            frame.recurs |= 1 << (frame.index - index)
+        earlier.append(frame.index)
 
     def _state(self, depth: int, head: Frame) -> Any:
         channels = self.channels
@@ -234,7 +157,7 @@ class Machine:
                 frame = self._enter(instruction)
                 if frame.trips <= 0:
                     if leads:
-                        self.trips.append((frame.loop, 0, True))
+                        self.trips.append((frame.loop, 0, -1))
                     thread.pc = instruction[6]
                     steps += 1
                     continue
@@ -294,7 +217,7 @@ class Machine:
             elif kind == 15:
                 condition = registers[instruction[1]]
                 if condition == 0:
-                    raise ImpossibleError
+                    raise ImpossibleError(thread.part.ops[thread.pc])
             else:
                 self.alive.remove(index)
                 if thread.flight:
@@ -462,75 +385,15 @@ class Machine:
     def _fault(self, kind: FaultKind, message: str, index: int, thread: Thread) -> FaultError:
         return FaultError(kind, message, index, thread.part.ops[thread.pc])
 
-    # -- ends --------------------------------------------------------------------------------------------------------
-
     def _block(self) -> None:
-        waiting = [
-            self.threads[index] for index in self.alive if (waits := self.threads[index].waits) and waits[0] != "fork"
-        ]
+        threads = [self.threads[index] for index in self.alive]
+        waiting = [thread for thread in threads if thread.waits and thread.waits[0] != "fork"]
         if not waiting:
             raise AssertionError("no partition waits and none moves")
-        index = self.threads.index(waiting[0])
         for thread in waiting:
             assert thread.waits is not None
             action, ring, count = thread.waits
             self._event(self.threads.index(thread), f"wait for {action}", ring, count, thread)
-        raise FaultError("deadlock", self._why(waiting), index, waiting[0].part.ops[waiting[0].pc])
-
-    def _why(self, waiting: list[Thread]) -> str:
-        texts: list[str] = []
-        for thread in waiting:
-            assert thread.waits is not None
-            action, ring, count = thread.waits
-            channel, name = self.channels[ring], self._name(ring)
-            if action == "get":
-                texts.append(f"{thread.part.name} waits for put {count} of {name}")
-                continue
-            holders = [
-                (reader, sorted(held))
-                for reader, held in zip(self.program.rings[ring].readers, channel.borrowed, strict=True)
-                if held
-            ]
-            held = " and ".join(f"{reader} holds {', '.join(map(str, counts))}" for reader, counts in holders)
-            texts.append(
-                f"{thread.part.name} waits for the release of {count - channel.depth} of {name} ({held or 'never got'})"
-            )
-        return f"deadlock: {'; '.join(texts)}. {self._cure(waiting)}".strip()
-
-    def _cure(self, waiting: list[Thread]) -> str:
-        puts = [it for it in waiting if it.waits and it.waits[0] == "put"]
-        gets = [it for it in waiting if it.waits and it.waits[0] == "get"]
-        for writer in puts:
-            assert writer.waits is not None
-            ring = writer.waits[1]
-            channel, name = self.channels[ring], self._name(ring)
-            for reader in gets:
-                assert reader.waits is not None
-                who = self.program.rings[ring].readers
-                held = channel.borrowed[who.index(reader.part.name)] if reader.part.name in who else []
-                if reader.waits[1] == ring and len(held) >= channel.depth:
-                    return (
-                        f"{name} has D = {channel.depth}, but {reader.part.name} holds {len(held)} slots when it"
-                        f" waits for the next: D ≥ {len(held) + 1} is needed (D ≥ P + 1, P iterations in flight)"
-                    )
-                if reader.waits[1] != ring:
-                    return (
-                        f"{name} and {self._name(reader.waits[1])} are filled and read in crossed order: {name} needs"
-                        f" more slots than D = {channel.depth}, or an earlier release"
-                    )
-        if not puts and len(gets) > 1:
-            return "each waits for a token or a tile that another gives only later"
-        return ""
-
-    def _settle(self) -> None:
-        for number, channel in enumerate(self.channels):
-            ring = self.program.rings[number]
-            if channel.puts and not channel.readers:
-                raise FaultError("leftover credit", f"{ring.name} is filled but nobody reads it", 0, None)
-            for reader, got, held in zip(ring.readers, channel.gets, channel.borrowed, strict=True):
-                if got != channel.puts:
-                    left = f"{channel.puts} puts but {got} gets by {reader}"
-                    raise FaultError("leftover credit", f"{ring.name}: {left}", 0, None)
-                if held:
-                    counts = ", ".join(map(str, held))
-                    raise FaultError("leftover credit", f"{ring.name}: {reader} never releases {counts}", 0, None)
+        first = waiting[0]
+        message = deadlock(self.program, self.channels, waiting)
+        raise self._fault("deadlock", message, self.threads.index(first), first)

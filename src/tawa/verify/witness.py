@@ -30,6 +30,39 @@ def describe(verdict: Verdict) -> str:
             return f"unknown: {reason}{_assuming(assumptions)}{where}"
 
 
+def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as JSON data: the same keys whatever it is; what does not apply is None."""
+    bound = verdict.bound if isinstance(verdict, Proved) else None
+    reason = verdict.reason if isinstance(verdict, Unknown) else None
+    place = verdict.location if isinstance(verdict, Unknown) else None
+    witness = verdict.witness if isinstance(verdict, Refuted) else None
+    return {
+        "verdict": type(verdict).__name__.lower(),
+        "bound": bound,
+        "kind": witness.kind if witness else None,
+        "message": witness.message if witness else None,
+        "reason": reason,
+        "location": str(place) if place else None,
+        "assumptions": list(verdict.assumptions),
+        "witness": _witness_to_dict(witness) if witness else None,
+    }
+
+
+def _witness_to_dict(witness: Witness) -> dict[str, Any]:
+    steps = [
+        {
+            "partition": step.partition,
+            "action": step.action,
+            "target": step.target or None,
+            "slot": step.slot,
+            "parity": step.parity,
+            "location": str(step.location) if step.location else None,
+        }
+        for step in witness.steps
+    ]
+    return {"inputs": dict(witness.inputs), "steps": steps}
+
+
 def format_witness(witness: Witness, most_rows: int = 60) -> str:
     """The message, the inputs and the table, one row a step; of a long run the last `most_rows`."""
     lines = [witness.message]

@@ -1,0 +1,135 @@
+"""What the proofs and the simulator cost: ``python bench/verify.py``, no GPU.
+
+Every kernel of the matrix that is specialised is checked at both levels, at the effort of a compile (`fast`) and at
+that of ``tawa verify`` (`full`); the best of `--repeat` runs counts, each on a fresh module. "compile" is what a
+compile adds: credits and barriers, fast. One GEMM of 512 x 512 x 512 is simulated in each landing order.
+
+Results: ``bench/results/verify.json``; an error is the verdict of a check that did not prove its kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from harness import Report, Row, Timing
+
+from tawa.bridge.compile import compile_kernel
+from tawa.bridge.request import Request
+from tawa.bridge.signature import Signature
+from tawa.ir import Module, parse_module
+from tawa.kernels.case import Case
+from tawa.kernels.gemm.cases import SPECIALISED, find
+from tawa.plan import PlanOptions
+from tawa.runtime.simulation import make_arrays, simulate_case
+from tawa.verify.barriers import check_barriers, check_refinement
+from tawa.verify.credits import check_credits
+from tawa.verify.verdict import Proved, Verdict
+from tawa.verify.witness import describe
+
+FAST_MEDIAN_MS, FAST_WORST_MS, FULL_WORST_MS, SIMULATION_WORST_MS = 10.0, 50.0, 2000.0, 5000.0
+SIMULATED = "tile_fp16_nn"
+SIZE = 512
+
+
+def levels(case: Case) -> tuple[str, str]:
+    """The texts of the aref and of the barrier level."""
+    names = case.kernel.arg_names
+    constants = {(names.index(name),): value for name, value in case.constants().items()}
+    signature = Signature(case.signature(), constants, case.attributes())
+    request = Request(PlanOptions(enable_warp_specialization=True), verification="off")
+    compiled = compile_kernel(case.kernel, signature, request, num_warps=case.num_warps, num_stages=case.num_stages)
+    return compiled.asm["aref"], compiled.asm["barrier"]
+
+
+def best_ms(check: Callable[..., Verdict], texts: tuple[str, ...], repeat: int) -> tuple[float, Verdict]:
+    """The shortest of some runs, each on modules of its own, and the verdict."""
+    times: list[float] = []
+    verdict: Verdict | None = None
+    for _ in range(repeat):
+        modules: list[Module] = [parse_module(text) for text in texts]
+        start = time.perf_counter()
+        verdict = check(*modules)
+        times.append((time.perf_counter() - start) * 1000)
+    assert verdict is not None
+    return min(times), verdict
+
+
+def check_all(case: Case, repeat: int) -> dict[str, tuple[float, Verdict]]:
+    """Milliseconds and verdict of each check of one kernel."""
+    aref, barrier = levels(case)
+    return {
+        "credits fast": best_ms(lambda it: check_credits(it, effort="fast"), (aref,), repeat),
+        "barriers fast": best_ms(lambda it: check_barriers(it, effort="fast"), (barrier,), repeat),
+        "credits full": best_ms(check_credits, (aref,), 1),
+        "barriers full": best_ms(check_barriers, (barrier,), 1),
+        "refinement full": best_ms(check_refinement, (aref, barrier), 1),
+    }
+
+
+def simulate_ms(order: Any) -> float:
+    """Milliseconds of one simulated GEMM of SIZE³ at the barrier level."""
+    case = find(SIMULATED).with_sizes(M=SIZE, N=SIZE, K=SIZE)
+    module, arrays = parse_module(levels(case)[1]), make_arrays(case)
+    start = time.perf_counter()
+    simulate_case(case, module, arrays, order)
+    return (time.perf_counter() - start) * 1000
+
+
+def main() -> int:
+    """Times all checks and prints the medians and the worst."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=3)
+    arguments = parser.parse_args()
+    from triton import knobs
+
+    knobs.compilation.always_compile = True
+    report, good = Report("verify"), True
+    times: dict[str, list[float]] = defaultdict(list)
+    for case in SPECIALISED:
+        if case.expect.verdict != "specialised":
+            continue
+        found = check_all(case, arguments.repeat)
+        for name, (ms, verdict) in found.items():
+            times[name].append(ms)
+            error = None if isinstance(verdict, Proved) else describe(verdict)
+            good &= error is None
+            report.add(Row.timed({"kernel": case.name}, name, Timing.of([ms]), 0, error=error))
+        times["compile"].append(sum(found[name][0] for name in ("credits fast", "barriers fast")))
+        print(f"{case.name:28} " + "  ".join(f"{name} {ms:7.1f}" for name, (ms, _) in found.items()), flush=True)
+    print(f"\n{len(times['compile'])} kernels, milliseconds")
+    for name, values in times.items():
+        report.add(Row.timed({"kernel": "all"}, name, Timing.of(values), 0))
+        report.add(Row.timed({"kernel": "worst"}, name, Timing.of([max(values)]), 0))
+        print(f"  {name:20} median {statistics.median(values):8.1f}   worst {max(values):8.1f}")
+    simulated = {order: simulate_ms(order) for order in ("eager", "late", "random")}
+    for order, ms in simulated.items():
+        report.add(Row.timed({"kernel": SIMULATED, "M = N = K": SIZE}, f"simulation {order}", Timing.of([ms]), 0))
+        print(f"  simulation {order:9} {ms:8.0f}")
+    print(report.save())
+    full = [
+        sum(parts)
+        for parts in zip(*(times[f"{name} full"] for name in ("credits", "barriers", "refinement")), strict=True)
+    ]
+    wanted = {
+        f"a compile: median <= {FAST_MEDIAN_MS:.0f} ms": statistics.median(times["compile"]) <= FAST_MEDIAN_MS,
+        f"a compile: worst <= {FAST_WORST_MS:.0f} ms": max(times["compile"]) <= FAST_WORST_MS,
+        f"full: worst <= {FULL_WORST_MS:.0f} ms": max(full) <= FULL_WORST_MS,
+        f"simulation <= {SIMULATION_WORST_MS:.0f} ms": max(simulated.values()) <= SIMULATION_WORST_MS,
+        "everything proved": good,
+    }
+    for text, reached in wanted.items():
+        print(f"wanted: {text}: {'pass' if reached else 'FAIL'}")
+    return 0 if all(wanted.values()) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

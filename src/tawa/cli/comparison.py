@@ -1,0 +1,355 @@
+"""Running a program several times and comparing what it leaves in its tensors, bit by bit, with another program's."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, print_failure
+from tawa.runtime.explain_table import plural
+
+if TYPE_CHECKING:
+    from tawa.cli.launch_arguments import Parameter
+    from tawa.ir import Module
+    from tawa.sim import SimulationError
+
+Values = dict[str, Any]
+UNSPECIALISED = "the unspecialised program"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is run. title: in sentences. baseline: the program whose bits are right; None: itself, run eagerly.
+
+    note: what the reader must know about where it comes from. stock: makes the program of stock Triton, for pictures.
+    """
+
+    title: str
+    module: Module
+    baseline: Module | None = None
+    note: str = ""
+    stock: Callable[[], Module] | None = None
+
+
+class Trapped(Exception):
+    """A run that stopped: of which program, in which order, and why."""
+
+    def __init__(self, title: str, order: str, error: SimulationError) -> None:
+        self.title = title
+        self.order = order
+        self.error = error
+        super().__init__(str(error))
+
+    @property
+    def kind(self) -> str:
+        """The cause in words: "deadlock", "missing fence", and so on."""
+        return re.sub(r"(?<!^)([A-Z])", r" \1", type(self.error).__name__).lower()
+
+    @property
+    def status(self) -> int:
+        """1 for a fault of the program, 2 for an operation that the simulator does not know."""
+        from tawa.sim import UnsupportedOp
+
+        return CHECKING.failed if isinstance(self.error, UnsupportedOp) else STATUS_REFUTED
+
+    def facts(self) -> dict[str, Any]:
+        """JSON data."""
+        error = self.error
+        return {
+            "verdict": "unsupported" if self.status == CHECKING.failed else "trap",
+            "kind": self.kind,
+            "level": self.title,
+            "order": self.order,
+            "op": error.op,
+            "reason": error.reason,
+            "location": str(error.location) if error.location else None,
+            "partition": error.partition or None,
+            "program": list(error.program) if error.program else None,
+            "cure": error.cure,
+        }
+
+    def print(self) -> None:
+        """Says what happened, where, to whom."""
+        error = self.error
+        op = f"{error.op}: " if error.op else ""
+        who = f"\n  in partition {error.partition} of program {error.program}" if error.partition else ""
+        kind = "" if error.reason.startswith(self.kind) else f"{self.kind}: "
+        print_failure(f"{self.title}, order {self.order}: {kind}{op}{error.reason}{who}", error.location)
+        if error.cure:
+            print_cure(error.cure)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor that is written, or came full of NaN so that it should be.
+
+    written: whether any run changed it. equal: by order. difference, at: the largest, in any order; None: no number.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    element: str
+    written: bool
+    equal: Mapping[str, bool]
+    difference: float | None
+    at: tuple[int, ...] | None
+    nans: int
+    nans_wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is known after all runs. tensors: by name in the file that --save writes."""
+
+    subject: Subject
+    orders: tuple[str, ...]
+    programs: int
+    outputs: tuple[Output, ...]
+    seconds: float
+    tensors: Mapping[str, Any]
+
+    @property
+    def equal(self) -> bool:
+        """Whether every output has the same bits in every order."""
+        return all(all(output.equal.values()) for output in self.outputs)
+
+    @property
+    def status(self) -> int:
+        """0 the same bits, 1 other bits, 2 nothing was written that could be compared."""
+        if not any(output.written for output in self.outputs):
+            return CHECKING.failed
+        return 0 if self.equal else STATUS_REFUTED
+
+
+def compare(
+    subject: Subject,
+    parameters: Sequence[Parameter],
+    orders: Sequence[str],
+    grid: Sequence[int],
+    make_values: Callable[[], Values],
+    seed: int,
+) -> Comparison:
+    """Runs the baseline once and the program in each order, each on fresh values; raises Trapped."""
+    start = time.perf_counter()
+    title = UNSPECIALISED if subject.baseline is not None else subject.title
+    before, wanted = make_values(), make_values()
+    run(title, subject.baseline or subject.module, wanted, grid, "eager", seed)
+    found: dict[str, Values] = {}
+    for order in orders:
+        if subject.baseline is None and order == "eager":
+            found[order] = wanted
+            continue
+        found[order] = make_values()
+        run(subject.title, subject.module, found[order], grid, order, seed)
+    outputs: list[Output] = []
+    for it in parameters:
+        written = it.is_tensor and _written(it.name, before, wanted, found)
+        if written or (it.is_tensor and _full_of_nans(before[it.name])):
+            outputs.append(_output(it, written, wanted, found))
+    count = 1
+    for size in grid:
+        count *= size
+    tensors = _tensors(parameters, before, wanted, found[orders[0]])
+    return Comparison(subject, tuple(orders), count, tuple(outputs), time.perf_counter() - start, tensors)
+
+
+def run(title: str, module: Module, values: Values, grid: Sequence[int], order: Any, seed: int) -> None:
+    """One launch; raises Trapped, and UsageError where the values do not fit the program."""
+    from tawa.sim import SimulationError, simulate
+    from tawa.sim.errors import ArgumentError
+
+    try:
+        simulate(module, values, grid, order, seed)
+    except ArgumentError as error:
+        raise UsageError(error.reason, error.cure) from error
+    except SimulationError as error:
+        raise Trapped(title, order, error) from error
+
+
+def array_of(value: Any) -> Any:
+    """The array of a tensor, also behind a descriptor."""
+    return getattr(value, "array", value)
+
+
+def save(path: Path, found: Comparison) -> None:
+    """Writes the tensors: ``before.a``, ``after.c`` (of the first order), ``wanted.c``; narrow floats as float32."""
+    import numpy as np
+
+    if path.suffix != ".npz":
+        raise UsageError(f"--save {path}: it writes .npz", f"--save {path.with_suffix('.npz')}")
+    try:
+        np.savez(path, **found.tensors)
+    except OSError as error:
+        raise UsageError(f"--save {path}: {error.strerror}", "name a file in a folder that exists") from error
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+def _bits(value: Any) -> Any:
+    array = array_of(value)
+    return array.view(f"u{array.itemsize}")
+
+
+def _written(name: str, before: Values, wanted: Values, found: Mapping[str, Values]) -> bool:
+    """Whether any run changed a tensor."""
+    first = _bits(before[name])
+    return any(bool((_bits(values[name]) != first).any()) for values in (wanted, *found.values()))
+
+
+def _full_of_nans(value: Any) -> bool:
+    import numpy as np
+
+    array = array_of(value)
+    return array.dtype.kind == "f" and bool(np.isnan(array).all())
+
+
+def _output(parameter: Parameter, written: bool, wanted: Values, found: Mapping[str, Values]) -> Output:
+    import numpy as np
+
+    name, element = parameter.name, parameter.element
+    right = _numbers(wanted[name], element)
+    equal: dict[str, bool] = {}
+    worst: tuple[float, Any] = (0.0, None)
+    nans = 0
+    for order, values in found.items():
+        equal[order] = bool((_bits(values[name]) == _bits(wanted[name])).all())
+        got = _numbers(values[name], element)
+        nans = max(nans, int(np.isnan(got).sum()))
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(got - right)
+        apart = np.where(np.isnan(got) & np.isnan(right) | (got == right), 0.0, apart)
+        apart = np.where(np.isnan(apart), np.inf, apart)  # a NaN on one side only
+        if not equal[order] and apart.max() >= worst[0]:
+            worst = (float(apart.max()), np.unravel_index(int(apart.argmax()), apart.shape))
+    size, index = worst
+    place = tuple(int(it) for it in index) if index is not None else None
+    shape = tuple(array_of(wanted[name]).shape)
+    return Output(
+        name,
+        shape,
+        element,
+        written,
+        equal,
+        size if np.isfinite(size) else None,
+        place,
+        nans,
+        int(np.isnan(right).sum()),
+    )
+
+
+def _numbers(value: Any, element: str) -> Any:
+    """The values as float64."""
+    import numpy as np
+
+    from tawa.sim import to_floats
+    from tawa.sim.numbers import is_float
+
+    array = array_of(value)
+    return (to_floats(array, element) if is_float(element) else array).astype(np.float64)
+
+
+def _tensors(parameters: Sequence[Parameter], before: Values, wanted: Values, after: Values) -> dict[str, Any]:
+    import numpy as np
+
+    from tawa.sim import to_floats
+    from tawa.sim.numbers import is_float
+
+    def plain(value: Any, element: str) -> Any:
+        array = array_of(value)
+        return to_floats(array, element).astype(np.float32) if is_float(element) and array.dtype.kind == "u" else array
+
+    stages = {"before": before, "after": after, "wanted": wanted}
+    tensors = [it for it in parameters if it.is_tensor]
+    return {
+        f"{stage}.{it.name}": plain(values[it.name], it.element) for stage, values in stages.items() for it in tensors
+    }
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+
+def facts(found: Comparison) -> dict[str, Any]:
+    """JSON data."""
+    verdict = {0: "equal", STATUS_REFUTED: "different"}.get(found.status, "unknown")
+    return {
+        "verdict": verdict,
+        "level": found.subject.title,
+        "note": found.subject.note,
+        "orders": list(found.orders),
+        "programs": found.programs,
+        "seconds": round(found.seconds, 3),
+        "outputs": [
+            {
+                "name": it.name,
+                "shape": list(it.shape),
+                "dtype": it.element,
+                "written": it.written,
+                "equal": dict(it.equal),
+                "max_difference": it.difference,
+                "at": list(it.at) if it.at is not None else None,
+                "nans": it.nans,
+                "nans_wanted": it.nans_wanted,
+            }
+            for it in found.outputs
+        ],
+    }
+
+
+def print_comparison(found: Comparison, notes: Sequence[str] = ()) -> None:
+    """A line a tensor, the verdict, and what else there is to say."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    if found.subject.note:
+        console.print(Text(f"note: {found.subject.note}", style="yellow"))
+    for output in found.outputs:
+        console.print(_output_line(output))
+    runs = f"{plural(found.programs, 'program')}, {', '.join(found.orders)}; {found.seconds:.1f} s"
+    against = UNSPECIALISED if found.subject.baseline is not None else "its own eager run"
+    match found.status:
+        case 0:
+            console.print(Text.assemble(("same bits", "bold green"), f": {found.subject.title} and {against} ({runs})"))
+        case 1:
+            console.print(
+                Text.assemble(("other bits", "bold red"), f": {found.subject.title} against {against} ({runs})")
+            )
+        case _:
+            console.print(
+                Text.assemble(("unknown", "bold yellow"), f": no tensor was written, so nothing was compared ({runs})")
+            )
+            print_cure("give a grid and sizes for which the program stores something")
+
+    for note in notes:
+        console.print(Text(f"  {note}", style="dim"))
+
+
+def print_cure(cure: str) -> None:
+    """What to type instead, on stderr as all failures."""
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text.assemble(("  cure: ", "bold green"), cure))
+
+
+def _output_line(output: Output) -> Any:
+    from rich.text import Text
+
+    line = Text.assemble((output.name, "bold"), f"  {'x'.join(map(str, output.shape))} {output.element}  ")
+    for order, equal in output.equal.items():
+        line.append(f"{order} ")
+        line.append("equal  " if equal else "differs  ", "green" if equal else "bold red")
+    if output.at is not None:
+        size = "NaN on one side" if output.difference is None else f"{output.difference:.6g}"
+        line.append(f"max |difference| {size} at {list(output.at)}  ")
+    if output.nans or output.nans_wanted:
+        wanted = "" if output.nans == output.nans_wanted else f" ({output.nans_wanted} wanted)"
+        line.append(f"{output.nans} NaN{wanted}", "yellow")
+    else:
+        line.append("no NaN", "dim")
+    return line

@@ -1,0 +1,94 @@
+"""``tawa simulate … --timeline``: what the first program does when, by the simulator's cost model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tawa.cli.comparison import Subject, Values
+from tawa.cli.failures import UsageError
+
+if TYPE_CHECKING:
+    from tawa.ir import Module
+    from tawa.sim.timeline import Timeline
+
+Panels = list[tuple[str, "Timeline"]]
+SUFFIXES = (".json", ".svg", ".png")
+_FIRST = (0, 0, 0)
+
+
+def check_timeline_path(path: Path) -> None:
+    """Raises UsageError where no timeline can be written, before any work is done."""
+    if path.suffix not in SUFFIXES:
+        raise UsageError(
+            f"--timeline {path}: the suffix says the format",
+            ".json (for chrome://tracing or Perfetto), .svg or .png",
+        )
+    if not path.parent.is_dir():
+        raise UsageError(f"--timeline {path}: no folder {path.parent}", "name a file in a folder that exists")
+
+
+def take_timelines(subject: Subject, grid: Sequence[int], make_values: Callable[[], Values]) -> tuple[Panels, str]:
+    """Times the first program, of stock Triton's kernel first; the text says why that one is missing, if it is."""
+    from tawa.sim import SimulationError
+
+    panels: Panels = []
+    missing = ""
+    if subject.stock is not None:
+        try:
+            panels.append(("stock Triton", _timeline(subject.stock(), grid, make_values())))
+        except SimulationError as error:
+            missing = f"the timeline lacks stock Triton, whose program the simulator cannot run: {error.reason}"
+    panels.append((subject.title, _timeline(subject.module, grid, make_values())))
+    return panels, missing
+
+
+def save_timelines(path: Path, panels: Panels) -> None:
+    """Writes a Chrome trace or a picture, as the suffix says; raises UsageError."""
+    try:
+        if path.suffix == ".json":
+            path.write_text(_chrome_trace(panels))
+            return
+        from tawa.sim.picture import render
+
+        render(panels, path)
+    except ImportError as error:
+        raise UsageError(
+            f"--timeline {path}: pictures need {error.name}", f"pip install {error.name}, or give a .json file"
+        ) from error
+    except OSError as error:
+        raise UsageError(f"--timeline {path}: {error.strerror}", "name a file that can be written") from error
+
+
+def timeline_lines(panels: Panels) -> list[str]:
+    """A line a timeline: cycles, and how busy the units are."""
+    from tawa.sim.timeline import summary
+
+    return [f"{title}: {summary(timeline)}" for title, timeline in panels]
+
+
+def timeline_facts(panels: Panels) -> dict[str, Any]:
+    """JSON data by title."""
+    from tawa.sim.timeline import summary
+
+    return {title: dataclasses.asdict(summary(timeline)) for title, timeline in panels}
+
+
+def _timeline(module: Module, grid: Sequence[int], values: Values) -> Timeline:
+    from tawa.sim import simulate
+
+    return simulate(module, values, grid, programs=[_FIRST], timing=True).timeline()
+
+
+def _chrome_trace(panels: Panels) -> str:
+    """One trace with a process a timeline."""
+    from tawa.sim.timeline import chrome_trace
+
+    events: list[dict[str, Any]] = []
+    for number, (title, timeline) in enumerate(panels):
+        trace = json.loads(chrome_trace(timeline, title))
+        events += [{**event, "pid": number} for event in trace["traceEvents"]]
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})

@@ -1,0 +1,54 @@
+"""All checks of one kernel, and their verdicts as one.
+
+    aref level     → credits       every slot put, got and released in step
+    barrier level  → barriers      slots, parities, bytes, asynchronous lifetimes, proxies
+    both           → refinement    the barrier level does what the aref level says
+
+Refuted beats unknown, unknown beats proved: a kernel is proved when each check that it had proves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tawa.ir import Module
+from tawa.verify.barriers import check_barriers, check_refinement
+from tawa.verify.credits import check_credits
+from tawa.verify.effort import Effort
+from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict
+
+
+def check_levels(
+    aref: Module | None,
+    barrier: Module | None,
+    *,
+    assume: Sequence[str] = (),
+    effort: Effort = "full",
+    max_trips: int | None = None,
+) -> Verdict:
+    """Checks the levels of one kernel that are at hand, and with both at hand the refinement too.
+
+    assume: facts about arguments (`tawa.verify.assumptions`). max_trips: the most trips tried for an innermost loop at
+    the barrier level; None leaves it to the check. Raises AssumptionError.
+    """
+    found: dict[str, Verdict] = {}
+    if aref is not None:
+        found["credits"] = check_credits(aref, assume=assume, effort=effort)
+    if barrier is not None:
+        found["barriers"] = check_barriers(barrier, assume=assume, effort=effort, max_trips=max_trips)
+    if aref is not None and barrier is not None:
+        found["refinement"] = check_refinement(aref, barrier, assume=assume, effort=effort, max_trips=max_trips)
+    return combine(found)
+
+
+def combine(found: Mapping[str, Verdict]) -> Verdict:
+    """One verdict of several, by the name of the check; the assumptions of all."""
+    assumptions = tuple(dict.fromkeys(text for verdict in found.values() for text in verdict.assumptions))
+    for verdict in found.values():
+        if isinstance(verdict, Refuted):
+            return Refuted(verdict.witness, assumptions)
+    for name, verdict in found.items():
+        if isinstance(verdict, Unknown):
+            return Unknown(f"{name}: {verdict.reason}", verdict.location, assumptions)
+    bounds = {name: verdict.bound for name, verdict in found.items() if isinstance(verdict, Proved)}
+    return Proved("; ".join(f"{name}: {bound}" for name, bound in bounds.items()), assumptions)

@@ -1,0 +1,92 @@
+"""No protocol leaves the pipeline unproved: what becomes of a kernel that is proved, refuted, or neither."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tawa import pipeline
+from tawa.errors import ProtocolError
+from tawa.ir import Module
+from tawa.pipeline import Outcome, Target, specialise
+from tawa.plan import PlanOptions
+from tawa.transforms.lower_arefs import LowerArefs
+from tawa.transforms.pipeline_mma import PipelineMma
+from tawa.transforms.result import PassResult
+from tawa.verify.effort import Verification
+from tawa.verify.verdict import Proved, Unknown
+from tests.support import programs
+
+TARGET = Target(4, 3)
+PINNED = PlanOptions(enable_warp_specialization=True)
+AUTOMATIC = PlanOptions(only_if_faster=False)
+
+
+def make(options: PlanOptions = AUTOMATIC, verification: Verification = "fast") -> Outcome:
+    return specialise(programs.tile_gemm(), options, TARGET, verification=verification)
+
+
+@pytest.mark.parametrize("verification", ["fast", "full"])
+def test_a_kernel_comes_out_proved_at_both_levels(verification: Verification) -> None:
+    made = make(verification=verification)
+    assert made.applied and isinstance(made.verdict, Proved)
+    assert "credits: all trip counts" in made.verdict.bound and "barriers: " in made.verdict.bound
+    assert ("refinement: " in made.verdict.bound) == (verification == "full")
+
+
+def test_nothing_is_checked_where_checks_are_off() -> None:
+    made = make(verification="off")
+    assert made.applied and made.verdict is None
+    assert not any(name.startswith("check") for name in made.stage_ms)
+
+
+def test_a_release_that_the_compiler_forgets_is_refuted_at_the_aref_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = PipelineMma.run
+
+    def forgets(self: PipelineMma, module: Module) -> PassResult:
+        result = honest(self, module)
+        for op in [op for op in module.walk() if op.name == "aref.consumed"]:
+            op.erase()
+        return result
+
+    monkeypatch.setattr(PipelineMma, "run", forgets)
+    with pytest.raises(ProtocolError, match="aref level of the kernel is refuted") as caught:
+        make(PlanOptions(enable_warp_specialization=True, aref_depth=2))
+    assert set(caught.value.files) == {"aref.mlir", "witness.json"}
+    assert json.loads(caught.value.files["witness.json"])["traceEvents"]
+
+
+def test_an_arrival_that_the_lowering_forgets_is_refuted_at_the_barrier_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = LowerArefs.run
+
+    def forgets(self: LowerArefs, module: Module) -> PassResult:
+        result = honest(self, module)
+        for op in [op for op in module.walk() if op.name == "ttng.arrive_barrier"]:
+            op.erase()
+        return result
+
+    monkeypatch.setattr(LowerArefs, "run", forgets)
+    with pytest.raises(ProtocolError, match=r"barrier level of the kernel is refuted \(deadlock\)") as caught:
+        make()
+    assert set(caught.value.files) == {"barrier.mlir", "witness.json"}
+    assert make(verification="off").applied, "only the check stands between this kernel and the GPU"
+
+
+def cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "check_barriers", lambda module, effort: Unknown("a clock in the loop"))
+
+
+def test_a_kernel_that_cannot_be_proved_is_left_alone_in_automatic_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    cannot_tell(monkeypatch)
+    made = make()
+    assert not made.applied and not made.barrier
+    assert made.remarks[0].reason.endswith("cannot be proved: barriers: a clock in the loop")
+    assert "TAWA_VERIFY=full" in made.remarks[0].cure
+
+
+def test_a_pinned_kernel_that_cannot_be_proved_is_made_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    cannot_tell(monkeypatch)
+    made = make(PINNED)
+    assert made.applied and isinstance(made.verdict, Unknown)
+    assert any("cannot be proved" in remark.reason for remark in made.remarks[1:])

@@ -1,0 +1,103 @@
+"""The cost model: its numbers against data sheets, and against what was measured on an H200."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tawa.ir import Operation, parse_module
+from tawa.sim import H100, cycles
+
+ABLATION = Path(__file__).parents[2] / "bench" / "results" / "ablation.json"
+SMS, CLOCK_HZ = 132, 1.83e9
+STEP_K = 64
+
+# Above this the power limit of the chip sets the clock, which the model leaves alone.
+POWER_LIMITED_TFLOPS = 600
+# The largest error over these configurations is 8%: the model has no queue in front of L2.
+TOLERANCE = 0.1
+
+
+def operation(name: str, operands: list[str], result: str, properties: str = "") -> Operation:
+    """One operation on arguments of the given types."""
+    values = ", ".join(f"%v{index}" for index in range(len(operands)))
+    arguments = ", ".join(f"%v{index}: {type}" for index, type in enumerate(operands))
+    line = f'%r = "{name}"({values}) <{{{properties}}}> : ({", ".join(operands)}) -> {result}'
+    module = parse_module(
+        f'"builtin.module"() ({{\n"tt.func"() <{{sym_name = "f"}}> ({{\n^bb0({arguments}):\n{line}\n'
+        '"tt.return"() : () -> ()\n}) : () -> ()\n}) : () -> ()\n'
+    )
+    return next(op for op in module.walk() if op.name == name)
+
+
+def dot(m: int, n: int, k: int, element: str) -> Operation:
+    a, b = (f"!ttg.memdesc<{rows}x{columns}x{element}, #shared, #smem>" for rows, columns in ((m, k), (k, n)))
+    out = f"tensor<{m}x{n}xf32, #mma>"
+    return operation("ttng.warp_group_dot", [a, b, out], out)
+
+
+@pytest.mark.parametrize(("element", "tflops"), [("f16", 989.4), ("bf16", 989.4), ("f8E4M3FN", 1978.9), ("f32", 494.7)])
+def test_the_tensor_cores_reach_the_rate_of_the_data_sheet(element: str, tflops: float) -> None:
+    m, n, k = 128, 256, 64
+    seconds = cycles(dot(m, n, k, element)).busy_cycles / CLOCK_HZ
+    assert 2 * m * n * k / seconds * SMS / 1e12 == pytest.approx(tflops, rel=1e-3)
+
+
+def test_a_narrow_dot_is_bound_by_shared_memory() -> None:
+    # 64 rows of A and 8 columns of B, 64 deep, in fp16: 8 + 1 KiB at 128 bytes a cycle; the products take 16 cycles.
+    assert cycles(dot(64, 8, 64, "f16")).busy_cycles == (8192 + 1024) // 128
+
+
+def test_an_exponential_takes_more_than_an_addition_and_less_than_a_tanh() -> None:
+    tile = "tensor<128x128xf32, #mma>"
+    add = cycles(operation("arith.addf", [tile, tile], tile)).busy_cycles
+    exp2, tanh = (cycles(operation(f"math.{name}", [tile], tile)).busy_cycles for name in ("exp2", "tanh"))
+    assert add == 128 * 128 // 128
+    assert exp2 == 128 * 128 // 16
+    assert add < exp2 < tanh
+
+
+def test_an_accumulator_becomes_an_operand_in_its_registers() -> None:
+    tile = "tensor<128x128xf16, #mma>"
+    operand = "tensor<128x128xf16, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>>"
+    assert cycles(operation("ttg.convert_layout", [tile], operand)).issue_cycles == 0
+    assert cycles(operation("ttg.convert_layout", [tile], "tensor<128x128xf16, #blocked>")).issue_cycles > 512
+
+
+def test_costs_follow_the_model_given() -> None:
+    slow = dataclasses.replace(H100, fp16_fma_per_cycle=1024)
+    assert cycles(dot(128, 128, 64, "f16"), slow).busy_cycles == 2 * cycles(dot(128, 128, 64, "f16")).busy_cycles
+
+
+def measured() -> list[Any]:
+    """(case, D, P, TFLOP/s) of GEMMs with K = 16384 that one CTA an SM runs and no power limit slows."""
+    rows = json.loads(ABLATION.read_text())["rows"]
+    found: list[Any] = []
+    names = {"128x128x64": "tile_8warps_128x128", "128x256x64": "tile_8warps_nn"}
+    for row in rows:
+        match = re.fullmatch(r"tawa tile (\w+) w8 D(\d)P(\d)", row["case"].get("configuration", ""))
+        if match and row["case"]["K"] == 16384 and row["tflops"] < POWER_LIMITED_TFLOPS:
+            found.append((names[match[1]], int(match[2]), int(match[3]), row["tflops"]))
+    return found
+
+
+@pytest.mark.parametrize(("name", "depth", "mma_depth", "tflops"), measured())
+def test_the_steady_state_is_that_of_an_h200(name: str, depth: int, mma_depth: int, tflops: float) -> None:
+    pytest.importorskip("triton")
+    from tawa.kernels.gemm.cases import find
+    from tests.sim.problems import level_module, make_arrays, run
+
+    case = find(name)
+    m, n = case.size("BM"), case.size("BN")
+    module = level_module(name, "barrier", depth, mma_depth)
+    took: list[int] = []
+    for steps in (16, 32):
+        sized = case.with_sizes(M=m, N=n, K=STEP_K * steps)
+        took.append(run(sized, module, make_arrays(sized), timing=True).timeline().cycles)
+    seconds = (took[1] - took[0]) / 16 / CLOCK_HZ
+    assert 2 * m * n * STEP_K / seconds * SMS / 1e12 == pytest.approx(tflops, rel=TOLERANCE)

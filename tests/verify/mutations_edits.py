@@ -1,0 +1,326 @@
+"""Breaking programs: single changes of one operation of the protocol, at either level.
+
+A kind of mutant is a name, the operations it applies to and a change (`Kind`); `mutations_aref` and `mutations_barrier`
+have the tables. `sites` counts where the kinds of a table apply, `break_at` makes the mutant of one site, and `mutants`
+all of them. A change answers None where there is nothing to change in its way.
+
+    drop, double            the operation is gone, or there twice
+    earlier, later          it changes places with its neighbour in the protocol
+    to_start, to_end        it moves over all that is in its block
+    before_loop, after_loop it moves out of its loop, with the numbers of the first iteration, or behind the last
+    nudge                   it changes places with a pure operation: never a change of meaning
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tawa.dialects.registry import spec_of
+from tawa.ir import Block, Module, Operation, Value, ValueMap, clone_op, parse_module, source_of
+from tawa.ir.attributes import int_attr, read_int
+
+WAIT, ARRIVE, EXPECT, INIT = "ttng.wait_barrier", "ttng.arrive_barrier", "ttng.barrier_expect", "ttng.init_barrier"
+COPY, STORE = "ttng.async_tma_copy_global_to_local", "ttng.async_tma_copy_local_to_global"
+FENCE, STORE_WAIT, LOCAL_STORE = "ttng.fence_async_shared", "ttng.async_tma_store_wait", "ttg.local_store"
+DOT, DOT_WAIT = "ttng.warp_group_dot", "ttng.warp_group_dot_wait"
+PUT, GET, CONSUMED = "aref.put", "aref.get", "aref.consumed"
+PROTOCOL = frozenset(
+    {WAIT, ARRIVE, EXPECT, INIT, COPY, STORE, FENCE, STORE_WAIT, LOCAL_STORE, DOT, DOT_WAIT, PUT, GET, CONSUMED}
+)
+"""What an order is kept between. Moving over anything else is no change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What was done. `passed`: the operations of the protocol that it was moved over (loops and ifs as they are)."""
+
+    passed: tuple[Operation, ...] = ()
+
+
+Change = Callable[[Operation], Edit | None]
+"""Breaks the program at an operation; None where there is nothing to break in this way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One way to break a program. `targets`: names of operations; empty where the change is to the whole module."""
+
+    name: str
+    targets: tuple[str, ...]
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One change to make: of the `number`-th operation called `target`."""
+
+    kind: Kind
+    target: str
+    number: int
+
+    def find(self, module: Module) -> Operation:
+        """The operation in a module that has not been changed."""
+        if not self.target:
+            return module.op
+        return [op for op in module.walk() if op.name == self.target][self.number]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A broken program: of `text`, at `site`; `line` is where the changed operation stands in the user's source."""
+
+    text: str
+    site: Site
+    line: int | None
+    module: Module
+    edit: Edit
+
+    @property
+    def kind(self) -> str:
+        """What was done."""
+        return self.site.kind.name
+
+    @property
+    def target(self) -> str:
+        """To which operation, without its dialect."""
+        return self.site.target.partition(".")[2]
+
+    def original(self) -> Operation:
+        """The operation in the program as it was."""
+        return self.site.find(parse_module(self.text))
+
+    def __str__(self) -> str:
+        where = f" #{self.site.number}" if self.target else ""
+        return f"{self.kind} {self.target}{where}" + (f" (line {self.line})" if self.line else "")
+
+
+def sites(text: str, kinds: Iterable[Kind]) -> list[Site]:
+    """Where each kind may apply, in the order of the table and of the program."""
+    module = parse_module(text)
+    count: dict[str, int] = {"": 1}
+    for op in module.walk():
+        count[op.name] = count.get(op.name, 0) + 1
+    return [
+        Site(kind, target, number)
+        for kind in kinds
+        for target in kind.targets or ("",)
+        for number in range(count.get(target, 0))
+    ]
+
+
+def break_at(text: str, site: Site) -> Mutant | None:
+    """The mutant of one site; None where the kind has nothing to change there."""
+    module = parse_module(text)
+    op = site.find(module)
+    place = source_of(module, op)
+    edit = site.kind.change(op)
+    return None if edit is None else Mutant(text, site, place.line if place else None, module, edit)
+
+
+def all_mutants(text: str, kinds: Sequence[Kind]) -> Iterator[Mutant]:
+    """Every mutant of a program."""
+    for site in sites(text, kinds):
+        mutant = break_at(text, site)
+        if mutant is not None:
+            yield mutant
+
+
+# -- places ------------------------------------------------------------------------------------------------------------
+
+
+def place(op: Operation) -> tuple[Block, int]:
+    """The block of an operation and its index there."""
+    assert op.parent is not None
+    return op.parent, op.parent.index_of(op)
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether an operation only computes."""
+    spec = spec_of(op.name)
+    return not (spec.effects or spec.terminator or op.regions or op.name in PROTOCOL)
+
+
+def is_protocol(op: Operation) -> bool:
+    """Whether an operation, or one inside it, has a part in the protocol."""
+    return any(it.name in PROTOCOL for it in op.walk())
+
+
+def _needs(op: Operation) -> list[Value]:
+    """The values from outside that an operation and its regions use."""
+    made = {result for it in op.walk() if it is not op for result in it.results}
+    made |= {arg for it in op.walk() for region in it.regions for block in region.blocks for arg in block.args}
+    return [value for it in op.walk() for value in it.operands if value not in made]
+
+
+def bring(op: Operation, block: Block, anchor: Operation, mapping: ValueMap) -> bool:
+    """Copies to right before `anchor` what `op` needs and is not there yet; False where that is more than numbers.
+
+    mapping: what stands for a value at the new place; it learns the copies.
+    """
+    chain = _chain(block)
+    missing: list[Operation] = []
+
+    def visit(value: Value) -> bool:
+        home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        made = value.defining_op
+        if value in mapping or made in missing or (home in chain and home is not block):
+            return True
+        if home is block and (made is None or block.index_of(made) < block.index_of(anchor)):
+            return True
+        if made is None or not is_pure(made) or not all(map(visit, made.operands)):
+            return False
+        missing.append(made)
+        return True
+
+    if not all(map(visit, _needs(op))):
+        return False
+    for made in missing:
+        block.insert(block.index_of(anchor), clone_op(made, mapping))
+    return True
+
+
+def _chain(block: Block) -> list[Block]:
+    """The block and those around it."""
+    found = [block]
+    while (outer := found[-1].parent_op) is not None and outer.parent is not None:
+        found.append(outer.parent)
+    return found
+
+
+def _first_use(op: Operation, block: Block) -> int:
+    """The index of the first operation of `block` that uses a result."""
+    users = [use.op for result in op.results for use in result.uses]
+    return min((block.index_of(_within(user, block)) for user in users), default=len(block.ops))
+
+
+def _within(op: Operation, block: Block) -> Operation:
+    """The operation of `block` that `op` is or stands in."""
+    return op if op.parent is block else next(outer for outer in op.ancestors() if outer.parent is block)
+
+
+def _move(op: Operation, to: int) -> Edit | None:
+    """Moves an operation before the one with index `to` of its block."""
+    block, at = place(op)
+    passed = block.ops[to:at] if to < at else block.ops[at + 1 : to]
+    if to > at and _first_use(op, block) < to:
+        return None
+    anchor = block.ops[to]
+    mapping: ValueMap = {}
+    if to < at and not bring(op, block, anchor, mapping):
+        return None
+    if mapping:
+        copy = clone_op(op, mapping)
+        for old, new in zip(op.results, copy.results, strict=True):
+            old.replace_all_uses_with(new)
+        op.erase()
+        op = copy
+    else:
+        op.detach()
+    block.insert(block.index_of(anchor), op)
+    return Edit(tuple(it for it in passed if is_protocol(it)))
+
+
+# -- changes -----------------------------------------------------------------------------------------------------------
+
+
+def drop(op: Operation) -> Edit | None:
+    """Gone. A wait for wgmmas hands its tiles on."""
+    for operand, result in zip(op.operands, op.results, strict=False):
+        result.replace_all_uses_with(operand)
+    op.erase()
+    return Edit()
+
+
+def double(op: Operation) -> Edit | None:
+    """Twice in a row; what follows uses the second."""
+    block, at = place(op)
+    twin = block.insert(at + 1, clone_op(op, {}))
+    if op.name == DOT_WAIT:
+        for index, result in enumerate(op.results):
+            result.replace_all_uses_with(twin.results[index])
+            twin.set_operand(index, result)
+    return Edit()
+
+
+def later(op: Operation) -> Edit | None:
+    """Behind the next operation of the protocol in its block."""
+    block, at = place(op)
+    following = next((it for it in block.ops[at + 1 :] if is_protocol(it)), None)
+    return None if following is None else _move(op, block.index_of(following) + 1)
+
+
+def earlier(op: Operation) -> Edit | None:
+    """Before the previous operation of the protocol in its block."""
+    block, at = place(op)
+    previous = next((it for it in reversed(block.ops[:at]) if is_protocol(it)), None)
+    return None if previous is None else _move(op, block.index_of(previous))
+
+
+def to_start(op: Operation) -> Edit | None:
+    """To the start of its block, over two or more operations of the protocol (over one it is `earlier`)."""
+    block, at = place(op)
+    return _move(op, 0) if sum(map(is_protocol, block.ops[:at])) > 1 else None
+
+
+def to_end(op: Operation) -> Edit | None:
+    """To the end of its block, over two or more operations of the protocol (over one it is `later`)."""
+    block, at = place(op)
+    return _move(op, len(block.ops) - 1) if sum(map(is_protocol, block.ops[at + 1 :])) > 1 else None
+
+
+def nudge(op: Operation) -> Edit | None:
+    """Behind a pure operation that follows, or before one that comes before."""
+    block, at = place(op)
+    if is_pure(block.ops[at + 1]):
+        return _move(op, at + 2)
+    return _move(op, at - 1) if at and is_pure(block.ops[at - 1]) else None
+
+
+def before_the_wait(op: Operation) -> Edit | None:
+    """Before the wait for wgmmas that stands ahead of it in its block."""
+    block, at = place(op)
+    waits = [it for it in block.ops[:at] if it.name == DOT_WAIT]
+    return _move(op, block.index_of(waits[-1])) if waits else None
+
+
+def before_loop(op: Operation) -> Edit | None:
+    """Once, before its loop, with the numbers of the first iteration."""
+    return _out_of_loop(op, behind=False)
+
+
+def after_loop(op: Operation) -> Edit | None:
+    """Once, behind its loop, with the numbers that the loop ends with."""
+    return None if any(result.uses for result in op.results) else _out_of_loop(op, behind=True)
+
+
+def _out_of_loop(op: Operation, behind: bool) -> Edit | None:
+    block, _ = place(op)
+    loop = block.parent_op
+    if loop is None or loop.name != "scf.for":
+        return None
+    outer, at = place(loop)
+    carried = loop.results if behind else loop.operands[3:]
+    mapping: ValueMap = {block.args[0]: loop.operands[0]}
+    mapping.update(zip(block.args[1:], carried, strict=True))
+    anchor = outer.ops[at + 1] if behind else loop
+    if not bring(op, outer, anchor, mapping):
+        return None
+    copy = outer.insert(outer.index_of(anchor), clone_op(op, mapping))
+    for old, new in zip(op.results, copy.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+    return Edit(tuple(it for it in block.ops if is_protocol(it)))
+
+
+def add(key: str, amount: int, least: int = 0) -> Change:
+    """Adds to a number among the properties; not below `least`."""
+
+    def change(op: Operation) -> Edit | None:
+        new = read_int(op.properties[key]) + amount
+        if new < least:
+            return None
+        op.properties[key] = int_attr(new)
+        return Edit()
+
+    return change

@@ -1,0 +1,167 @@
+"""The simulator as a judge of mutants: does the program trap, hang, or give other bits than the right one?
+
+A subject is a program with small problems to run it on: trip counts 0, 1, D − 1, D, D + 1, 2·D and 2·D + 1 around the
+depth of its rings, two or three tiles a program where it is persistent. Each problem runs with work landing at once,
+as late as may be, and at random times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tawa.ir import Module, parse_module
+from tawa.kernels.case import Case
+from tawa.kernels.gemm.cases import find
+from tawa.sim import Descriptor, SimulationError, simulate
+from tawa.sim.machine import Order
+from tests.sim.problems import level_text, make_arrays, run
+
+Level = Literal["aref", "barrier"]
+DEPTH = 2
+DATA = Path(__file__).parent / "data"
+GLUON = tuple(path.stem for path in sorted(DATA.glob("gluon_*.mlir")))
+RUNS: tuple[tuple[Order, int], ...] = (("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("random", 3))
+
+Problem = Callable[[Module, Order, int], Any]
+"""Runs a module on one problem and gives the bits of its output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A right program of one level, and its problems by name."""
+
+    name: str
+    level: Level
+    text: str
+    problems: Mapping[str, Problem]
+
+
+def kernel(name: str, level: Level, depth: int = DEPTH, mma_depth: int = 1) -> Subject:
+    """A kernel that is specialised with D = `depth` and P = `mma_depth`."""
+    case = find(name)
+    found = {_title(sizes): _case_problem(case.with_sizes(**sizes)) for sizes in _sizes(case, depth)}
+    return Subject(name, level, level_text(name, level, depth, mma_depth), found)
+
+
+def hand_written(name: str) -> Subject:
+    """A Gluon program."""
+    problems = _gemms() if "gemm" in name else _attentions()
+    return Subject(name, "barrier", (DATA / f"{name}.mlir").read_text(), problems)
+
+
+def trips(depth: int) -> list[int]:
+    """The trip counts where something new may happen."""
+    return sorted({0, 1, depth - 1, depth, depth + 1, 2 * depth, 2 * depth + 1})
+
+
+class Oracle:
+    """Judges mutants of one subject."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.right: dict[str, Any] = {}
+
+    def wrong(self, module: Module) -> str:
+        """The first run that goes wrong; empty where all are right.
+
+        An operation that the simulator does not know raises UnsupportedOp: there is no judgement then.
+        """
+        for name, problem in self.subject.problems.items():
+            if name not in self.right:
+                self.right[name] = problem(parse_module(self.subject.text), "eager", 0)
+            for order, seed in RUNS:
+                run = f"{name}, {order} {seed}"
+                try:
+                    if not np.array_equal(problem(module, order, seed), self.right[name]):
+                        return f"{run}: other bits"
+                except SimulationError as error:
+                    return f"{run}: {type(error).__name__}: {error.reason.splitlines()[0]}"
+        return ""
+
+
+# -- kernels of the list -----------------------------------------------------------------------------------------------
+
+
+def _title(sizes: Mapping[str, int]) -> str:
+    return " ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def _case_problem(case: Case) -> Problem:
+    def problem(module: Module, order: Order, seed: int) -> Any:
+        arrays = make_arrays(case)
+        run(case, module, arrays, order, seed)
+        return arrays["c"].view(f"u{arrays['c'].itemsize}")
+
+    return problem
+
+
+def _sizes(case: Case, depth: int) -> Iterator[dict[str, int]]:
+    """Sizes for each trip count; a persistent kernel gets one program and more tiles the fewer trips there are."""
+    block_m, block_n, block_k = (case.size(f"B{name}") for name in "MNK")
+    for count in trips(depth):
+        tiles = 1 if "PROGRAMS" not in case.sizes else 3 if count <= depth else 2
+        sizes = {"M": tiles * block_m, "N": block_n, "K": count * block_k * case.constexprs.get("SPLIT", 1)}
+        if case.reference == "lower_only":
+            sizes["N"] = 2 * block_n  # one tile that counts and one that does not
+        if case.reference == "triangular":
+            sizes["K"] = max(count, 1) * block_m  # its trips grow with the row of the tile
+        more = {"PROGRAMS": 1, "Z": case.constexprs.get("SPLIT", 1)}
+        sizes |= {name: size for name, size in more.items() if name in case.sizes}
+        if "K2" in case.sizes:
+            for second in (0, 1, 2 * depth + 1):
+                yield {**sizes, "K2": second * block_k}
+        else:
+            yield sizes
+
+
+# -- Gluon programs ----------------------------------------------------------------------------------------------------
+
+
+def _random(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float16)
+
+
+def _gemms() -> dict[str, Problem]:
+    """One program with two tiles, K = 0 … 5 blocks of 64."""
+
+    def make(count: int) -> Problem:
+        a, b, out = _random(256, count * 64), _random(256, count * 64), np.zeros((256, 256), np.float16)
+        launch = _launch({"a": a, "b": b}, {"c": out}, {"M": 256, "N": 256, "K": count * 64}, (1,))
+
+        def problem(module: Module, order: Order, seed: int) -> Any:
+            function = next(op for op in module.walk() if op.name == "tt.func")
+            for arg, name in zip(function.regions[0].block.args, (*"aaaaabbbbbccccc", *"MNK"), strict=True):
+                arg.hint = name  # the text has no names of arguments
+            return launch(module, order, seed)
+
+        return problem
+
+    return {f"K={64 * count}": make(count) for count in (0, 1, 2, 3, 4, 5)}
+
+
+def _attentions() -> dict[str, Problem]:
+    """One program of 128 rows; L = 1 … 5 blocks of 128."""
+
+    def make(count: int) -> Problem:
+        length = 128 * count
+        q, k, v = (_random(length, 128) for _ in range(3))
+        out = {"o_desc": np.zeros((length, 128), np.float16), "M": np.zeros(length, np.float32)}
+        return _launch({"q_desc": q, "k_desc": k, "v_desc": v}, out, {"L": length, "sm_scale": 0.09}, (count, 1, 1))
+
+    return {f"L={128 * count}": make(count) for count in (1, 2, 3, 5)}
+
+
+def _launch(inputs: Mapping[str, Any], outputs: Mapping[str, Any], numbers: Mapping[str, Any], grid: Any) -> Problem:
+    def problem(module: Module, order: Order, seed: int) -> Any:
+        fresh = {name: array.copy() for name, array in outputs.items()}
+        arrays = {**inputs, **fresh}
+        given = {name: Descriptor(it) if it.ndim == 2 else it for name, it in arrays.items()}
+        simulate(module, {**given, **numbers}, grid, order, seed)
+        return np.concatenate([array.reshape(-1).view(np.uint16) for array in fresh.values()])
+
+    return problem

@@ -1,0 +1,286 @@
+"""Why a mutant means the same: the classes of equivalent mutants, each with its reason and a check of the mutant.
+
+`reason_of` gives the class of a mutant, or None. A class holds by what was changed and where (read from the program
+as it was), never by what a check of `tawa.verify` said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tawa.ir import Block, Module, Operation, Value, parse_module, print_module
+from tawa.ir.attributes import read_int
+from tests.verify.mutations_edits import (
+    ARRIVE,
+    CONSUMED,
+    COPY,
+    DOT,
+    DOT_WAIT,
+    EXPECT,
+    FENCE,
+    GET,
+    PROTOCOL,
+    PUT,
+    STORE,
+    STORE_WAIT,
+    WAIT,
+    Mutant,
+    is_protocol,
+    place,
+)
+
+MOVES = ("nudge", "earlier", "later", "to the start", "to the end", "before the wgmma is done")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A class of equivalent mutants: its name, why they mean the same, and which they are."""
+
+    name: str
+    text: str
+    holds: Callable[[Mutant], bool]
+
+
+def reason_of(mutant: Mutant) -> Reason | None:
+    """The class that a mutant is in."""
+    return next((reason for reason in REASONS if reason.holds(mutant)), None)
+
+
+# -- moves -------------------------------------------------------------------------------------------------------------
+
+FIRST = (WAIT, GET)
+"""Waiting earlier orders more, never less."""
+LAST = (PUT, CONSUMED, COPY, EXPECT, ARRIVE)
+"""Filling and giving back later orders more, never less."""
+UNORDERED = (
+    ((EXPECT,), (COPY,)),  # a phase stays open until the expect has arrived: bytes may come first
+    ((COPY,), (EXPECT, COPY)),
+    ((STORE_WAIT,), (ARRIVE, CONSUMED, WAIT, GET, DOT, DOT_WAIT)),  # waits for stores only, and passes none
+    ((DOT_WAIT,), (WAIT, GET, PUT, EXPECT, COPY)),  # waits for wgmmas only, and passes none, and no release
+)
+"""What may be moved over what, either way."""
+
+
+def _identical(mutant: Mutant) -> bool:
+    return print_module(parse_module(mutant.text), locations=False) == print_module(mutant.module, locations=False)
+
+
+def _passed(mutant: Mutant) -> list[Operation]:
+    """The operations of the protocol that were passed, with those inside them."""
+    return [it for op in mutant.edit.passed for it in op.walk() if it.name in PROTOCOL]
+
+
+def _only_pure(mutant: Mutant) -> bool:
+    return mutant.kind == "nudge" and not mutant.edit.passed
+
+
+def _unordered(mutant: Mutant) -> bool:
+    if mutant.kind not in MOVES or not mutant.edit.passed:
+        return False
+    allowed = {name for moved, over in UNORDERED if mutant.site.target in moved for name in over}
+    return all(it.name in allowed for it in _passed(mutant))
+
+
+def _orders_more(mutant: Mutant) -> bool:
+    """A wait moved up or a release moved down, or the same seen from the other side; each row keeps its order."""
+    if mutant.kind not in MOVES or not mutant.edit.passed or mutant.site.target not in (*FIRST, *LAST):
+        return False
+    moved, behind = mutant.site.target, mutant.kind in ("later", "to the end")
+    row = _row(_barrier(mutant.original()))
+    for it in _passed(mutant):
+        if any({moved} <= set(left) and it.name in right for left, right in UNORDERED):
+            continue
+        if it.name in ROWED and _row(_barrier(it)).hint == row.hint:
+            return False
+        if moved not in (LAST if behind else FIRST) and it.name not in (FIRST if behind else LAST):
+            return False
+    return True
+
+
+def _store_wait_behind_its_store(mutant: Mutant) -> bool:
+    """Over local store, fence and store to the end of the loop's body: nothing writes the buffer in between."""
+    if mutant.site.target != STORE_WAIT or mutant.kind != "to the end":
+        return False
+    return _passed(mutant)[-1].name == STORE and _in_loop(mutant.original())
+
+
+def _nothing_stored_yet(mutant: Mutant) -> bool:
+    op = mutant.original()
+    if op.name != STORE_WAIT or _in_loop(op):
+        return False
+    before: list[str] = []
+    for it in _partition(op):
+        if it is op:
+            break
+        before.append(it.name)
+    return STORE not in before
+
+
+# -- waits and releases ------------------------------------------------------------------------------------------------
+
+
+def _idempotent(mutant: Mutant) -> bool:
+    return mutant.kind == "double" and mutant.site.target in (WAIT, FENCE, STORE_WAIT, DOT_WAIT)
+
+
+def _waits_for_more(mutant: Mutant) -> bool:
+    return mutant.kind == "none pending"
+
+
+def _in_loop(op: Operation) -> bool:
+    return any(outer.name in ("scf.for", "scf.while") for outer in op.ancestors())
+
+
+ROWED = (WAIT, ARRIVE, EXPECT, COPY, PUT, GET, CONSUMED)
+
+
+def _barrier(op: Operation) -> Value:
+    """The barrier or ring that an operation works on."""
+    if op.name != COPY:
+        return op.operands[0]
+    return next(operand for operand in op.operands if "xi64" in operand.type)
+
+
+def _row(value: Value) -> Value:
+    """The allocation or ring that a value is a view of, seen through the captures of partitions."""
+    while True:
+        if isinstance(value.owner, Block):
+            holder = value.owner.parent_op
+            if holder is None or holder.name != "ttg.warp_specialize.partitions" or holder.parent_op is None:
+                return value
+            value = holder.parent_op.operands[value.index]
+        elif value.owner.name == "ttg.memdesc_index":
+            value = value.owner.operands[0]
+        else:
+            return value
+
+
+def _is_last_release(op: Operation) -> bool:
+    """An arrive that nobody waits for: outside all loops, and the last of its partition on its row of barriers."""
+    if op.name != ARRIVE or _in_loop(op):
+        return False
+    mine = [it for it in _partition(op) if it.name == ARRIVE]
+    return [it for it in mine if _row(it.operands[0]) is _row(op.operands[0])][-1] is op
+
+
+def _partition(op: Operation) -> list[Operation]:
+    """All operations of the partition that an operation stands in (or of the kernel)."""
+    block = op.parent
+    assert block is not None
+    while (outer := block.parent_op) is not None and not outer.name.startswith(("ttg.warp_specialize", "tt.func")):
+        assert outer.parent is not None
+        block = outer.parent
+    return [it for top in block.ops for it in top.walk()]
+
+
+def _release_for_nobody(mutant: Mutant) -> bool:
+    if mutant.site.target == ARRIVE:
+        return mutant.kind != "arrives twice at once" and _is_last_release(mutant.original())
+    if mutant.site.target == DOT_WAIT and mutant.kind in ("later", "to the end"):
+        return all(it.name == ARRIVE and _is_last_release(it) for it in mutant.edit.passed)
+    return False
+
+
+def _covered(mutant: Mutant) -> bool:
+    """A wait for a slot whose readers are known to be done by another wait of the same block.
+
+    Both rows are released side by side, behind the same wait for wgmmas; the mutant leaves the other row alone.
+    """
+    op = mutant.original()
+    waits = [op] if op.name in (WAIT, ARRIVE) else []
+    if op.name in (EXPECT, DOT_WAIT):
+        waits = [it for it in mutant.edit.passed if it.name == (WAIT if op.name == EXPECT else ARRIVE)]
+    if not waits or mutant.kind not in (*MOVES, "drop", "negate predicate", "before the loop", "behind the loop"):
+        return False
+    if op.name == ARRIVE and mutant.kind in ("drop", "negate predicate", "before the loop", "behind the loop"):
+        return False
+    original = parse_module(mutant.text)
+    return all(_has_cover(original, _row(it.operands[0]).hint) for it in waits)
+
+
+def _has_cover(module: Module, row: str) -> bool:
+    """Whether some other row is waited for before this one wherever it is, and released beside it."""
+    ops = [op for op in module.walk() if op.name in (WAIT, ARRIVE)]
+    rows = {op: _row(op.operands[0]).hint for op in ops}
+    mine = [op for op in ops if rows[op] == row]
+    if not any(op.name == WAIT for op in mine) or not any(op.name == ARRIVE for op in mine):
+        return False
+    others = dict.fromkeys(name for name in rows.values() if name != row)
+    return any(all(_beside(op, other, rows) for op in mine) for other in others)
+
+
+def _beside(op: Operation, other: str, rows: Mapping[Operation, str]) -> bool:
+    block, at = place(op)
+    for index, it in enumerate(block.ops):
+        if it.name != op.name or rows[it] != other:
+            continue
+        between = [between.name for between in block.ops[min(at, index) : max(at, index)] if is_protocol(between)]
+        if (index < at) if op.name == WAIT else set(between) <= {ARRIVE}:
+            return True
+    return False
+
+
+def _not_in_first_trip(mutant: Mutant) -> bool:
+    """The first slot of a release whose predicate starts as false."""
+    op = mutant.original()
+    if mutant.kind != "first slot is the second" or op.name != ARRIVE or len(op.operands) < 2:
+        return False
+    predicate = op.operands[1]
+    if isinstance(predicate.owner, Block):
+        loop = predicate.owner.parent_op
+        assert loop is not None
+        predicate = loop.operands[predicate.index + 2]
+    elif predicate.owner.name == "scf.for":
+        predicate = predicate.owner.operands[predicate.index + 3]
+    made = predicate.defining_op
+    return made is not None and made.properties.get("value") == "false"
+
+
+# -- the aref level ----------------------------------------------------------------------------------------------------
+
+
+def _already_empty(mutant: Mutant) -> bool:
+    return mutant.kind == "waits for an empty slot"
+
+
+def _deep_enough(mutant: Mutant) -> bool:
+    if mutant.kind == "D + 1":
+        return True
+    if mutant.kind not in ("D - 1", "D = 1"):
+        return False
+    made = next((op for op in mutant.module.walk() if op.name == "aref.create"), None)
+    flights = [read_int(op.properties["pendings"]) for op in mutant.module.walk() if op.name == DOT_WAIT]
+    if made is None:  # lowered: the rows of barriers are as long as D
+        rows = [op for op in mutant.module.walk() if op.name == "ttg.local_alloc" and "xi64" in op.result.type]
+        return int(rows[0].result.type.split("<")[1].split("x")[0]) >= max(flights) + 1
+    return int(made.result.type[11:].split()[0]) >= max(flights) + 1
+
+
+def _each_releases(mutant: Mutant) -> bool:
+    return mutant.kind == "second reader"
+
+
+REASONS: tuple[Reason, ...] = (
+    Reason("identical", "the program is the same, printed", _identical),
+    Reason("pure", "only a pure operation was passed", _only_pure),
+    Reason("unordered", "it changes places with what it is not ordered with (see UNORDERED)", _unordered),
+    Reason(
+        "orders more",
+        "a wait comes earlier or a release later, and each row keeps its order: only a hang could come of it, and one "
+        "run for each trip count decides that (Kahn); none hangs",
+        _orders_more,
+    ),
+    Reason("idempotent", "the second wait or fence has nothing left to wait for", _idempotent),
+    Reason("patient", "it waits for more than it needs, and what it waits for ends by itself", _waits_for_more),
+    Reason("store wait", "it waits for its store at once instead of before the next", _store_wait_behind_its_store),
+    Reason("no store yet", "no store comes before it", _nothing_stored_yet),
+    Reason("covered", "another wait of the same block already says that the slot's readers are done", _covered),
+    Reason(
+        "last release", "behind the last loop: nobody waits for that phase, or fills that slot", _release_for_nobody
+    ),
+    Reason("not in the first trip", "the first slot goes with a predicate that is false", _not_in_first_trip),
+    Reason("empty slot", "the slot that the put waits for is empty: nobody has filled it before", _already_empty),
+    Reason("deep enough", "D is P + 1 or more: how far the writer runs ahead changes, no more", _deep_enough),
+    Reason("each releases", "a slot comes back when all readers have released it", _each_releases),
+)

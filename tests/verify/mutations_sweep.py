@@ -1,0 +1,109 @@
+"""What becomes of a mutant: refuted with a witness, equivalent for a reason, or not known for sure.
+
+refuted      the check of its level shows a run that goes wrong
+equivalent   proved, in a class of `mutations_reasons`, and right in every run of the simulator
+unexplained  proved and right in every run, but in no class
+unknown      the check does not know
+missed       proved, and the simulator shows a run that goes wrong: a fault of the check
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from tawa.ir import Module
+from tawa.kernels.case import Case
+from tawa.sim.errors import UnsupportedOp
+from tawa.verify.barriers import check_barriers
+from tawa.verify.credits import check_credits
+from tawa.verify.verdict import Proved, Refuted, Verdict
+from tests.verify import mutations_aref, mutations_barrier
+from tests.verify.mutations_edits import Kind, Mutant, Site, break_at, sites
+from tests.verify.mutations_oracle import Level, Oracle, Subject
+from tests.verify.mutations_reasons import reason_of
+
+Fate = Literal["refuted", "equivalent", "unexplained", "unknown", "missed"]
+FATES: tuple[Fate, ...] = ("refuted", "equivalent", "unexplained", "unknown", "missed")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one mutant, and why: kind of fault, class of equivalence, or the run that went wrong."""
+
+    subject: str
+    level: Level
+    kind: str
+    mutant: str
+    fate: Fate
+    why: str
+
+
+_INSTRUCTIONS = 200_000
+"""The budget of the full credit check: kernels with a number of trips read from memory would take many seconds."""
+
+
+def check(level: Level, module: Module) -> Verdict:
+    """The check of a level: quick first, and with full effort where that refutes nothing."""
+    if level == "aref":
+        verdict = check_credits(module, effort="fast")
+        return verdict if isinstance(verdict, Refuted) else check_credits(module, budget=_INSTRUCTIONS)
+    verdict = check_barriers(module, effort="fast")
+    return verdict if isinstance(verdict, Refuted) else check_barriers(module)
+
+
+def judge(mutant: Mutant, oracle: Oracle) -> Finding:
+    """Checks a mutant; the simulator is asked where it is not refuted."""
+    subject = oracle.subject
+    verdict = check(subject.level, mutant.module)
+    if isinstance(verdict, Refuted) and verdict.witness.message:
+        fate, why = "refuted", str(verdict.witness.kind)
+    else:
+        fate, why = _not_refuted(mutant, verdict, oracle)
+    return Finding(subject.name, subject.level, mutant.kind, str(mutant), fate, why)
+
+
+def _not_refuted(mutant: Mutant, verdict: Verdict, oracle: Oracle) -> tuple[Fate, str]:
+    try:
+        wrong = oracle.wrong(mutant.module)
+    except UnsupportedOp as error:
+        return "unexplained", f"the simulator does not know {error.op}"
+    if not isinstance(verdict, Proved):
+        return "unknown", f"{verdict}; {wrong}"
+    if wrong:
+        return "missed", wrong
+    reason = reason_of(mutant)
+    return ("equivalent", reason.name) if reason is not None else ("unexplained", verdict.bound)
+
+
+def kinds(level: Level) -> tuple[Kind, ...]:
+    """The kinds that are made at a level; D too small and P too large are lowered to the barrier level."""
+    return mutations_aref.KINDS if level == "aref" else (*mutations_barrier.KINDS, *mutations_aref.DEPTHS)
+
+
+def all_sites(subject: Subject, aref: str) -> list[Site]:
+    """Where a subject may be broken. aref: the text of its aref level; empty where it has none."""
+    own = sites(subject.text, mutations_aref.KINDS if subject.level == "aref" else mutations_barrier.KINDS)
+    return own if subject.level == "aref" or not aref else own + sites(aref, mutations_aref.DEPTHS)
+
+
+def mutant_of(subject: Subject, aref: str, site: Site) -> Mutant | None:
+    """The mutant of one of `all_sites`."""
+    if subject.level == "barrier" and site.kind in mutations_aref.DEPTHS:
+        broken = break_at(aref, site)
+        return mutations_aref.lowered(broken) if broken is not None else None
+    return break_at(subject.text, site)
+
+
+def mutants_of(subject: Subject, aref: str) -> Iterator[Mutant]:
+    """Every mutant of a subject."""
+    for site in all_sites(subject, aref):
+        mutant = mutant_of(subject, aref, site)
+        if mutant is not None:
+            yield mutant
+
+
+def family(case: Case) -> str:
+    """The shape of a kernel: cases of one function share their protocol, but for layouts and sizes."""
+    return case.kernel.__name__
