@@ -8,6 +8,7 @@ text → IR → analyses → Plan → insert arefs → partition → early puts 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tawa.analysis.channels import ChannelInfo, find_channels
@@ -35,7 +36,7 @@ from tawa.transforms.stage_stores import StageStores
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.check import combine
 from tawa.verify.credits import check_credits
-from tawa.verify.effort import Verification
+from tawa.verify.effort import Effort, Verification
 from tawa.verify.verdict import Refuted, Unknown, Verdict
 from tawa.verify.witness import chrome_trace, describe
 
@@ -140,7 +141,7 @@ def _check_aref(module: Module, verification: Verification, clock: _Clock) -> di
     """The credit check; raises ProtocolError where it refutes."""
     if verification == "off":
         return {}
-    found = check_credits(module, effort=verification)
+    found = _checked(check_credits, module, verification)
     clock.lap("check credits")
     return {"credits": _not_refuted(found, "aref", module)}
 
@@ -149,12 +150,18 @@ def _check_barrier(module: Module, aref: str, verification: Verification, clock:
     """The barrier check, and at full effort the refinement of the aref level; raises ProtocolError."""
     if verification == "off":
         return {}
-    found = {"barriers": _not_refuted(check_barriers(module, effort=verification), "barrier", module)}
+    found = {"barriers": _not_refuted(_checked(check_barriers, module, verification), "barrier", module)}
     clock.lap("check barriers")
     if verification == "full":
         found["refinement"] = _not_refuted(check_refinement(parse_module(aref), module), "barrier", module)
         clock.lap("check refinement")
     return found
+
+
+def _checked(check: Callable[..., Verdict], module: Module, effort: Effort) -> Verdict:
+    """A fast check that cannot tell is followed by a full one: rare, and better than leaving the kernel to stock."""
+    found = check(module, effort=effort)
+    return check(module, effort="full") if isinstance(found, Unknown) and effort == "fast" else found
 
 
 def _not_refuted(found: Verdict, level: str, module: Module) -> Verdict:
@@ -166,8 +173,8 @@ def _not_refuted(found: Verdict, level: str, module: Module) -> Verdict:
 
 def _unproved(found: Unknown, module: Module, loads: list[DotLoadInfo]) -> Remark:
     cure = (
-        "a full check tries for longer (TAWA_VERIFY=full); enable_warp_specialization=True specialises all the same; "
-        "tl.assume states what is known of an argument"
+        "tl.assume states what is known of an argument; enable_warp_specialization=True specialises all the same; "
+        "TAWA_VERIFY=off checks nothing"
     )
     reason = f"the protocol of the specialised kernel cannot be proved: {found.reason}"
     return Remark("declined", reason, found.location or source_of(module, loads[0].load.op), cure)

@@ -32,6 +32,7 @@ def test_no_exhibit_that_is_specialised_spills(exhibits):
 def test_the_report_explains_rings_waits_and_the_declined_kernel(tawa):
     result = tawa("demo")
     assert result.exit_code == 0, result.stderr
+    assert "other bits" not in result.stdout
     for text in (
         "producer  1 warp",
         "consumer  8 warps",
@@ -41,6 +42,9 @@ def test_the_report_explains_rings_waits_and_the_declined_kernel(tawa):
         f"declined.py:{_line_of_pointer_load()}",
         "aref.put %ring0[%count]",
         "warp_group_dot_wait pendings = 1",
+        "proved, fast: credits: all trip counts; barriers: ",
+        "same bits: eager, late, random",
+        "tensor cores busy",
     ):
         assert text in result.stdout
 

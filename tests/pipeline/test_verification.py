@@ -15,7 +15,7 @@ from tawa.transforms.lower_arefs import LowerArefs
 from tawa.transforms.pipeline_mma import PipelineMma
 from tawa.transforms.result import PassResult
 from tawa.verify.effort import Verification
-from tawa.verify.verdict import Proved, Unknown
+from tawa.verify.verdict import Proved, Unknown, Verdict
 from tests.support import programs
 
 TARGET = Target(4, 3)
@@ -82,7 +82,19 @@ def test_a_kernel_that_cannot_be_proved_is_left_alone_in_automatic_mode(monkeypa
     made = make()
     assert not made.applied and not made.barrier
     assert made.remarks[0].reason.endswith("cannot be proved: barriers: a clock in the loop")
-    assert "TAWA_VERIFY=full" in made.remarks[0].cure
+    assert "tl.assume" in made.remarks[0].cure
+
+
+def test_a_fast_check_that_cannot_tell_is_followed_by_a_full_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def slow(module: Module, effort: str) -> Verdict:
+        tried.append(effort)
+        return Unknown("the budget ran out") if effort == "fast" else Proved("seen at last")
+
+    monkeypatch.setattr(pipeline, "check_barriers", slow)
+    made = make()
+    assert made.applied and tried == ["fast", "full"]
 
 
 def test_a_pinned_kernel_that_cannot_be_proved_is_made_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

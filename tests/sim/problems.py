@@ -10,8 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import triton
 from triton import knobs
+from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
+from triton.compiler.compiler import make_backend
 
 from tawa.bridge.compile import compile_kernel, hopper_target
 from tawa.bridge.generic_print import parse_module as parse_with_triton
@@ -65,21 +67,23 @@ def ttgir(name: str) -> str:
     return texts[0]
 
 
+def generic_text(compiled: Any) -> str:
+    """The TTGIR of a compiled kernel in generic form."""
+    context = ir.context()
+    ir.load_dialects(context)
+    make_backend(hopper_target()).load_dialects(context)
+    return print_generic(parse_with_triton(compiled.asm["ttgir"], context))
+
+
 @functools.cache
 def stock_text(name: str) -> str:
     """TTGIR of a case as stock Triton makes it, its software pipeline included, in generic form."""
-    from triton._C.libtriton import ir
-    from triton.compiler.compiler import make_backend
-
     case = find(name)
     names = case.kernel.arg_names
     constants = {(names.index(it),): value for it, value in case.constants().items()}
     signature = Signature(case.signature(), constants, case.attributes())
     compiled = compile_kernel(case.kernel, signature, None, num_warps=case.num_warps, num_stages=case.num_stages)
-    context = ir.context()
-    ir.load_dialects(context)
-    make_backend(hopper_target()).load_dialects(context)
-    return print_generic(parse_with_triton(compiled.asm["ttgir"], context))
+    return generic_text(compiled)
 
 
 @functools.cache

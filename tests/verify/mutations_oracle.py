@@ -7,7 +7,7 @@ as late as may be, and at random times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -66,7 +66,7 @@ class Oracle:
         self.subject = subject
         self.right: dict[str, Any] = {}
 
-    def wrong(self, module: Module) -> str:
+    def wrong(self, module: Module, runs: Sequence[tuple[Order, int]] = RUNS) -> str:
         """The first run that goes wrong; empty where all are right.
 
         An operation that the simulator does not know raises UnsupportedOp: there is no judgement then.
@@ -74,7 +74,7 @@ class Oracle:
         for name, problem in self.subject.problems.items():
             if name not in self.right:
                 self.right[name] = problem(parse_module(self.subject.text), "eager", 0)
-            for order, seed in RUNS:
+            for order, seed in runs:
                 run = f"{name}, {order} {seed}"
                 try:
                     if not np.array_equal(problem(module, order, seed), self.right[name]):

@@ -35,11 +35,15 @@ MOVES = ("nudge", "earlier", "later", "to the start", "to the end", "before the 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A class of equivalent mutants: its name, why they mean the same, and which they are."""
+    """A class of equivalent mutants: its name, why they mean the same, and which they are.
+
+    runs: how many more random runs of each problem have to be right, where no structure can be checked.
+    """
 
     name: str
     text: str
     holds: Callable[[Mutant], bool]
+    runs: int = 0
 
 
 def reason_of(mutant: Mutant) -> Reason | None:
@@ -221,6 +225,33 @@ def _beside(op: Operation, other: str, rows: Mapping[Operation, str]) -> bool:
     return False
 
 
+def _token(mutant: Mutant) -> bool:
+    """A row of barriers on which nothing is filled, and for which no partition that fills waits."""
+    op = mutant.original()
+    changed = [op] if op.name in (WAIT, ARRIVE) else [it for it in mutant.edit.passed if it.name == ARRIVE]
+    if not changed or (
+        op.name not in (WAIT, ARRIVE) and (op.name != DOT_WAIT or len(changed) < len(mutant.edit.passed))
+    ):
+        return False
+    original = parse_module(mutant.text)
+    busy: set[str] = set()
+    for it in original.walk():
+        if it.name == COPY:
+            filler = [other for other in _partition(it) if other.name in (WAIT, ARRIVE, EXPECT, COPY)]
+            busy |= {_row(_barrier(other)).hint for other in filler}
+    return all(_row(it.operands[0]).hint not in busy for it in changed)
+
+
+def _implied(mutant: Mutant) -> bool:
+    """Several readers, or several rings: what one wait orders may be ordered through the others as well."""
+    if mutant.kind not in (*MOVES, "drop", "negate predicate", "before the loop", "behind the loop"):
+        return False
+    if mutant.site.target not in (WAIT, DOT_WAIT) and (mutant.site.target != ARRIVE or mutant.kind not in MOVES):
+        return False
+    rows = {_row(_barrier(op)).hint for op in parse_module(mutant.text).walk() if op.name == WAIT}
+    return len(rows) > 2
+
+
 def _not_in_first_trip(mutant: Mutant) -> bool:
     """The first slot of a release whose predicate starts as false."""
     op = mutant.original()
@@ -283,4 +314,10 @@ REASONS: tuple[Reason, ...] = (
     Reason("empty slot", "the slot that the put waits for is empty: nobody has filled it before", _already_empty),
     Reason("deep enough", "D is P + 1 or more: how far the writer runs ahead changes, no more", _deep_enough),
     Reason("each releases", "a slot comes back when all readers have released it", _each_releases),
+    Reason(
+        "implied",
+        "what it orders is ordered through other rows as well; nothing but many random runs speaks for it",
+        _implied,
+        runs=40,
+    ),
 )

@@ -74,6 +74,10 @@ def _not_refuted(mutant: Mutant, verdict: Verdict, oracle: Oracle) -> tuple[Fate
     if wrong:
         return "missed", wrong
     reason = reason_of(mutant)
+    if reason is not None and reason.runs:
+        wrong = oracle.wrong(mutant.module, [("random", seed) for seed in range(10, 10 + reason.runs)])
+        if wrong:
+            return "missed", wrong
     return ("equivalent", reason.name) if reason is not None else ("unexplained", verdict.bound)
 
 

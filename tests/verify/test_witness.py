@@ -6,7 +6,7 @@ import json
 
 from tawa.remarks import SourceLocation
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Witness
-from tawa.verify.witness import chrome_trace, describe, format_witness
+from tawa.verify.witness import chrome_trace, describe, format_witness, step_text, verdict_to_dict
 
 PLACE = SourceLocation("kernel.py", 12, 4)
 STEPS = (
@@ -41,13 +41,13 @@ def test_a_run_without_steps_is_its_message() -> None:
 
 def test_a_chrome_trace_has_a_row_a_partition_and_an_event_a_step() -> None:
     trace = json.loads(chrome_trace(WITNESS))
-    names = [event["args"]["name"] for event in trace["traceEvents"] if event["ph"] == "M"]
+    names = [event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "thread_name"]
     steps = [event for event in trace["traceEvents"] if event["ph"] == "X"]
     assert names == ["producer", "consumer"]
     assert [(event["name"], event["tid"], event["ts"]) for event in steps] == [
-        ("put 0", 0, 0.0),
-        ("get 0", 1, 1.0),
-        ("wait", 0, 2.0),
+        ("put 0 ring0[0]", 0, 0.0),
+        ("get 0 ring0[0]", 1, 1.0),
+        ("wait empty[1] parity 1", 0, 2.0),
     ]
     assert steps[0]["args"] == {"ring": "ring0", "slot": 0, "line": "kernel.py:12"}
     assert trace["otherData"] == {"message": "nobody moves", "inputs": {"n": 2}}
@@ -57,3 +57,63 @@ def test_every_verdict_says_what_it_is() -> None:
     assert describe(Proved("all trip counts", ("n in 1…8",))) == "proved: all trip counts (assuming n in 1…8)"
     assert describe(Refuted(WITNESS)).startswith("refuted (deadlock)\nnobody moves\n")
     assert describe(Unknown("no idea", PLACE)) == "unknown: no idea\n  at kernel.py:12"
+
+
+def test_a_table_names_files_without_their_folders() -> None:
+    far = Step("producer", "put 0", "ring0", 0, location=SourceLocation("/home/someone/project/kernel.py", 12, 4))
+    assert step_text(far) == "put 0 ring0[0] kernel.py:12"
+
+
+def test_columns_are_as_wide_as_their_longest_step() -> None:
+    rows = format_witness(WITNESS).splitlines()[3:]
+    assert {row.index(text) for row, text in ((rows[0], "consumer"), (rows[2], "get 0"))} == {32}
+    assert all(row == row.rstrip() for row in rows)
+
+
+def test_a_partition_whose_steps_are_cut_keeps_its_column() -> None:
+    header = format_witness(WITNESS, most_rows=1).splitlines()[3]
+    assert header.split() == ["#", "producer", "consumer"]
+
+
+def test_a_trace_has_what_viewers_need_of_each_event() -> None:
+    events = json.loads(chrome_trace(WITNESS))["traceEvents"]
+    for event in events:
+        assert {"name", "ph", "pid", "tid"} <= event.keys() and event["name"]
+        if event["ph"] == "X":
+            assert event["dur"] > 0 and event["ts"] >= 0
+    last = events[-1]
+    assert (last["name"], last["ph"], last["ts"]) == ("deadlock", "i", 3.0)
+
+
+KEYS = ["verdict", "bound", "kind", "message", "reason", "location", "assumptions", "witness"]
+
+
+def test_a_verdict_as_data_has_the_same_keys_whatever_it_is() -> None:
+    proved = verdict_to_dict(Proved("all trip counts", ("n >= 1",)))
+    unknown = verdict_to_dict(Unknown("no idea", PLACE))
+    wrong = verdict_to_dict(Refuted(WITNESS))
+    assert list(proved) == list(unknown) == list(wrong) == KEYS
+    assert (proved["verdict"], proved["bound"], proved["assumptions"]) == ("proved", "all trip counts", ["n >= 1"])
+    assert [key for key in KEYS if proved[key] is None] == ["kind", "message", "reason", "location", "witness"]
+    assert (unknown["verdict"], unknown["reason"], unknown["location"]) == ("unknown", "no idea", "kernel.py:12")
+    assert (wrong["verdict"], wrong["kind"], wrong["message"]) == ("refuted", "deadlock", "nobody moves")
+    assert json.loads(json.dumps(wrong)) == wrong
+
+
+def test_a_witness_as_data_has_its_inputs_and_steps() -> None:
+    witness = verdict_to_dict(Refuted(WITNESS))["witness"]
+    assert witness["inputs"] == {"n": 2}
+    assert witness["steps"][0] == {
+        "partition": "producer",
+        "action": "put 0",
+        "target": "ring0",
+        "slot": 0,
+        "parity": None,
+        "location": "kernel.py:12",
+    }
+
+
+def test_the_place_of_a_refuted_verdict_is_that_of_its_last_step() -> None:
+    steps = (STEPS[1], STEPS[0])
+    assert verdict_to_dict(Refuted(Witness("deadlock", "nobody moves", {}, steps)))["location"] == "kernel.py:12"
+    assert verdict_to_dict(Refuted(WITNESS))["location"] is None

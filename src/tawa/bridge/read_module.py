@@ -31,6 +31,7 @@ _HOPPER = 90
 _HEADER = re.compile(r"\btt\.func\s+(?:(?:public|private)\s+)?@[^(]*\(")
 _PARAMETER = re.compile(r"%([\w$.-]+)\s*:")
 _LINE = re.compile(r"line (\d+): ")
+_IN_MEMORY = re.compile(r'loc\("[^"]*/tawa-\w+\.mlir":\d+:\d+\)')
 _REFUSAL = re.compile(r'loc\("([^"]+)":(\d+):\d+\): error: (.*)')
 
 
@@ -63,7 +64,7 @@ def is_generic(text: str) -> bool:
 
 def read_final(compiled: Any) -> Module:
     """The TTGIR that a `CompiledKernel` was made of, behind all of Triton's passes."""
-    return parse_module(print_generic(parse_with_triton(compiled.asm["ttgir"], _context())))
+    return _printed(parse_with_triton(compiled.asm["ttgir"], _context()))
 
 
 def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Module:
@@ -81,7 +82,7 @@ def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Mod
         raise CompileError(f"Triton {_version()} has a pass pipeline that Tawa does not know. Cure: use 3.6 to 3.9")
     options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages})
     module = parse_with_triton(compiled.asm["ttir"], _context())
-    return parse_module(print_generic(split.front(module, {}, options, _HOPPER)))
+    return _printed(split.front(module, {}, options, _HOPPER))
 
 
 def read_levels(compiled: Any) -> tuple[Module, Module]:
@@ -125,6 +126,11 @@ def _generic_text(path: Path) -> str:
     own = re.compile(rf'(loc\("{re.escape(str(path))}":\d+:)(\d+)')
     # MLIR counts the columns of a text from 1, Triton's front end those of a kernel from 0, as we do.
     return own.sub(lambda match: f"{match[1]}{int(match[2]) - 1}", print_generic(module))
+
+
+def _printed(module: Any) -> Module:
+    """A module that Triton read from a text in memory: what it took for places there are none."""
+    return parse_module(_IN_MEMORY.sub("loc(unknown)", print_generic(module)))
 
 
 def _context() -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, print_failure
+from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, print_failure, require_folder
 from tawa.runtime.explain_table import plural
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def compare(
     outputs: list[Output] = []
     for it in parameters:
         written = it.is_tensor and _written(it.name, before, wanted, found)
-        if written or (it.is_tensor and _full_of_nans(before[it.name])):
+        if written or (it.is_tensor and _full_of_nans(before[it.name], it.element)):
             outputs.append(_output(it, written, wanted, found))
     count = 1
     for size in grid:
@@ -175,12 +175,17 @@ def array_of(value: Any) -> Any:
     return getattr(value, "array", value)
 
 
+def check_save_path(path: Path) -> None:
+    """Raises UsageError where `save` could not write."""
+    if path.suffix != ".npz":
+        raise UsageError(f"--save {path}: the file is one for numpy.load", f"--save {path.with_suffix('.npz')}")
+    require_folder("--save", path)
+
+
 def save(path: Path, found: Comparison) -> None:
     """Writes the tensors: ``before.a``, ``after.c`` (of the first order), ``wanted.c``; narrow floats as float32."""
     import numpy as np
 
-    if path.suffix != ".npz":
-        raise UsageError(f"--save {path}: it writes .npz", f"--save {path.with_suffix('.npz')}")
     try:
         np.savez(path, **found.tensors)
     except OSError as error:
@@ -201,11 +206,10 @@ def _written(name: str, before: Values, wanted: Values, found: Mapping[str, Valu
     return any(bool((_bits(values[name]) != first).any()) for values in (wanted, *found.values()))
 
 
-def _full_of_nans(value: Any) -> bool:
+def _full_of_nans(value: Any, element: str) -> bool:
     import numpy as np
 
-    array = array_of(value)
-    return array.dtype.kind == "f" and bool(np.isnan(array).all())
+    return bool(np.isnan(_numbers(value, element)).all())
 
 
 def _output(parameter: Parameter, written: bool, wanted: Values, found: Mapping[str, Values]) -> Output:

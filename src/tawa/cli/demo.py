@@ -1,8 +1,9 @@
-"""``tawa demo``: what Tawa makes of real kernels. On a Hopper GPU with PyTorch it also runs and times them."""
+"""``tawa demo``: what Tawa makes of real kernels: compiled, proved, simulated; on a Hopper GPU also run and timed."""
 
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from tawa.cli.failures import excerpt, reports_failures
 from tawa.cli.job import JsonFlag, triton_failures_named
 from tawa.cli.sketch import sketch
 from tawa.remarks import SourceLocation
-from tawa.runtime.explain_table import plural, tile
+from tawa.runtime.explain_table import plural, protocol_text, tile
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -39,16 +40,17 @@ EXHIBITS = (
     Exhibit("operands through pointers", "pointer_gemm"),
 )
 _SHOWN = EXHIBITS[0]
+_TIMED = EXHIBITS[1]
 
 
 @reports_failures
 def demo_command(as_json: JsonFlag = False) -> None:
-    """Show what becomes of real GEMM kernels; on a Hopper GPU also run and time them."""
+    """Show what becomes of real GEMM kernels: compile, prove, simulate; on a Hopper GPU also run and time them."""
     from rich.console import Console
 
     console = Console(highlight=False)
     compiled: dict[Exhibit, tuple[Any, Explanation]] = {}
-    with Console(stderr=True).status("compiling for Hopper (sm_90a); no GPU is needed"):
+    with _working("compiling for Hopper (sm_90a); no GPU is needed"):
         for exhibit in EXHIBITS:
             with triton_failures_named():
                 compiled[exhibit] = compile_exhibit(exhibit)
@@ -59,6 +61,8 @@ def demo_command(as_json: JsonFlag = False) -> None:
     _print_report(console, explanations)
     console.print()
     console.print(_aref_level(compiled[_SHOWN][0], explanations[_SHOWN]))
+    console.print()
+    _simulate_all(console, compiled)
     console.print()
     _race_all(console)
 
@@ -72,15 +76,27 @@ def find_case(exhibit: Exhibit) -> Case:
 
 def compile_exhibit(exhibit: Exhibit) -> tuple[Any, Explanation]:
     """Compiles an exhibit as `tawa.jit` would; returns Triton's `CompiledKernel` and the explanation."""
-    from tawa.bridge.signature import Signature
-    from tawa.runtime.explain import compile_with_options, explain_compiled
+    from tawa.runtime.explain import explain_compiled
 
-    case = find_case(exhibit)
+    compiled = _compile(find_case(exhibit))
+    return compiled, explain_compiled(compiled)
+
+
+def _compile(case: Case, **options: Any) -> Any:
+    from tawa.bridge.signature import Signature
+    from tawa.runtime.explain import compile_with_options
+
     position = {name: index for index, name in enumerate(case.kernel.arg_names)}
     constants = {(position[name],): value for name, value in case.constants().items()}
     signature = Signature(case.signature(), constants, case.attributes())
-    compiled = compile_with_options(case.kernel, signature, {}, **case.options())
-    return compiled, explain_compiled(compiled)
+    return compile_with_options(case.kernel, signature, {}, **case.options(), **options)
+
+
+def _working(what: str) -> AbstractContextManager[Any]:
+    """Says on stderr what takes time."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)
 
 
 # --- the report -------------------------------------------------------------------------------------------------------
@@ -109,6 +125,10 @@ def _specialised(found: Explanation) -> list[Text]:
         tiles = " + ".join(tile(buffer) for buffer in ring.payload)
         kib = f"{ring.total_bytes / 1024:.0f} KiB"
         lines.append(Text.assemble((f"{ring.name:9} ", "bold"), f"D = {ring.depth} of ({tiles}), {kib}"))
+    verdict = protocol_text(found)
+    colour = "green" if verdict.startswith("proved") else "red"
+    protocol = Text.assemble(("protocol  ", "bold"), (verdict, colour), no_wrap=True, overflow="ellipsis")
+    lines.append(protocol)
     waits = " ".join(map(str, found.wgmma_waits))
     spills = ("no spills", "green") if not found.spill_bytes else (f"{found.spill_bytes} bytes spilled", "red")
     lines.append(Text.assemble((f"P = {found.mma_depth}     ", "bold"), f"wgmma waits {waits}; ", spills))
@@ -141,6 +161,46 @@ def _aref_level(compiled: Any, found: Explanation) -> RenderableType:
     text = sketch(compiled.asm["aref"]) if found.applied else compiled.asm["aref"].strip()
     title = f"{found.kernel} at the aref level, types and index arithmetic left out"
     return Panel(Text(text, no_wrap=True), title=title, title_align="left", expand=False, padding=(0, 1))
+
+
+# --- in the simulator -------------------------------------------------------------------------------------------------
+
+
+def _simulate_all(console: Console, compiled: dict[Exhibit, tuple[Any, Explanation]]) -> None:
+    """Runs each specialised exhibit in NumPy, and shows where the time of one of them goes."""
+    from rich.text import Text
+
+    from tawa.cli.rehearsal import ORDERS, rehearse
+
+    console.print(
+        "In the simulator, against the unspecialised kernel, asynchronous work landing in three orders:", style="bold"
+    )
+    for exhibit, (kernel, found) in compiled.items():
+        if not found.applied:
+            continue
+        with _working("simulating"):
+            result = rehearse(find_case(exhibit), kernel)
+        problem = " ".join(f"{name} = {size}" for name, size in result.sizes.items() if name in ("M", "N", "K"))
+        same = [order for order in ORDERS if result.equal[order]]
+        other = [order for order in ORDERS if not result.equal[order]]
+        bits = [(f"same bits: {', '.join(same)}  ", "green")] if same else []
+        bits += [(f"other bits: {', '.join(other)}  ", "bold red")] if other else []
+        console.print(Text.assemble(f"  {exhibit.title:26} {problem:28} ", *bits, (f"{result.seconds:.1f} s", "dim")))
+    _show_timelines(console, compiled[_TIMED][0])
+
+
+def _show_timelines(console: Console, kernel: Any) -> None:
+    from tawa.cli.rehearsal import timelines
+    from tawa.cli.strips import strips
+
+    case = find_case(_TIMED)
+    with _working("timing on the simulator's clock"):
+        panels = timelines(case, kernel, _compile(case, enable_warp_specialization=False))
+    console.print(
+        f"\nOne SM at work on the same four tiles ({_TIMED.title}), by the simulator's cost model:", style="bold"
+    )
+    for line in strips(panels):
+        console.print(line, no_wrap=True)
 
 
 # --- on a GPU ---------------------------------------------------------------------------------------------------------

@@ -102,13 +102,21 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
         raise
     except BrokenPipeError:  # `tawa compile … --emit ptx | head`
         sys.stderr.close()
-        raise typer.Exit(0) from None
+        raise typer.Exit(
+            0 if statuses is COMPILING else statuses.failed
+        ) from None  # an answer that nobody read is none
     except Exception as error:
         if statuses is COMPILING:
             raise  # Python's own status is 1 as well
         traceback.print_exception(error)
         print_failure(f"internal error: {type(error).__name__}: {error}", None, "please report it with the program")
         raise typer.Exit(statuses.failed) from error
+
+
+def require_folder(option: str, path: Path) -> None:
+    """Raises UsageError where a file cannot be written for want of its folder; asked before the work begins."""
+    if not path.parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}", "name a file in a folder that exists")
 
 
 def split_message(message: str) -> tuple[str, SourceLocation | None, str]:

@@ -39,7 +39,7 @@ class Parameter:
     def example(self) -> str:
         """What could be typed for it."""
         if not self.is_tensor:
-            return f"{self.name}=512"
+            return f"{self.name}={'512' if self.element.startswith('i') else '0.5'}"
         return f"{self.name}=randn:{'x'.join(['256'] * len(self.box or (1, 1)))}:{self.element}"
 
 

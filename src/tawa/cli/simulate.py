@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tawa.cli.arguments import parse_arguments
-from tawa.cli.comparison import Subject, Trapped, Values, compare, facts, print_comparison, save
+from tawa.cli.comparison import Subject, Trapped, Values, check_save_path, compare, facts, print_comparison, save
 from tawa.cli.failures import UsageError, checks
 from tawa.cli.job import (
     ConstOption,
@@ -127,6 +127,8 @@ def simulate_command(
     arguments = parse_arguments(arg or [])
     if timeline is not None:
         check_timeline_path(timeline)
+    if save_to is not None:
+        check_save_path(save_to)
     if names_kernel(target):
         kernel = load_kernel(target)
         arguments = with_defaults(kernel, arguments)
@@ -141,8 +143,11 @@ def simulate_command(
     def make_values() -> Values:
         return launch_values(parameters, arguments, seed)
 
+    from rich.console import Console
+
     try:
-        found = compare(subject, parameters, _orders(order), programs, make_values, seed)
+        with Console(stderr=True).status(f"running {subject.title}"):
+            found = compare(subject, parameters, _orders(order), programs, make_values, seed)
     except Trapped as trap:
         if as_json:
             typer.echo(json.dumps(trap.facts(), indent=2))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tawa.cli.comparison import Subject, Values
-from tawa.cli.failures import UsageError
+from tawa.cli.failures import UsageError, require_folder
 
 if TYPE_CHECKING:
     from tawa.ir import Module
@@ -27,8 +28,12 @@ def check_timeline_path(path: Path) -> None:
             f"--timeline {path}: the suffix says the format",
             ".json (for chrome://tracing or Perfetto), .svg or .png",
         )
-    if not path.parent.is_dir():
-        raise UsageError(f"--timeline {path}: no folder {path.parent}", "name a file in a folder that exists")
+    if path.suffix != ".json" and importlib.util.find_spec("matplotlib") is None:
+        raise UsageError(
+            f"--timeline {path}: a picture needs matplotlib, which is not installed",
+            f"pip install matplotlib, or give {path.with_suffix('.json')}",
+        )
+    require_folder("--timeline", path)
 
 
 def take_timelines(subject: Subject, grid: Sequence[int], make_values: Callable[[], Values]) -> tuple[Panels, str]:
@@ -55,10 +60,6 @@ def save_timelines(path: Path, panels: Panels) -> None:
         from tawa.sim.picture import render
 
         render(panels, path)
-    except ImportError as error:
-        raise UsageError(
-            f"--timeline {path}: pictures need {error.name}", f"pip install {error.name}, or give a .json file"
-        ) from error
     except OSError as error:
         raise UsageError(f"--timeline {path}: {error.strerror}", "name a file that can be written") from error
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, checks, excerpt, split_message
+from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, checks, excerpt, require_folder, split_message
 from tawa.cli.job import (
     ConstOption,
     JsonFlag,
@@ -90,6 +90,8 @@ def verify_command(
     from tawa.verify.assumptions import parse_assumptions
     from tawa.verify.check import check_levels
 
+    if trace is not None:
+        require_folder("--trace", trace)
     parse_assumptions(assume or [])  # what is wrong with the command line is said before the compile
     if names_kernel(target):
         program = _compiled(target, sig, const, num_warps, num_stages, option)

@@ -11,6 +11,7 @@ from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_int
 from tawa.sim import barriers
+from tawa.sim.descriptors import reduce_box
 from tawa.sim.elementwise import element_of
 from tawa.sim.errors import UnsupportedOp
 from tawa.sim.machine import Action, Partition, Pause, Run
@@ -162,6 +163,7 @@ def _tma_load(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 
 
 def _tma_store(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    """A copy to global memory, or a reduction into it."""
     descriptor: TensorDescriptor = args[0]
     rank = len(descriptor.shape)
     if len(args) != rank + 2:
@@ -172,7 +174,11 @@ def _tma_store(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 
     def copy() -> None:
         require_visible(own, fills_are_fenced=False)
-        write_box(descriptor, at, np.ascontiguousarray(own.bits))
+        bits = np.ascontiguousarray(own.bits)
+        if op.name == "ttng.async_tma_reduce":
+            reduce_box(op, descriptor, at, bits)
+        else:
+            write_box(descriptor, at, bits)
 
     action = Action("store", who, op, copy, [own], target=source.label)
     who.stores.append(action)
@@ -291,6 +297,7 @@ STEPS: dict[str, Step] = {
     "ttng.warp_group_dot_wait": _dot_wait,
     "ttng.async_tma_copy_global_to_local": _tma_load,
     "ttng.async_tma_copy_local_to_global": _tma_store,
+    "ttng.async_tma_reduce": _tma_store,
     "ttng.async_tma_store_wait": _tma_store_wait,
     "ttg.async_copy_global_to_local": _cp_async,
     "ttg.async_commit_group": _cp_commit,

@@ -11,6 +11,7 @@ import heapq
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tawa.errors import InternalError
 from tawa.ir import Operation
 from tawa.sim.cost import TMA_STORES, Cost, CostModel, Unit, cycles
 from tawa.sim.kinds import Kind, Kinds, role_of
@@ -63,6 +64,10 @@ class Clock:
         while self._queue:
             now, number = heapq.heappop(self._queue)
             self._turn(number, self._runners[number], now)
+        # The machine came to the end, so whatever was waited for was done by somebody.
+        for runner in self._runners:
+            if runner.at < len(runner.steps):
+                raise InternalError(f"the clock of {runner.row} waits for what nobody does")
         return self._timeline(names)
 
     def _timeline(self, names: dict[int, str]) -> Timeline:

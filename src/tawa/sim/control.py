@@ -11,14 +11,16 @@ from tawa.ir import Block, Operation, Region, Value
 from tawa.ir.attributes import read_array
 from tawa.sim import arefs, asynchronous
 from tawa.sim.cost import DELIVERED_LATER
+from tawa.sim.descriptors import DESCRIPTORS
 from tawa.sim.elementwise import ELEMENTWISE
 from tawa.sim.errors import SimulationError, UnsupportedOp
+from tawa.sim.extern import EXTERN
 from tawa.sim.machine import STEP, Partition, Pause, Run
 from tawa.sim.memory import MEMORY
 from tawa.sim.tiles import TILES
 from tawa.sim.values import Accumulator, Handler
 
-_PLAIN: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY}
+_PLAIN: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY, **DESCRIPTORS, **EXTERN}
 _STEPS = {**asynchronous.STEPS, **arefs.STEPS}
 _WAITS = {**asynchronous.WAITS, **arefs.WAITS}
 _RETURNS = frozenset(

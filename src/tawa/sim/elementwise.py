@@ -17,8 +17,19 @@ from tawa.ir.attributes import read_int
 from tawa.sim import arithmetic
 from tawa.sim.constants import constant
 from tawa.sim.errors import FailedAssertion, UnsupportedOp
-from tawa.sim.numbers import decode, encode, is_float, is_tile, register_dtype, round_to, width, wrap
-from tawa.sim.values import Context, Handler, Pointer
+from tawa.sim.numbers import (
+    cut_to,
+    decode,
+    encode,
+    is_float,
+    is_tile,
+    memory_dtype,
+    register_dtype,
+    round_to,
+    width,
+    wrap,
+)
+from tawa.sim.values import Context, GlobalTensor, Handler, Pointer
 
 Function = Callable[..., Any]
 
@@ -147,8 +158,11 @@ def _bitcast(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     source, target = element_of(op.operands[0].type), element_of(op.result.type)
     if isinstance(args[0], Pointer):
         kind = parse_type(target)
-        if isinstance(kind, PointerType) and kind.pointee == args[0].tensor.element:
+        tensor, offset = args[0].tensor, args[0].offset
+        if isinstance(kind, PointerType) and kind.pointee == tensor.element:
             return [args[0]]
+        if isinstance(kind, PointerType) and memory_dtype(kind.pointee) == tensor.bits.dtype:
+            return [Pointer(GlobalTensor(tensor.name, tensor.bits, kind.pointee), offset)]
         raise UnsupportedOp(f"a pointer read as {target}")
     if source == target:
         return [args[0]]
@@ -162,10 +176,8 @@ def _scalar(value: Any, element: str) -> Any:
 
 def _fp_to_fp(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     source, target = element_of(op.operands[0].type), element_of(op.result.type)
-    rounding = op.properties.get("rounding", "")
-    if rounding.startswith("0") and width(target) < width(source):
-        raise UnsupportedOp("a conversion that rounds towards zero")
-    return [round_to(args[0], target)]
+    towards_zero = op.properties.get("rounding", "").startswith("0") and width(target) < width(source)
+    return [cut_to(args[0], target) if towards_zero else round_to(args[0], target)]
 
 
 def _clamp(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
@@ -193,7 +205,8 @@ def _high(signed: bool) -> Handler:
 
 def _assume(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     if not np.all(args[0]):
-        raise FailedAssertion(f"{'an assumption' if op.name.startswith('llvm') else 'tt.assert'} does not hold")
+        what = "an assumption" if op.name.startswith("llvm") else f"tt.assert {op.properties.get('message', '')}"
+        raise FailedAssertion(f"{what.strip()} does not hold")
     return []
 
 
@@ -257,6 +270,7 @@ ELEMENTWISE: dict[str, Handler] = {
     "tt.clampf": _clamp,
     "tt.mulhiui": _high(signed=False),
     "tt.precise_divf": _float(np.divide),
+    "tt.approx_divf": _float(np.divide),
     "tt.precise_sqrt": _float(np.sqrt),
     "math.absf": _float(np.abs),
     "math.absi": _integer(abs),

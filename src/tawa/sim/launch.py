@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tawa.sim.timeline import Timeline
 from tawa.sim.trace import Trace
 from tawa.sim.values import GlobalTensor, Pointer, TensorDescriptor
 
+_SIGN = re.compile(r"^[su]i(?=\d)")
 _LOC_NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
 
 
@@ -32,12 +33,14 @@ class Descriptor:
     """A host tensor descriptor: the array it describes; its box is in the kernel's type.
 
     shape, strides: in elements; None takes the array's. dtype: checked against the kernel's element type where given.
+    padding: what the kernel reads outside the tensor.
     """
 
     array: Array
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
     dtype: str | None = None
+    padding: Literal["zero", "nan"] = "zero"
 
 
 Argument = Array | Descriptor | int | float
@@ -156,9 +159,10 @@ def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument]) 
             raise ArgumentError(f"no argument {name!r} ({arg.type}); given: {', '.join(sorted(arguments))}")
         value, kind = arguments[name], parse_type(arg.type)
         if isinstance(kind, TensorDescType):
-            descriptor = _descriptor(name, value, arg.type, kind.block.element, tensors)
+            descriptor = _descriptor(name, value, arg.type, _SIGN.sub("i", kind.block.element), tensors)
             values.append(descriptor)
-            follow = [parameter_name(module, it) == name for it in args[arg.index + 1 :]]
+            # Triton 3.6 names them as the descriptor, 3.9 `name.shape.0`, `name.stride.0`.
+            follow = [parameter_name(module, it).split(".")[0] == name for it in args[arg.index + 1 :]]
             if follow[: 2 * len(descriptor.shape)].count(True) == 2 * len(descriptor.shape):
                 values += [*descriptor.shape, *descriptor.strides]
         elif isinstance(kind, PointerType):
@@ -200,4 +204,7 @@ def _descriptor(
     block = block_shape(type)
     if not len(shape) == len(strides) == len(block):
         raise ArgumentError(f"{name} has {len(shape)} dimensions, its box {block} has {len(block)}")
-    return TensorDescriptor(Pointer(tensor, 0), tuple(shape), tuple(strides), block)
+    nan = given.padding == "nan"
+    if (nan and element not in ("f16", "bf16", "f32", "f64")) or given.padding not in ("zero", "nan"):
+        raise ArgumentError(f"{name} pads {element} with {given.padding!r}: zero, or nan for f16, bf16, f32 and f64")
+    return TensorDescriptor(Pointer(tensor, 0), tuple(shape), tuple(strides), block, nan)

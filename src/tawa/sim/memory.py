@@ -2,7 +2,7 @@
 
 Every access is checked against its tensor. A masked-off lane that has no `other` is undefined in Triton; here it is NaN
 (integers: all bits set), so that a kernel which uses it shows it. A TMA box reads zero and writes nothing outside the
-tensor (PTX ISA, "Tensor data movement: out-of-bound access").
+tensor, or NaN where the descriptor asks for it (PTX ISA, "Tensor data movement: out-of-bound access").
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from tawa.sim.numbers import Array, decode, encode, is_float, register_dtype, ro
 from tawa.sim.tiles import shape_of
 from tawa.sim.values import Context, Handler, Pointer, TensorDescriptor
 
+_PAD_NAN = 2
+
 
 def block_shape(type: str) -> tuple[int, ...]:
     """The box of a descriptor type."""
@@ -32,8 +34,10 @@ def block_shape(type: str) -> tuple[int, ...]:
 
 
 def read_box(descriptor: TensorDescriptor, at: list[int]) -> Array:
-    """The bits of the block at `at` (elements); zero outside the tensor."""
-    box = np.zeros(descriptor.block, descriptor.pointer.tensor.bits.dtype)
+    """The bits of the block at `at` (elements); zero or NaN outside the tensor."""
+    bits = descriptor.pointer.tensor.bits
+    # All bits set are NaN in every format that TMA fills with it.
+    box = np.full(descriptor.block, np.iinfo(bits.dtype).max if descriptor.nan_outside else 0, bits.dtype)
     inner, outer = _overlap(descriptor, at)
     box[inner] = _whole(descriptor)[outer]
     return box
@@ -209,11 +213,10 @@ def _addptr(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
 
 def _make_tensor_descriptor(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     base = _pointer(args[0])
-    if read_int(op.properties.get("padding", "1 : i32")) != 1:
-        raise UnsupportedOp("a descriptor that pads with NaN")
+    nan = read_int(op.properties.get("padding", "1 : i32")) == _PAD_NAN
     rank = len(block_shape(op.result.type))
     shape, strides = args[1 : 1 + rank], args[1 + rank : 1 + 2 * rank]
-    return [TensorDescriptor(base, tuple(shape), tuple(strides), block_shape(op.result.type))]
+    return [TensorDescriptor(base, tuple(shape), tuple(strides), block_shape(op.result.type), nan)]
 
 
 def _descriptor_load(_: Context, op: Operation, args: list[Any], /) -> list[Any]:

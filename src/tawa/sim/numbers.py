@@ -99,6 +99,15 @@ def round_to(values: Any, element: str) -> Any:
         return cut_to_tf32(single) if element == "tf32" else single[()]
 
 
+def cut_to(values: Any, element: str) -> Any:
+    """Rounds float values towards zero to what `element` can represent; too large ones to its largest number."""
+    exact, nearest = np.asarray(values, np.float64), np.asarray(round_to(values, element))
+    bits = encode(nearest, element)
+    # Sign and magnitude: one less is the next number towards zero.
+    beyond = np.abs(nearest.astype(np.float64)) > np.abs(exact)
+    return decode(np.asarray(np.where(beyond, bits - 1, bits).astype(bits.dtype)), element)[()]
+
+
 def cut_to_tf32(values: Any) -> Any:
     """float32 without the low 13 bits of its mantissa."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)

@@ -19,11 +19,15 @@ from tawa.sim.numbers import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GlobalTensor:
-    """A tensor in global memory: its bits in the order of memory, a view of the caller's array."""
+    """A tensor in global memory: its bits in the order of memory, a view of the caller's array.
+
+    descriptors: those that the kernel made in it, by place.
+    """
 
     name: str
     bits: Array
     element: str
+    descriptors: dict[int, TensorDescriptor] = field(default_factory=dict[int, "TensorDescriptor"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,12 +40,16 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorDescriptor:
-    """A TMA descriptor: a strided box of a tensor. Shape and strides count elements."""
+    """A TMA descriptor: a strided box of a tensor. Shape and strides count elements.
+
+    nan_outside: what lies outside the tensor reads as NaN, not as zero.
+    """
 
     pointer: Pointer
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     block: tuple[int, ...]
+    nan_outside: bool = False
 
 
 @dataclass(slots=True, eq=False)

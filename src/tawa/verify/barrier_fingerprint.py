@@ -41,9 +41,9 @@ class Fingerprints:
         env = dict(numbers)
         for result, compute, operands in self.scalars:
             if isinstance(compute, str):
-                made = chosen.get(compute)
-                if made is None:
+                if compute not in chosen:
                     raise NeedsNumber(compute)
+                made = chosen[compute]
             else:
                 made = compute(*[env[operand] for operand in operands])
                 if made is None:
@@ -61,6 +61,8 @@ class Fingerprints:
         for op in self.program.kept_in(block):
             if op.name == "ttg.warp_specialize":
                 self._fork(op)
+            elif op.name == "warp.group":
+                self._block(op.regions[0].block)
             elif not self._computed(op):
                 self._reader(op)
         self._note(block.terminator.operands)

@@ -48,15 +48,20 @@ class History:
 
     def add(self, thread: Thread, event: Event) -> int:
         """Records a step of a partition; everything up to and including it."""
-        target = event.barrier or (event.memory[0] if event.memory else None)
+        target = event.memory[0] if event.memory else event.barrier
         parity = event.parity if event.kind == "wait" else None
         self.steps.append(Happening(thread.trace.partition, event.kind, event, target, parity))
         thread.mask |= self.bit
         return thread.mask
 
     def fault(self, kind: FaultKind, message: str, mask: int, *last: Happening) -> Fault:
-        """The shortest run that leads there: what must have happened, in the order in which it did."""
+        """The shortest run that leads there: what must have happened, in the order in which it did.
+
+        How barriers are made is left out where it is not what is wrong.
+        """
         steps = [step for number, step in enumerate(self.steps) if mask >> number & 1]
+        if kind not in ("barrier lifecycle", "arrive count"):
+            steps = [step for step in steps if step.action != "init"] or steps
         return Fault(kind, message, (*steps, *last))
 
     def name(self, memory: Memory) -> str:

@@ -59,11 +59,14 @@ def deepest_ring(program: BarrierProgram) -> int:
 
 
 def trips_to_try(program: BarrierProgram, effort: Effort, most: int | None) -> Sequence[int]:
-    """The trip counts of an innermost loop: all up to 2·D + 1, or 0, 1 and one that goes around every ring."""
+    """The trip counts of an innermost loop: all up to 2·D + 1, or 0, 1 and the one that goes twice around each ring.
+
+    Once around shows a missing release, twice a wrong parity; deferred releases need D + P + 1.
+    """
     depth = deepest_ring(program)
     if effort == "full":
         return range((2 * depth + 1 if most is None else most) + 1)
-    around = depth + program.most_in_flight + 1
+    around = depth + max(depth, program.most_in_flight) + 1
     return sorted({0, 1, around} if most is None else {0, min(1, most), min(around, most)})
 
 
@@ -94,7 +97,7 @@ def choices(
         if name in arguments:
             found.append(Choices(leaf, name, (arguments[name],)))
             continue
-        wanted = range(min(max(trips), _OUTER_TRIPS) + 1) if leaf in around and leaf not in within else trips
+        wanted = _wanted(trips, leaf in around, leaf in within)
         steps = sorted(units.get(leaf, {1}))
         free = {unit * it for unit in steps for it in wanted}
         pool = {number for unit in steps for number in _steps(unit, wanted, about)}
@@ -107,6 +110,14 @@ def choices(
             Choices(leaf, name, tuple(number for number in sorted(pool) if _fits(about, number)), used, leaf in around)
         )
     return found
+
+
+def _wanted(trips: Sequence[int], around: bool, within: bool) -> Sequence[int]:
+    """Fewer trips for what bounds outer loops: rings go around across them, and the runs would be many and long."""
+    if not around:
+        return trips
+    most = min(max(trips), _OUTER_TRIPS + within)
+    return sorted({min(it, most) for it in trips})
 
 
 def _steps(unit: int, trips: Sequence[int], facts: Sequence[Assumption]) -> Iterable[int]:

@@ -43,6 +43,15 @@ NUMBER_OPS = {"tt.get_program_id": "program_id", "tt.get_num_programs": "num_pro
 _SYNCHRONISERS = frozenset(
     {"gpu.barrier", "ttg.barrier", "ttg.local_barrier", "ttng.fence_mbarrier_init_release_cluster"}
 )
+_GLOBAL_ONLY = frozenset(
+    {
+        "ttg.global_scratch_alloc",
+        "ttng.tensormap_create",
+        "ttng.tensormap_fenceproxy_acquire",
+        "ttng.reinterpret_tensor_descriptor",
+    }
+)
+"""Descriptors that the kernel makes itself: global memory, and no part of the protocol."""
 CLOSED = ("ttng.", "ttg.", "nvws.", "nvgpu.", "nvg.", "nvvm.", "gpu.", "llvm.inline_asm", "tt.call")
 _WRITERS_OF_FLOW = frozenset({"scf.yield", "scf.condition", "cf.br", "cf.cond_br", "ttg.warp_yield", "warp.end"})
 _STRUCTURE = frozenset({"scf.for", "scf.if", "scf.while", "ttg.warp_specialize", "warp.group"})
@@ -117,6 +126,9 @@ class BarrierProgram:
                 continue
             self._keep(op, work)
             work += _decisive(op) if kind == "protocol" else []
+        for block in self.function.regions[0].blocks:
+            if block.terminator.name == "cf.cond_br":
+                work.append(block.terminator.operands[0])
         self._close(work)
         leaves = set(self._leaves())
         for op in self.function.walk():
@@ -197,6 +209,8 @@ class BarrierProgram:
             for use in value.uses:
                 if use.op.name == "ttng.warp_group_dot_wait":
                     work.append(use.op.results[use.index])
+                elif chooses_tile(use.op):
+                    work.append(use.op.result)
         return found
 
     def _leaves(self) -> list[Value]:
@@ -228,6 +242,11 @@ def is_number(type: str) -> bool:
     return not type.startswith(("tensor<", "!ttg.memdesc", "!tt.tensordesc"))
 
 
+def chooses_tile(op: Operation) -> bool:
+    """Whether `op` hands on one of two tiles as it is, like the yields of an ``scf.if``."""
+    return op.name == "arith.select" and op.operands[0].type == "i1" and op.result.type.startswith("tensor<")
+
+
 def _kind(op: Operation, tiles: set[Value]) -> str:
     """protocol: an event, all scalar operands matter. value: kept for its result or its uses. ignore: neither."""
     name = op.name
@@ -237,7 +256,12 @@ def _kind(op: Operation, tiles: set[Value]) -> str:
         return "protocol"
     if name == "llvm.intr.assume":
         return "ignore"
-    if name in _STRUCTURE or name in _WRITERS_OF_FLOW or spec_of(name).terminator or name in _SYNCHRONISERS:
+    if (
+        name in _STRUCTURE
+        or name in _WRITERS_OF_FLOW
+        or spec_of(name).terminator
+        or name in _SYNCHRONISERS | _GLOBAL_ONLY
+    ):
         return "ignore"
     touches = any("!ttg.memdesc" in value.type for value in (*op.operands, *op.results))
     if touches or (spec_of(name) is UNKNOWN and name.startswith(CLOSED)):

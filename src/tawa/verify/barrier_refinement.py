@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from tawa.dialects.aref import CreateOp, PutOp, RingType
 from tawa.ir import Module, Operation, Value, source_of
-from tawa.verify.barrier_events import Environment, Event, Trace
+from tawa.verify.barrier_events import Environment, Event, Trace, Undefined
+from tawa.verify.barrier_fingerprint import Fingerprints, Print
 from tawa.verify.barrier_inputs import BUDGET, choices, read_facts, trips_to_try, vectors
 from tawa.verify.barrier_operations import holds, number
 from tawa.verify.barrier_program import BarrierProgram, Memory, NotUnderstood
@@ -61,19 +62,34 @@ def check_refinement(
         facts = read_facts(low, assume)
         found = choices(low, arguments or {}, facts, trips_to_try(low, effort, max_trips))
         used = tuple(dict.fromkeys(fact for choice in found for fact in choice.facts))
+        undefined: tuple[str, ...] = ()
+        above, below = Fingerprints(high), Fingerprints(low)
+        done: set[tuple[Print | None, Print | None]] = set()
         steps, runs = 0, 0
         for numbers in vectors(found, effort):
             if steps >= budget:
                 return Unknown(f"the budget of {budget} steps ended after {runs} choices of numbers", None, used)
             upper = {high.entry.args[value.index]: given for value, given in numbers.items()}
-            wanted, unrolled = unroll(high, upper, _ONE_PROGRAM, AREF_HANDLERS), unroll(low, numbers, _ONE_PROGRAM)
+            known = (above.of(upper, _ONE_PROGRAM), below.of(numbers, _ONE_PROGRAM))
+            if None not in known and known in done:
+                runs += 1
+                continue
+            done.add(known)
+            try:
+                wanted = unroll(high, upper, _ONE_PROGRAM, AREF_HANDLERS)
+                unrolled = unroll(low, numbers, _ONE_PROGRAM)
+            except Undefined:
+                undefined = ("no division by zero",)
+                continue
             steps, runs = steps + wanted.count + unrolled.count, runs + 1
             inputs = {choice.name: numbers[choice.argument] for choice in found}
             refuted = _compare(high, wanted, low, unrolled, inputs)
             if refuted is not None:
                 return Refuted(refuted.witness, used)
+        if not runs:
+            return Unknown("no choice of numbers satisfies the assumptions", None, (*used, *undefined))
         names = ", ".join(choice.name for choice in found) or "no argument"
-        return Proved(f"the same accesses in the same order for {runs} choices of {names}", used)
+        return Proved(f"the same accesses in the same order for {runs} choices of {names}", (*used, *undefined))
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", source_of(barrier_module, stop.op))
 

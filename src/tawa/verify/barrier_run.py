@@ -245,11 +245,11 @@ class BarrierRun:
         if completed > passes:
             last = Happening(thread.trace.partition, "wait", event, key, event.parity)
             mask = thread.mask | barrier.masks[passes]
-            behind = "passes at once or" if not fresh else "may"
-            message = (
-                f"a wait on {self.name(key)} for parity {event.parity} {behind} find phase {passes} complete already, "
-                f"and then waits for a phase of the same parity"
-            )
+            if fresh:
+                how = f"may find phase {passes} complete already, and then waits for phase {passes + 1}"
+            else:
+                how = f"passes at once, or waits for phase {passes + 1} where phase {passes} is complete already"
+            message = f"a wait on {self.name(key)} for parity {event.parity} {how}: which one is a matter of time"
             raise self.fault("phase overrun" if fresh else "parity alias", message, mask, last)
         if passes:
             thread.mask |= barrier.masks[passes - 1]
@@ -266,10 +266,11 @@ class BarrierRun:
             key = _place(event)
             barrier = self.barriers[key]
             mask |= thread.mask | barrier.mask
-            reasons.append(
-                f"{thread.trace.partition} waits for parity {event.parity} of {self.name(key)} "
-                f"({barrier.pending} of {barrier.count} arrivals and {barrier.tx} bytes are missing)"
-            )
+            missing = [f"{barrier.pending} of {barrier.count} arrivals"] if barrier.pending else []
+            missing += [f"{barrier.tx} bytes"] if barrier.tx else []
+            phase = f"phase {len(barrier.phases)} (parity {event.parity}) of {self.name(key)}"
+            lacks = f", which lacks {' and '.join(missing)}" if missing else ""
+            reasons.append(f"{thread.trace.partition} waits for {phase}{lacks}")
             last.append(Happening(thread.trace.partition, "wait", event, key, event.parity))
             if barrier.tx:
                 kind = "transaction bytes"

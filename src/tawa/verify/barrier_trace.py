@@ -27,7 +27,16 @@ from tawa.verify.barrier_events import (
     Trace,
 )
 from tawa.verify.barrier_operations import STEPS, alloc, check_uses, number, view
-from tawa.verify.barrier_program import CLOSED, NUMBER_OPS, BarrierProgram, NotUnderstood, branches, captures, is_number
+from tawa.verify.barrier_program import (
+    CLOSED,
+    NUMBER_OPS,
+    BarrierProgram,
+    NotUnderstood,
+    branches,
+    captures,
+    chooses_tile,
+    is_number,
+)
 
 
 class Unrolled(Recorder):
@@ -56,9 +65,7 @@ class Unrolled(Recorder):
             if end.name == "cf.br":
                 following, given = end.successors[0], list(end.operands)
             elif end.name == "cf.cond_br":
-                condition = env.get(end.operands[0])
-                if not isinstance(condition, int):
-                    raise NotUnderstood("a branch whose condition is not a number", end)
+                condition = number(end, end.operands[0], env, "the condition")
                 following, given = branches(end)[0 if condition else 1]
             else:
                 return
@@ -80,6 +87,8 @@ class Unrolled(Recorder):
         step = self.more.get(op.name) or STEPS.get(op.name) or _CONTROL.get(op.name)
         if step is not None:
             return step
+        if chooses_tile(op):
+            return _choose
         if not (op.name.startswith("arith.") and op.results and is_number(op.result.type)):
             return _value
         compute = self.program.scalar(op)
@@ -177,6 +186,16 @@ def _value(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> Non
             self.run(block, env, trace)
     for result in op.results:
         env[result] = Opaque(op)
+
+
+def _choose(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    """One tile or the other, still in flight where it was: the back end renames registers or waits."""
+    condition, *tiles = (env.get(operand) for operand in op.operands)
+    if isinstance(condition, int):
+        env[op.result] = tiles[0 if condition else 1]
+        return
+    groups = [group for tile in tiles if isinstance(tile, InFlight) for group in sorted(tile.groups)]
+    env[op.result] = InFlight(frozenset(groups)) if groups else Opaque(op)
 
 
 # -- control flow ------------------------------------------------------------------------------------------------------

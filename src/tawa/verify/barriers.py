@@ -3,6 +3,8 @@
 Works on any TTGIR with ``ttg.warp_specialize``, in the spelling of Triton 3.6 and 3.9, whoever wrote it.
 
     numbers   the arguments that control flow depends on are tried with small trip counts (`barrier_inputs`)
+              `fast` tries corners, `full` all up to 2·D + 1; choices that make the same run count once
+              (`barrier_fingerprint`)
     traces    each choice unrolls the kernel into one straight line of events a partition (`barrier_trace`)
     runs      one run with happens-before stands for all interleavings and completion orders (`barrier_run`)
 

@@ -29,12 +29,10 @@ from tawa.ir import Module, source_of
 from tawa.verify.assumptions import parse_assumptions
 from tawa.verify.credits_facts import Facts, check_names
 from tawa.verify.credits_program import compile_skeleton
-from tawa.verify.credits_search import ALL, Search
+from tawa.verify.credits_search import ALL, FAST, FULL, Search
 from tawa.verify.credits_skeleton import MAIN, UnsupportedError
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict, Witness
-
-FAST, FULL = 8_000, 1_000_000
 
 
 def check_credits(

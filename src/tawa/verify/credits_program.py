@@ -33,6 +33,7 @@ from tawa.verify.credits_skeleton import (
     Terms,
     UnsupportedError,
     integer_arguments,
+    merge_ranges,
     plain_name,
 )
 from tawa.verify.credits_sources import CONTROL, PROTOCOL, Sources, find_wild, origin_of
@@ -256,9 +257,10 @@ class _Compiler:
         numbers = isinstance(lower, int) and isinstance(step, int)
         loop = self._loop(op, numbers and isinstance(upper, int))
         if isinstance(upper, Term) and lower is not None and isinstance(step, int) and step > 0:
-            before = self.program.bounds.get(upper)
-            if before is None or (isinstance(before[0], Term) and before[0].holds(upper)):
-                self.program.bounds[upper] = lower, step
+            self._bound(upper, lower, step)
+        elif upper is None and isinstance(lower, int) and isinstance(step, int) and step > 0:
+            inner = self.program.inner
+            self.program.inner = merge_ranges(inner, (lower, step)) if inner else (lower, step)
         induction = self._define(body.args[0]) if body.args[0] in self.needed else -1
         self._move(op.operands[3:], body.args[1:])
         bounds = [self._use(it) for it in op.operands[:3]]
@@ -269,6 +271,18 @@ class _Compiler:
         self._emit(op, Code.NEXT, first, induction)
         self._patch(at, 6, len(self.part.code))
         self._move(body.args[1:], op.results)
+
+    def _bound(self, upper: Term, lower: int | Term, step: int) -> None:
+        """Takes note of where a loop with this upper bound begins."""
+        program, before = self.program, self.program.bounds.get(upper)
+        if before is None or (isinstance(before[0], Term) and (isinstance(lower, int) or before[0].holds(upper))):
+            program.bounds[upper] = lower, step
+        elif isinstance(before[0], int) and isinstance(lower, int):
+            first, common = program.bounds[upper] = merge_ranges((before[0], before[1]), (lower, step))
+            last = max(lower + step, before[0] + before[1])
+            spread = -((first - last) // common)
+            program.spread[upper] = max(program.spread.get(upper, 0), spread)
+            program.largest = max(program.largest, spread - 1)
 
     def _scf_if(self, op: Operation) -> None:
         at = self._emit(op, Code.IF, self._use(op.operands[0]), -1)

@@ -15,11 +15,14 @@ from dataclasses import dataclass, field
 from tawa.ir import source_of
 from tawa.verify.credits_facts import FAR, Facts
 from tawa.verify.credits_machine import Machine
-from tawa.verify.credits_skeleton import Program, Term
+from tawa.verify.credits_skeleton import Program, Term, merge_ranges
 from tawa.verify.credits_state import FaultError, ImpossibleError, NeedError
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
 ALL = "all trip counts"
+FAST, FULL = 15_000, 1_000_000  # instructions of the skeleton
+SHORT = 7_000  # of a fast check that can state no more than a bound, once the bound is `_ENOUGH`
+_ENOUGH = 4
 _MOST_TRIPS = 24
 _MOST_SKIPPED = 1 << 12
 
@@ -57,6 +60,7 @@ class Search:
         self.program = program
         self.facts = facts
         self.left = budget
+        self.reserve = max(budget - SHORT, 0) if program.wild and budget <= FAST else 0
         self.flags: set[Term] = set()
         self.starts: set[Term] = set()
         self.reach: dict[Term, _Reach] = {}
@@ -102,7 +106,8 @@ class Search:
         passed: list[_Pass] = []
         while heap:
             size, _, vector = heapq.heappop(heap)
-            if self.left <= 0:
+            if self.left <= (self.reserve if size > _ENOUGH else 0):
+                self.left = min(self.left, 0)
                 self.complete = max(self.complete, size - 1)
                 return passed
             longest = any(count >= self.reach[term].most for term, count in vector.sizes.items() if term in self.reach)
@@ -115,7 +120,7 @@ class Search:
                 term = need.term if need.starts else self._choose(need.term, vector)
                 if need.starts:
                     self.starts.add(term)
-                lower, step = self.program.bounds.get(term, need.range)
+                lower, step = self.program.bounds.get(term) or self._range(need.range)
                 if isinstance(lower, Term):
                     lower = vector.numbers.get(lower, 0)
                 if need.flag and term is need.term:
@@ -132,6 +137,11 @@ class Search:
                 passed.append(_Pass(vector.sizes, machine.trips))
             self.left -= machine.steps + 40  # a run costs something before its first instruction
         return passed
+
+    def _range(self, asked: tuple[int, int]) -> tuple[int, int]:
+        """Lower bound and step for an upper bound that is made inside loops: other loops may have it too."""
+        inner = self.program.inner
+        return merge_ranges(inner, asked) if inner else asked
 
     def _choose(self, term: Term, vector: _Vector) -> Term:
         """What to choose a number for: the innermost bound of a loop in `term`, else `term`."""
@@ -154,6 +164,7 @@ class Search:
         compared = self.program.terms.has_part(term)
         if compared:
             trips += min(self.program.largest, _MOST_TRIPS)  # where comparisons have settled, `trips` more
+        trips += min(self.program.spread.get(term, 0), _MOST_TRIPS)
         period = facts.period(term, step)
         trips += 2 * period if period > 1 else 0
         first = next((count for count in range(_MOST_SKIPPED) if self._allows(term, lower, step, count)), -1)

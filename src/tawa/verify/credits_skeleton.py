@@ -6,6 +6,7 @@ partitions is one unknown.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -138,12 +139,20 @@ class Program:
     arguments: dict[str, Term]
     terms: Terms
     bounds: dict[Term, tuple[int | Term, int]]  # upper bounds outside all loops, with lower bound and step
+    spread: dict[Term, int] = field(default_factory=dict[Term, int])
+    """Upper bounds of loops that begin or step differently: after how many numbers each has had a trip."""
+    inner: tuple[int, int] | None = None  # lower bound and step of the loops whose upper bound is made inside loops
     wild: str = ""  # why runs beyond the bound may differ from those within; empty where they cannot
     largest: int = 0  # the largest number that an unknown is compared with, in trips
     fresh: int = 0  # D of the deepest ring with a put that does not wait: such a put is right for the first D counts
     pendings: int = 0  # the most wgmmas that a wait leaves in flight
     assumed: list[tuple[Operation, Term]] = field(default_factory=list[tuple[Operation, Term]])
     """What the kernel states at its beginning (`tl.assume`): the operation and the condition."""
+
+
+def merge_ranges(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """Lower bound and step from which on numbers tell both of two loops with one upper bound, trip by trip."""
+    return min(one[0], other[0]), math.gcd(one[1], other[1], one[0] - other[0])
 
 
 def integer_arguments(function: Operation) -> dict[Value, str]:

@@ -11,6 +11,7 @@ with n = 2
 from __future__ import annotations
 
 import json
+from pathlib import PurePath
 from typing import Any
 
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
@@ -31,11 +32,16 @@ def describe(verdict: Verdict) -> str:
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as JSON data: the same keys whatever it is; what does not apply is None."""
+    """A verdict as JSON data: the same keys whatever it is; what does not apply is None.
+
+    location: what is not understood, or the last step of a run that goes wrong.
+    """
     bound = verdict.bound if isinstance(verdict, Proved) else None
     reason = verdict.reason if isinstance(verdict, Unknown) else None
-    place = verdict.location if isinstance(verdict, Unknown) else None
     witness = verdict.witness if isinstance(verdict, Refuted) else None
+    place = verdict.location if isinstance(verdict, Unknown) else None
+    if witness and witness.steps:
+        place = witness.steps[-1].location
     return {
         "verdict": type(verdict).__name__.lower(),
         "bound": bound,
@@ -87,19 +93,24 @@ def format_witness(witness: Witness, most_rows: int = 60) -> str:
 
 
 def step_text(step: Step) -> str:
-    """One step: ``put 3 ring0[1] parity 0  kernel.py:12``."""
+    """One step: ``put 3 ring0[1] parity 0 kernel.py:12``, the file without its folders."""
+    place = f" {PurePath(step.location.file).name}:{step.location.line}" if step.location else ""
+    return _event_text(step) + place
+
+
+def _event_text(step: Step) -> str:
     target = step.target + (f"[{step.slot}]" if step.slot is not None else "")
     parity = f"parity {step.parity}" if step.parity is not None else ""
-    place = f" {step.location}" if step.location else ""
-    return " ".join(part for part in (step.action, target, parity) if part) + place
+    return " ".join(part for part in (step.action, target, parity) if part)
 
 
 def chrome_trace(witness: Witness) -> str:
     """The run as a Chrome trace (JSON): one row a partition, one microsecond a step."""
     partitions = list(dict.fromkeys(step.partition for step in witness.steps))
     events: list[dict[str, Any]] = [
-        {"name": "thread_name", "ph": "M", "pid": 0, "tid": number, "args": {"name": name}}
+        {"name": kind, "ph": "M", "pid": 0, "tid": number, "args": args}
         for number, name in enumerate(partitions)
+        for kind, args in (("thread_name", {"name": name}), ("thread_sort_index", {"sort_index": number}))
     ]
     for time, step in enumerate(witness.steps):
         details = {
@@ -110,7 +121,7 @@ def chrome_trace(witness: Witness) -> str:
         }
         events.append(
             {
-                "name": step.action,
+                "name": _event_text(step),
                 "cat": step.target or "step",
                 "ph": "X",
                 "ts": time * _STEP_US,

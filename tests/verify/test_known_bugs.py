@@ -1,0 +1,175 @@
+"""Bugs of the field, each as a program: the wrong one is refuted, its mended twin and Tawa's own kernels are proved.
+
+A file in `known_bugs` holds both twins: lines marked ``// wrong`` and ``// mended`` are in one of them only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tawa.ir import Module, parse_module
+from tawa.kernels.gemm.cases import find
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.verify.barriers import check_barriers
+from tawa.verify.credits import ALL, check_credits
+from tawa.verify.verdict import FaultKind, Proved, Refuted, Verdict
+from tawa.verify.witness import describe
+from tests.matrix.compiling import compile_case, pinned
+from tests.support import programs
+
+BUGS = Path(__file__).parent / "known_bugs"
+
+
+def twin(name: str, which: str) -> Module:
+    """The wrong or the mended program of a file."""
+    other = {"wrong": "mended", "mended": "wrong"}[which]
+    lines = (BUGS / f"{name}.mlir").read_text().splitlines()
+    kept = [line.partition("  // ")[0] for line in lines if not line.startswith("//") and not line.endswith(other)]
+    assert len(kept) < len([line for line in lines if not line.startswith("//")]), "the twins are the same"
+    return parse_module("\n".join(kept))
+
+
+def credits_tell(name: str, kind: FaultKind, inputs: dict[str, int]) -> None:
+    """The credit check refutes the wrong program by its smallest run, and proves its twin for all trip counts."""
+    _tells(name, kind, inputs, check_credits)
+    assert check_credits(twin(name, "mended")) == Proved(ALL)
+
+
+def barriers_tell(name: str, kind: FaultKind, inputs: dict[str, int]) -> None:
+    """The barrier check refutes the wrong program, and proves its twin."""
+    _tells(name, kind, inputs, check_barriers)
+    mended = check_barriers(twin(name, "mended"))
+    assert isinstance(mended, Proved), describe(mended)
+
+
+def _tells(name: str, kind: FaultKind, inputs: dict[str, int], check: Callable[[Module], Verdict]) -> None:
+    wrong = check(twin(name, "wrong"))
+    assert isinstance(wrong, Refuted), wrong
+    assert wrong.witness.kind == kind, describe(wrong)
+    assert {argument: wrong.witness.inputs.get(argument) for argument in inputs} == inputs
+
+
+def own_kernel_is_proved(text: str, plans: tuple[tuple[int, int], ...] = ((1, 0), (2, 1), (3, 2))) -> None:
+    """Tawa specialises a kernel of the same shape, and both levels are proved."""
+    for depth, mma_depth in plans:
+        made = specialise(text, PlanOptions(aref_depth=depth, mma_depth=mma_depth), Target(4, 3))
+        assert made.applied, made.remarks
+        assert check_credits(parse_module(made.aref)) == Proved(ALL)
+        low = check_barriers(parse_module(made.barrier))
+        assert isinstance(low, Proved), describe(low)
+
+
+# -- trip counts -------------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_of_a_single_iteration_hangs() -> None:
+    """tilelang#2566: kernels with one k-iteration hang."""
+    credits_tell("single_iteration", "deadlock", {"n": 1})
+    own_kernel_is_proved(programs.tile_gemm())
+
+
+def test_zero_trips_leave_a_slot_full() -> None:
+    """triton#2146: K = 0 hangs or goes wrong."""
+    credits_tell("zero_trips", "leftover credit", {"n": 0})
+    own_kernel_is_proved(programs.tile_gemm())
+
+
+def test_fewer_trips_than_wgmmas_in_flight_release_what_was_never_got() -> None:
+    """Prologues and drains written for P iterations, met by K / BK < P."""
+    credits_tell("trips_below_p", "order", {"n": 0})
+    own_kernel_is_proved(programs.tile_gemm(), ((2, 1), (3, 2), (4, 3)))
+
+
+def test_an_empty_first_loop_leaves_nothing_to_release_to_the_second() -> None:
+    """triton#9728: causal attention, two loops in a row; the first one is empty for the first rows."""
+    credits_tell("empty_first_loop", "order", {"n": 0})
+    own_kernel_is_proved(programs.two_loops())
+
+
+def test_trips_that_vary_by_tile_make_tile_times_trips_a_wrong_count() -> None:
+    """Ragged and triangular kernels: slot and parity from the tile's number."""
+    barriers_tell("trips_that_vary_by_tile", "read before write", {"n": 0, "m": 2})
+    own_kernel_is_proved(programs.persistent_gemm())
+
+
+# -- slots and parities ------------------------------------------------------------------------------------------------
+
+
+def test_a_parity_that_stays_the_same_on_reuse_of_a_slot() -> None:
+    """A wait that is right on the first turn round the ring passes at once, or never, on the second."""
+    barriers_tell("constant_parity", "phase overrun", {"n": 3})
+    own_kernel_is_proved(programs.tile_gemm())
+
+
+def test_a_second_persistent_wave_that_restarts_its_parity() -> None:
+    """tilelang#2674: persistent kernels hang in their second wave."""
+    barriers_tell("second_wave", "arrive count", {"n": 1})
+    own_kernel_is_proved(programs.persistent_gemm(waves=3))
+
+
+def test_a_loop_inside_a_while_that_forgets_its_count() -> None:
+    """Persistent kernels written with while: the count has to be carried through both loops."""
+    credits_tell("loop_inside_while", "order", {"n": 1})
+    own_kernel_is_proved(programs.while_gemm())
+
+
+# -- releases ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_operand_of_a_wgmma_in_flight_is_overwritten() -> None:
+    """The wgmma is asynchronous: its operands are read until its wait, not until it is issued."""
+    barriers_tell("released_before_the_wgmma_is_done", "write before release", {"n": 3})
+    own_kernel_is_proved(programs.gate_up())
+
+
+def test_two_readers_and_one_release() -> None:
+    """Two consumer groups share a tile, and the empty barrier counts one arrival."""
+    barriers_tell("two_readers_and_one_release", "arrive count", {"n": 1})
+
+
+def test_one_reader_and_two_releases() -> None:
+    """An empty barrier made for two consumer groups, with one that arrives."""
+    barriers_tell("one_reader_and_two_releases", "arrive count", {"n": 3})
+
+
+def test_a_ring_as_deep_as_wgmmas_in_flight_is_too_shallow() -> None:
+    """D = P: the reader holds every slot while it waits for the next."""
+    credits_tell("ring_as_deep_as_p", "deadlock", {"n": 2})
+    own_kernel_is_proved(programs.tile_gemm(), ((2, 1),))
+
+
+SHAPES = [
+    "tile_k_zero",
+    "tile_k_below_block",
+    "persistent_k_zero",
+    "persistent_while",
+    "two_loops",
+    "ragged",
+    "triangular",
+]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_kernels_of_these_shapes_are_proved_as_tawa_compiles_them(name: str) -> None:
+    """Zero iterations, fewer than P, while, two loops in a row, trips that vary by tile: from Triton's front end on."""
+    case = find(name)
+    for depth, mma_depth in case.plans[:2]:
+        made = compile_case(case, pinned(depth, mma_depth))
+        aref = check_credits(parse_module(made.asm["aref"]), effort="fast")
+        assert isinstance(aref, Proved), describe(aref)
+        low = check_barriers(parse_module(made.asm["barrier"]), effort="fast")
+        assert isinstance(low, Proved), describe(low)
+
+
+def test_every_program_has_its_test() -> None:
+    text = Path(__file__).read_text()
+    assert [path.stem for path in sorted(BUGS.glob("*.mlir")) if f'"{path.stem}"' not in text] == []
+
+
+@pytest.mark.parametrize("path", sorted(BUGS.glob("*.mlir")), ids=lambda path: path.stem)
+def test_a_program_says_on_top_what_is_wrong(path: Path) -> None:
+    assert path.read_text().startswith("// ")
