@@ -7,7 +7,7 @@ as late as may be, and at random times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +25,10 @@ Level = Literal["aref", "barrier"]
 DEPTH = 2
 DATA = Path(__file__).parent / "data"
 GLUON = tuple(path.stem for path in sorted(DATA.glob("gluon_*.mlir")))
-RUNS: tuple[tuple[Order, int], ...] = (("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("random", 3))
+Runs = tuple[tuple[Order, int], ...]
+ONE: Runs = (("eager", 0),)
+FEW: Runs = (("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("random", 3))
+MANY: Runs = (*FEW, *(("random", seed) for seed in range(10, 30)))
 
 Problem = Callable[[Module, Order, int], Any]
 """Runs a module on one problem and gives the bits of its output."""
@@ -66,7 +69,7 @@ class Oracle:
         self.subject = subject
         self.right: dict[str, Any] = {}
 
-    def wrong(self, module: Module, runs: Sequence[tuple[Order, int]] = RUNS) -> str:
+    def wrong(self, module: Module, runs: Runs = FEW) -> str:
         """The first run that goes wrong; empty where all are right.
 
         An operation that the simulator does not know raises UnsupportedOp: there is no judgement then.

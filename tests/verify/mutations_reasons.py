@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from tawa.ir import Block, Module, Operation, Value, parse_module, print_module
 from tawa.ir.attributes import read_int
@@ -37,13 +38,14 @@ MOVES = ("nudge", "earlier", "later", "to the start", "to the end", "before the 
 class Reason:
     """A class of equivalent mutants: its name, why they mean the same, and which they are.
 
-    runs: how many more random runs of each problem have to be right, where no structure can be checked.
+    needs: which runs of the simulator the reason rests on; "none" where the structure of the program is enough, "one"
+    run for each trip count where only a hang could come of it, "many" where no structure could be checked.
     """
 
     name: str
     text: str
     holds: Callable[[Mutant], bool]
-    runs: int = 0
+    needs: Literal["none", "one", "many"] = "none"
 
 
 def reason_of(mutant: Mutant) -> Reason | None:
@@ -284,8 +286,8 @@ def _deep_enough(mutant: Mutant) -> bool:
     flights = [read_int(op.properties["pendings"]) for op in mutant.module.walk() if op.name == DOT_WAIT]
     if made is None:  # lowered: the rows of barriers are as long as D
         rows = [op for op in mutant.module.walk() if op.name == "ttg.local_alloc" and "xi64" in op.result.type]
-        return int(rows[0].result.type.split("<")[1].split("x")[0]) >= max(flights) + 1
-    return int(made.result.type[11:].split()[0]) >= max(flights) + 1
+        return int(rows[0].result.type.split("<")[1].split("x")[0]) >= max(flights, default=0) + 1
+    return int(made.result.type[11:].split()[0]) >= max(flights, default=0) + 1
 
 
 def _each_releases(mutant: Mutant) -> bool:
@@ -301,6 +303,7 @@ REASONS: tuple[Reason, ...] = (
         "a wait comes earlier or a release later, and each row keeps its order: only a hang could come of it, and one "
         "run for each trip count decides that (Kahn); none hangs",
         _orders_more,
+        needs="one",
     ),
     Reason("idempotent", "the second wait or fence has nothing left to wait for", _idempotent),
     Reason("patient", "it waits for more than it needs, and what it waits for ends by itself", _waits_for_more),
@@ -318,6 +321,6 @@ REASONS: tuple[Reason, ...] = (
         "implied",
         "what it orders is ordered through other rows as well; nothing but many random runs speaks for it",
         _implied,
-        runs=40,
+        needs="many",
     ),
 )

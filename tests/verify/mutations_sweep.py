@@ -21,7 +21,7 @@ from tawa.verify.credits import check_credits
 from tawa.verify.verdict import Proved, Refuted, Verdict
 from tests.verify import mutations_aref, mutations_barrier
 from tests.verify.mutations_edits import Kind, Mutant, Site, break_at, sites
-from tests.verify.mutations_oracle import Level, Oracle, Subject
+from tests.verify.mutations_oracle import FEW, MANY, ONE, Level, Oracle, Runs, Subject
 from tests.verify.mutations_reasons import reason_of
 
 Fate = Literal["refuted", "equivalent", "unexplained", "unknown", "missed"]
@@ -53,32 +53,36 @@ def check(level: Level, module: Module) -> Verdict:
     return verdict if isinstance(verdict, Refuted) else check_barriers(module)
 
 
-def judge(mutant: Mutant, oracle: Oracle) -> Finding:
-    """Checks a mutant; the simulator is asked where it is not refuted."""
+def judge(mutant: Mutant, oracle: Oracle, thorough: bool = False) -> Finding:
+    """Checks a mutant, and asks the simulator where it is not refuted.
+
+    thorough: the simulator runs it even where the structure of the program is reason enough that it means the same.
+    """
     subject = oracle.subject
     verdict = check(subject.level, mutant.module)
     if isinstance(verdict, Refuted) and verdict.witness.message:
         fate, why = "refuted", str(verdict.witness.kind)
     else:
-        fate, why = _not_refuted(mutant, verdict, oracle)
+        fate, why = _not_refuted(mutant, verdict, oracle, thorough)
     return Finding(subject.name, subject.level, mutant.kind, str(mutant), fate, why)
 
 
-def _not_refuted(mutant: Mutant, verdict: Verdict, oracle: Oracle) -> tuple[Fate, str]:
+def _not_refuted(mutant: Mutant, verdict: Verdict, oracle: Oracle, thorough: bool) -> tuple[Fate, str]:
+    reason = reason_of(mutant) if isinstance(verdict, Proved) else None
+    wrong = ""
     try:
-        wrong = oracle.wrong(mutant.module)
+        if reason is None or reason.needs != "none" or thorough:
+            wrong = oracle.wrong(mutant.module, FEW if reason is None else _RUNS[reason.needs])
     except UnsupportedOp as error:
         return "unexplained", f"the simulator does not know {error.op}"
     if not isinstance(verdict, Proved):
         return "unknown", f"{verdict}; {wrong}"
     if wrong:
         return "missed", wrong
-    reason = reason_of(mutant)
-    if reason is not None and reason.runs:
-        wrong = oracle.wrong(mutant.module, [("random", seed) for seed in range(10, 10 + reason.runs)])
-        if wrong:
-            return "missed", wrong
     return ("equivalent", reason.name) if reason is not None else ("unexplained", verdict.bound)
+
+
+_RUNS: dict[str, Runs] = {"none": ONE, "one": ONE, "many": MANY}
 
 
 def kinds(level: Level) -> tuple[Kind, ...]:

@@ -32,7 +32,7 @@ WORDS: dict[Kind, str] = {
     "barrier": "barrier",
     "wait": "waiting",
 }
-_WIDTH_INCHES, _ROW_INCHES, _PANEL_INCHES, _FRAME_INCHES = 9.0, 0.25, 0.42, 0.78
+_WIDTH_INCHES, _ROW_INCHES, _GAP_INCHES, _TOP_INCHES, _BOTTOM_INCHES = 9.0, 0.25, 0.42, 0.28, 0.68
 _DOTS_PER_INCH = 200
 _BAR = 0.78
 _INK = "#222222"
@@ -52,13 +52,11 @@ def render(timelines: Sequence[tuple[str, Timeline]], path: Path | str) -> None:
     path = Path(path)
     longest = max(timeline.cycles for _, timeline in timelines)
     rows = [len(timeline.rows) for _, timeline in timelines]
-    height = sum(rows) * _ROW_INCHES + len(rows) * _PANEL_INCHES + _FRAME_INCHES
+    height = sum(rows) * _ROW_INCHES + (len(rows) - 1) * _GAP_INCHES + _TOP_INCHES + _BOTTOM_INCHES
     # A fixed salt: the same timelines give the same file.
     with matplotlib.rc_context({"svg.hashsalt": "tawa", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
         figure = figures.Figure(figsize=(_WIDTH_INCHES, height), dpi=_DOTS_PER_INCH, facecolor="white")
-        panels = figure.subplots(
-            len(rows), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": [it + 0.001 for it in rows]}
-        )[:, 0]
+        panels = figure.subplots(len(rows), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": rows})[:, 0]
         for axes, (title, timeline) in zip(panels, timelines, strict=True):
             _draw(axes, title, timeline, longest)
         _finish(figure, panels, [timeline for _, timeline in timelines], height)
@@ -118,9 +116,9 @@ def _finish(figure: Any, panels: Any, timelines: Sequence[Timeline], height: flo
     panels[-1].spines["bottom"].set_color("#888888")
     panels[-1].xaxis.set_major_formatter("{x:,.0f}")
     panels[-1].set_xlabel("cycles of one SM", fontsize=8.5, color=_INK, labelpad=2)
-    figure.subplots_adjust(
-        left=0.105, right=0.985, top=1 - 0.28 / height, bottom=0.68 / height, hspace=_PANEL_INCHES / _ROW_INCHES / 4
-    )
+    gap = _GAP_INCHES / (_ROW_INCHES * sum(len(it.rows) for it in timelines) / len(timelines))
+    top, bottom = 1 - _TOP_INCHES / height, _BOTTOM_INCHES / height
+    figure.subplots_adjust(left=0.105, right=0.97, top=top, bottom=bottom, hspace=gap)
 
 
 def flow_together(spans: Sequence[Span], gap_cycles: float) -> list[tuple[Kind, float, float]]:

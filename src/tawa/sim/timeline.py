@@ -13,7 +13,7 @@ from typing import Any
 from tawa.remarks import SourceLocation
 from tawa.sim.kinds import Kind
 
-TENSOR_CORES, TMA, LOADS = "tensor cores", "TMA", "loads"
+TENSOR_CORES, TMA, LOADS = "tensor cores", "TMA", "loads, stores"
 UNITS = (TMA, LOADS, TENSOR_CORES)
 """Rows of units; all others are partitions."""
 

@@ -1,0 +1,186 @@
+"""What the checks make of broken programs, by kind of mutant: ``python bench/mutations.py``, no GPU.
+
+Every kernel that is specialised, at both levels, and the hand-written Gluon programs of the tests are broken in every
+way of ``tests/verify/mutations_aref.py`` and ``mutations_barrier.py``; ``mutations_sweep.py`` says what the fates are.
+A row's case is a level and a kind with its counts ("check"), an unbroken program with the time of its full check
+("unbroken"), or a mutant that was neither refuted nor equivalent, with the reason as its error ("mutant").
+
+``--most N`` takes N mutants of each kind for each program, spread over its places; ``--only TEXT`` some programs.
+
+Results: ``bench/results/mutations.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")  # as many processes as cores already
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+from harness import Report, Row, Timing, describe  # noqa: E402
+from tests.verify.mutations_edits import Site  # noqa: E402
+from tests.verify.mutations_oracle import GLUON, Level, Oracle, Subject, hand_written, kernel  # noqa: E402
+from tests.verify.mutations_sweep import (  # noqa: E402
+    FATES,
+    Finding,
+    all_sites,
+    check,
+    family,
+    judge,
+    kinds,
+    mutant_of,
+)
+
+from tawa.ir import parse_module  # noqa: E402
+from tawa.kernels.gemm.cases import SPECIALISED  # noqa: E402
+from tawa.verify.verdict import Proved  # noqa: E402
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One program at one level; `most` mutants of each kind, 0 for all."""
+
+    name: str
+    level: Level
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of a job: the unbroken program's time and error, and a finding for each mutant."""
+
+    job: Job
+    unbroken_ms: float
+    error: str | None
+    findings: tuple[Finding, ...]
+
+
+def work(job: Job) -> Done:
+    """Checks one program and all its mutants."""
+    subject = hand_written(job.name) if job.name in GLUON else kernel(job.name, job.level)
+    aref = "" if job.name in GLUON else kernel(job.name, "aref").text
+    start = time.perf_counter()
+    verdict = check(subject.level, parse_module(subject.text))
+    unbroken_ms = (time.perf_counter() - start) * 1000
+    error = None if isinstance(verdict, Proved) else f"not proved: {verdict}"[:300]
+    oracle = Oracle(subject)
+    findings: list[Finding] = []
+    for site in spread(all_sites(subject, aref), job.most):
+        findings += attempt(subject, aref, site, oracle)
+    return Done(job, unbroken_ms, error, tuple(findings))
+
+
+def attempt(subject: Subject, aref: str, site: Site, oracle: Oracle) -> list[Finding]:
+    """The finding of one mutant; none where the kind does not apply there."""
+    mutant = mutant_of(subject, aref, site)
+    if mutant is None:
+        return []
+    try:
+        return [judge(mutant, oracle, thorough=True)]
+    except Exception as failure:
+        return [Finding(subject.name, subject.level, mutant.kind, str(mutant), "unknown", describe(failure))]
+
+
+def spread(sites: list[Site], most: int) -> list[Site]:
+    """At most `most` sites of each kind, from first to last."""
+    if not most:
+        return sites
+    by_kind: dict[str, list[Site]] = {}
+    for site in sites:
+        by_kind.setdefault(f"{site.kind.name} {site.target}", []).append(site)
+    chosen: list[Site] = []
+    for found in by_kind.values():
+        count = min(most, len(found))
+        chosen += [found[(2 * turn + 1) * len(found) // (2 * count)] for turn in range(count)]
+    return chosen
+
+
+def rows(done: list[Done]) -> list[Row]:
+    """The result file: counts by level and kind, unbroken programs, and what is not as it should be."""
+    found: list[Row] = []
+    findings = [finding for it in done for finding in it.findings]
+    for level in ("aref", "barrier"):
+        for kind in kinds(level):
+            of_kind = [it for it in findings if it.level == level and it.kind == kind.name]
+            fates = Counter(it.fate for it in of_kind)
+            reasons = Counter(it.why for it in of_kind if it.fate == "equivalent")
+            counts = {"made": len(of_kind), **{fate: fates[fate] for fate in FATES}}
+            found.append(Row({"level": level, "kind": kind.name, **counts, "reasons": dict(reasons)}, "check"))
+    for it in done:
+        case = {"program": it.job.name, "level": it.job.level}
+        timing = Timing.of([it.unbroken_ms])
+        found.append(Row(case, "unbroken", timing.median_ms, timing.p10_ms, timing.p90_ms, error=it.error))
+    for it in findings:
+        if it.fate not in ("refuted", "equivalent"):
+            case = {"program": it.subject, "level": it.level, "mutant": it.mutant, "fate": it.fate}
+            found.append(Row(case, "mutant", error=it.why[:300]))
+    return found
+
+
+def print_table(report: Report) -> None:
+    """Kinds by level, with the sums."""
+    print(f"\n{'level':8}{'kind':28}" + "".join(f"{name:>13}" for name in ("made", *FATES)))
+    total: Counter[str] = Counter()
+    for row in report.rows:
+        if row.candidate != "check":
+            continue
+        counts = {name: row.case[name] for name in ("made", *FATES)}
+        total.update(counts)
+        print(f"{row.case['level']:8}{row.case['kind']:28}" + "".join(f"{it:13}" for it in counts.values()))
+    print(f"{'':8}{'all':28}" + "".join(f"{total[name]:13}" for name in ("made", *FATES)))
+
+
+def jobs(only: str, most: int) -> list[Job]:
+    """Every program and level; one kernel of each shape comes before the next of any."""
+    seen: Counter[str] = Counter()
+    turns: dict[str, int] = {}
+    for case in SPECIALISED:
+        seen[family(case)] += 1
+        turns[case.name] = seen[family(case)]
+    names = [*GLUON, *sorted(turns, key=lambda name: turns[name])]
+    levels: tuple[Level, ...] = ("aref", "barrier")
+    return [
+        Job(name, level, most)
+        for name in names
+        for level in levels
+        if only in name and (level == "barrier" or name not in GLUON)
+    ]
+
+
+def main() -> int:
+    """Runs the sweep; fails where a mutant is neither refuted nor equivalent, or an unbroken program not proved."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=int, default=0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    report, done = Report("mutations"), list[Done]()
+    work_list = jobs(arguments.only, arguments.most)
+    with get_context("spawn").Pool(arguments.processes) as pool:
+        for it in pool.imap_unordered(work, work_list):
+            done.append(it)
+            fates = Counter(finding.fate for finding in it.findings)
+            text = ", ".join(f"{fates[fate]} {fate}" for fate in FATES if fates[fate])
+            error = f"   {it.error}" if it.error else ""
+            print(f"{it.job.name:36}{it.job.level:9}{it.unbroken_ms:8.0f} ms   {text}{error}", flush=True)
+            report.rows = rows(done)
+            report.about["programs"] = f"{len(done)} of {len(work_list)}"
+            report.save()
+    print_table(report)
+    print(report.save())
+    good = all(it.error is None and all(f.fate in ("refuted", "equivalent") for f in it.findings) for it in done)
+    print(f"wanted: every mutant refuted or equivalent, every unbroken program proved: {'pass' if good else 'FAIL'}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
