@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tawa.analysis.channels import ChannelInfo, find_channels
+from tawa.analysis.channels import ChannelInfo, channels_of_groups, find_channels
 from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined
 from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
 from tawa.analysis.memory import stores_must_not_wait
@@ -30,6 +30,8 @@ from tawa.transforms.lower_arefs import LowerArefs
 from tawa.transforms.outline_partitions import OutlinePartitions
 from tawa.transforms.partition import Partition
 from tawa.transforms.pipeline_mma import PipelineMma
+from tawa.transforms.pipeline_stages import PipelineStages
+from tawa.transforms.resolve_groups import ResolveGroups
 from tawa.transforms.result import Pass
 from tawa.transforms.sink_epilogue import SinkEpilogue
 from tawa.transforms.stage_stores import StageStores
@@ -45,11 +47,15 @@ _MAX_REGISTERS = "ttg.maxnreg"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the back end gives one CTA: warps of the kernel and bytes of shared memory."""
+    """What the back end gives one CTA: warps of one consumer group, and bytes of shared memory.
+
+    groups: consumer groups that the rows of the tile are split among; the program is then that of one of them.
+    """
 
     num_warps: int
     num_stages: int
     shared_bytes: int = SHARED_BYTES
+    groups: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +82,10 @@ def aref_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ..
     return (
         InsertArefs(channels, plan),
         Partition(plan),  # behind the arefs: puts and consumers are what it slices by
+        ResolveGroups(),  # before anything else looks at a group
         EarlyPuts(plan),  # behind the split: only the producer's first loop is cut
         PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
+        PipelineStages(plan),  # of the loops that PipelineMma left
         SinkEpilogue(),  # behind the releases that pipelining moved: they decide where the epilogue begins
         *staging,  # of the stores that are left in the consumer
     )
@@ -118,6 +126,9 @@ def specialise(
         module.op.attributes[_MAX_REGISTERS] = int_attr(plan.max_registers)
     clock.lap("plan")
     remarks = _run(module, aref_passes(channels, plan), clock)
+    refusal = next((remark for remark in remarks if remark.kind == "declined"), None)
+    if refusal is not None:
+        return Outcome(False, None, (refusal,), stage_ms=clock.stages)
     _require_structure(module, "aref")
     aref = print_module(module, locations=False)
     clock.lap("print aref")
@@ -201,17 +212,20 @@ def _plan(
 ) -> tuple[Plan, tuple[Remark, ...]] | Remark:
     """The pinned Plan, checked, or one of our own, with notes; in automatic mode a refusal where none fits or pays."""
     if pinned is not None:
-        check_plan(pinned, channels, target.num_warps, stores_must_not_wait=stores_must_not_wait(module))
+        waits = stores_must_not_wait(module)
+        check_plan(pinned, channels, target.num_warps, stores_must_not_wait=waits, groups=target.groups)
         return pinned, ()
     limit = module.op.attributes.get(_MAX_REGISTERS)
     budget = Budget(
         target.num_warps,
         target.num_stages,
         target.shared_bytes,
-        shared_beside_rings(module, channels),
+        shared_beside_rings(module, channels).of_groups(target.groups),
         wgmma_registers(module, target.num_warps),
         operand_bits(loads),
         read_int(limit) if limit else None,
+        target.groups,
+        frozenset(channels_of_groups(module, channels)),
     )
     place = loads[0].load.op
     try:
@@ -231,7 +245,9 @@ def _plan(
 
 def _summary(plan: Plan) -> str:
     rings = ", ".join(f"{ring.name} with D = {ring.depth}" for ring in plan.rings)
-    return f"one producer feeds one consumer through {rings}; P = {plan.mma_depth}"
+    groups = plan.consumer_groups
+    consumers = "one consumer" if groups == 1 else f"{groups} consumers, each with its rows of the tile,"
+    return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}"
 
 
 def _run(module: Module, passes: tuple[Pass, ...], clock: _Clock) -> list[Remark]:
@@ -239,6 +255,8 @@ def _run(module: Module, passes: tuple[Pass, ...], clock: _Clock) -> list[Remark
     for step in passes:
         remarks += step.run(module).remarks
         clock.lap(type(step).__name__)
+        if any(remark.kind == "declined" for remark in remarks):
+            break
     return remarks
 
 

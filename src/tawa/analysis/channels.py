@@ -7,12 +7,15 @@ one ring and its running count.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.loads import DotLoadInfo
+from tawa.analysis.slices import slice_from
 from tawa.dialects.scf import IfOp
+from tawa.dialects.tt import FuncOp, GroupIndexOp
 from tawa.dialects.ttg import VIEWS
-from tawa.ir import Block, Operation, Value
+from tawa.ir import Block, Module, Operation, Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,3 +169,18 @@ def _block_chain(block: Block) -> list[Block]:
         chain.append(op.parent)
         op = op.parent_op
     return chain
+
+
+def channels_of_groups(module: Module, channels: Sequence[ChannelInfo]) -> list[str]:
+    """Names of the channels whose tiles depend on the number of the consumer group that reads them."""
+    function = next(op for op in module.body.ops if FuncOp.of(op))
+    return [
+        channel.name
+        for channel in channels
+        if any(
+            GroupIndexOp.of(op)
+            for site in channel.sites
+            for info in site.loads
+            for op in slice_from([info.load.op], function).ops
+        )
+    ]

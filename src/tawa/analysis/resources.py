@@ -53,6 +53,12 @@ class SharedInfo:
         """Bytes of one CTA whose rings take `ring_bytes`."""
         return max(ring_bytes + self.staging + self.inside, self.behind) + SLACK_BYTES
 
+    def of_groups(self, groups: int) -> SharedInfo:
+        """What several groups need, each with buffers of its own: their epilogues stay inside them."""
+        if groups == 1:
+            return self
+        return SharedInfo(groups * self.staging, groups * max(self.inside, self.behind), 0)
+
 
 def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo]) -> SharedInfo:
     """Estimates what the kernel keeps in shared memory beside its rings."""

@@ -13,13 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa import pipeline
-from tawa.bridge.generic_print import parse_module, print_generic
+from tawa.analysis.chained_dots import has_chained_dots
+from tawa.bridge.generic_print import parse_module, print_generic, print_generic_ttir
 from tawa.bridge.handover import Handover
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
+from tawa.bridge.row_split import GROUP_WARPS, split_front
 from tawa.bridge.stages import StageSplit, clean_up
 from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
+from tawa.ir import parse_module as read_module
 from tawa.pipeline import Outcome, Target
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
@@ -120,12 +123,45 @@ def _garbage_uncollected() -> Iterator[None]:
 
 
 def _attempt(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
-    ttgir = _front(tools, source, sheet)
+    """First with the rows of the tile split among consumer groups, where that is asked for or expected to pay."""
+    ttgir = _front(tools, source, sheet)  # also the proof that Triton takes the kernel
+    groups, asked = _wanted_groups(tools, source, request)
+    if groups > 1:
+        with sheet.timed("split rows"):
+            split, notes = split_front(tools, source.ttir, source.context, source.metadata, groups)
+        if split is not None:
+            sheet.texts["ttgir"] = split
+            shared = replace(tools, options=replace(tools.options, num_warps=tools.options.num_warps // groups))
+            result = _with_depths(shared, source, request, sheet, split, groups)
+            if isinstance(result, Specialised) or asked:
+                return result
+            sheet.texts["ttgir"] = ttgir
+        elif asked:
+            return Outcome(False, None, notes)
+    return _with_depths(tools, source, request, sheet, ttgir, 1)
+
+
+def _wanted_groups(tools: Toolchain, source: Source, request: Request) -> tuple[int, bool]:
+    """How many consumer groups to try first, and whether the user named the number."""
+    asked = request.plan.consumer_groups if request.plan is not None else request.options.num_consumer_groups
+    if asked is not None:
+        return asked, True
+    groups = tools.options.num_warps // GROUP_WARPS
+    if groups < 2 or source.ttir.count("tt.dot ") < 2:
+        return 1, False
+    module = read_module(print_generic_ttir(parse_module(source.ttir, source.context)))
+    return (groups if has_chained_dots(module) else 1), False
+
+
+def _with_depths(
+    tools: Toolchain, source: Source, request: Request, sheet: Worksheet, ttgir: str, groups: int
+) -> Specialised | Outcome:
+    """Lowers D until the kernel fits."""
     options = request.options
     first: SharedUse | None = None
     while True:
         try:
-            outcome = _specialise(tools, ttgir, options, request, sheet)
+            outcome = _specialise(tools, ttgir, options, request, sheet, groups)
             return outcome if not outcome.applied else _finish(tools, source, outcome, options, sheet)
         except _DoesNotFit as overflow:
             first = first or overflow.use
@@ -156,8 +192,10 @@ def _front(tools: Toolchain, source: Source, sheet: Worksheet) -> str:
     return sheet.texts["ttgir"]
 
 
-def _specialise(tools: Toolchain, ttgir: str, options: PlanOptions, request: Request, sheet: Worksheet) -> Outcome:
-    target = Target(tools.options.num_warps, tools.options.num_stages, LIMIT_BYTES)
+def _specialise(
+    tools: Toolchain, ttgir: str, options: PlanOptions, request: Request, sheet: Worksheet, groups: int
+) -> Outcome:
+    target = Target(tools.options.num_warps, tools.options.num_stages, LIMIT_BYTES, groups)
     with sheet.timed("specialise"):
         outcome = pipeline.specialise(ttgir, options, target, request.plan, request.verification)
     sheet.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})

@@ -1,16 +1,19 @@
 """Printing a module in MLIR's generic form with locations, and parsing such text back.
 
 Triton has no flag for the generic form. MLIR's printer falls back to it when the top operation does not verify, so
-`print_generic` makes the attribute ``ttg.num-warps`` a string while it prints, and puts the number back.
+`print_generic` makes the attribute ``ttg.num-warps`` a string while it prints, and puts the number back. TTIR has no
+such attribute: `print_generic_ttir` adds one whose name is not allowed, which nothing can take away again.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from typing import Any
 
 _NUM_WARPS = "ttg.num-warps"
+_NO_DIALECT = "tawa"
 
 
 def print_generic(mod: Any) -> str:
@@ -30,9 +33,30 @@ def print_generic(mod: Any) -> str:
         text = mod.str()
     finally:
         mod.set_attr(_NUM_WARPS, builder.get_int32_attr(num_warps))
+    _check_generic(text)
+    return text.replace(f'"{_NUM_WARPS}" = "tawa"', f'"{_NUM_WARPS}" = {num_warps} : i32')
+
+
+def print_generic_ttir(mod: Any) -> str:
+    """Prints a TTIR module in generic form with locations. The module is spoilt: go on with the text, parsed again.
+
+    An attribute of a module needs a dialect before a dot in its name; one without does not verify, and no binding
+    removes it. Raises RuntimeError when the installed Triton does not fall back to the generic form.
+    """
+    from triton._C.libtriton import ir
+
+    mod.set_attr(_NO_DIALECT, ir.builder(mod.context).get_string_attr("spoilt"))
+    text = mod.str()
+    _check_generic(text)
+    text, count = re.subn(rf', {_NO_DIALECT} = "spoilt"|{_NO_DIALECT} = "spoilt",? ?', "", text)
+    if count != 1:
+        raise RuntimeError("the installed Triton printed the attributes of a module in a way not known")
+    return text
+
+
+def _check_generic(text: str) -> None:
     if '"tt.func"' not in text:
         raise RuntimeError("the installed Triton printed no generic form")
-    return text.replace(f'"{_NUM_WARPS}" = "tawa"', f'"{_NUM_WARPS}" = {num_warps} : i32')
 
 
 def parse_module(text: str, context: Any) -> Any:

@@ -44,7 +44,7 @@ def largest_depth(use: SharedUse) -> int | None:
     """
     deepest = max((ring.depth for ring in use.rings), default=0)
     for depth in range(deepest - 1, 0, -1):
-        rings = sum(min(ring.depth, depth) * ring.slot_bytes for ring in use.rings)
+        rings = sum(min(ring.depth, depth) * ring.slot_bytes * ring.copies for ring in use.rings)
         if use.other_bytes + rings <= LIMIT_BYTES:
             return depth
     return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
 from tawa.dialects.view import OpView
-from tawa.ir import Block, Operation, TensorDescType, TensorType, Value, parse_type
-from tawa.ir.attributes import read_int
+from tawa.ir import Block, Builder, Operation, TensorDescType, TensorType, Value, parse_type
+from tawa.ir.attributes import int_attr, read_int, read_string, string_attr
 
 declare_pure(
     "tt",
@@ -140,3 +140,47 @@ class DescriptorStoreOp(OpView):
     def indices(self) -> list[Value]:
         """Offsets of the block, in elements."""
         return self.op.operands[2:]
+
+
+_GROUP_ASM = "tawa.group"
+
+
+def group_marker(op: Operation) -> bool:
+    """Whether `op` stands for the number of the consumer group that executes it."""
+    if op.name != GroupIndexOp.NAME:
+        return False
+    return read_string(op.properties.get("asm_string", '""')) == _GROUP_ASM
+
+
+class GroupIndexOp(OpView):
+    """``tt.elementwise_inline_asm "tawa.group"``: the number of the consumer group that executes it, 0 … G - 1.
+
+    Operand: a constant i32, the number of groups G. Result: i32. Pure. Stands in a program whose tile is split among
+    groups until each group has its own copy of it; then it becomes a constant. Its form is one that Triton's layout
+    passes carry along: they merge equal ones and move them, and neither fold nor read the text. It is never assembled.
+    """
+
+    NAME = "tt.elementwise_inline_asm"
+    __slots__ = ()
+
+    def __init__(self, op: Operation) -> None:
+        super().__init__(op)
+        if not group_marker(op):
+            raise ValueError("an inline assembly that is not the number of a group")
+
+    @classmethod
+    def of(cls, op: Operation | None) -> GroupIndexOp | None:
+        """The view of `op`, or None when it is another operation, or another inline assembly."""
+        return cls(op) if op is not None and group_marker(op) else None
+
+    @staticmethod
+    def create(builder: Builder, groups: int) -> Value:
+        """Makes one at the builder's point."""
+        properties = {
+            "asm_string": string_attr(_GROUP_ASM),
+            "constraints": string_attr("=r,r"),
+            "packed_element": int_attr(1),
+            "pure": "true",
+        }
+        operand = builder.constant(groups)
+        return builder.create(GroupIndexOp.NAME, (operand,), ("i32",), properties=properties, hints=("group",)).result

@@ -13,16 +13,21 @@ from typing import Any, Literal
 
 Size = str | int
 Verdict = Literal["specialised", "declined", "either"]
-Grid = Literal["tiles", "tiles_2d", "tiles_batch", "programs", "rows"]
+Grid = Literal["tiles", "tiles_2d", "tiles_batch", "programs", "rows", "queries", "keys", "sequences"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor of the problem. `dtype` is Triton's name; `fill` says what the launch puts there (outputs: NaN)."""
+    """A tensor of the problem. `dtype` is Triton's name; `fill` says what the launch puts there (outputs: NaN).
+
+    mean: of the normal numbers. values: the elements in row-major order, where `fill` is "values".
+    """
 
     shape: tuple[Size, ...]
     dtype: str
-    fill: Literal["normal", "nan", "zero", "trips"] = "normal"
+    fill: Literal["normal", "nan", "zero", "trips", "values"] = "normal"
+    mean: float = 0.0
+    values: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +163,12 @@ class Case:
                 return (self._tiles("M", "BM") * self._tiles("N", "BN"),)
             case "tiles_batch":
                 return (self._tiles("M", "BM") * self._tiles("N", "BN"), self.size("Z"))
+            case "queries":
+                return (self._tiles("SQ", "BM"), self.size("B*H"))
+            case "keys":
+                return (self._tiles("SK", "BN"), self.size("B*HK"))
+            case "sequences":
+                return (self._tiles("LONGEST", "BM"), self.size("H"), self.size("B"))
 
     def with_sizes(self, **sizes: int) -> Case:
         """The same kernel and configuration on another problem."""

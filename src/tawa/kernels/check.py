@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
+from tawa.kernels.attention import reference as attention
 from tawa.kernels.case import Case
-from tawa.kernels.gemm.reference import Exact, SamePrecision, reference
+from tawa.kernels.gemm import reference as gemm
+from tawa.kernels.gemm.reference import Arithmetic, Exact, SamePrecision
 
 FACTOR = 2.0
 ROUNDING = 1e-6  # of the largest value: the least that is allowed, for sums that happen to be exact in the peer
@@ -59,13 +61,44 @@ def judge(
     The first must be right and must leave no element out and none that is not its own (NaN stays NaN); the others must
     have its bits.
     """
+    return judge_all(case, tensors, [{"c": c} for c in outputs], None if stock is None else {"c": stock})
+
+
+def judge_all(
+    case: Case,
+    tensors: Mapping[str, torch.Tensor],
+    runs: Sequence[Mapping[str, torch.Tensor]],
+    stock: Mapping[str, torch.Tensor] | None = None,
+) -> Verdict:
+    """`judge` for a case with several outputs, each run giving them by name."""
+    exact, peer = (reference_of(case, tensors, arithmetic) for arithmetic in (Exact(), SamePrecision()))
+    verdicts: dict[str, Verdict] = {}
+    for name in exact:
+        error = Errors.of(peer[name], exact[name])
+        if stock is not None and "a" in case.tensors and case.tensors["a"].dtype in STOCK_IS_PEER:
+            error = error.worse(Errors.of(stock[name], exact[name]))
+        verdicts[name] = _judge_one(exact[name], error, [run[name] for run in runs])
+    faults = tuple(
+        fault if len(verdicts) == 1 else f"{name}: {fault}"
+        for name, verdict in verdicts.items()
+        for fault in verdict.faults
+    )
+    same = None if stock is None else all(equal_bits(runs[0][name], stock[name]) for name in exact)
+    return Verdict(faults, max(verdict.ratio for verdict in verdicts.values()), same)
+
+
+def reference_of(case: Case, tensors: Mapping[str, torch.Tensor], arithmetic: Arithmetic) -> dict[str, torch.Tensor]:
+    """The outputs of a case of any family by name; see `tawa.kernels.gemm.reference`."""
+    family = attention if case.reference in attention.REFERENCES else gemm
+    return family.reference(case, tensors, arithmetic)
+
+
+def _judge_one(exact: torch.Tensor, peer: Errors, outputs: Sequence[torch.Tensor]) -> Verdict:
+    """One output of repeated runs, without a stock run."""
     first = outputs[0]
-    exact = reference(case, tensors, Exact())["c"]
-    peer = Errors.of(reference(case, tensors, SamePrecision())["c"], exact)
-    if stock is not None and "a" in case.tensors and case.tensors["a"].dtype in STOCK_IS_PEER:
-        peer = peer.worse(Errors.of(stock, exact))
     expected = ~exact.isnan()
-    least = ROUNDING * float(exact[expected].abs().max()) if bool(expected.any()) else 0.0
+    finite = exact.isfinite()
+    least = ROUNDING * float(exact[finite].abs().max()) if bool(finite.any()) else 0.0
     errors = Errors.of(first, exact)
     ratio = max(
         _share(errors.largest, max(FACTOR * peer.largest, least)),
@@ -75,12 +108,15 @@ def judge(
     strays = int((first.isnan() == expected).sum())
     if strays:
         faults.append(f"{strays} of {first.numel()} elements wrongly left out, written, or NaN")
+    infinite = int((exact.isinf() & (first.double() != exact)).sum())
+    if infinite:
+        faults.append(f"{infinite} of {first.numel()} elements are not infinite as they should be")
     moving = sum(not equal_bits(first, other) for other in outputs[1:])
     if moving:
         faults.append(f"{moving} of {len(outputs) - 1} repeated runs differ: a race")
     if not ratio <= 1:
         faults.append(f"{ratio:.2f} x the error allowed: largest {errors.largest:.3e}, PyTorch's {peer.largest:.3e}")
-    return Verdict(tuple(faults), ratio, None if stock is None else equal_bits(first, stock))
+    return Verdict(tuple(faults), ratio, None)
 
 
 def equal_bits(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -77,7 +77,8 @@ def _make_tensor(case: Case, name: str, generator: torch.Generator, device: str)
     dtype = DTYPES[tensor.dtype]
     match tensor.fill:
         case "normal":
-            return torch.randn(shape, generator=generator, device=device, dtype=torch.float32).to(dtype)
+            normal = torch.randn(shape, generator=generator, device=device, dtype=torch.float32)
+            return (normal + tensor.mean).to(dtype)
         case "nan":
             return torch.full(shape, float("nan"), device=device, dtype=dtype)
         case "zero":
@@ -85,3 +86,5 @@ def _make_tensor(case: Case, name: str, generator: torch.Generator, device: str)
         case "trips":
             most = case.size("K") // case.size("BK")
             return (torch.arange(shape[0], device=device) * 5 % (most + 1)).to(dtype)
+        case "values":
+            return torch.tensor(tensor.values, device=device).reshape(shape).to(dtype)

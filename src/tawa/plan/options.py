@@ -21,7 +21,8 @@ class PlanOptions:
     enable_warp_specialization: True pins (specialise or raise), False compiles stock, None lets Tawa decide.
     aref_depth: D, slots per ring, at least 1. `num_buffers_warp_spec` is another name for it.
     mma_depth: P, iterations whose wgmmas stay in flight, at least 0; needs D >= P + 1.
-    num_consumer_groups: consumer partitions; 1 (cooperative) is what there is now.
+    num_consumer_groups: consumer partitions; 1: all consumer warps work on one tile together (cooperative), 2 or 3:
+        each group of warps has its share of the tile's rows.
     only_if_faster: True declines what is not expected to beat stock Triton, False specialises wherever it is legal.
         None is True, unless the kernel is pinned or a depth is given.
     """
@@ -39,11 +40,11 @@ class PlanOptions:
                 raise PlanError(f"{name}={value!r}: True, False or None is needed, not {type(value).__name__}")
         _check_count("aref_depth", self.aref_depth, 1, "a ring needs at least one slot")
         _check_count("mma_depth", self.mma_depth, 0, "0 waits for every wgmma, 1 keeps one iteration in flight")
-        _check_count("num_consumer_groups", self.num_consumer_groups, 1, "use 1 (cooperative)")
-        if self.num_consumer_groups not in (None, 1):
+        _check_count("num_consumer_groups", self.num_consumer_groups, 1, "1 is cooperative")
+        if self.num_consumer_groups not in (None, 1, 2, 3):
             raise PlanError(
-                f"num_consumer_groups={self.num_consumer_groups}: only 1 (all consumer warps work on one tile) "
-                "is implemented; cure: leave the option out or set it to 1"
+                f"num_consumer_groups={self.num_consumer_groups}: an SM has registers for at most 3 groups; "
+                "cure: 1 (all consumer warps work on one tile), 2 or 3"
             )
         if self.aref_depth is not None and self.mma_depth is not None and self.aref_depth < self.mma_depth + 1:
             raise PlanError(

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from tawa.errors import PlanError
+from tawa.plan.schedule import Schedule
 
 PartitionRole = Literal["producer", "consumer"]
 
@@ -30,20 +31,24 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True)
 class RingPlan:
-    """One ring: `payload` are the types of a slot's buffers, `depth` is D, `slot_bytes` of one slot."""
+    """One ring: `payload` are the types of a slot's buffers, `depth` is D, `slot_bytes` of one slot.
+
+    copies: rings like it, one for each consumer group, where its tiles are rows of the group; else 1.
+    """
 
     name: str
     payload: tuple[str, ...]
     depth: int
     slot_bytes: int
+    copies: int = 1
 
     def __post_init__(self) -> None:
-        _check_numbers(self, "depth", "slot_bytes")
+        _check_numbers(self, "depth", "slot_bytes", "copies")
 
     @property
     def total_bytes(self) -> int:
         """Shared memory of all slots, barriers not counted."""
-        return self.depth * self.slot_bytes
+        return self.depth * self.slot_bytes * self.copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,7 @@ class Plan:
     max_registers: cap on registers a thread at kernel entry, so that several CTAs fit on one SM; None leaves it to
         Triton.
     early_puts: E, slots of each ring that are filled before the partitions start.
+    schedules: of loops whose dots are staged; a loop without one gets its own from `tawa.plan.scheduler`.
     """
 
     partitions: tuple[PartitionPlan, ...]
@@ -62,9 +68,15 @@ class Plan:
     staged_stores: bool = True
     max_registers: int | None = None
     early_puts: int = 0
+    schedules: tuple[Schedule, ...] = ()
 
     def __post_init__(self) -> None:
         _check_numbers(self, "mma_depth", "max_registers", "early_puts")
+
+    @property
+    def consumer_groups(self) -> int:
+        """How many partitions consume."""
+        return sum(part.role == "consumer" for part in self.partitions)
 
     def to_json(self) -> str:
         """The Plan as JSON text that `from_json` reads back."""
@@ -77,7 +89,8 @@ class Plan:
             data: dict[str, Any] = json.loads(text)
             partitions = tuple(PartitionPlan(**part) for part in data.pop("partitions"))
             rings = tuple(replace(RingPlan(**ring), payload=tuple(ring["payload"])) for ring in data.pop("rings"))
-            return Plan(partitions, rings, **data)
+            schedules = tuple(Schedule.from_dict(schedule) for schedule in data.pop("schedules", ()))
+            return Plan(partitions, rings, schedules=schedules, **data)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise PlanError(f"not a Plan: {error}; cure: start from print(explanation.plan.to_json())") from error
 

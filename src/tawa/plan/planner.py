@@ -43,10 +43,11 @@ Channels = tuple[ChannelInfo, ...]
 class Budget:
     """What the machine and the kernel leave.
 
-    num_warps, num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the kernel needs beside its
+    num_warps: of one consumer group. num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the kernel needs beside its
         rings.
     registers: what its wgmmas take. operand_bits: of the widest element a ring carries. max_registers: a cap the user
         set, or None.
+    groups: consumer groups. own: names of channels of which each group has its own ring.
     """
 
     num_warps: int
@@ -56,10 +57,25 @@ class Budget:
     registers: RegisterInfo
     operand_bits: int
     max_registers: int | None = None
+    groups: int = 1
+    own: frozenset[str] = frozenset()
+
+    @property
+    def consumer_warps(self) -> int:
+        """Warps of all groups."""
+        return self.num_warps * self.groups
+
+    def copies(self, channel: ChannelInfo) -> int:
+        """Rings that a channel becomes."""
+        return self.groups if channel.name in self.own else 1
+
+    def slot_bytes(self, channels: Channels) -> int:
+        """Bytes of one slot of every ring."""
+        return sum(channel.slot_bytes * self.copies(channel) for channel in channels)
 
     def needed(self, channels: Channels, depth: int) -> int:
         """Shared memory of one CTA with rings of `depth` slots."""
-        return self.shared.total(depth * slot_bytes(channels))
+        return self.shared.total(depth * self.slot_bytes(channels))
 
     def deepest(self, channels: Channels) -> int:
         """The largest D that fits; 0 when none does."""
@@ -68,24 +84,19 @@ class Budget:
 
     def ctas(self, channels: Channels, depth: int) -> int:
         """CTAs on one SM with rings of `depth` slots."""
-        return register_cap(self.needed(channels, depth), self.num_warps, self.registers)[0]
+        return register_cap(self.needed(channels, depth), self.consumer_warps, self.registers)[0]
 
     def stock_ctas(self, channels: Channels) -> int:
         """CTAs on one SM when stock Triton pipelines the same loads `num_stages` deep."""
-        loads = self.num_stages * slot_bytes(channels)
+        loads = self.num_stages * self.slot_bytes(channels)
         shared = max(loads, self.shared.staging, self.shared.inside, self.shared.behind)  # never live together
-        return stock_ctas(shared, self.num_warps, self.registers)
-
-
-def slot_bytes(channels: Channels) -> int:
-    """Bytes of one slot of every ring."""
-    return sum(channel.slot_bytes for channel in channels)
+        return stock_ctas(shared, self.consumer_warps, self.registers)
 
 
 def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
     """A Plan that meets `options` and fits `budget`. Raises ResourceError if no depth, or not the pinned one, fits."""
     depth = _choose_depth(channels, options, budget)
-    ctas, cap = register_cap(budget.needed(channels, depth), budget.num_warps, budget.registers)
+    ctas, cap = register_cap(budget.needed(channels, depth), budget.consumer_warps, budget.registers)
     usual = DEFAULT_MMA_DEPTH if ctas == 1 else 0
     mma_depth = options.mma_depth if options.mma_depth is not None else min(usual, depth - 1)
     if mma_depth > depth - 1:
@@ -95,12 +106,17 @@ def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged
             f"cure: mma_depth={depth - 1}" + (f" or aref_depth={mma_depth + 1}" if fits > mma_depth else "")
         )
     cap = budget.max_registers or cap
+    registers = consumer_registers(budget.consumer_warps, cap)
+    names = [f"consumer{number}" for number in range(budget.groups)] if budget.groups > 1 else ["consumer"]
     return Plan(
         partitions=(
             PartitionPlan("producer", "producer", 1, PRODUCER_REGISTERS),
-            PartitionPlan("consumer", "consumer", budget.num_warps, consumer_registers(budget.num_warps, cap)),
+            *(PartitionPlan(name, "consumer", budget.num_warps, registers) for name in names),
         ),
-        rings=tuple(RingPlan(channel.name, channel.payload, depth, channel.slot_bytes) for channel in channels),
+        rings=tuple(
+            RingPlan(channel.name, channel.payload, depth, channel.slot_bytes, budget.copies(channel))
+            for channel in channels
+        ),
         mma_depth=mma_depth,
         staged_stores=staged_stores,
         max_registers=cap,
@@ -123,8 +139,13 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
     return ""
 
 
-def check_plan(plan: Plan, channels: Channels, num_warps: int, *, stores_must_not_wait: bool) -> None:
-    """Whether a pinned Plan is one for this kernel. Raises PlanError that says what differs."""
+def check_plan(
+    plan: Plan, channels: Channels, num_warps: int, *, stores_must_not_wait: bool, groups: int = 1
+) -> None:
+    """Whether a pinned Plan is one for this kernel, its tile split among `groups`. Raises PlanError with what differs.
+
+    num_warps: of one group.
+    """
     if plan.staged_stores and stores_must_not_wait:
         raise PlanError(
             "the Plan has staged_stores, but this kernel's TMA stores may not be deferred: what stands behind one "
@@ -141,8 +162,9 @@ def check_plan(plan: Plan, channels: Channels, num_warps: int, *, stores_must_no
             f"the Plan has rings {given}, the kernel has {expected}; cure: start from the kernel's own Plan"
         )
     roles = sorted(part.role for part in plan.partitions)
-    if roles != ["consumer", "producer"]:
-        raise PlanError(f"the Plan has partitions {roles}; cure: one producer and one consumer")
+    if roles != ["consumer"] * groups + ["producer"]:
+        consumers = "one consumer" if groups == 1 else f"{groups} consumers"
+        raise PlanError(f"the Plan has partitions {roles}; cure: one producer and {consumers}")
     for part in plan.partitions:
         if part.role == "consumer" and part.num_warps != num_warps:
             raise PlanError(
@@ -178,7 +200,7 @@ def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget) -> i
     if fits < least:
         raise ResourceError(shared_memory_text(channels, least, budget))
     tuned = min(max(budget.num_stages, 2, least), fits)
-    hiding = min(-(-BYTES_IN_FLIGHT // slot_bytes(channels)), MOST_SLOTS)
+    hiding = min(-(-BYTES_IN_FLIGHT // budget.slot_bytes(channels)), MOST_SLOTS)
     deepest = max(tuned, min(max(DEFAULT_DEPTH, hiding), fits))
     ctas = budget.ctas(channels, tuned)
     return max(depth for depth in range(tuned, deepest + 1) if budget.ctas(channels, depth) >= ctas)
@@ -186,8 +208,10 @@ def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget) -> i
 
 def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
     """Where the shared memory goes, ring by ring, and the largest D that fits."""
-    rings = "; ".join(f"{channel.name}: {depth} x {channel.slot_bytes} B" for channel in channels)
-    rest = budget.needed(channels, depth) - depth * slot_bytes(channels)
+    rings = "; ".join(
+        f"{channel.name}: {depth} x {channel.slot_bytes * budget.copies(channel)} B" for channel in channels
+    )
+    rest = budget.needed(channels, depth) - depth * budget.slot_bytes(channels)
     fits = budget.deepest(channels)
     cure = f"aref_depth={fits}" if fits >= 1 else "use smaller blocks"
     return (

@@ -24,10 +24,13 @@ def make_arrays(case: Case, seed: int = 0) -> Arrays:
         shape = case.shape(name)
         if tensor.fill == "trips":
             arrays[name] = lot.integers(0, 1 + case.size("K") // case.size("BK"), shape).astype(np.int32)
+        elif tensor.fill == "values":
+            given = np.asarray(tensor.values).reshape(shape)
+            arrays[name] = given.astype(np.int32) if tensor.dtype == "i32" else from_floats(given, tensor.dtype)
         elif tensor.dtype == "i32":
             arrays[name] = np.zeros(shape, np.int32)
         else:
-            fill = np.full(shape, np.nan) if tensor.fill == "nan" else lot.standard_normal(shape)
+            fill = np.full(shape, np.nan) if tensor.fill == "nan" else lot.standard_normal(shape) + tensor.mean
             arrays[name] = from_floats(fill, tensor.dtype)
     return arrays
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp, index_depth
 from tawa.dialects.tt import DescriptorLoadOp
+from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.transforms.result import PassResult
@@ -110,9 +111,9 @@ class _Lowering:
         full, empty = (_barriers(builder, type.depth, f"{view.name}_{which}") for which in ("full", "empty"))
         for slot in range(type.depth):
             # Triton separates writes to one buffer by a barrier of all warps: by turns it takes half as many.
-            for barriers in (full, empty):
+            for barriers, arrivals in ((full, 1), (empty, _readers(op.result))):
                 barrier = _slot_view(builder, barriers, builder.constant(slot))
-                builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(1)})
+                builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(arrivals)})
         self.rings[op.result] = _Ring(type.depth, buffers, full, empty, sum(buffer.bytes for buffer in payload))
         self.dead.append(op)
 
@@ -238,6 +239,12 @@ class _Lowering:
 
 
 _NO_OVERFLOW = {"overflowFlags": "#arith.overflow<none>"}
+
+
+def _readers(ring: Value) -> int:
+    """How many partitions release each slot."""
+    groups = [outer for use in ring.uses if ConsumedOp.of(use.op) for outer in use.op.ancestors() if GroupOp.of(outer)]
+    return max(1, len(dict.fromkeys(groups)))
 
 
 def _is_count(value: Value) -> bool:

@@ -4,12 +4,10 @@
     warp.group producer { B }      →       default   { A; warp_yield }
                                            partition0(args) num_warps(1) { B'; warp_return }
 
-What the consumer returns, the op returns.
+The first consumer runs in the kernel's own warps and sees everything above; what it returns, the op returns. The
+regions of further consumers, and then of producers, are isolated: what they use from above is handed to them.
 
-The consumer runs in the kernel's own warps and sees everything above; the producer's region is isolated, so what it
-uses from above is handed to it.
-
-Requires: `lower_arefs`; one consumer group.
+Requires: `lower_arefs`; at least one consumer group.
 Ensures: plain TTGIR that Triton's back end takes (3.6 spelling; see `tawa.bridge.versions` for others).
 """
 
@@ -36,12 +34,12 @@ class OutlinePartitions:
             return PassResult(changed=False)
         consumers = [group for group in groups if group.role == "consumer"]
         producers = [group for group in groups if group.role == "producer"]
-        assert len(consumers) == 1, "split consumers are not outlined yet"
-        captures = _captures(producers)
-        regions = [_isolate(group, captures) for group in producers]
+        others = [*consumers[1:], *producers]  # larger ones first, as their warps are aligned to warp groups
+        captures = _captures(others)
+        regions = [_isolate(group, captures) for group in others]
         holder = Operation("ttg.warp_specialize.partitions", regions=regions, loc=function.op.loc)
-        registers = [group.registers for group in producers]
-        properties = {"partitionNumWarps": array_attr([group.num_warps for group in producers])}
+        registers = [group.registers for group in others]
+        properties = {"partitionNumWarps": array_attr([group.num_warps for group in others])}
         if all(count is not None for count in registers):
             properties["requestedRegisters"] = array_attr([count for count in registers if count is not None])
         builder = Builder.before(groups[0].op)

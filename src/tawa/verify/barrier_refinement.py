@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tawa.dialects.aref import CreateOp, PutOp, RingType
+from tawa.dialects.warp import GroupOp
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.verify.barrier_events import Environment, Event, Trace, Undefined
 from tawa.verify.barrier_fingerprint import Fingerprints, Print
@@ -110,12 +111,12 @@ _ONE_PROGRAM = _OneProgram()
 def _compare(
     high: BarrierProgram, wanted: Unrolled, low: BarrierProgram, unrolled: Unrolled, inputs: Mapping[str, int]
 ) -> Refuted | None:
-    above = _by_role([trace for segment in wanted.segments for trace in segment])
-    below = _by_role([trace for segment in unrolled.segments for trace in segment])
+    names = _names(high.module)
+    above = _by_role([trace for segment in wanted.segments for trace in segment], {})
+    below = _by_role([trace for segment in unrolled.segments for trace in segment], names)
     rings = {CreateOp(op).name: RingType.parse(op.result.type).depth for op in high.module.walk() if _is_ring(op)}
-    names = list(rings)
     for role in above:
-        asked = _asked(above[role], names, rings)
+        asked = _asked(above[role], list(rings), rings)
         made = _made(below.get(role, []), low, rings)
         for place in range(max(len(asked), len(made))):
             want = asked[place][0] if place < len(asked) else None
@@ -132,13 +133,21 @@ def _step(low: BarrierProgram, role: str, access: Access, event: Event) -> Step:
     return Step(role, access.kind, access.ring, access.slot, access.parity, source_of(low.module, event.op))
 
 
-def _by_role(traces: list[Trace]) -> dict[str, list[Event]]:
-    """Events by partition: the consumer's under "consumer" (it runs in the default region), then the others."""
+def _by_role(traces: list[Trace], names: Mapping[str, str]) -> dict[str, list[Event]]:
+    """Events by partition, in the names of the aref level."""
     roles: dict[str, list[Event]] = {}
     for trace in traces:
-        role = {"default": "consumer", "partition0": "producer"}.get(trace.partition, trace.partition)
-        roles.setdefault(role, []).extend(trace.events)
+        roles.setdefault(names.get(trace.partition, trace.partition), []).extend(trace.events)
     return roles
+
+
+def _names(high: Module) -> dict[str, str]:
+    """What the regions of ``ttg.warp_specialize`` are called at the aref level, first consumer, others, producers."""
+    groups = [group for op in high.walk() if (group := GroupOp.of(op))]
+    consumers = [group.partition for group in groups if group.role == "consumer"]
+    others = [*consumers[1:], *(group.partition for group in groups if group.role == "producer")]
+    regions = {f"partition{number}": name for number, name in enumerate(others)}
+    return regions | ({"default": consumers[0]} if consumers else {})
 
 
 def _asked(events: list[Event], names: list[str], rings: Mapping[str, int]) -> list[tuple[Access, Event]]:
@@ -265,7 +274,7 @@ def _group(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> Non
     mine = Trace(name, issued=trace.issued, done=trace.done)
     results = self.run(op.regions[0].block, dict(env), mine)
     self.segments.append([mine])
-    if name == "consumer":
+    if name == _names(self.program.module).get("default"):
         trace.issued, trace.done = mine.issued, mine.done
     env.update(zip(op.results, results, strict=True))
 

@@ -1,0 +1,53 @@
+"""Triton's front half for one consumer group's share of a tile.
+
+```
+TTIR -Triton, generic form-> IR -SplitRows-> IR -text-> TTIR of one group -Triton's front half, fewer warps-> TTGIR
+```
+
+The group's number stays a marker in the result (`tawa.dialects.tt.GroupIndexOp`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tawa.bridge.generic_print import parse_module, print_generic, print_generic_ttir
+from tawa.ir import parse_module as read_module
+from tawa.ir import print_module
+from tawa.remarks import Remark
+from tawa.transforms.split_rows import SplitRows
+
+if TYPE_CHECKING:
+    from tawa.bridge.attempt import Toolchain
+
+GROUP_WARPS = 4  # one wgmma is of four warps
+
+
+def split_front(
+    tools: Toolchain, ttir: str, context: Any, metadata: dict[str, Any], groups: int
+) -> tuple[str | None, tuple[Remark, ...]]:
+    """Lays out a kernel for one of `groups` consumer groups, up to just before Triton's pipeliner.
+
+    ttir: the kernel as Triton's text, in any form. metadata: that of the compile so far; it is not changed.
+    Returns generic TTGIR for ``num_warps / groups`` warps and notes, or None and the remark that declines.
+    Raises what Triton's front half raises, which is a fault of the split: the whole kernel went through it.
+    """
+    warps, left = divmod(tools.options.num_warps, groups)
+    if left or warps < GROUP_WARPS or warps % GROUP_WARPS:
+        reason = f"num_warps={tools.options.num_warps} does not make {groups} groups of {GROUP_WARPS} warps"
+        cure = f"use num_warps={groups * GROUP_WARPS}"
+        return None, (Remark("declined", f"rows are not split: {reason}", None, cure),)
+    text, remarks = split_ttir(ttir, context, groups)
+    if text is None:
+        return None, remarks
+    mod = parse_module(text, context)
+    tools.split.front(mod, dict(metadata), replace(tools.options, num_warps=warps), tools.capability)
+    return print_generic(mod), remarks
+
+
+def split_ttir(ttir: str, context: Any, groups: int) -> tuple[str | None, tuple[Remark, ...]]:
+    """The TTIR of one group in generic form and notes, or None and the remark that declines."""
+    module = read_module(print_generic_ttir(parse_module(ttir, context)))
+    result = SplitRows(groups).run(module)
+    return (print_module(module) if result.changed else None), result.remarks

@@ -1,0 +1,1 @@
+"""Attention kernels in plain Triton: forward and backward, their cases and their references."""

@@ -1,0 +1,114 @@
+"""Parts that the attention kernels share: blocks of 4-D tensors, which keys a row sees, one step of online softmax.
+
+Plain Triton, as are all kernels here. Shape letters: B batches, H query heads, S length (SQ of the queries, SK of the
+keys), D head dimension; BM query rows and BN keys of a block; GROUP query heads share one key head.
+
+Q, K, V and O are (B, H, S, D), seen by 4-D host descriptors with boxes of ``[1, 1, rows, D]``. A 2-D descriptor over
+(B*H*S, D) would be as fast, but where S is no multiple of the block its last box would read, and a store would write,
+the first rows of the next head. In 4-D the edge of a head is an edge of the tensor: a load fills with zero behind it,
+a store leaves out what is behind it. The box may also be wider than the tensor is (D = 96 in a box of 128): the columns
+behind the edge are zero, which changes no dot, and are not stored.
+
+fp8: wgmma takes eight-bit operands only K-major, which for ``P @ V`` is V with its keys innermost. So V is kept
+transposed in memory, (B, H, D, S), where ``V_T`` is set; all else would turn each block of V round in registers.
+
+A row sees the key n if ``n <= row + diagonal`` (CAUSAL) and ``n > row + diagonal - WINDOW`` (WINDOW > 0). So diagonal =
+0 lines the first query up with the first key, diagonal = SK - SQ the last with the last.
+
+The running maximum m_i starts at a finite number that no score reaches, not at -inf: then a row that has seen no key
+yet has ``exp2(-inf - m_i) = 0`` where it would have NaN. Logarithms are base 2: scores are multiplied by
+``qk_scale = scale * log2(e) > 0`` inside the exponent, one fused multiply-add an element.
+"""
+
+import triton
+import triton.language as tl
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+LOWEST = tl.constexpr(-1e30)
+
+
+@triton.jit
+def load_rows(desc, b, h, row, ROWS: tl.constexpr, D: tl.constexpr):
+    """The block of ROWS rows at `row` of one head."""
+    return desc.load([b, h, row, 0]).reshape([ROWS, D])
+
+
+@triton.jit
+def load_values(desc, b, h, n, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr):
+    """The BN x D block of V at key n, kept in memory as it is or transposed."""
+    if V_T:
+        return desc.load([b, h, 0, n]).reshape([D, BN]).T
+    else:
+        return load_rows(desc, b, h, n, BN, D)
+
+
+@triton.jit
+def store_rows(desc, b, h, row, block, ROWS: tl.constexpr, D: tl.constexpr):
+    """Stores a block of ROWS rows at `row` of one head."""
+    desc.store([b, h, row, 0], block.to(desc.dtype).reshape([1, 1, ROWS, D]))
+
+
+@triton.jit
+def key_range(m, diagonal, SK, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
+    """The keys that the rows m .. m + BM - 1 see.
+
+    Returns (low, full_low, full_high, high), with low <= full_low <= full_high and full_low <= high: a row may see keys
+    in [low, high), and blocks in [full_low, full_high) are seen by all rows whole. All but `high` are multiples of BN.
+    """
+    high = SK
+    full_high = SK // BN * BN
+    if CAUSAL:
+        high = max(min(SK, m + BM + diagonal), 0)
+        full_high = max(min(SK, m + diagonal + 1), 0) // BN * BN
+    low = 0
+    full_low = 0
+    if WINDOW:
+        low = max(m + diagonal - WINDOW + 1, 0) // BN * BN
+        full_low = min(tl.cdiv(max(m + BM + diagonal - WINDOW, 0), BN), tl.cdiv(high, BN)) * BN
+        full_low = max(full_low, low)
+    return low, full_low, max(full_high, full_low), high
+
+
+@triton.jit
+def visible(rows, keys, diagonal, SK, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
+    """Which keys each row sees, as a tile; `rows` is a column, `keys` is a row."""
+    seen = keys < SK
+    if CAUSAL:
+        seen = seen & (keys <= rows + diagonal)
+    if WINDOW:
+        seen = seen & (keys > rows + diagonal - WINDOW)
+    return seen
+
+
+@triton.jit
+def modified(s, rows, keys, diagonal, scale, slope, softcap, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr):
+    """Scores with softcap and ALiBi, scaled, base 2; the plain ones are left as they are, to be scaled later."""
+    if SOFTCAP:
+        # softcap * tanh(scale * s / softcap), by the only exponential that is right for large arguments of both signs.
+        s = softcap * (1.0 - 2.0 / (1.0 + tl.exp2(s * (2.0 * LOG2_E * scale / softcap))))
+        if ALIBI:
+            s -= slope * tl.abs(rows + diagonal - keys).to(tl.float32)
+        s *= LOG2_E
+    elif ALIBI:
+        s = s * (scale * LOG2_E) - slope * LOG2_E * tl.abs(rows + diagonal - keys).to(tl.float32)
+    return s
+
+
+@triton.jit
+def softmax_step(s, m_i, l_i, qk_scale):
+    """One step of online softmax: m_i and l_i are each row's maximum and sum so far.
+
+    Returns the weights, the new maximum and sum, and what the sums so far shrink by.
+    """
+    m_new = tl.maximum(m_i, tl.max(s, 1) * qk_scale)
+    p = tl.exp2(s * qk_scale - m_new[:, None])
+    alpha = tl.exp2(m_i - m_new)
+    return p, m_new, l_i * alpha + tl.sum(p, 1), alpha
+
+
+@triton.jit
+def finish(acc, m_i, l_i):
+    """The output and its base-2 logarithm of the sum; a row that saw no key gives 0 and -inf."""
+    empty = l_i == 0.0
+    l_i = tl.where(empty, 1.0, l_i)
+    return acc / l_i[:, None], tl.where(empty, float("-inf"), m_i + tl.log2(l_i))

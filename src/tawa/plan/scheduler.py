@@ -1,0 +1,477 @@
+"""The scheduler: a modulo schedule of a loop for one in-order partition beside asynchronous tensor cores.
+
+A dot is issued at its place and runs on the tensor cores behind those issued before; what needs its result waits. In a
+good schedule the partition does something else meanwhile, if need be for another iteration: that is what stages are for.
+
+    bounds      no kernel iteration is shorter than the work of the partition, than that of the tensor cores, or than a
+                circle of dependences, shared among the iterations that it spans
+    stages      each way to give the dots a stage; every other operation then as early as its inputs allow, moved later
+                where that leaves fewer registers alive from one kernel iteration to the next (an fp16 operand rather
+                than the fp32 scores that it was made from)
+    order       list scheduling: what can start first goes first, dots before the rest, then by height (the longest way
+                to the end of the loop's circles); what would have to wait for a dot comes behind what need not
+    choice      the shortest kernel iteration whose tiles fit the registers; among those within 2%, the fewest stages,
+                then the least alive across stages
+
+No dot stays in flight from one kernel iteration to the next: its registers would have to be renamed, for which ptxas
+waits, and the fine-grained pipeline (`transforms.pipeline_mma`) has that case.
+
+Stages are at most two unless asked for: with three, two tiles of fp32 scores are alive at a time, and FlashAttention-3
+(arXiv 2407.08608, appendix B.3) measured that to be slower for want of registers.
+
+Source: B. R. Rau, "Iterative Modulo Scheduling" (1996): bounds, heights; arXiv 2510.14719, section 5.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from tawa.analysis.costs import LATENCY_CYCLES, REPEATS, UNITS, OpCost, cost_of, registers_of
+from tawa.analysis.dependences import Dependence, DependenceInfo, waits_for_itself
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.errors import PlanError
+from tawa.ir import Operation, Value
+from tawa.plan.schedule import Bound, Schedule, ScheduledOp
+
+MAX_STAGES = 2
+MOST_DOTS = 6
+RESERVED_REGISTERS = 32
+"""Of a thread, beside its tiles: addresses, counts, temporaries of reductions."""
+_ALIKE = 1.02
+_GAIN = 1.03
+_SCALE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a schedule may use. registers: of a thread of the partition."""
+
+    num_warps: int
+    registers: int = 255
+    max_stages: int = MAX_STAGES
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A candidate: stages, order, times."""
+
+    stages: tuple[int, ...]
+    sequence: tuple[int, ...]
+    begins: tuple[int, ...]
+    ii_cycles: int
+    alive: int
+    registers: int
+
+
+@dataclass(slots=True)
+class _State:
+    """A kernel iteration so far. waited: how many of the dots issued are known to be complete."""
+
+    begins: list[int]
+    ends: list[int]
+    issued: list[int] = field(default_factory=list[int])
+    waited: int = 0
+    now: int = 0
+    tensor: int = 0
+
+
+def find_schedule(graph: DependenceInfo, limits: Limits, loop: int = 0, places: Sequence[str] = ()) -> Schedule | None:
+    """The best schedule of a loop; None where none is clearly faster than waiting for each dot.
+
+    loop: its number. places: file:line of the loop and of each node, for readers.
+    """
+    problem = _Problem(graph, limits)
+    found = problem.candidates()
+    if not found or found[0].ii_cycles * _GAIN > problem.waiting_cycles():
+        return None
+    return problem.describe(found[0], loop, places)
+
+
+def candidate_schedules(
+    graph: DependenceInfo, limits: Limits, loop: int = 0, places: Sequence[str] = ()
+) -> tuple[Schedule, ...]:
+    """Every schedule that was weighed, the best first: what a user or a tuner may pin instead."""
+    problem = _Problem(graph, limits)
+    return tuple(problem.describe(made, loop, places) for made in problem.candidates())
+
+
+def check_schedule(graph: DependenceInfo, schedule: Schedule) -> None:
+    """Whether a pinned schedule keeps every dependence of the loop. Raises PlanError that names the one it breaks."""
+    name = f"the schedule of loop {schedule.loop}"
+    if len(schedule.ops) != len(graph.nodes):
+        raise PlanError(
+            f"{name} has {len(schedule.ops)} operations, the loop has {len(graph.nodes)}; "
+            "cure: start from the kernel's own schedule"
+        )
+    for edge in graph.edges:
+        source, target = schedule.ops[edge.source], schedule.ops[edge.target]
+        across = edge.distance + target.stage - source.stage
+        first, then = _label(graph, edge.source), _label(graph, edge.target)
+        if edge.kind == "together" and source.stage != target.stage:
+            raise PlanError(
+                f"{name} puts {then!r} (operation {edge.target}) in stage {target.stage}, but it reads the buffer of "
+                f"{first!r} in stage {source.stage}; cure: the same stage for both"
+            )
+        if across < 0 or (across == 0 and target.order <= source.order):
+            raise PlanError(
+                f"{name} has {then!r} (operation {edge.target}: stage {target.stage}, order {target.order}) before "
+                f"{first!r} (operation {edge.source}: stage {source.stage}, order {source.order}), which it depends on "
+                f"{f'{edge.distance} iteration later' if edge.distance else 'in the same iteration'}; "
+                f"cure: a later order or stage for operation {edge.target}"
+            )
+
+
+def _label(graph: DependenceInfo, number: int) -> str:
+    op = graph.nodes[number]
+    name = op.name.rpartition(".")[2]
+    hint = op.results[0].hint if op.results else ""
+    return f"{hint} = {name}" if hint else name
+
+
+class _Problem:
+    """One loop: its costs, its edges by node, and what can be asked of a choice of stages."""
+
+    def __init__(self, graph: DependenceInfo, limits: Limits) -> None:
+        self.graph = graph
+        self.limits = limits
+        self.count = len(graph.nodes)
+        self.dots = [number for number, op in enumerate(graph.nodes) if WarpGroupDotOp.of(op)]
+        self.costs = [_cost(op, limits.num_warps) for op in graph.nodes]
+        self.before: list[list[Dependence]] = [[] for _ in graph.nodes]
+        self.behind: list[list[Dependence]] = [[] for _ in graph.nodes]
+        for edge in graph.edges:
+            self.before[edge.target].append(edge)
+            self.behind[edge.source].append(edge)
+        self.weights = [sum(self._weight(value) for value in op.results) for op in graph.nodes]
+        self.registers = [
+            0 if op.name in REPEATS else sum(registers_of(value.type, limits.num_warps) for value in op.results)
+            for op in graph.nodes
+        ]
+
+    def _weight(self, value: Value) -> int:
+        """What it costs to keep a value for another kernel iteration; numbers can be told from nothing."""
+        count = registers_of(value.type, self.limits.num_warps)
+        return count * _SCALE if value.type.startswith("tensor<") else count
+
+    def latency(self, edge: Dependence) -> int:
+        """Cycles from the begin of the source to that of the target at least."""
+        cost = self.costs[edge.source]
+        waits = LATENCY_CYCLES if cost.tensor_cycles and edge.kind != "sum" else 0
+        return cost.stream_cycles + cost.tensor_cycles + waits
+
+    def waiting_cycles(self) -> int:
+        """An iteration in which each dot is waited for right away."""
+        return sum(
+            cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES * (cost.tensor_cycles > 0) for cost in self.costs
+        )
+
+    def candidates(self) -> list[_Made]:
+        """All candidates, the best first; none where there are too many dots to try all their stages."""
+        if not 1 <= len(self.dots) <= MOST_DOTS:
+            return []
+        made = [self.order(stages) for stages in self.assignments()]
+        room = self.limits.registers - RESERVED_REGISTERS
+        fits = any(it.registers <= room for it in made)
+        shortest = min((it.ii_cycles for it in made if it.registers <= room or not fits), default=0)
+
+        def rank(it: _Made) -> tuple[object, ...]:
+            alike = it.ii_cycles <= shortest * _ALIKE
+            order = (max(it.stages), it.alive, it.registers, it.ii_cycles) if alike else (it.ii_cycles,)
+            return (fits and it.registers > room, not alike, order, it.stages)
+
+        return sorted(made, key=rank)
+
+    # -- stages --------------------------------------------------------------------------------------------------
+
+    def assignments(self) -> Iterator[tuple[int, ...]]:
+        """Stages of all nodes, for each choice of stages for the dots that dependences allow."""
+        seen: set[tuple[int, ...]] = set()
+        for choice in product(range(self.limits.max_stages), repeat=len(self.dots)):
+            stages = self._earliest(dict(zip(self.dots, choice, strict=True)))
+            if stages is None:
+                continue
+            self._move_later(stages)
+            first = min(stages)
+            found = tuple(stage - first for stage in stages)
+            if found not in seen:
+                seen.add(found)
+                yield found
+
+    def _earliest(self, fixed: dict[int, int]) -> list[int] | None:
+        """The least stages that keep all dependences and those of the dots; None where there are none."""
+        stages = [fixed.get(number, 0) for number in range(self.count)]
+        changed = True
+        while changed:
+            changed = False
+            for edge in self.graph.edges:
+                pairs = [(edge.target, stages[edge.source] - edge.distance)]
+                if edge.kind == "together":
+                    pairs = [(edge.target, stages[edge.source]), (edge.source, stages[edge.target])]
+                for node, least in pairs:
+                    if stages[node] < least:
+                        if node in fixed or least >= self.limits.max_stages:
+                            return None
+                        stages[node] = least
+                        changed = True
+        return stages
+
+    def _move_later(self, stages: list[int]) -> None:
+        """Moves operations to later stages while fewer registers stay alive across; last ones first."""
+        dots = set(self.dots)
+        changed = True
+        while changed:
+            changed = False
+            for number in reversed(range(self.count)):
+                if number in dots or any(edge.kind == "together" for edge in self.before[number] + self.behind[number]):
+                    continue
+                most = min(
+                    (stages[edge.target] + edge.distance for edge in self.behind[number] if edge.target != number),
+                    default=stages[number],
+                )
+                before, stage = self.alive(stages), stages[number]
+                for later in range(stage + 1, min(most, self.limits.max_stages - 1) + 1):
+                    stages[number] = later
+                    now = self.alive(stages)
+                    if now < before:
+                        before, stage, changed = now, later, True
+                stages[number] = stage
+
+    def alive(self, stages: Sequence[int]) -> int:
+        """The weight of what stays alive from one kernel iteration to the next."""
+        total = 0
+        for number in range(self.count):
+            kept = [
+                edge.distance + stages[edge.target] - stages[number]
+                for edge in self.behind[number]
+                if edge.kind in ("value", "sum")
+            ]
+            total += self.weights[number] * max([0, *kept])
+        return total
+
+    # -- order ---------------------------------------------------------------------------------------------------
+
+    def order(self, stages: tuple[int, ...]) -> _Made:
+        """List scheduling of one kernel iteration."""
+        heights, renewed = self._heights(stages), self._renewed(stages)
+        left = [sum(self._across(edge, stages) == 0 for edge in self.before[number]) for number in range(self.count)]
+        ready = [number for number in range(self.count) if not left[number]]
+        state = _State([0] * self.count, [0] * self.count)
+        sequence: list[int] = []
+        while ready:
+            number = min(ready, key=lambda node: self._rank(node, stages, state, heights, renewed))
+            ready.remove(number)
+            sequence.append(number)
+            self._place(number, stages, state)
+            for edge in self.behind[number]:
+                if self._across(edge, stages) == 0:
+                    left[edge.target] -= 1
+                    if not left[edge.target]:
+                        ready.append(edge.target)
+        length = max([state.now, *state.ends])  # nothing stays in flight
+        alive, registers = self.alive(stages), self._peak(stages, sequence)
+        return _Made(stages, tuple(sequence), tuple(state.begins), length, alive, registers)
+
+    def _place(self, number: int, stages: Sequence[int], state: _State) -> None:
+        """Lets `number` be the next of the stream."""
+        cost = self.costs[number]
+        start = state.begins[number] = self._start(number, stages, state)
+        needed = [dot for dot in self._needs(number, stages) if dot in state.issued]
+        if needed:
+            state.waited = max(state.waited, *(1 + state.issued.index(dot) for dot in needed))
+        state.now = state.ends[number] = start + cost.stream_cycles
+        if cost.tensor_cycles:
+            state.tensor = max(state.tensor, state.now) + cost.tensor_cycles
+            state.ends[number] = state.tensor + LATENCY_CYCLES
+            state.issued.append(number)
+
+    def _needs(self, number: int, stages: Sequence[int]) -> list[int]:
+        """The dots of this kernel iteration that must be complete before `number`."""
+        return [
+            edge.source
+            for edge in self.before[number]
+            if self._across(edge, stages) == 0 and edge.kind != "sum" and self.costs[edge.source].tensor_cycles
+        ]
+
+    def _start(self, number: int, stages: Sequence[int], state: _State) -> int:
+        """When `number` could start: the partition is free, and the dots that it needs are complete."""
+        tensor = state.tensor if number in self.dots and not self.costs[number].tensor_cycles else 0
+        return max([state.now, tensor, *(state.ends[dot] for dot in self._needs(number, stages))])
+
+    def _rank(
+        self, number: int, stages: Sequence[int], state: _State, heights: list[int], renewed: list[list[int]]
+    ) -> tuple[int, ...]:
+        """The least comes first: the earliest start, then what opens no wait, releases, dots, the highest."""
+        opens = any(
+            dot not in state.issued or state.issued.index(dot) >= state.waited
+            for dot in (*self._needs(number, stages), *renewed[number])
+        )
+        release = ConsumedOp.of(self.graph.nodes[number]) is not None
+        dot = self.costs[number].tensor_cycles > 0
+        return (self._start(number, stages, state), opens, not release, not dot, -heights[number], number)
+
+    def _renewed(self, stages: Sequence[int]) -> list[list[int]]:
+        """The dots that read, as a tile in registers, what a node makes anew for the next kernel iteration.
+
+        Before they are complete it would need other registers, and a copy in every kernel iteration.
+        """
+        renewed: list[list[int]] = [[] for _ in range(self.count)]
+        for number in reversed(range(self.count)):
+            values = [edge for edge in self.behind[number] if edge.kind == "value"]
+            for edge in values:
+                if self._across(edge, stages) == 1 and edge.target in self.dots:
+                    renewed[number].append(edge.target)
+            if len(values) == 1 and self._across(values[0], stages) == 0:
+                following = values[0].target
+                if not self.costs[following].stream_cycles:  # it only reads its operand differently
+                    renewed[number] += renewed[following]
+        return renewed
+
+    @staticmethod
+    def _across(edge: Dependence, stages: Sequence[int]) -> int:
+        """Kernel iterations between source and target."""
+        return edge.distance + stages[edge.target] - stages[edge.source]
+
+    def _heights(self, stages: Sequence[int]) -> list[int]:
+        """The longest way from each node to the end of the kernel iteration, in cycles."""
+        heights = [cost.stream_cycles for cost in self.costs]
+        changed = True
+        while changed:  # few rounds: within a kernel iteration there is no circle
+            changed = False
+            for edge in reversed(self.graph.edges):
+                way = heights[edge.target] + self.latency(edge)
+                if self._across(edge, stages) == 0 and way > heights[edge.source]:
+                    heights[edge.source], changed = way, True
+        return heights
+
+    # -- what it takes -------------------------------------------------------------------------------------------
+
+    def _peak(self, stages: Sequence[int], sequence: Sequence[int]) -> int:
+        """The most registers that tiles take at a time; a tile is made in the place of one that dies."""
+        at = {number: place for place, number in enumerate(sequence)}
+        end = len(sequence)
+        change = [0] * (end + 2)
+        for number in range(self.count):
+            uses = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
+            reach = max((self._across(edge, stages) for edge in uses), default=0)
+            last = max((at[edge.target] for edge in uses if self._across(edge, stages) == reach), default=at[number])
+            # Alive through `reach` whole kernel iterations, less the part before its begin and behind its last use.
+            spans = [(at[number] + 1, last)] if reach == 0 else [(at[number] + 1, end), (0, last)]
+            spans += [(0, end)] * max(0, reach - 1)
+            for first, final in spans:
+                if first <= final:
+                    change[first] += self.registers[number]
+                    change[final + 1] -= self.registers[number]
+        most = now = 0
+        for step in change:
+            now += step
+            most = max(most, now)
+        return most
+
+    def bounds(self) -> tuple[Bound, ...]:
+        """Lower bounds of a kernel iteration, tightest first."""
+        work = {unit: sum(cost.stream_cycles for cost in self.costs if cost.unit == unit) for unit in UNITS}
+        parts = [f"{unit} {cycles}" for unit, cycles in work.items() if cycles]
+        found = [
+            Bound("tensor cores", sum(cost.tensor_cycles for cost in self.costs)),
+            Bound(f"the partition's stream ({', '.join(parts)})", sum(cost.stream_cycles for cost in self.costs)),
+        ]
+        cycles, circle = self._recurrence()
+        if circle:
+            found.append(Bound(f"recurrence {' -> '.join(circle)}", cycles))
+        return tuple(sorted(found, key=lambda bound: -bound.cycles))
+
+    def _recurrence(self) -> tuple[int, list[str]]:
+        """The circle of dependences with the most cycles for each iteration that it spans."""
+        best, circle = 0, list[int]()
+        while True:
+            found = self._longer_circle(best)
+            if found is None:
+                return best, [_label(self.graph, number) for number in circle]
+            edges, circle = found
+            cycles = sum(self.latency(edge) for edge in edges)
+            best = max(best + 1, -(-cycles // sum(edge.distance for edge in edges)))
+
+    def _longer_circle(self, ii: int) -> tuple[list[Dependence], list[int]] | None:
+        """A circle that takes more than `ii` cycles an iteration (Bellman and Ford)."""
+        far, via = [0] * self.count, [None] * self.count
+        parents: list[Dependence | None] = list(via)
+        touched = -1
+        for _ in range(self.count + 1):
+            touched = -1
+            for edge in self.graph.edges:
+                reach = far[edge.source] + self.latency(edge) - ii * edge.distance
+                if reach > far[edge.target]:
+                    far[edge.target], parents[edge.target], touched = reach, edge, edge.target
+            if touched < 0:
+                return None
+        for _ in range(self.count):
+            touched = _source(parents[touched])
+        edges: list[Dependence] = []
+        node = touched
+        while not edges or node != touched:
+            edge = parents[node]
+            assert edge is not None
+            edges.append(edge)
+            node = edge.source
+        edges.reverse()
+        return edges, [edge.source for edge in edges if self.latency(edge) > 2]
+
+    def ring_depths(self, made: _Made) -> tuple[tuple[str, int], ...]:
+        """Slots that each ring needs so that the partition never waits for a slot it holds back.
+
+        The producer fills in the order of the body: before it delivers to one get, it has filled for all earlier ones.
+        """
+        gets = [(number, get.ring) for number, op in enumerate(self.graph.nodes) if (get := GetOp.of(op))]
+        rings = list(dict.fromkeys(ring for _, ring in gets))
+        depths, given = dict.fromkeys(rings, 1), dict.fromkeys(rings, 0)
+        for turn in range(2 * max(made.stages) + 2):
+            for number in made.sequence:
+                iteration = turn - made.stages[number]
+                op = self.graph.nodes[number]
+                consumed = ConsumedOp.of(op)
+                if iteration < 0:
+                    continue
+                if consumed:
+                    given[consumed.ring] = given.get(consumed.ring, 0) + 1
+                elif GetOp.of(op):
+                    for ring in rings:
+                        puts = sum(iteration + (other <= number) for other, same in gets if same is ring)
+                        depths[ring] = max(depths[ring], puts - given[ring])
+        return tuple((_ring_name(ring), depth) for ring, depth in depths.items())
+
+    def describe(self, made: _Made, loop: int, places: Sequence[str]) -> Schedule:
+        """The schedule as a value."""
+        orders = {number: place for place, number in enumerate(made.sequence)}
+        where = [*places, *[""] * (self.count + 1 - len(places))]
+        ops = tuple(
+            ScheduledOp(
+                made.stages[number], orders[number], made.begins[number], _label(self.graph, number), where[1 + number]
+            )
+            for number in range(self.count)
+        )
+        depths = self.ring_depths(made)
+        return Schedule(loop, where[0], made.ii_cycles, self.bounds(), ops, depths, made.registers)
+
+
+def _ring_name(ring: Value) -> str:
+    create = CreateOp.of(ring.defining_op)
+    return create.name if create else ring.hint
+
+
+def _cost(op: Operation, num_warps: int) -> OpCost:
+    """The cost of a node; a dot that waits for itself holds the partition."""
+    cost, dot = cost_of(op, num_warps), WarpGroupDotOp.of(op)
+    if dot and waits_for_itself(dot):
+        return OpCost(cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES, 0, cost.unit)
+    return cost
+
+
+def _source(edge: Dependence | None) -> int:
+    assert edge is not None
+    return edge.source
+
+
+__all__ = ["MAX_STAGES", "Limits", "candidate_schedules", "check_schedule", "find_schedule"]

@@ -1,0 +1,63 @@
+"""Every attention case on a GPU, against float64, bit for bit the same when repeated."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import pytest
+
+from tawa.errors import UnsupportedKernel
+from tawa.kernels.attention.cases import CASES
+from tawa.kernels.case import Case
+
+WORK = [
+    pytest.param(case, depth, mma_depth, id=f"{case.name}-D{depth}P{mma_depth}")
+    for case in CASES
+    for depth, mma_depth in case.plans
+]
+STOCK = [pytest.param(case, id=case.name) for case in CASES]
+
+
+def runs(case: Case, kernel: Any, tensors: dict[str, Any], times: int, **options: Any) -> list[dict[str, Any]]:
+    """The outputs of repeated launches, each into poisoned tensors."""
+    from tawa.kernels import launch
+
+    found: list[dict[str, Any]] = []
+    for _ in range(times):
+        launch.poison(case, tensors)
+        launch.launch(case, kernel, tensors, **options)
+        found.append({name: tensors[name].clone() for name in launch.outputs(case)})
+    return found
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("case", STOCK)
+def test_kernel_is_right_in_stock_triton(case: Case) -> None:
+    from tawa.kernels import launch
+    from tawa.kernels.check import judge_all
+
+    tensors = launch.make_tensors(case, seed=zlib.crc32(case.name.encode()))
+    assert judge_all(case, tensors, runs(case, case.kernel, tensors, 2)).faults == ()
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("case", "depth", "mma_depth"), WORK)
+def test_specialised_kernel_is_right_and_repeats_bit_for_bit(case: Case, depth: int, mma_depth: int) -> None:
+    import tawa
+    from tawa.kernels import launch
+    from tawa.kernels.check import judge_all
+
+    if case.expect.verdict == "declined":
+        pytest.skip("stock Triton's")
+    options = {"enable_warp_specialization": True, "aref_depth": depth, "mma_depth": mma_depth}
+    tensors = launch.make_tensors(case, seed=zlib.crc32(case.name.encode()))
+    try:
+        found = runs(case, tawa.jit(case.kernel), tensors, 3, **options)
+    except UnsupportedKernel as refusal:
+        if case.expect.verdict != "either":
+            raise
+        pytest.skip(refusal.remark.reason)
+    assert judge_all(case, tensors, found).faults == ()
