@@ -1,7 +1,8 @@
 """What the checks make of broken programs, by kind of mutant: ``python bench/mutations.py``, no GPU.
 
-Every kernel that is specialised, at both levels, and the hand-written Gluon programs of the tests are broken in every
-way of ``tests/verify/mutations_aref.py`` and ``mutations_barrier.py``; ``mutations_sweep.py`` says what the fates are.
+Every kernel that is specialised, at both levels with D = 2 and P = 1 (some with 3 and 2 too), and the hand-written
+Gluon programs of the tests are broken in every way of ``tests/verify/mutations_aref.py`` and ``mutations_barrier.py``;
+``mutations_sweep.py`` says what the fates are.
 A row's case is a level and a kind with its counts ("check"), an unbroken program with the time of its full check
 ("unbroken"), or a mutant that was neither refuted nor equivalent, with the reason as its error ("mutant").
 
@@ -44,14 +45,19 @@ from tawa.ir import parse_module  # noqa: E402
 from tawa.kernels.gemm.cases import SPECIALISED  # noqa: E402
 from tawa.verify.verdict import Proved  # noqa: E402
 
+DEEP = ("tile_64x64", "persistent", "gate_up", "two_loops")
+"""Kernels that are broken with D = 3 and P = 2 as well."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One program at one level; `most` mutants of each kind, 0 for all."""
+    """One program at one level with D and P; `most` mutants of each kind, 0 for all."""
 
     name: str
     level: Level
     most: int
+    depth: int = 2
+    mma_depth: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +72,22 @@ class Done:
 
 def work(job: Job) -> Done:
     """Checks one program and all its mutants."""
-    subject = hand_written(job.name) if job.name in GLUON else kernel(job.name, job.level)
-    aref = "" if job.name in GLUON else kernel(job.name, "aref").text
+    hand = job.name in GLUON
+    subject = hand_written(job.name) if hand else kernel(job.name, job.level, job.depth, job.mma_depth)
     start = time.perf_counter()
     verdict = check(subject.level, parse_module(subject.text))
     unbroken_ms = (time.perf_counter() - start) * 1000
     error = None if isinstance(verdict, Proved) else f"not proved: {verdict}"[:300]
     oracle = Oracle(subject)
     findings: list[Finding] = []
-    for site in spread(all_sites(subject, aref), job.most):
-        findings += attempt(subject, aref, site, oracle)
+    for site in spread(all_sites(subject), job.most):
+        findings += attempt(subject, site, oracle)
     return Done(job, unbroken_ms, error, tuple(findings))
 
 
-def attempt(subject: Subject, aref: str, site: Site, oracle: Oracle) -> list[Finding]:
+def attempt(subject: Subject, site: Site, oracle: Oracle) -> list[Finding]:
     """The finding of one mutant; none where the kind does not apply there."""
-    mutant = mutant_of(subject, aref, site)
+    mutant = mutant_of(subject, site)
     if mutant is None:
         return []
     try:
@@ -116,7 +122,7 @@ def rows(done: list[Done]) -> list[Row]:
             counts = {"made": len(of_kind), **{fate: fates[fate] for fate in FATES}}
             found.append(Row({"level": level, "kind": kind.name, **counts, "reasons": dict(reasons)}, "check"))
     for it in done:
-        case = {"program": it.job.name, "level": it.job.level}
+        case = {"program": it.job.name, "level": it.job.level, "D": it.job.depth, "P": it.job.mma_depth}
         timing = Timing.of([it.unbroken_ms])
         found.append(Row(case, "unbroken", timing.median_ms, timing.p10_ms, timing.p90_ms, error=it.error))
     for it in findings:
@@ -148,12 +154,9 @@ def jobs(only: str, most: int) -> list[Job]:
         turns[case.name] = seen[family(case)]
     names = [*GLUON, *sorted(turns, key=lambda name: turns[name])]
     levels: tuple[Level, ...] = ("aref", "barrier")
-    return [
-        Job(name, level, most)
-        for name in names
-        for level in levels
-        if only in name and (level == "barrier" or name not in GLUON)
-    ]
+    plain = [Job(name, level, most) for name in names for level in levels if level == "barrier" or name not in GLUON]
+    deep = [Job(name, level, most, 3, 2) for name in DEEP for level in levels]
+    return [job for job in (*plain, *deep) if only in job.name]
 
 
 def main() -> int:

@@ -9,7 +9,6 @@ missed       proved, and the simulator shows a run that goes wrong: a fault of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,26 +89,20 @@ def kinds(level: Level) -> tuple[Kind, ...]:
     return mutations_aref.KINDS if level == "aref" else (*mutations_barrier.KINDS, *mutations_aref.DEPTHS)
 
 
-def all_sites(subject: Subject, aref: str) -> list[Site]:
-    """Where a subject may be broken. aref: the text of its aref level; empty where it has none."""
-    own = sites(subject.text, mutations_aref.KINDS if subject.level == "aref" else mutations_barrier.KINDS)
-    return own if subject.level == "aref" or not aref else own + sites(aref, mutations_aref.DEPTHS)
+def all_sites(subject: Subject) -> list[Site]:
+    """Where a subject may be broken."""
+    if subject.level == "aref":
+        return sites(subject.text, mutations_aref.KINDS)
+    lowered = sites(subject.aref, mutations_aref.DEPTHS) if subject.aref else []
+    return sites(subject.text, mutations_barrier.KINDS) + lowered
 
 
-def mutant_of(subject: Subject, aref: str, site: Site) -> Mutant | None:
-    """The mutant of one of `all_sites`."""
+def mutant_of(subject: Subject, site: Site) -> Mutant | None:
+    """The mutant of one of `all_sites`; None where its kind does not apply there."""
     if subject.level == "barrier" and site.kind in mutations_aref.DEPTHS:
-        broken = break_at(aref, site)
+        broken = break_at(subject.aref, site)
         return mutations_aref.lowered(broken) if broken is not None else None
     return break_at(subject.text, site)
-
-
-def mutants_of(subject: Subject, aref: str) -> Iterator[Mutant]:
-    """Every mutant of a subject."""
-    for site in all_sites(subject, aref):
-        mutant = mutant_of(subject, aref, site)
-        if mutant is not None:
-            yield mutant
 
 
 def family(case: Case) -> str:
