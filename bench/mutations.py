@@ -6,7 +6,7 @@ Gluon programs of the tests are broken in every way of ``tests/verify/mutations_
 A row's case is a level and a kind with its counts ("check"), an unbroken program with the time of its full check
 ("unbroken"), or a mutant that was neither refuted nor equivalent, with the reason as its error ("mutant").
 
-``--most N`` takes N mutants of each kind for each program, spread over its places; ``--only TEXT`` some programs.
+``--most N`` takes N mutants of each kind and operation for each program; ``--only TEXT`` some programs.
 
 Results: ``bench/results/mutations.json``.
 """
@@ -29,7 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from harness import Report, Row, Timing, describe  # noqa: E402
 from tests.verify.mutations_edits import Site  # noqa: E402
-from tests.verify.mutations_oracle import GLUON, Level, Oracle, Subject, hand_written, kernel  # noqa: E402
+from tests.verify.mutations_oracle import GLUON, Level, Oracle, hand_written, kernel  # noqa: E402
 from tests.verify.mutations_sweep import (  # noqa: E402
     FATES,
     Finding,
@@ -79,35 +79,29 @@ def work(job: Job) -> Done:
     unbroken_ms = (time.perf_counter() - start) * 1000
     error = None if isinstance(verdict, Proved) else f"not proved: {verdict}"[:300]
     oracle = Oracle(subject)
-    findings: list[Finding] = []
-    for site in spread(all_sites(subject), job.most):
-        findings += attempt(subject, site, oracle)
+    groups: dict[str, list[Site]] = {}
+    for site in all_sites(subject):
+        groups.setdefault(f"{site.kind.name} {site.target}", []).append(site)
+    findings = [it for sites in groups.values() for it in attempts(sites, job.most, oracle)]
     return Done(job, unbroken_ms, error, tuple(findings))
 
 
-def attempt(subject: Subject, site: Site, oracle: Oracle) -> list[Finding]:
-    """The finding of one mutant; none where the kind does not apply there."""
-    mutant = mutant_of(subject, site)
-    if mutant is None:
-        return []
-    try:
-        return [judge(mutant, oracle, thorough=True)]
-    except Exception as failure:
-        return [Finding(subject.name, subject.level, mutant.kind, str(mutant), "unknown", describe(failure))]
-
-
-def spread(sites: list[Site], most: int) -> list[Site]:
-    """At most `most` sites of each kind, from first to last."""
-    if not most:
-        return sites
-    by_kind: dict[str, list[Site]] = {}
-    for site in sites:
-        by_kind.setdefault(f"{site.kind.name} {site.target}", []).append(site)
-    chosen: list[Site] = []
-    for found in by_kind.values():
-        count = min(most, len(found))
-        chosen += [found[(2 * turn + 1) * len(found) // (2 * count)] for turn in range(count)]
-    return chosen
+def attempts(sites: list[Site], most: int, oracle: Oracle) -> list[Finding]:
+    """The findings of one kind and one operation: of all places where it applies, or of `most`, the middle first."""
+    findings: list[Finding] = []
+    middle = len(sites) // 2 if most else 0
+    for site in sites[middle:] + sites[:middle]:
+        mutant = mutant_of(oracle.subject, site)
+        if mutant is None:
+            continue
+        try:
+            findings.append(judge(mutant, oracle, thorough=True))
+        except Exception as failure:
+            names = (oracle.subject.name, oracle.subject.level, mutant.kind, str(mutant))
+            findings.append(Finding(*names, "unknown", describe(failure)))
+        if len(findings) == most:
+            break
+    return findings
 
 
 def rows(done: list[Done]) -> list[Row]:

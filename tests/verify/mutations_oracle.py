@@ -88,6 +88,16 @@ class Oracle:
                     return f"{run}: {type(error).__name__}: {error.reason.splitlines()[0]}"
         return ""
 
+    def traps(self, module: Module, runs: Runs = MANY) -> bool:
+        """Whether any run ends in a trap or a deadlock."""
+        for problem in self.subject.problems.values():
+            for order, seed in runs:
+                try:
+                    problem(module, order, seed)
+                except SimulationError:
+                    return True
+        return False
+
 
 # -- kernels of the list -----------------------------------------------------------------------------------------------
 

@@ -331,6 +331,7 @@ REASONS: tuple[Reason, ...] = (
     Reason("patient", "it waits for more than it needs, and what it waits for ends by itself", _waits_for_more),
     Reason("store wait", "it waits for its store at once instead of before the next", _store_wait_behind_its_store),
     Reason("no store yet", "no store comes before it", _nothing_stored_yet),
+    Reason("token", "the token orders tensor cores for speed: no memory is filled or given back by it", _token),
     Reason("covered", "another wait of the same block already says that the slot's readers are done", _covered),
     Reason(
         "last release", "behind the last loop: nobody waits for that phase, or fills that slot", _release_for_nobody

@@ -60,7 +60,7 @@ def unlike(simulator: Oracle, wanted: Kind) -> str:
     if mutant is None:
         return ""
     found = judge(mutant, simulator)
-    fine = found.fate in ("refuted", "equivalent")
+    fine = found.fate in ("refuted", "equivalent", "other values")
     return "" if fine else f"{found.subject}, {found.mutant}: {found.fate}: {found.why}"
 
 
