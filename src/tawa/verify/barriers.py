@@ -154,6 +154,8 @@ class _Search:
             least = chosen.get(f"program_id{key[12:]}", 0) + 1
             small = {least} if self.effort == "fast" else {*range(least, max(least, 3) + 1)}
             return sorted(small | {number for number in inner if number > least})
+        if self.effort == "fast":
+            return sorted({0, 1, *inner[-1:]} if inner else {*range(_CHOICES_PER_NUMBER)})
         return sorted({*range(_CHOICES_PER_NUMBER), *_corners(inner)})
 
     def _note(self, unrolled: Unrolled) -> None:
