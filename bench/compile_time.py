@@ -1,8 +1,8 @@
 """What Tawa adds to a compile, by stage, and what ``import tawa`` costs: ``python bench/compile_time.py``, no GPU.
 
 Each kernel is compiled ahead of time `--repeat` times without any cache. A row's candidate is a stage ("total" is
-everything that is Tawa's own work but its proofs, which `verify.py` times, "stock compile" Triton alone, "import tawa" the import in a fresh interpreter);
-times are in milliseconds.
+everything that is Tawa's own work but its proofs, which `verify.py` times, "stock compile" Triton alone, "import tawa"
+the import in a fresh interpreter); times are in milliseconds.
 
 Results: ``bench/results/compile_time.json``.
 """
