@@ -42,7 +42,7 @@ def producer(q_desc, k_desc, v_desc, o_desc, M, q_s, k_s, v_s, q_full, k_full, k
     tma_load(q_desc, [base + tile * BM, 0], q_full, q_s.index(0))
     tma_load(q_desc, [base + tile * BM + BM // 2, 0], q_full, q_s.index(1))
     i = 0
-    for n in range(0, end, BN):  # noqa: SIM113 (a kernel has no enumerate)
+    for n in range(0, end, BN):
         slot = i % D
         parity = (i // D) & 1
         mbarrier.wait(k_empty.index(slot), parity ^ 1)
@@ -51,7 +51,7 @@ def producer(q_desc, k_desc, v_desc, o_desc, M, q_s, k_s, v_s, q_full, k_full, k
         mbarrier.wait(v_empty.index(slot), parity ^ 1)
         mbarrier.expect(v_full.index(slot), v_desc.block_type.nbytes)
         tma_load(v_desc, [base + n, 0], v_full.index(slot), v_s.index(slot))
-        i += 1
+        i += 1  # noqa: SIM113 (a kernel has no enumerate)
 
 
 @gluon.jit

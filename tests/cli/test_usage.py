@@ -93,5 +93,5 @@ def test_the_installed_command_gives_the_same_statuses():
     assert "did you mean 'gemm'?" in wrong.stderr
     helped = subprocess.run([*program, "--help"], capture_output=True, text=True, env=here, check=False)
     assert helped.returncode == 0
-    for command in ("compile", "explain", "demo", "env", "replay"):
+    for command in ("compile", "explain", "verify", "simulate", "demo", "env", "replay"):
         assert command in helped.stdout

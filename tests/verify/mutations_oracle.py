@@ -36,19 +36,21 @@ Problem = Callable[[Module, Order, int], Any]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A right program of one level, and its problems by name."""
+    """A right program of one level, and its problems by name. `aref`: its aref level; empty where it has none."""
 
     name: str
     level: Level
     text: str
     problems: Mapping[str, Problem]
+    aref: str = ""
 
 
 def kernel(name: str, level: Level, depth: int = DEPTH, mma_depth: int = 1) -> Subject:
     """A kernel that is specialised with D = `depth` and P = `mma_depth`."""
     case = find(name)
     found = {_title(sizes): _case_problem(case.with_sizes(**sizes)) for sizes in _sizes(case, depth)}
-    return Subject(name, level, level_text(name, level, depth, mma_depth), found)
+    text, aref = (level_text(name, it, depth, mma_depth) for it in (level, "aref"))
+    return Subject(name, level, text, found, aref)
 
 
 def hand_written(name: str) -> Subject:
@@ -85,6 +87,16 @@ class Oracle:
                 except SimulationError as error:
                     return f"{run}: {type(error).__name__}: {error.reason.splitlines()[0]}"
         return ""
+
+    def traps(self, module: Module, runs: Runs = MANY) -> bool:
+        """Whether any run ends in a trap or a deadlock."""
+        for problem in self.subject.problems.values():
+            for order, seed in runs:
+                try:
+                    problem(module, order, seed)
+                except SimulationError:
+                    return True
+        return False
 
 
 # -- kernels of the list -----------------------------------------------------------------------------------------------

@@ -62,6 +62,8 @@ LAST = (PUT, CONSUMED, COPY, EXPECT, ARRIVE)
 UNORDERED = (
     ((EXPECT,), (COPY,)),  # a phase stays open until the expect has arrived: bytes may come first
     ((COPY,), (EXPECT, COPY)),
+    ((ARRIVE, CONSUMED), (ARRIVE, CONSUMED)),  # slots may come back in any order
+    ((GET,), (DOT,)),  # it stays before the wgmma that reads its views
     ((STORE_WAIT,), (ARRIVE, CONSUMED, WAIT, GET, DOT, DOT_WAIT)),  # waits for stores only, and passes none
     ((DOT_WAIT,), (WAIT, GET, PUT, EXPECT, COPY)),  # waits for wgmmas only, and passes none, and no release
 )
@@ -163,11 +165,12 @@ def _row(value: Value) -> Value:
 
 
 def _is_last_release(op: Operation) -> bool:
-    """An arrive that nobody waits for: outside all loops, and the last of its partition on its row of barriers."""
+    """An arrive that nobody waits for: neither it nor a later one of its partition on its row is in a loop."""
     if op.name != ARRIVE or _in_loop(op):
         return False
-    mine = [it for it in _partition(op) if it.name == ARRIVE]
-    return [it for it in mine if _row(it.operands[0]) is _row(op.operands[0])][-1] is op
+    arrivals = [it for it in _partition(op) if it.name == ARRIVE]
+    mine = [it for it in arrivals if _row(it.operands[0]) is _row(op.operands[0])]
+    return not any(_in_loop(it) for it in mine[mine.index(op) :])
 
 
 def _partition(op: Operation) -> list[Operation]:
@@ -244,6 +247,25 @@ def _token(mutant: Mutant) -> bool:
     return all(_row(it.operands[0]).hint not in busy for it in changed)
 
 
+def _other_wait(mutant: Mutant) -> bool:
+    """A wait for wgmmas is gone, weaker, or behind a release; another stands in the same nest of loops."""
+    if mutant.kind not in (*MOVES, "drop", "one more pending"):
+        return False
+    if mutant.site.target != DOT_WAIT and not any(it.name == DOT_WAIT for it in mutant.edit.passed):
+        return False
+    op = mutant.original()
+    nest = [it for it in op.ancestors() if it.name in ("scf.for", "scf.while")]
+    near = list(nest[-1].walk()) if nest else _partition(op)
+    return sum(it.name == DOT_WAIT for it in near) > (1 if nest else 2)
+
+
+def _always_first(mutant: Mutant) -> bool:
+    """A put ahead of the partitions into a ring of one slot: there is one at most, and its count is 0."""
+    op = mutant.original()
+    fresh = op.name == PUT and op.properties.get("fresh") == "true"
+    return mutant.kind == "always count 0" and fresh and op.operands[0].type.startswith("!aref.ring<1 ")
+
+
 def _implied(mutant: Mutant) -> bool:
     """Several readers, or several rings: what one wait orders may be ordered through the others as well."""
     if mutant.kind not in (*MOVES, "drop", "negate predicate", "before the loop", "behind the loop"):
@@ -309,6 +331,7 @@ REASONS: tuple[Reason, ...] = (
     Reason("patient", "it waits for more than it needs, and what it waits for ends by itself", _waits_for_more),
     Reason("store wait", "it waits for its store at once instead of before the next", _store_wait_behind_its_store),
     Reason("no store yet", "no store comes before it", _nothing_stored_yet),
+    Reason("token", "the token orders tensor cores for speed: no memory is filled or given back by it", _token),
     Reason("covered", "another wait of the same block already says that the slot's readers are done", _covered),
     Reason(
         "last release", "behind the last loop: nobody waits for that phase, or fills that slot", _release_for_nobody
@@ -317,6 +340,13 @@ REASONS: tuple[Reason, ...] = (
     Reason("empty slot", "the slot that the put waits for is empty: nobody has filled it before", _already_empty),
     Reason("deep enough", "D is P + 1 or more: how far the writer runs ahead changes, no more", _deep_enough),
     Reason("each releases", "a slot comes back when all readers have released it", _each_releases),
+    Reason("always first", "the put happens once at most, so that its count is 0 anyway", _always_first),
+    Reason(
+        "other wait",
+        "another wait for wgmmas stands between the wgmmas and the release; many random runs speak for it",
+        _other_wait,
+        needs="many",
+    ),
     Reason(
         "implied",
         "what it orders is ordered through other rows as well; nothing but many random runs speaks for it",

@@ -3,20 +3,21 @@
 refuted      the check of its level shows a run that goes wrong
 equivalent   proved, in a class of `mutations_reasons`, and right in every run of the simulator
 unexplained  proved and right in every run, but in no class
+other values proved, and no run traps, but some compute something else: a wgmma reads another slot that is complete and
+             stays as it is. The barrier check knows nothing of values; of kernels of ours the refinement refutes this
 unknown      the check does not know
 missed       proved, and the simulator shows a run that goes wrong: a fault of the check
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from tawa.ir import Module
+from tawa.ir import Module, parse_module
 from tawa.kernels.case import Case
 from tawa.sim.errors import UnsupportedOp
-from tawa.verify.barriers import check_barriers
+from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.credits import check_credits
 from tawa.verify.verdict import Proved, Refuted, Verdict
 from tests.verify import mutations_aref, mutations_barrier
@@ -24,8 +25,8 @@ from tests.verify.mutations_edits import Kind, Mutant, Site, break_at, sites
 from tests.verify.mutations_oracle import FEW, MANY, ONE, Level, Oracle, Runs, Subject
 from tests.verify.mutations_reasons import reason_of
 
-Fate = Literal["refuted", "equivalent", "unexplained", "unknown", "missed"]
-FATES: tuple[Fate, ...] = ("refuted", "equivalent", "unexplained", "unknown", "missed")
+Fate = Literal["refuted", "equivalent", "other values", "unexplained", "unknown", "missed"]
+FATES: tuple[Fate, ...] = ("refuted", "equivalent", "other values", "unexplained", "unknown", "missed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,26 @@ def _not_refuted(mutant: Mutant, verdict: Verdict, oracle: Oracle, thorough: boo
     wrong = ""
     try:
         if reason is None or reason.needs != "none" or thorough:
-            wrong = oracle.wrong(mutant.module, FEW if reason is None else _RUNS[reason.needs])
+            runs = FEW if reason is None else _RUNS[reason.needs]
+            wrong = oracle.wrong(mutant.module, runs if thorough else runs[: len(FEW)])
     except UnsupportedOp as error:
         return "unexplained", f"the simulator does not know {error.op}"
     if not isinstance(verdict, Proved):
         return "unknown", f"{verdict}; {wrong}"
     if wrong:
-        return "missed", wrong
+        return _other_values(mutant, oracle) or ("missed", wrong)
     return ("equivalent", reason.name) if reason is not None else ("unexplained", verdict.bound)
+
+
+def _other_values(mutant: Mutant, oracle: Oracle) -> tuple[Fate, str] | None:
+    """What becomes of a mutant of the barrier level that runs through in every order: None where one traps."""
+    subject = oracle.subject
+    if subject.level != "barrier" or oracle.traps(mutant.module):
+        return None
+    if not subject.aref:
+        return "other values", "no run traps"
+    verdict = check_refinement(parse_module(subject.aref), mutant.module)
+    return ("refuted", "refinement") if isinstance(verdict, Refuted) else None
 
 
 _RUNS: dict[str, Runs] = {"none": ONE, "one": ONE, "many": MANY}
@@ -90,26 +103,20 @@ def kinds(level: Level) -> tuple[Kind, ...]:
     return mutations_aref.KINDS if level == "aref" else (*mutations_barrier.KINDS, *mutations_aref.DEPTHS)
 
 
-def all_sites(subject: Subject, aref: str) -> list[Site]:
-    """Where a subject may be broken. aref: the text of its aref level; empty where it has none."""
-    own = sites(subject.text, mutations_aref.KINDS if subject.level == "aref" else mutations_barrier.KINDS)
-    return own if subject.level == "aref" or not aref else own + sites(aref, mutations_aref.DEPTHS)
+def all_sites(subject: Subject) -> list[Site]:
+    """Where a subject may be broken."""
+    if subject.level == "aref":
+        return sites(subject.text, mutations_aref.KINDS)
+    lowered = sites(subject.aref, mutations_aref.DEPTHS) if subject.aref else []
+    return sites(subject.text, mutations_barrier.KINDS) + lowered
 
 
-def mutant_of(subject: Subject, aref: str, site: Site) -> Mutant | None:
-    """The mutant of one of `all_sites`."""
+def mutant_of(subject: Subject, site: Site) -> Mutant | None:
+    """The mutant of one of `all_sites`; None where its kind does not apply there."""
     if subject.level == "barrier" and site.kind in mutations_aref.DEPTHS:
-        broken = break_at(aref, site)
+        broken = break_at(subject.aref, site)
         return mutations_aref.lowered(broken) if broken is not None else None
     return break_at(subject.text, site)
-
-
-def mutants_of(subject: Subject, aref: str) -> Iterator[Mutant]:
-    """Every mutant of a subject."""
-    for site in all_sites(subject, aref):
-        mutant = mutant_of(subject, aref, site)
-        if mutant is not None:
-            yield mutant
 
 
 def family(case: Case) -> str:

@@ -40,7 +40,7 @@ EXHIBITS = (
     Exhibit("operands through pointers", "pointer_gemm"),
 )
 _SHOWN = EXHIBITS[0]
-_TIMED = EXHIBITS[1]
+TIMED = EXHIBITS[1]
 
 
 @reports_failures
@@ -78,11 +78,12 @@ def compile_exhibit(exhibit: Exhibit) -> tuple[Any, Explanation]:
     """Compiles an exhibit as `tawa.jit` would; returns Triton's `CompiledKernel` and the explanation."""
     from tawa.runtime.explain import explain_compiled
 
-    compiled = _compile(find_case(exhibit))
+    compiled = compile_case(find_case(exhibit))
     return compiled, explain_compiled(compiled)
 
 
-def _compile(case: Case, **options: Any) -> Any:
+def compile_case(case: Case, **options: Any) -> Any:
+    """Compiles a case with Tawa's launch options."""
     from tawa.bridge.signature import Signature
     from tawa.runtime.explain import compile_with_options
 
@@ -186,18 +187,18 @@ def _simulate_all(console: Console, compiled: dict[Exhibit, tuple[Any, Explanati
         bits = [(f"same bits: {', '.join(same)}  ", "green")] if same else []
         bits += [(f"other bits: {', '.join(other)}  ", "bold red")] if other else []
         console.print(Text.assemble(f"  {exhibit.title:26} {problem:28} ", *bits, (f"{result.seconds:.1f} s", "dim")))
-    _show_timelines(console, compiled[_TIMED][0])
+    _show_timelines(console, compiled[TIMED][0])
 
 
 def _show_timelines(console: Console, kernel: Any) -> None:
     from tawa.cli.rehearsal import timelines
     from tawa.cli.strips import strips
 
-    case = find_case(_TIMED)
+    case = find_case(TIMED)
     with _working("timing on the simulator's clock"):
-        panels = timelines(case, kernel, _compile(case, enable_warp_specialization=False))
+        panels = timelines(case, kernel, compile_case(case, enable_warp_specialization=False))
     console.print(
-        f"\nOne SM at work on the same four tiles ({_TIMED.title}), by the simulator's cost model:", style="bold"
+        f"\nOne SM at work on the same four tiles ({TIMED.title}), by the simulator's cost model:", style="bold"
     )
     for line in strips(panels):
         console.print(line, no_wrap=True)

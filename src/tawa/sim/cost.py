@@ -10,6 +10,11 @@ Instructions", compute capability 9.0, [L] Luo et al., arXiv 2402.13499 and 2501
 estimate, [M] measured here on an H200 (``bench/results/ablation.json``): a ring that loads one slot at a time (D=2
 P=1, 8 warps, one CTA an SM) takes 1598 cycles a step of 32 KiB (128x128x64, 317 TFLOP/s) and 1856 a step of 48 KiB
 (128x256x64, 546 TFLOP/s) at 1.83 GHz: 64 bytes a cycle, and 1085 cycles of which some 130 are barriers and issue.
+
+How far to trust it: over the 8-warp GEMMs of that file, those that latency bounds come out within 12% (two of them gave
+the numbers above, and 1.83 GHz is the data sheet's clock, not the measured one). Those that keep the tensor cores busy
+come out 3% to 38% too fast; which part of that is the chip's power limit, and which is missing
+here, was not separated. So compare shapes and causes of waiting, not TFLOP/s.
 """
 
 from __future__ import annotations

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from tawa.dialects.scalars import Scalar
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
-from tawa.ir.attributes import read_int
 from tawa.verify.barrier_events import NeedsNumber
-from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, captures
+from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, captures, number_key
 
 Print = tuple[object, ...]
 
@@ -82,7 +81,7 @@ class Fingerprints:
         if not op.results or not all(operand in self._known for operand in op.operands):
             return False
         if op.name in NUMBER_OPS:
-            compute: Scalar | str | None = f"{NUMBER_OPS[op.name]}({read_int(op.properties.get('axis', '0 : i32'))})"
+            compute: Scalar | str | None = number_key(op)
         else:
             compute = self.program.scalar(op)
         if compute is None:

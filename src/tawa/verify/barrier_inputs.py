@@ -4,14 +4,15 @@
     for t in range(0, (M + 127) / 128 · …)        M = 0, 128, 256
 
 The unit of an argument is found by walking back from each loop bound: division by a constant multiplies it, and so
-does a constant step. Outer loops (those around other loops of the protocol) are tried with fewer trips.
+does a constant step. Outer loops (those around other loops of the protocol) are tried with fewer trips. Numbers that
+are no arguments (program ids, numbers read from memory) are tried in such steps too where they bound innermost loops.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count, islice, product
 
 from tawa.dialects.arith import constant_int
@@ -19,10 +20,10 @@ from tawa.dialects.scalars import width_of
 from tawa.errors import AssumptionError
 from tawa.ir import MemDescType, Operation, Value, parse_type
 from tawa.verify.assumptions import Assumption, parse_assumptions
-from tawa.verify.barrier_program import BarrierProgram
+from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.effort import Effort
 
-_NAME = re.compile(r'loc\("([^"]+)"\(')
+_NAME = re.compile(r'(?:loc\()?"([^"]+)"\(')
 _OUTER_TRIPS = 2
 BUDGET: Mapping[Effort, int] = {"fast": 6_000, "full": 60_000}
 """Steps over all runs."""
@@ -155,23 +156,43 @@ def crowded(found: list[Choices], effort: Effort) -> list[Choices]:
     return [choice for choice in found if choice.outer and len(choice.numbers) > 2] if effort == "fast" else []
 
 
+def inner_numbers(program: BarrierProgram, trips: Sequence[int]) -> Mapping[str, tuple[int, ...]]:
+    """Numbers to try for what is no argument but bounds innermost loops, so that these go around their rings too.
+
+    By name: ``program_id(0)``, ``num_programs(0)``, and ``*`` for all numbers read from memory.
+    """
+    found: dict[str, set[int]] = {}
+    for op, roots, step in _loops(program):
+        if not _holds_loops(program, op):
+            reached = _Reached()
+            for root in roots:
+                _walk(program, root, step, reached)
+            for name, units in reached.others.items():
+                found.setdefault(name, set()).update(unit * it for unit in units for it in trips)
+    return {name: tuple(sorted(numbers)) for name, numbers in found.items()}
+
+
 def _units(program: BarrierProgram) -> tuple[dict[Value, set[int]], set[Value], set[Value]]:
     """For each argument: the steps in which it changes trip counts; and which arguments bound outer and inner loops."""
     units: dict[Value, set[int]] = {}
-    bounds: dict[str, set[Value]] = {"inner": set(), "outer": set()}
-    for op in program.function.walk():
-        if op not in program.kept or op.name not in ("scf.for", "scf.while"):
-            continue
-        kind = "outer" if _holds_loops(program, op) else "inner"
-        if op.name == "scf.for":
-            step = constant_int(op.operands[2]) or 1
-            roots = op.operands[:2]
-        else:
-            step, roots = 1, op.regions[0].block.terminator.operands[:1]
-        seen: set[Value] = set()
+    outer, inner = set[Value](), set[Value]()
+    for op, roots, step in _loops(program):
+        reached = _Reached()
         for root in roots:
-            _walk(program, root, step, units, bounds[kind], seen)
-    return units, bounds["outer"], bounds["inner"]
+            _walk(program, root, step, reached)
+        for leaf, steps in reached.leaves.items():
+            units.setdefault(leaf, set()).update(steps)
+        (outer if _holds_loops(program, op) else inner).update(reached.leaves)
+    return units, outer, inner
+
+
+def _loops(program: BarrierProgram) -> Iterator[tuple[Operation, list[Value], int]]:
+    """The loops that matter, each with the numbers that bound it and its step."""
+    for op in program.function.walk():
+        if op in program.kept and op.name == "scf.for":
+            yield op, op.operands[:2], constant_int(op.operands[2]) or 1
+        elif op in program.kept and op.name == "scf.while":
+            yield op, op.regions[0].block.terminator.operands[:1], 1
 
 
 def _compared(program: BarrierProgram) -> dict[Value, list[int]]:
@@ -192,24 +213,33 @@ def _holds_loops(program: BarrierProgram, op: Operation) -> bool:
     )
 
 
-def _walk(
-    program: BarrierProgram,
-    value: Value,
-    unit: int,
-    units: dict[Value, set[int]],
-    reached: set[Value],
-    seen: set[Value],
-) -> None:
-    if value in seen:
+@dataclass(slots=True)
+class _Reached:
+    """What a bound is computed from, and the steps in which it changes the trip count.
+
+    leaves: arguments. others: program numbers by name, and ``*`` for numbers read from memory.
+    """
+
+    leaves: dict[Value, set[int]] = field(default_factory=dict[Value, set[int]])
+    others: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    seen: set[Value] = field(default_factory=set[Value])
+
+
+def _walk(program: BarrierProgram, value: Value, unit: int, reached: _Reached) -> None:
+    if value in reached.seen:
         return
-    seen.add(value)
+    reached.seen.add(value)
     if value in program.leaves:
-        units.setdefault(value, set()).add(unit)
-        reached.add(value)
+        reached.leaves.setdefault(value, set()).add(unit)
     for source in program.carried.get(value, ()):
-        _walk(program, source, unit, units, reached, seen)
+        _walk(program, source, unit, reached)
     op = value.defining_op
-    if op is None or not op.name.startswith("arith.") or not op.operands:
+    if op is None:
+        return
+    if op.name in NUMBER_OPS or op.name == "tt.load":
+        name = number_key(op) if op.name in NUMBER_OPS else "*"
+        reached.others.setdefault(name, set()).add(unit)
+    if not op.name.startswith("arith.") or not op.operands:
         return
     factor = constant_int(op.operands[-1])
     if op.name in ("arith.divsi", "arith.divui", "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi") and factor:
@@ -219,4 +249,4 @@ def _walk(
     elif op.name == "arith.muli" and factor:
         unit = max(1, unit // factor)
     for operand in op.operands:
-        _walk(program, operand, unit, units, reached, seen)
+        _walk(program, operand, unit, reached)

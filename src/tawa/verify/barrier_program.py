@@ -80,6 +80,11 @@ PROTOCOL = frozenset(
 """The operations that take part in the protocol."""
 
 
+def number_key(op: Operation) -> str:
+    """What a program's index, or the number of programs, is called: ``program_id(0)``."""
+    return f"{NUMBER_OPS[op.name]}({read_int(op.properties.get('axis', '0 : i32'))})"
+
+
 class BarrierProgram:
     """A kernel, made ready to be unrolled many times: which operations matter and how values flow between regions."""
 

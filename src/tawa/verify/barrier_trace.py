@@ -15,7 +15,6 @@ from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, evaluate, width_of
 from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
-from tawa.ir.attributes import read_int
 from tawa.verify.barrier_events import (
     Environment,
     InFlight,
@@ -36,6 +35,7 @@ from tawa.verify.barrier_program import (
     captures,
     chooses_tile,
     is_number,
+    number_key,
 )
 
 
@@ -150,7 +150,7 @@ def _scalar(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> No
 
 
 def _program_number(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
-    key = f"{NUMBER_OPS[op.name]}({read_int(op.properties.get('axis', '0 : i32'))})"
+    key = number_key(op)
     if key not in self.chosen:
         raise NeedsNumber(key)
     env[op.result] = self.chosen[key]

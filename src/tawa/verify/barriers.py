@@ -22,7 +22,16 @@ from tawa.remarks import SourceLocation
 from tawa.verify.barrier_events import NeedsNumber, Signature, Undefined, signature
 from tawa.verify.barrier_fingerprint import Fingerprints, Print
 from tawa.verify.barrier_history import Fault, Happening
-from tawa.verify.barrier_inputs import BUDGET, Choices, choices, crowded, read_facts, trips_to_try, vectors
+from tawa.verify.barrier_inputs import (
+    BUDGET,
+    Choices,
+    choices,
+    crowded,
+    inner_numbers,
+    read_facts,
+    trips_to_try,
+    vectors,
+)
 from tawa.verify.barrier_program import BarrierProgram, NotUnderstood
 from tawa.verify.barrier_refinement import check_refinement
 from tawa.verify.barrier_run import BarrierRun
@@ -54,8 +63,10 @@ def check_barriers(
     try:
         program = BarrierProgram(module)
         facts = read_facts(program, assume)
-        found = choices(program, arguments or {}, facts, trips_to_try(program, effort, max_trips))
-        return _Search(program, effort, BUDGET[effort] if budget_states is None else budget_states).run(found)
+        trips = trips_to_try(program, effort, max_trips)
+        found = choices(program, arguments or {}, facts, trips)
+        budget = BUDGET[effort] if budget_states is None else budget_states
+        return _Search(program, effort, budget, inner_numbers(program, trips)).run(found)
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", _place(module, stop.op))
 
@@ -67,6 +78,7 @@ class _Search:
     program: BarrierProgram
     effort: Effort
     budget: int
+    inner: Mapping[str, tuple[int, ...]]
     steps: int = 0
     seen: set[Signature] = field(default_factory=set[Signature])
     done: dict[Print, bool] = field(default_factory=dict[Print, bool])
@@ -107,7 +119,7 @@ class _Search:
             self.used[f"no division by zero{f' at {place}' if place else ''}"] = None
             return None
         except NeedsNumber as need:
-            for number in _numbers_for(need.key, chosen, self.effort):
+            for number in self._numbers_for(need.key, chosen):
                 self.read.setdefault(need.key, {})[number] = None
                 refuted = self._try(numbers, {**chosen, need.key: number}, names)
                 if refuted is not None:
@@ -131,6 +143,20 @@ class _Search:
             inputs = {**{names[value]: number for value, number in numbers.items()}, **chosen}
             return Refuted(self._witness(fault, inputs), self._assumptions())
         return None
+
+    def _numbers_for(self, key: str, chosen: Mapping[str, int]) -> list[int]:
+        """Program ids lie below the number of programs; numbers in memory are small, or bound innermost loops."""
+        inner = self.inner.get("*" if key.startswith("*") else key, ())
+        if key.startswith("program_id"):
+            numbers, most = {0, 1, *inner}, chosen.get(f"num_programs{key[10:]}")
+            return sorted(number for number in numbers if most is None or number < most)
+        if key.startswith("num_programs"):
+            least = chosen.get(f"program_id{key[12:]}", 0) + 1
+            small = {least} if self.effort == "fast" else {*range(least, max(least, 3) + 1)}
+            return sorted(small | {number for number in inner if number > least})
+        if self.effort == "fast":
+            return sorted({0, 1, *inner[-1:]} if inner else {*range(_CHOICES_PER_NUMBER)})
+        return sorted({*range(_CHOICES_PER_NUMBER), *_corners(inner)})
 
     def _note(self, unrolled: Unrolled) -> None:
         for op in unrolled.assumed:
@@ -170,14 +196,9 @@ class _Search:
         return Step(step.partition, step.action, target, slot, step.parity, location)
 
 
-def _numbers_for(key: str, chosen: Mapping[str, int], effort: Effort) -> range:
-    """Program ids lie below the number of programs (`fast`: the last of one or two); numbers in memory are small."""
-    if key.startswith("program_id"):
-        return range(min(chosen.get(f"num_programs{key[10:]}", 2), 2))
-    if key.startswith("num_programs"):
-        least = chosen.get(f"program_id{key[12:]}", 0) + 1
-        return range(least, least + 1 if effort == "fast" else max(least, 3) + 1)
-    return range(_CHOICES_PER_NUMBER)
+def _corners(numbers: Sequence[int]) -> Sequence[int]:
+    """The first two and the last: each number read from memory multiplies the runs."""
+    return numbers if len(numbers) < 3 else (*numbers[:2], numbers[-1])
 
 
 def _range(numbers: tuple[int, ...]) -> str:

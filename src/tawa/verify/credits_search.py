@@ -20,7 +20,7 @@ from tawa.verify.credits_state import FaultError, ImpossibleError, NeedError
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
 ALL = "all trip counts"
-FAST, FULL = 15_000, 1_000_000  # instructions of the skeleton
+FAST, FULL = 15_000, 250_000  # instructions of the skeleton
 SHORT = 7_000  # of a fast check that can state no more than a bound, once the bound is `_ENOUGH`
 _ENOUGH = 4
 _MOST_TRIPS = 24
