@@ -321,6 +321,30 @@ def test_a_tile_may_be_loaded_and_stored_again_at_the_same_rows() -> None:
     assert found(kernel(again, store("t"))).part == 64
 
 
+AT = op("tt.splat", "%out", "!tt.ptr<f32>", "%at", POINTERS)
+TURN = "order = array<i32: 1, 0>"
+
+
+def put(value: str, line: int = 0) -> str:
+    return op("tt.store", f"%at, %{value}", f"{POINTERS}, {F32}", properties=PLAIN, line=line)
+
+
+def test_a_tile_that_is_stored_at_its_own_pointers_is_shared_out_but_its_transpose_is_not() -> None:
+    read = op("tt.load", "%at", POINTERS, "%x", F32, properties=LOAD)
+    again = f"{AT}\n{read}\n{binary('arith.addf', 's', 'x', 't', F32)}"
+    assert found(kernel(f"{again}\n{put('t')}")).part == 64
+    turned = unary("tt.trans", "t", F32, "q", F32, TURN)
+    assert "already overwritten" in refused(kernel(f"{again}\n{turned}\n{put('q')}")).reason
+
+
+def test_two_stores_at_the_same_pointers_keep_their_order_unless_one_is_of_the_transpose() -> None:
+    exponent, turned = unary("math.exp2", "s", F32, "t", F32), unary("tt.trans", "s", F32, "q", F32, TURN)
+    assert found(kernel(f"{AT}\n{exponent}\n{put('s')}\n{put('t')}")).part == 64
+    remark = refused(kernel(f"{AT}\n{turned}\n{put('s')}\n{put('q', 7)}"))
+    assert "a store may overwrite" in remark.reason
+    assert remark.location is not None and remark.location.line == 7
+
+
 def test_a_tile_that_is_loaded_again_in_a_loop_is_declined() -> None:
     again = f"{load('x', 'c_desc', '128x128xf32', '%row, %zero', 7)}\n{binary('arith.addf', 'c', 'x', 't', F32)}"
     loop = (
@@ -382,6 +406,15 @@ def test_rows_and_columns_that_do_not_divide_are_declined(rows: int, groups: int
     remark = refused(kernel(rows=rows), groups)
     assert f"into {groups} groups" in remark.reason
     assert f"at least {groups * 64} rows" in remark.cure
+
+
+def test_few_rows_whose_columns_are_summed_over_are_declined_for_both() -> None:
+    narrow = "tensor<64x128xf32>"
+    middle = fold("tt.reduce", "s", narrow, "m", "tensor<64xf32>", 1)
+    remark = refused(kernel(middle, rows=64))
+    assert "64 rows are too few for 2 groups of 64" in remark.reason
+    assert "a reduction runs along the columns" in remark.reason
+    assert remark.cure == "use a tile of at least 128 rows"
 
 
 def test_a_kernel_without_a_dot_is_declined() -> None:

@@ -13,8 +13,8 @@ from tawa.kernels.attention.cases import CASES, bench_case, find, flops
 from tawa.kernels.attention.numpy_reference import numpy_reference, one_head
 from tawa.kernels.attention.problem import LOG2_E, Problem
 from tawa.kernels.case import Case, Descriptor
-from tawa.runtime.simulation import make_arrays
-from tawa.sim import from_floats, to_floats
+from tawa.runtime.simulation import floats_of, make_arrays
+from tawa.sim import from_floats
 
 ALL = [pytest.param(case, id=case.name) for case in CASES]
 BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp8e4nv": 1}
@@ -121,8 +121,8 @@ AGREE = ["two_loops_full_200x333", "two_loops_causal_333x200", "two_loops_window
 @pytest.mark.parametrize("name", AGREE)
 def test_naive_and_online_softmax_agree(name: str) -> None:
     case = find(name)
-    problem, arrays = Problem.of(case), make_arrays(case)
-    q, k, v = (to_floats(arrays[name], "fp16").astype(np.float64)[0, 0] for name in ("q", "k", "v"))
+    problem, arrays = Problem.of(case), floats_of(case, make_arrays(case))
+    q, k, v = (arrays[name][0, 0] for name in ("q", "k", "v"))
     slope = float(arrays["slopes"][0]) if problem.alibi else 0.0
     o, lse = one_head(problem, q, k, v, slope, problem.diagonal, lambda p: p)
     again, lse_again = flash(problem, q, k, v, slope)
@@ -131,7 +131,7 @@ def test_naive_and_online_softmax_agree(name: str) -> None:
 
 
 def test_a_row_that_sees_no_key_gives_zero_and_minus_infinity() -> None:
-    found = numpy_reference(case := find("two_loops_causal_333x200"), make_arrays(case))
+    found = numpy_reference(case := find("two_loops_causal_333x200"), floats_of(case, make_arrays(case)))
     unseen = 333 - 200
     assert (found["o"][:, :, :unseen] == 0).all()
     assert np.isneginf(found["lse"][:, :, :unseen]).all()
@@ -139,7 +139,8 @@ def test_a_row_that_sees_no_key_gives_zero_and_minus_infinity() -> None:
 
 
 def test_a_key_ahead_of_the_diagonal_changes_nothing() -> None:
-    arrays = make_arrays(case := find("one_loop_causal_200x333"))
+    case = find("one_loop_causal_200x333")
+    arrays = floats_of(case, make_arrays(case))
     before = numpy_reference(case, arrays)["o"]
     arrays["k"][:, :, 300:] += 1
     changed = (numpy_reference(case, arrays)["o"] != before).any(axis=(0, 1, 3))
@@ -161,12 +162,12 @@ def test_backward_is_the_gradient_of_forward(causal: str) -> None:
         for case in (forward, dkdv, dq)
     )
     inputs = make_arrays(dkdv)
-    results = numpy_reference(forward, {**inputs, "o": inputs["q"], "lse": inputs["lse"]})
+    results = numpy_reference(forward, inputs)
     inputs |= {"lse": results["lse"], "delta": (results["o"] * inputs["do"]).sum(axis=3)}
-    found = {**numpy_reference(dkdv, inputs), **numpy_reference(dq, {**inputs, "dq": inputs["q"]})}
+    found = {**numpy_reference(dkdv, inputs), **numpy_reference(dq, inputs)}
 
     def loss(name: str, direction: Any, step: float) -> float:
-        moved = {**inputs, "o": inputs["q"], name: inputs[name] + step * direction}
+        moved = {**inputs, name: inputs[name] + step * direction}
         return float((numpy_reference(forward, moved)["o"] * inputs["do"]).sum())
 
     for name in ("q", "k", "v"):
@@ -200,7 +201,7 @@ def test_torch_and_numpy_references_agree_and_wrong_results_are_judged_wrong(nam
         key: it.numpy() if it.dtype == torch.int32 else from_floats(it.double().numpy(), case.tensors[key].dtype)
         for key, it in tensors.items()
     }
-    exact, mine = reference_of(case, tensors, Exact()), numpy_reference(case, arrays)
+    exact, mine = reference_of(case, tensors, Exact()), numpy_reference(case, floats_of(case, arrays))
     assert set(exact) == set(mine) == set(launch.outputs(case))
     assert all(np.allclose(exact[key].numpy(), mine[key], rtol=1e-9, atol=1e-9) for key in exact)
     peer = reference_of(case, tensors, SamePrecision())

@@ -17,8 +17,7 @@ from tawa.kernels.attention.builders import resized
 from tawa.kernels.attention.cases import find
 from tawa.kernels.attention.numpy_reference import numpy_reference
 from tawa.kernels.case import Case
-from tawa.runtime.simulation import make_arrays, simulate_case
-from tawa.sim import to_floats
+from tawa.runtime.simulation import floats_of, make_arrays, round_floats, simulate_case
 from tests.matrix.compiling import compile_case, pinned
 
 FACTOR, ROUNDING = 2.0, 1e-6
@@ -55,9 +54,10 @@ def unspecialised(case: Case, made: Any) -> Module:
 def check(case: Case) -> None:
     arrays = make_arrays(case)
     simulate_case(case, unspecialised(case, compiled(case)), arrays)
-    exact, rounded = numpy_reference(case, arrays), numpy_reference(case, arrays, rounded=True)
+    floats = floats_of(case, arrays)
+    exact, rounded = numpy_reference(case, floats), numpy_reference(case, floats, round_floats)
     for name, wanted in exact.items():
-        got, finite = to_floats(arrays[name], case.tensors[name].dtype).astype(np.float64), np.isfinite(wanted)
+        got, finite = floats[name], np.isfinite(wanted)
         assert np.array_equal(got[~finite], wanted[~finite])
         assert np.isfinite(got[finite]).all()
         least = ROUNDING * np.abs(wanted[finite]).max(initial=0.0)

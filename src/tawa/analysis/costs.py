@@ -112,15 +112,11 @@ def _products(dot: WarpGroupDotOp) -> int:
 
 def _nested(op: Operation, num_warps: int) -> int:
     """A loop as often as it may run, a branch as its longer side; dots inside are waited for there."""
-    sides = [
-        sum(
-            cost.stream_cycles + cost.tensor_cycles
-            for inner in block.ops
-            if (cost := cost_of(inner, num_warps)) is not None
-        )
-        for region in op.regions
-        for block in region.blocks
-    ]
+    sides: list[int] = []
+    for region in op.regions:
+        for block in region.blocks:
+            costs = [cost_of(inner, num_warps) for inner in block.ops]
+            sides.append(sum(cost.stream_cycles + cost.tensor_cycles for cost in costs))
     return INNER_TRIPS * sum(sides) if op.name in LOOPS else max(sides, default=0)
 
 
@@ -150,10 +146,9 @@ def _arithmetic(op: Operation, num_warps: int) -> OpCost:
         return OpCost(math.ceil(elements / (_SPECIAL_LANES * share)), 0, "special functions")
     shuffles = 5 * SHUFFLE_CYCLES if op.name in ("tt.reduce", "tt.scan", "tt.gather", "tt.histogram") else 0
     inner = [it for it in op.regions[0].block.ops if it.results] if op.regions else []
+    slots = _SEQUENCES.get(op.name, max(1, len(inner)))
     if op.name in _CONVERSIONS:
         slots = _LANES // _CONVERSION_LANES
-    else:
-        slots = _SEQUENCES.get(op.name, max(1, len(inner)))
     return OpCost(math.ceil(elements * slots / (_LANES * share)) + shuffles, 0, "cuda cores")
 
 

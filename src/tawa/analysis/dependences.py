@@ -153,8 +153,17 @@ class _Finder:
             for wait, number in product(waits, numbers):
                 if wait < number and ConsumedOp.of(self.nodes[number]):
                     self.add(wait, number, 0, "order")  # it may end the last reader, in an inner loop
-            if any(self.nodes[number].regions for number in numbers):
+            nested = [number for number in numbers if self.nodes[number].regions]
+            if nested:
                 self._chain(numbers)
+                # It may take any number of slots: no ring is deep enough to be read out of turn beside it.
+                gets = [
+                    number for other in accesses.values() for number in other if not ConsumedOp.of(self.nodes[number])
+                ]
+                for number, other in product(nested, gets):
+                    first, then = sorted((number, other))
+                    self.add(first, then, 0, "order")
+                    self.add(then, first, 1, "order")
             else:
                 for kind in (GetOp.NAME, ConsumedOp.NAME):
                     self._chain([number for number in numbers if self.nodes[number].name == kind])

@@ -29,7 +29,6 @@ from tawa.analysis.split_rules import (
     Place,
     box_dims,
     demanded,
-    is_splat,
     relations_of,
     shape_of,
 )
@@ -75,12 +74,17 @@ def find_split(module: Module, groups: int) -> SplitInfo | Remark:
     if len(functions) != 1 or not functions[0].structured:
         op = functions[-1].op
         return _declined(module, op, "calls or jumps between blocks: the tile cannot be followed", "inline the callee")
+    rows = [(dot.result, len(shape_of(dot.result)) - 2) for dot in dots]
+    fewest = min(shape_of(value)[dim] for value, dim in rows)
+    by_rows = fewest // groups >= _LEAST["rows"]
+    nodes = rows if by_rows else [(value, dim + 1) for value, dim in rows]
     try:
-        classes = _Classes(module)
-        axis, nodes = _choose(dots, groups)
-        return _Choice(classes, groups, axis, nodes).info()
+        return _Choice(_Classes(module), groups, "rows" if by_rows else "columns", nodes).info()
     except _Refusal as refusal:
-        return _declined(module, refusal.op, refusal.reason, refusal.cure)
+        if by_rows:
+            return _declined(module, refusal.op, refusal.reason, refusal.cure)
+        reason = f"{fewest} rows are too few for {groups} groups of {_LEAST['rows']}, and for columns: {refusal.reason}"
+        return _declined(module, refusal.op, reason, f"use a tile of at least {groups * _LEAST['rows']} rows")
 
 
 class _Refusal(Exception):
@@ -101,11 +105,12 @@ class _Classes:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        self.ops = list(module.walk())
         self.free: set[Value] = set()
         self.ties: list[tuple[Place, ...]] = []
         self.mixed: list[Mixed] = []
         self._parents: dict[Node, Node] = {}
-        for op in module.walk():
+        for op in self.ops:
             if _is_free(op, self.free):
                 self.free.update(result for result in op.results if shape_of(result))
                 continue
@@ -133,27 +138,8 @@ def _is_free(op: Operation, free: set[Value]) -> bool:
     """Whether the results are tiles that depend on scalars alone."""
     if not any(shape_of(result) for result in op.results):
         return False
-    if op.name == "arith.constant":
-        return is_splat(op)
     known = op.name in SOURCES or op.name in FREE or op.name in SHAPING
     return known and all(value in free or not shape_of(value) for value in op.operands)
-
-
-def _choose(dots: list[Operation], groups: int) -> tuple[Axis, list[Node]]:
-    """The rows of all dots; their columns where too few rows would be left for a group."""
-    rows = [(dot.result, len(shape_of(dot.result)) - 2) for dot in dots]
-    fewest = min(shape_of(value)[dim] for value, dim in rows)
-    axis: Axis = "rows" if fewest // groups >= _LEAST["rows"] else "columns"
-    nodes = rows if axis == "rows" else [(value, dim + 1) for value, dim in rows]
-    for dot, (value, dim) in zip(dots, nodes, strict=True):
-        size = shape_of(value)[dim]
-        part, left = divmod(size, groups)
-        if left or part & (part - 1) or part < _LEAST[axis]:
-            few = f"{fewest} rows are too few for {groups} groups of {_LEAST['rows']}, and "
-            what = f"{size} {axis} do not divide into {groups} groups of a power of two, at least {_LEAST[axis]}"
-            cure = f"use a tile with at least {groups * _LEAST['rows']} rows"
-            raise _Refusal(dot, few + what if axis == "columns" else what, cure)
-    return axis, nodes
 
 
 @dataclass(slots=True)
@@ -169,6 +155,7 @@ class _Choice:
 
     def info(self) -> SplitInfo:
         """Checks everything that could be in the way; raises _Refusal."""
+        self._check_sizes()
         self._check_once()
         self._check_mixed()
         self._check_dots()
@@ -194,6 +181,15 @@ class _Choice:
         for mixed in self.classes.mixed:
             if self._split(mixed.place):
                 raise self._mixes(mixed)
+
+    def _check_sizes(self) -> None:
+        for value, dim in self.dots:
+            size = shape_of(value)[dim]
+            part, left = divmod(size, self.groups)
+            if left or part & (part - 1) or part < _LEAST[self.axis]:
+                what = f"a power of two, at least {_LEAST[self.axis]}"
+                reason = f"{size} {self.axis} do not divide into {self.groups} groups of {what}"
+                raise _Refusal(_op_of(value), reason, f"use a tile of at least {self.groups * _LEAST['rows']} rows")
 
     def _check_dots(self) -> None:
         for node in self.dots:
@@ -225,7 +221,7 @@ class _Choice:
     def _follow_descriptors(self) -> None:
         """Every box is split as the tiles that go through it are; a descriptor has one box for all of them."""
         boxes: dict[Node, tuple[Operation, int | None]] = {}
-        for op in self.classes.module.walk():
+        for op in self.classes.ops:
             if DescriptorLoadOp.of(op):
                 descriptor, tile, dim = op.operands[0], op.result, self.dims.get(op.result)
             elif DescriptorStoreOp.of(op):
@@ -246,11 +242,11 @@ class _Choice:
     def _box(self, descriptor: Value) -> Node:
         """The class of a descriptor: what flows through loops and branches is one with where it comes from."""
         sizes = shape_of(descriptor)
-        longest = max(range(len(sizes)), key=lambda dim: sizes[dim])
+        longest = max(range(len(sizes)), key=lambda dim: sizes[dim], default=0)
         return self.classes.root((descriptor, longest))
 
     def _free_store(self, op: Operation, boxes: dict[Node, tuple[Operation, int | None]]) -> int | None:
-        """A tile made of scalars may be stored in parts of any dimension: as the box is split, else its longest."""
+        """A tile of scalars may be stored in parts of any dimension: that of the box, else the first that divides."""
         box, tile = shape_of(op.operands[0]), shape_of(op.operands[1])
         _, known = boxes.get(self._box(op.operands[0]), (op, None))
         dim = self._free_dim(tile) if known is None else known - (len(box) - len(tile))
@@ -262,7 +258,7 @@ class _Choice:
         return next((dim for dim, size in enumerate(shape) if size > self.groups and size % self.groups == 0), None)
 
     def _split_boxes(self, boxes: dict[Node, int]) -> None:
-        for op in self.classes.module.walk():
+        for op in self.classes.ops:
             arguments = [arg for region in op.regions for block in region.blocks for arg in block.args]
             for value in (*op.results, *arguments):
                 if (
@@ -276,7 +272,7 @@ class _Choice:
 
     def _check_once(self) -> None:
         """What must happen once in a program would happen in each group."""
-        for op in self.classes.module.walk():
+        for op in self.classes.ops:
             if op.name in ATOMICS or op.name == "tt.descriptor_reduce":
                 raise _Refusal(op, "an atomic would happen in each group, and their order is not that of one program")
             if self._must_happen(op) and op.name not in _DIVISIBLE:
@@ -285,7 +281,7 @@ class _Choice:
                 raise _Refusal(op, f"{what} would happen once in each group")
 
     def _check_stores(self) -> None:
-        for op in self.classes.module.walk():
+        for op in self.classes.ops:
             if self._must_happen(op) and not self._happens_in_parts(op):
                 what = "a volatile load" if op.name == "tt.load" else "a store"
                 cure = "do it in a kernel of its own, or keep one consumer group"

@@ -9,7 +9,8 @@ operations of stage s work on iteration t − s. `order` is the place within the
         1      4     44  acc = dot         fa.py:26      (of the iteration before)
         0      6    556  m_new = reduce    fa.py:20
 
-A frozen value: it prints, goes to JSON and back, and can be pinned in a Plan; `tawa.plan.scheduler` makes and checks it.
+A frozen value: it prints, goes to JSON and back, and can be pinned in a Plan. `tawa.plan.scheduler` makes and checks
+it.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class Schedule:
         bounds = ", ".join(f"{bound.what} {bound.cycles}" for bound in self.bounds)
         rings = ", ".join(f"{name} D >= {depth}" for name, depth in self.ring_depths)
         where = f" ({self.location})" if self.location else ""
-        head = f"loop {self.loop}{where}: {self.stages} stages, {self.ii_cycles} cycles an iteration; at least: {bounds}"
+        head = (
+            f"loop {self.loop}{where}: {self.stages} stages, {self.ii_cycles} cycles an iteration; at least: {bounds}"
+        )
         needs = f"tiles take {self.tile_registers} registers a thread" + (f"; {rings}" if rings else "")
         width = max((len(op.label) for op in self.ops), default=0)
         lines = [head, needs, f"stage  order  begin  {'operation':{width}}  line"]

@@ -5,9 +5,9 @@ good schedule the partition does something else meanwhile, if need be for anothe
 
     bounds      no kernel iteration is shorter than the work of the partition, than that of the tensor cores, or than a
                 circle of dependences, shared among the iterations that it spans
-    stages      each way to give the dots a stage; every other operation then as early as its inputs allow, moved later
-                where that leaves fewer registers alive from one kernel iteration to the next (an fp16 operand rather
-                than the fp32 scores that it was made from)
+    stages      each way to give the dots a stage, and to let results get ready meanwhile; every other operation then as
+                early as its inputs allow, moved later where that leaves fewer registers alive from one kernel iteration
+                to the next (an fp16 operand rather than the fp32 scores that it was made from)
     order       list scheduling: what can start first goes first, dots before the rest, then by height (the longest way
                 to the end of the loop's circles); what would have to wait for a dot comes behind what need not
     choice      the shortest kernel iteration whose tiles fit the registers; among those within 2%, the fewest stages,
@@ -26,32 +26,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations, product
 
-from tawa.analysis.costs import LATENCY_CYCLES, REPEATS, UNITS, OpCost, cost_of, registers_of
-from tawa.analysis.dependences import Dependence, DependenceInfo, waits_for_itself
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
-from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.analysis.costs import LATENCY_CYCLES
+from tawa.analysis.dependences import DependenceInfo
+from tawa.dialects.aref import ConsumedOp
 from tawa.errors import PlanError
-from tawa.ir import Operation, Value
-from tawa.plan.schedule import Bound, Schedule, ScheduledOp
+from tawa.plan.loop_costs import MAX_STAGES, Limits, LoopCosts, label_of
+from tawa.plan.schedule import Schedule, ScheduledOp
 
-MAX_STAGES = 2
 MOST_DOTS = 6
+_MOST_DELAYED = 3
 RESERVED_REGISTERS = 32
 """Of a thread, beside its tiles: addresses, counts, temporaries of reductions."""
 _ALIKE = 1.02
 _GAIN = 1.03
-_SCALE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a schedule may use. registers: of a thread of the partition."""
-
-    num_warps: int
-    registers: int = 255
-    max_stages: int = MAX_STAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +98,7 @@ def check_schedule(graph: DependenceInfo, schedule: Schedule) -> None:
     for edge in graph.edges:
         source, target = schedule.ops[edge.source], schedule.ops[edge.target]
         across = edge.distance + target.stage - source.stage
-        first, then = _label(graph, edge.source), _label(graph, edge.target)
+        first, then = label_of(graph, edge.source), label_of(graph, edge.target)
         if edge.kind == "together" and source.stage != target.stage:
             raise PlanError(
                 f"{name} puts {then!r} (operation {edge.target}) in stage {target.stage}, but it reads the buffer of "
@@ -124,49 +113,8 @@ def check_schedule(graph: DependenceInfo, schedule: Schedule) -> None:
             )
 
 
-def _label(graph: DependenceInfo, number: int) -> str:
-    op = graph.nodes[number]
-    name = op.name.rpartition(".")[2]
-    hint = op.results[0].hint if op.results else ""
-    return f"{hint} = {name}" if hint else name
-
-
-class _Problem:
+class _Problem(LoopCosts):
     """One loop: its costs, its edges by node, and what can be asked of a choice of stages."""
-
-    def __init__(self, graph: DependenceInfo, limits: Limits) -> None:
-        self.graph = graph
-        self.limits = limits
-        self.count = len(graph.nodes)
-        self.dots = [number for number, op in enumerate(graph.nodes) if WarpGroupDotOp.of(op)]
-        self.costs = [_cost(op, limits.num_warps) for op in graph.nodes]
-        self.before: list[list[Dependence]] = [[] for _ in graph.nodes]
-        self.behind: list[list[Dependence]] = [[] for _ in graph.nodes]
-        for edge in graph.edges:
-            self.before[edge.target].append(edge)
-            self.behind[edge.source].append(edge)
-        self.weights = [sum(self._weight(value) for value in op.results) for op in graph.nodes]
-        self.registers = [
-            0 if op.name in REPEATS else sum(registers_of(value.type, limits.num_warps) for value in op.results)
-            for op in graph.nodes
-        ]
-
-    def _weight(self, value: Value) -> int:
-        """What it costs to keep a value for another kernel iteration; numbers can be told from nothing."""
-        count = registers_of(value.type, self.limits.num_warps)
-        return count * _SCALE if value.type.startswith("tensor<") else count
-
-    def latency(self, edge: Dependence) -> int:
-        """Cycles from the begin of the source to that of the target at least."""
-        cost = self.costs[edge.source]
-        waits = LATENCY_CYCLES if cost.tensor_cycles and edge.kind != "sum" else 0
-        return cost.stream_cycles + cost.tensor_cycles + waits
-
-    def waiting_cycles(self) -> int:
-        """An iteration in which each dot is waited for right away."""
-        return sum(
-            cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES * (cost.tensor_cycles > 0) for cost in self.costs
-        )
 
     def candidates(self) -> list[_Made]:
         """All candidates, the best first; none where there are too many dots to try all their stages."""
@@ -187,10 +135,15 @@ class _Problem:
     # -- stages --------------------------------------------------------------------------------------------------
 
     def assignments(self) -> Iterator[tuple[int, ...]]:
-        """Stages of all nodes, for each choice of stages for the dots that dependences allow."""
+        """Stages of all nodes, for each choice of stages for the dots that dependences allow.
+
+        A dot whose result is used a stage later at the earliest has a whole kernel iteration to complete.
+        """
         seen: set[tuple[int, ...]] = set()
-        for choice in product(range(self.limits.max_stages), repeat=len(self.dots)):
-            stages = self._earliest(dict(zip(self.dots, choice, strict=True)))
+        most = len(self.dots) if len(self.dots) <= _MOST_DELAYED else 0
+        choices = product(product(range(self.limits.max_stages), repeat=len(self.dots)), _subsets(self.dots[:most]))
+        for choice, delayed in choices:
+            stages = self._earliest(dict(zip(self.dots, choice, strict=True)), delayed)
             if stages is None:
                 continue
             self._move_later(stages)
@@ -200,14 +153,18 @@ class _Problem:
                 seen.add(found)
                 yield found
 
-    def _earliest(self, fixed: dict[int, int]) -> list[int] | None:
-        """The least stages that keep all dependences and those of the dots; None where there are none."""
+    def _earliest(self, fixed: dict[int, int], delayed: Sequence[int]) -> list[int] | None:
+        """The least stages that keep all dependences and those of the dots; None where there are none.
+
+        delayed: dots whose results are used a stage later, where not an iteration later anyway.
+        """
         stages = [fixed.get(number, 0) for number in range(self.count)]
         changed = True
         while changed:
             changed = False
             for edge in self.graph.edges:
-                pairs = [(edge.target, stages[edge.source] - edge.distance)]
+                late = edge.kind == "value" and not edge.distance and edge.source in delayed
+                pairs = [(edge.target, stages[edge.source] - edge.distance + late)]
                 if edge.kind == "together":
                     pairs = [(edge.target, stages[edge.source]), (edge.source, stages[edge.target])]
                 for node, least in pairs:
@@ -256,7 +213,7 @@ class _Problem:
     def order(self, stages: tuple[int, ...]) -> _Made:
         """List scheduling of one kernel iteration."""
         heights, renewed = self._heights(stages), self._renewed(stages)
-        left = [sum(self._across(edge, stages) == 0 for edge in self.before[number]) for number in range(self.count)]
+        left = [sum(self.across(edge, stages) == 0 for edge in self.before[number]) for number in range(self.count)]
         ready = [number for number in range(self.count) if not left[number]]
         state = _State([0] * self.count, [0] * self.count)
         sequence: list[int] = []
@@ -266,12 +223,12 @@ class _Problem:
             sequence.append(number)
             self._place(number, stages, state)
             for edge in self.behind[number]:
-                if self._across(edge, stages) == 0:
+                if self.across(edge, stages) == 0:
                     left[edge.target] -= 1
                     if not left[edge.target]:
                         ready.append(edge.target)
         length = max([state.now, *state.ends])  # nothing stays in flight
-        alive, registers = self.alive(stages), self._peak(stages, sequence)
+        alive, registers = self.alive(stages), self.peak_registers(stages, sequence)
         return _Made(stages, tuple(sequence), tuple(state.begins), length, alive, registers)
 
     def _place(self, number: int, stages: Sequence[int], state: _State) -> None:
@@ -292,7 +249,7 @@ class _Problem:
         return [
             edge.source
             for edge in self.before[number]
-            if self._across(edge, stages) == 0 and edge.kind != "sum" and self.costs[edge.source].tensor_cycles
+            if self.across(edge, stages) == 0 and edge.kind != "sum" and self.costs[edge.source].tensor_cycles
         ]
 
     def _start(self, number: int, stages: Sequence[int], state: _State) -> int:
@@ -303,14 +260,20 @@ class _Problem:
     def _rank(
         self, number: int, stages: Sequence[int], state: _State, heights: list[int], renewed: list[list[int]]
     ) -> tuple[int, ...]:
-        """The least comes first: the earliest start, then what opens no wait, releases, dots, the highest."""
+        """The least comes first: the earliest start, then what opens no wait, releases, dots with their gets, the highest."""
         opens = any(
             dot not in state.issued or state.issued.index(dot) >= state.waited
             for dot in (*self._needs(number, stages), *renewed[number])
         )
         release = ConsumedOp.of(self.graph.nodes[number]) is not None
-        dot = self.costs[number].tensor_cycles > 0
-        return (self._start(number, stages, state), opens, not release, not dot, -heights[number], number)
+        return (
+            self._start(number, stages, state),
+            opens,
+            not release,
+            not self.leads_to_dot[number],
+            -heights[number],
+            number,
+        )
 
     def _renewed(self, stages: Sequence[int]) -> list[list[int]]:
         """The dots that read, as a tile in registers, what a node makes anew for the next kernel iteration.
@@ -321,18 +284,13 @@ class _Problem:
         for number in reversed(range(self.count)):
             values = [edge for edge in self.behind[number] if edge.kind == "value"]
             for edge in values:
-                if self._across(edge, stages) == 1 and edge.target in self.dots:
+                if self.across(edge, stages) == 1 and edge.target in self.dots:
                     renewed[number].append(edge.target)
-            if len(values) == 1 and self._across(values[0], stages) == 0:
+            if len(values) == 1 and self.across(values[0], stages) == 0:
                 following = values[0].target
                 if not self.costs[following].stream_cycles:  # it only reads its operand differently
                     renewed[number] += renewed[following]
         return renewed
-
-    @staticmethod
-    def _across(edge: Dependence, stages: Sequence[int]) -> int:
-        """Kernel iterations between source and target."""
-        return edge.distance + stages[edge.target] - stages[edge.source]
 
     def _heights(self, stages: Sequence[int]) -> list[int]:
         """The longest way from each node to the end of the kernel iteration, in cycles."""
@@ -342,105 +300,9 @@ class _Problem:
             changed = False
             for edge in reversed(self.graph.edges):
                 way = heights[edge.target] + self.latency(edge)
-                if self._across(edge, stages) == 0 and way > heights[edge.source]:
+                if self.across(edge, stages) == 0 and way > heights[edge.source]:
                     heights[edge.source], changed = way, True
         return heights
-
-    # -- what it takes -------------------------------------------------------------------------------------------
-
-    def _peak(self, stages: Sequence[int], sequence: Sequence[int]) -> int:
-        """The most registers that tiles take at a time; a tile is made in the place of one that dies."""
-        at = {number: place for place, number in enumerate(sequence)}
-        end = len(sequence)
-        change = [0] * (end + 2)
-        for number in range(self.count):
-            uses = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
-            reach = max((self._across(edge, stages) for edge in uses), default=0)
-            last = max((at[edge.target] for edge in uses if self._across(edge, stages) == reach), default=at[number])
-            # Alive through `reach` whole kernel iterations, less the part before its begin and behind its last use.
-            spans = [(at[number] + 1, last)] if reach == 0 else [(at[number] + 1, end), (0, last)]
-            spans += [(0, end)] * max(0, reach - 1)
-            for first, final in spans:
-                if first <= final:
-                    change[first] += self.registers[number]
-                    change[final + 1] -= self.registers[number]
-        most = now = 0
-        for step in change:
-            now += step
-            most = max(most, now)
-        return most
-
-    def bounds(self) -> tuple[Bound, ...]:
-        """Lower bounds of a kernel iteration, tightest first."""
-        work = {unit: sum(cost.stream_cycles for cost in self.costs if cost.unit == unit) for unit in UNITS}
-        parts = [f"{unit} {cycles}" for unit, cycles in work.items() if cycles]
-        found = [
-            Bound("tensor cores", sum(cost.tensor_cycles for cost in self.costs)),
-            Bound(f"the partition's stream ({', '.join(parts)})", sum(cost.stream_cycles for cost in self.costs)),
-        ]
-        cycles, circle = self._recurrence()
-        if circle:
-            found.append(Bound(f"recurrence {' -> '.join(circle)}", cycles))
-        return tuple(sorted(found, key=lambda bound: -bound.cycles))
-
-    def _recurrence(self) -> tuple[int, list[str]]:
-        """The circle of dependences with the most cycles for each iteration that it spans."""
-        best, circle = 0, list[int]()
-        while True:
-            found = self._longer_circle(best)
-            if found is None:
-                return best, [_label(self.graph, number) for number in circle]
-            edges, circle = found
-            cycles = sum(self.latency(edge) for edge in edges)
-            best = max(best + 1, -(-cycles // sum(edge.distance for edge in edges)))
-
-    def _longer_circle(self, ii: int) -> tuple[list[Dependence], list[int]] | None:
-        """A circle that takes more than `ii` cycles an iteration (Bellman and Ford)."""
-        far, via = [0] * self.count, [None] * self.count
-        parents: list[Dependence | None] = list(via)
-        touched = -1
-        for _ in range(self.count + 1):
-            touched = -1
-            for edge in self.graph.edges:
-                reach = far[edge.source] + self.latency(edge) - ii * edge.distance
-                if reach > far[edge.target]:
-                    far[edge.target], parents[edge.target], touched = reach, edge, edge.target
-            if touched < 0:
-                return None
-        for _ in range(self.count):
-            touched = _source(parents[touched])
-        edges: list[Dependence] = []
-        node = touched
-        while not edges or node != touched:
-            edge = parents[node]
-            assert edge is not None
-            edges.append(edge)
-            node = edge.source
-        edges.reverse()
-        return edges, [edge.source for edge in edges if self.latency(edge) > 2]
-
-    def ring_depths(self, made: _Made) -> tuple[tuple[str, int], ...]:
-        """Slots that each ring needs so that the partition never waits for a slot it holds back.
-
-        The producer fills in the order of the body: before it delivers to one get, it has filled for all earlier ones.
-        """
-        gets = [(number, get.ring) for number, op in enumerate(self.graph.nodes) if (get := GetOp.of(op))]
-        rings = list(dict.fromkeys(ring for _, ring in gets))
-        depths, given = dict.fromkeys(rings, 1), dict.fromkeys(rings, 0)
-        for turn in range(2 * max(made.stages) + 2):
-            for number in made.sequence:
-                iteration = turn - made.stages[number]
-                op = self.graph.nodes[number]
-                consumed = ConsumedOp.of(op)
-                if iteration < 0:
-                    continue
-                if consumed:
-                    given[consumed.ring] = given.get(consumed.ring, 0) + 1
-                elif GetOp.of(op):
-                    for ring in rings:
-                        puts = sum(iteration + (other <= number) for other, same in gets if same is ring)
-                        depths[ring] = max(depths[ring], puts - given[ring])
-        return tuple((_ring_name(ring), depth) for ring, depth in depths.items())
 
     def describe(self, made: _Made, loop: int, places: Sequence[str]) -> Schedule:
         """The schedule as a value."""
@@ -448,30 +310,21 @@ class _Problem:
         where = [*places, *[""] * (self.count + 1 - len(places))]
         ops = tuple(
             ScheduledOp(
-                made.stages[number], orders[number], made.begins[number], _label(self.graph, number), where[1 + number]
+                made.stages[number],
+                orders[number],
+                made.begins[number],
+                label_of(self.graph, number),
+                where[1 + number],
             )
             for number in range(self.count)
         )
-        depths = self.ring_depths(made)
+        depths = self.ring_depths(made.stages, made.sequence)
         return Schedule(loop, where[0], made.ii_cycles, self.bounds(), ops, depths, made.registers)
 
 
-def _ring_name(ring: Value) -> str:
-    create = CreateOp.of(ring.defining_op)
-    return create.name if create else ring.hint
-
-
-def _cost(op: Operation, num_warps: int) -> OpCost:
-    """The cost of a node; a dot that waits for itself holds the partition."""
-    cost, dot = cost_of(op, num_warps), WarpGroupDotOp.of(op)
-    if dot and waits_for_itself(dot):
-        return OpCost(cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES, 0, cost.unit)
-    return cost
-
-
-def _source(edge: Dependence | None) -> int:
-    assert edge is not None
-    return edge.source
+def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
+    """All subsets, the empty one first."""
+    return [subset for size in range(len(items) + 1) for subset in combinations(items, size)]
 
 
 __all__ = ["MAX_STAGES", "Limits", "candidate_schedules", "check_schedule", "find_schedule"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.ir import Module
 from tawa.sim import Descriptor as HostDescriptor
-from tawa.sim import SimulationResult, from_floats, simulate
+from tawa.sim import SimulationResult, from_floats, simulate, to_floats
 
 if TYPE_CHECKING:
     from tawa.kernels.case import Case
@@ -33,6 +33,19 @@ def make_arrays(case: Case, seed: int = 0) -> Arrays:
             fill = np.full(shape, np.nan) if tensor.fill == "nan" else lot.standard_normal(shape) + tensor.mean
             arrays[name] = from_floats(fill, tensor.dtype)
     return arrays
+
+
+def floats_of(case: Case, arrays: Arrays) -> Arrays:
+    """The tensors of a case as float64; those of integers as they are."""
+    return {
+        name: array if case.tensors[name].dtype == "i32" else to_floats(array, case.tensors[name].dtype).astype("f8")
+        for name, array in arrays.items()
+    }
+
+
+def round_floats(values: Any, dtype: str) -> Any:
+    """`values` rounded to an element type, as float64."""
+    return to_floats(from_floats(values, dtype), dtype).astype("f8")
 
 
 def simulate_case(

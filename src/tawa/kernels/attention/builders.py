@@ -14,8 +14,9 @@ EITHER = Expectation("either")
 BIG = (128, 128, 8)
 """BM, BN, warps."""
 PLANS = ((2, 0), (1, 0))
-"""(D, P) that fit every case with one tile a program."""
+"""(D, P) to be run."""
 ONE_SLOT = ((1, 0),)
+"""Where two slots do not fit beside a large Q and the staged O."""
 SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 256: 0.0625}
 """By head dimension: its inverse square root."""
 PROBLEM = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
@@ -92,10 +93,11 @@ FORMS: dict[str, tuple[Any, Grid]] = {
 def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim: int = 64, causal: bool = True,
                  tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False, softcap: bool = False,
                  lse: bool = True, top_left: bool = False, expect: Expectation = SPECIALISED,
-                 plans: tuple[tuple[int, int], ...] = PLANS, tags: str = "", **sizes: int) -> Case:  # fmt: skip
+                 tags: str = "", **sizes: int) -> Case:  # fmt: skip
     """One of the FORMS; `sizes` over those of PROBLEM. top_left: the first query lines up with the first key."""
     kernel, grid = FORMS[form]
     bm, bn, warps = tile or tile_for(dim)
+    large = dim > (64 if form == "persistent" else 128) and not dtype.startswith("fp8")
     known = lengths({**PROBLEM, "DIM": dim, "PROGRAMS": 3, **sizes}, top_left)
     v_t = dtype.startswith("fp8")
     tensors = forward_tensors(dtype, v_t, known["H"])
@@ -128,8 +130,8 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
         constexprs["EVEN"] = known["SK"] % bn == 0
     if not lse:
         del tensors["lse"]
-    return Case(name, kernel, arguments, tensors, constexprs, known, grid, "attention", expect, warps, plans=plans,
-                tags=frozenset(tags.split()))  # fmt: skip
+    return Case(name, kernel, arguments, tensors, constexprs, known, grid, "attention", expect, warps,
+                plans=ONE_SLOT if large else PLANS, tags=frozenset(tags.split()))  # fmt: skip
 
 
 def numbers(*names: str) -> dict[str, Argument]:
@@ -262,7 +264,7 @@ def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0,
     tensors = forward_tensors(dtype, False, known["H"])
     del tensors["slopes"]
     case = Case(name, flex.attention_flex, arguments, tensors, constexprs, known, "queries", "attention", expect, warps,
-                plans=PLANS, tags=frozenset({"varying"}))  # fmt: skip
+                plans=ONE_SLOT if dim > 128 else PLANS, tags=frozenset({"varying"}))  # fmt: skip
     for kind, (counts, indices) in block_lists(case, window).items():
         tensors[f"{kind}_counts"] = Tensor(("B", "H", "TILES"), "i32", "values", values=counts)
         tensors[f"{kind}_indices"] = Tensor(("B", "H", "TILES", "BLOCKS"), "i32", "values", values=indices)

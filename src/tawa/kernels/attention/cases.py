@@ -6,8 +6,6 @@ Small problems on purpose: every element is checked in float64. `bench_case` mak
 from __future__ import annotations
 
 from tawa.kernels.attention.builders import (
-    ONE_SLOT,
-    PLANS,
     backward_case,
     flex_case,
     forward_case,
@@ -57,7 +55,7 @@ VARIANTS = [
     forward_case("two_loops_alibi_softcap_window", alibi=True, softcap=True, window=100),
     forward_case("two_loops_no_lse", lse=False),
     *(forward_case(f"persistent_{dtype}_d{dim}_{MASK[causal]}", "persistent", dtype=dtype, dim=dim, causal=causal,
-                   tags="persistent", plans=PLANS if dim == 64 or dtype == "fp8e4nv" else ONE_SLOT)
+                   tags="persistent")
       for dtype, dim in (("fp16", 64), ("fp16", 128), ("bf16", 128), ("fp8e4nv", 128), ("fp16", 256))
       for causal in BOTH),
     forward_case("persistent_200x333", "persistent", SQ=200, SK=333, tags="persistent"),

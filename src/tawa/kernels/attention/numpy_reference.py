@@ -14,20 +14,19 @@ import numpy as np
 
 from tawa.kernels.attention.problem import LOG2_E, Problem
 from tawa.kernels.case import Case
-from tawa.sim import from_floats, to_floats
 
 Arrays = Mapping[str, Any]
 Rounding = Callable[[Any, str], Any]
+"""Rounds an array of float64 to an element type by Triton's name."""
 
 
-def numpy_reference(case: Case, arrays: Arrays, rounded: bool = False) -> dict[str, Any]:
-    """The outputs of a case by name, as float64 arrays; `arrays` as `make_arrays` gives them."""
-    floats = {
-        name: array.astype(np.int64) if tensor.dtype == "i32" else to_floats(array, tensor.dtype).astype(np.float64)
-        for name, tensor in case.tensors.items()
-        if (array := arrays[name]) is not None
-    }
-    rounding = _round if rounded else _leave
+def leave(values: Any, dtype: str) -> Any:
+    """No rounding: everything in float64."""
+    return values
+
+
+def numpy_reference(case: Case, floats: Arrays, rounding: Rounding = leave) -> dict[str, Any]:
+    """The outputs of a case by name, as float64 arrays; `floats` holds the inputs as float64, integers as they are."""
     found = _REFERENCES[case.reference](case, Problem.of(case), floats, rounding)
     return {
         name: rounding(value, case.tensors[name].dtype).reshape(case.shape(name))
@@ -50,14 +49,6 @@ def one_head(
     with np.errstate(divide="ignore"):
         lse = (most + np.log2(total))[:, 0]
     return round_weights(p) @ v / np.where(total == 0, 1.0, total), lse
-
-
-def _leave(values: Any, dtype: str) -> Any:
-    return values
-
-
-def _round(values: Any, dtype: str) -> Any:
-    return to_floats(from_floats(values, dtype), dtype).astype(np.float64)
 
 
 def _slope(floats: Arrays, problem: Problem, h: int) -> float:

@@ -17,6 +17,7 @@ from tawa.kernels.case import Case
 from tawa.kernels.gemm.reference import Arithmetic, Tensors
 
 CHUNK = 2048
+UNIT = 16
 
 
 def reference(case: Case, tensors: Tensors, arithmetic: Arithmetic) -> dict[str, torch.Tensor]:
@@ -55,14 +56,30 @@ def _chunk(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`one_head` for some of the rows."""
     rows, keys = _numbers(part, q), _numbers(slice(0, k.shape[0]), k).t()
-    s = problem.scores(math.matmul(q[part], k.t()), rows, keys, slope, torch.tanh, diagonal)
+    s = problem.scores(_product(math, q[part], k.t()), rows, keys, slope, torch.tanh, diagonal)
     s = s.masked_fill(~problem.visible(rows, keys, diagonal), float("-inf"))
     most = s.amax(dim=1, keepdim=True)
     most = most.masked_fill(most.isinf(), 0.0)
     p = torch.exp2(s - most)
     total = p.sum(dim=1, keepdim=True)
     lse = (most + torch.log2(total))[:, 0]
-    return math.matmul(_rounded(p, v, math), v) / total.masked_fill(total == 0, 1.0), lse
+    return _product(math, _rounded(p, v, math), v) / total.masked_fill(total == 0, 1.0), lse
+
+
+def _product(math: Arithmetic, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The product in the precision of `math`; eight-bit operands padded with zeros, as PyTorch has it by 16 only."""
+    if math.dtype == torch.float64 or a.element_size() > 1:
+        return math.matmul(a, b)
+    inner, columns = -(-a.shape[1] // UNIT) * UNIT, -(-b.shape[1] // UNIT) * UNIT
+    return math.matmul(_padded(a, a.shape[0], inner), _padded(b, inner, columns))[:, : b.shape[1]]
+
+
+def _padded(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    if x.shape == (rows, columns):
+        return x
+    whole = torch.zeros((rows, columns), device=x.device, dtype=x.dtype)
+    whole[: x.shape[0], : x.shape[1]] = x
+    return whole
 
 
 def _chunks(q: torch.Tensor) -> Iterator[slice]:
@@ -134,12 +151,12 @@ def _backward(case: Case, problem: Problem, t: Tensors, math: Arithmetic) -> dic
             for part in _chunks(q[b, h]):
                 qs, dos = q[b, h, part], do[b, h, part]
                 lse, delta = (t[name][b, h, part].to(math.dtype)[:, None] for name in ("lse", "delta"))
-                s = math.matmul(qs, k[b, of].t()) * (problem.scale * LOG2_E)
+                s = _product(math, qs, k[b, of].t()) * (problem.scale * LOG2_E)
                 p = torch.exp2(s - lse).masked_fill(~problem.visible(_numbers(part, q), keys), 0.0)
-                ds = _rounded(p * (math.matmul(dos, v[b, of].t()) - delta), q, math)
-                dv[b, of] += math.matmul(_rounded(p, do, math).t(), dos)
-                dk[b, of] += math.matmul(ds.t(), qs) * problem.scale
-                dq[b, h, part] = math.matmul(ds, k[b, of]) * problem.scale
+                ds = _rounded(p * (_product(math, dos, v[b, of].t()) - delta), q, math)
+                dv[b, of] += _product(math, _rounded(p, do, math).t(), dos)
+                dk[b, of] += _product(math, ds.t(), qs) * problem.scale
+                dq[b, h, part] = _product(math, ds, k[b, of]) * problem.scale
     return {"dq": dq, "dk": dk, "dv": dv}
 
 

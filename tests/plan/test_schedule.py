@@ -1,0 +1,62 @@
+"""`Schedule`: it prints, goes to JSON and back, and says what is wrong with one that was written by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tawa.errors import PlanError
+from tawa.plan import PartitionPlan, Plan
+from tawa.plan.schedule import Bound, Schedule, ScheduledOp
+
+SCHEDULE = Schedule(
+    loop=0,
+    location="fa.py:17",
+    ii_cycles=600,
+    bounds=(Bound("tensor cores", 512),),
+    ops=(ScheduledOp(0, 1, 20, "s = dot", "fa.py:18"), ScheduledOp(1, 0, 0, "acc = dot")),
+    ring_depths=(("ring0", 2),),
+    tile_registers=96,
+)
+
+
+def test_it_prints_as_a_table_in_the_order_of_a_kernel_iteration() -> None:
+    assert str(SCHEDULE).splitlines() == [
+        "loop 0 (fa.py:17): 2 stages, 600 cycles an iteration; at least: tensor cores 512",
+        "tiles take 96 registers a thread; ring0 D >= 2",
+        "stage  order  begin  operation  line",
+        "    1      0      0  acc = dot",
+        "    0      1     20  s = dot    fa.py:18",
+    ]
+
+
+def test_it_goes_to_json_and_back() -> None:
+    assert Schedule.from_json(SCHEDULE.to_json()) == SCHEDULE
+
+
+def test_a_plan_carries_it_through_json() -> None:
+    plan = Plan((PartitionPlan("consumer", "consumer", 4),), (), 1, schedules=(SCHEDULE,))
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_a_plan_without_schedules_is_read() -> None:
+    plan = Plan((PartitionPlan("consumer", "consumer", 4),), (), 1)
+    text = plan.to_json().replace(',\n  "schedules": []', "")
+    assert "schedules" not in text and Plan.from_json(text) == plan
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"loop": 0}', SCHEDULE.to_json().replace('"stage": 1', '"stage": "1"')])
+def test_what_is_no_schedule_is_refused(text: str) -> None:
+    with pytest.raises(PlanError, match="not a schedule"):
+        Schedule.from_json(text)
+
+
+def test_orders_are_a_permutation() -> None:
+    with pytest.raises(PlanError, match=r"orders \[1, 1\]; cure: each from 0 to 1 once"):
+        replace(SCHEDULE, ops=(SCHEDULE.ops[0], replace(SCHEDULE.ops[1], order=1)))
+
+
+def test_stages_begin_with_0() -> None:
+    with pytest.raises(PlanError, match="must begin with stage 0"):
+        replace(SCHEDULE, ops=tuple(replace(op, stage=1) for op in SCHEDULE.ops))

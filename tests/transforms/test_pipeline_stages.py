@@ -1,0 +1,230 @@
+"""`pipeline_stages`: what the loop becomes, that its meaning stays, and that its protocol is proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tawa.analysis.channels import find_channels
+from tawa.analysis.dependences import find_dependences
+from tawa.analysis.loads import find_dot_loads
+from tawa.dialects import structure_rules
+from tawa.errors import PlanError
+from tawa.ir import Module, parse_module, print_module, verify_structure
+from tawa.pipeline import aref_passes, barrier_passes
+from tawa.plan.schedule import Schedule
+from tawa.plan.scheduler import Limits, candidate_schedules
+from tawa.transforms.lower_arefs import LowerArefs
+from tawa.transforms.pipeline_mma import PipelineMma
+from tawa.transforms.pipeline_stages import PipelineStages, choose_schedules, staged_loops
+from tawa.verify.barriers import check_barriers
+from tawa.verify.credits import check_credits
+from tawa.verify.verdict import Proved
+from tests.support import programs, staged
+from tests.support.filecheck import brief, check
+from tests.support.passes import after, plan_for
+
+
+def made(text: str, depth: int = 2) -> str:
+    return brief(after(PipelineStages, text, depth=depth)[0])
+
+
+def with_schedules(text: str, depth: int, pick: int, mma_depth: int = 1) -> tuple[Module, Module, list[Schedule]]:
+    """Aref and barrier level with the `pick`-th candidate of up to three stages for each loop."""
+    module = parse_module(text)
+    plan = plan_for(module, depth, min(mma_depth, depth - 1))
+    found: list[Schedule] = []
+    for step in aref_passes(tuple(find_channels(find_dot_loads(module))), plan):
+        if isinstance(step, PipelineStages):
+            for number, loop in enumerate(staged_loops(module)):
+                candidates = candidate_schedules(find_dependences(loop), Limits(4, max_stages=3), number)
+                found += [candidates[pick % len(candidates)]] if candidates else []
+            step = replace(step, plan=replace(plan, schedules=tuple(found)))
+        step.run(module)
+    aref = parse_module(_text(module))
+    for step in barrier_passes():
+        step.run(module)
+    assert [str(error) for error in verify_structure(module, structure_rules())] == []
+    return aref, module, found
+
+
+def _text(module: Module) -> str:
+    assert [str(error) for error in verify_structure(module, structure_rules())] == []
+    return print_module(module)
+
+
+# -- what it becomes ---------------------------------------------------------------------------------------------------
+
+
+def test_the_steady_loop_issues_both_dots_and_waits_for_one_before_the_arithmetic() -> None:
+    check(
+        made(staged.attention()),
+        """
+        CHECK:      partition = "consumer"
+        CHECK:      [[ANY:%\\w+]] = "arith.cmpi"([[ZERO:%\\w+]], %n_0) <{predicate = 2 : i64}>
+        CHECK:      "scf.if"([[ANY]]) ({
+        CHECK:      [[K0:%\\w+]] = "aref.get"([[RA:%\\w+]], [[C0:%\\w+]])
+        CHECK-NEXT: [[S0:%\\w+]] = "ttng.warp_group_dot"([[K0]], [[K0]], %zeros_0) <{{.*}}isAsync = false
+        CHECK:      "aref.consumed"([[RA]], [[C0]])
+        CHECK-NEXT: "arith.mulf"([[S0]], [[S0]])
+        CHECK-NOT:  warp_group_dot
+        CHECK:      "scf.for"({{.*}}, %n_0, %one_1,
+        CHECK-NEXT: ^bb{{.*}}, [[I:%\\w+]]: !aref.index<2>, [[J:%\\w+]]: !aref.index<2>,
+        CHECK-SAME: [[P:%\\w+]]: {{.*}}dot_op{{.*}}, [[A:%\\w+]]: tensor<64x64xf32, #mma>):
+        CHECK-NEXT: [[K:%\\w+]] = "aref.get"([[RA]], [[I]])
+        CHECK-NEXT: [[S:%\\w+]] = "ttng.warp_group_dot"([[K]], [[K]], %zeros_0) <{{.*}}isAsync = true
+        CHECK-NEXT: [[V:%\\w+]] = "aref.get"([[RB:%\\w+]], [[J]])
+        CHECK-NEXT: [[D:%\\w+]] = "ttng.warp_group_dot"([[P]], [[V]], [[A]]) <{{.*}}isAsync = true
+        CHECK:      [[SW:%\\w+]] = "ttng.warp_group_dot_wait"([[S]]) <{pendings = 1 : i32}>
+        CHECK-NEXT: "aref.consumed"([[RA]], [[I]])
+        CHECK-NEXT: [[T:%\\w+]] = "arith.mulf"([[SW]], [[SW]])
+        CHECK-NEXT: "math.exp2"([[T]])
+        CHECK-NEXT: [[DW:%\\w+]] = "ttng.warp_group_dot_wait"([[D]]) <{pendings = 0 : i32}>
+        CHECK-NEXT: "aref.consumed"([[RB]], [[J]])
+        CHECK:      "arith.mulf"([[DW]], %half_0)
+        CHECK-NOT:  warp_group_dot
+        CHECK:      })
+        CHECK-NEXT: [[VL:%\\w+]] = "aref.get"([[RB]], [[JL:%\\w+#1]])
+        CHECK-NEXT: [[LAST:%\\w+]] = "ttng.warp_group_dot"({{.*}}, [[VL]], {{.*}}) <{{.*}}isAsync = false
+        CHECK:      "aref.consumed"([[RB]], [[JL]])
+        CHECK-NEXT: "scf.yield"([[LAST]],
+        CHECK-NEXT: }, {
+        CHECK-NEXT: "scf.yield"(%zeros_0,
+        """,
+    )
+
+
+def test_three_stages_ask_for_two_trips_and_keep_the_loop_for_fewer() -> None:
+    candidates = [with_schedules(staged.attention(), 2, pick) for pick in range(6)]
+    aref = next(aref for aref, _, found in candidates if found[0].stages == 3)
+    check(
+        brief(aref),
+        """
+        CHECK:      partition = "consumer"
+        CHECK:      [[LONGER:%\\w+]] = "arith.cmpi"({{.*}}) <{predicate = 8 : i64}>
+        CHECK-NEXT: [[BOTH:%\\w+]] = "arith.andi"({{%\\w+}}, [[LONGER]])
+        CHECK-NEXT: "scf.if"([[BOTH]]) ({
+        CHECK:      "scf.for"
+        CHECK:      }, {
+        CHECK-NEXT: "scf.for"(%zero_1, %n_0, %one_1,
+        CHECK:      isAsync = false
+        CHECK-NOT:  isAsync = true
+        """,
+    )
+
+
+def test_a_loop_that_the_fine_grained_pipeline_took_is_left_alone() -> None:
+    before, _ = after(PipelineMma, programs.tile_gemm())
+    behind, _ = after(PipelineStages, programs.tile_gemm())
+    assert brief(before) == brief(behind)
+
+
+def test_a_loop_that_gains_nothing_is_left_alone() -> None:
+    body = programs.iteration() + "\n" + programs.binary("scaled", "mulf", "next", "next", programs.ACC)
+    text = programs.kernel(
+        programs.for_loop(body, carried={"sum": ("zeros", "scaled", programs.ACC)}, results="%acc")
+        + "\n"
+        + programs.store()
+    )
+    before, _ = after(PipelineMma, text)
+    assert brief(before) == brief(after(PipelineStages, text)[0])
+
+
+def test_a_note_says_how_many_stages_and_what_bounds_them() -> None:
+    _, remarks = after(PipelineStages, staged.attention())
+    assert "2 stages in this loop: 606 cycles an iteration, not fewer than 468 for the sake of" in remarks[-1].reason
+    assert str(remarks[-1].location) == "kernel.py:9"
+
+
+def test_dots_of_one_stage_that_nothing_separates_take_over_the_sum_in_flight() -> None:
+    text = staged.text(
+        staged.Body(
+            (staged.Step("load dot", 0, 0), staged.Step("register dot", 1, 0), staged.Step("add", 0, 1)), (0, 0, 0)
+        )
+    )
+    for n in (0, 1, 4):
+        assert staged.output(with_schedules(text, 2, 0)[1], n, 1) == staged.expected(text, n, 1)
+
+
+# -- pinned ------------------------------------------------------------------------------------------------------------
+
+
+def behind_mma(text: str) -> Module:
+    return after(PipelineMma, text)[0]
+
+
+def test_a_pinned_schedule_is_taken() -> None:
+    module = behind_mma(staged.attention())
+    flat = next(
+        it for it in candidate_schedules(find_dependences(staged_loops(module)[0]), Limits(4)) if it.stages == 1
+    )
+    plan = replace(plan_for(parse_module(staged.attention()), 2, 1), schedules=(flat,))
+    assert choose_schedules(module, plan) == (flat,)
+    PipelineStages(plan).run(module)
+    check(brief(module), 'CHECK: partition = "consumer"\nCHECK-NOT: scf.if')
+
+
+def test_a_pinned_schedule_that_breaks_a_dependence_or_has_no_loop_is_refused() -> None:
+    module = behind_mma(staged.attention())
+    plan = plan_for(parse_module(staged.attention()), 2, 1)
+    (right,) = choose_schedules(module, plan)
+    flipped = replace(right, ops=tuple(replace(it, order=len(right.ops) - 1 - it.order) for it in right.ops))
+    with pytest.raises(PlanError, match="which it depends on"):
+        choose_schedules(module, replace(plan, schedules=(flipped,)))
+    with pytest.raises(PlanError, match="the kernel has 1 to schedule"):
+        choose_schedules(module, replace(plan, schedules=(replace(right, loop=1),)))
+
+
+# -- meaning and protocol ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", staged.PROGRAMS)
+def test_the_bits_stay_and_both_levels_are_proved_for_every_trip_count(name: str, depth: int) -> None:
+    text = staged.PROGRAMS[name]()
+    aref, _ = after(PipelineStages, text, depth=depth)
+    barrier, _ = after(LowerArefs, text, depth=depth)
+    assert check_credits(aref) == Proved("all trip counts")
+    for n in sorted({0, 1, depth - 1, depth, depth + 1, 2 * depth, 2 * depth + 1}):
+        for m in (0, 1, 2) if name in ("two_loops", "persistent") else (1,):
+            wanted = staged.expected(text, n, m)
+            for order in ("eager", "late"):
+                assert staged.output(aref, n, m, order) == wanted, (n, m, order)
+            assert staged.output(barrier, n, m, "random", seed=n) == wanted, (n, m)
+
+
+@pytest.mark.parametrize("pick", range(6))
+@pytest.mark.parametrize("name", staged.PROGRAMS)
+def test_every_schedule_that_was_weighed_keeps_the_bits_and_is_proved(name: str, pick: int) -> None:
+    text = staged.PROGRAMS[name]()
+    aref, barrier, found = with_schedules(text, 2, pick)
+    assert found and all(need <= 2 for schedule in found for _, need in schedule.ring_depths)
+    assert isinstance(check_credits(aref), Proved)
+    assert isinstance(check_barriers(barrier, effort="fast"), Proved)
+    for n in range(5):
+        assert staged.output(barrier, n, 2, "late") == staged.expected(text, n, 2), n
+
+
+def test_a_ring_shallower_than_the_schedule_needs_is_a_deadlock_that_the_verifier_finds() -> None:
+    needs = [with_schedules(staged.attention(), 1, pick) for pick in range(6)]
+    deep = [aref for aref, _, found in needs if any(depth > 1 for _, depth in found[0].ring_depths)]
+    assert deep and not any(isinstance(check_credits(aref), Proved) for aref in deep)
+
+
+@given(staged.bodies(), st.integers(1, 4), st.integers(0, 1000), st.sampled_from([0, 1]))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_loop_changes_its_bits_or_its_protocol(body: staged.Body, depth: int, pick: int, mma_depth: int) -> None:
+    text = staged.text(body)
+    aref, barrier, found = with_schedules(text, depth, pick, mma_depth)
+    verdict = check_credits(aref)
+    if any(need > depth for schedule in found for _, need in schedule.ring_depths):
+        return
+    assert isinstance(verdict, Proved), verdict
+    assert isinstance(check_barriers(barrier, effort="fast"), Proved)
+    for n, m in ((0, 0), (1, 2), (3, 1), (4, 5)):
+        wanted = staged.expected(text, n, m)
+        assert staged.output(aref, n, m, "late") == wanted, (n, m)
+        assert staged.output(barrier, n, m, "random", seed=n) == wanted, (n, m)
