@@ -29,6 +29,7 @@ from tawa.transforms.insert_arefs import InsertArefs
 from tawa.transforms.lower_arefs import LowerArefs
 from tawa.transforms.outline_partitions import OutlinePartitions
 from tawa.transforms.partition import Partition
+from tawa.transforms.ping_pong import PingPong
 from tawa.transforms.pipeline_mma import PipelineMma
 from tawa.transforms.pipeline_stages import PipelineStages
 from tawa.transforms.resolve_groups import ResolveGroups
@@ -86,6 +87,7 @@ def aref_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ..
         EarlyPuts(plan),  # behind the split: only the producer's first loop is cut
         PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
         PipelineStages(plan),  # of the loops that PipelineMma left
+        PingPong(plan),  # behind the stages: turns are around the dots as they are issued
         SinkEpilogue(),  # behind the releases that pipelining moved: they decide where the epilogue begins
         *staging,  # of the stores that are left in the consumer
     )

@@ -77,6 +77,14 @@ class CreateOp(OpView):
         """Depth and payload."""
         return RingType.parse(self.op.result.type)
 
+    @property
+    def implied_empty(self) -> bool:
+        """Whether a put always finds its slot empty: by way of other rings its writer waits for the release before it.
+
+        Such a ring gets no barriers for empty slots.
+        """
+        return read_bool(self.op.properties.get("implied_empty", "false"))
+
 
 class _AccessOp(OpView):
     """What put, get and consumed have in common."""

@@ -23,18 +23,21 @@ class PlanOptions:
     mma_depth: P, iterations whose wgmmas stay in flight, at least 0; needs D >= P + 1.
     num_consumer_groups: consumer partitions; 1: all consumer warps work on one tile together (cooperative), 2 or 3:
         each group of warps has its share of the tile's rows.
+    ping_pong: True lets the consumer groups issue their dots by turns, which needs two groups or more; False lets them
+        run freely. None is False.
     only_if_faster: True declines what is not expected to beat stock Triton, False specialises wherever it is legal.
-        None is True, unless the kernel is pinned or a depth is given.
+        None is True, unless the kernel is pinned, or a depth, a number of groups or ping-pong is asked for.
     """
 
     enable_warp_specialization: bool | None = None
     aref_depth: int | None = None
     mma_depth: int | None = None
     num_consumer_groups: int | None = None
+    ping_pong: bool | None = None
     only_if_faster: bool | None = None
 
     def __post_init__(self) -> None:
-        for name in ("enable_warp_specialization", "only_if_faster"):
+        for name in ("enable_warp_specialization", "ping_pong", "only_if_faster"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, bool):
                 raise PlanError(f"{name}={value!r}: True, False or None is needed, not {type(value).__name__}")
@@ -45,6 +48,11 @@ class PlanOptions:
             raise PlanError(
                 f"num_consumer_groups={self.num_consumer_groups}: an SM has registers for at most 3 groups; "
                 "cure: 1 (all consumer warps work on one tile), 2 or 3"
+            )
+        if self.ping_pong and self.num_consumer_groups == 1:
+            raise PlanError(
+                "ping_pong=True, num_consumer_groups=1: one group has nobody to take turns with; "
+                "cure: num_consumer_groups=2 or ping_pong=False"
             )
         if self.aref_depth is not None and self.mma_depth is not None and self.aref_depth < self.mma_depth + 1:
             raise PlanError(
@@ -59,10 +67,11 @@ class PlanOptions:
 
     @property
     def wherever_legal(self) -> bool:
-        """Whether to specialise without asking if it pays: the user pinned it, named a depth, or said so."""
+        """Whether to specialise without asking if it pays: the user pinned it, named a part, or said so."""
         if self.only_if_faster is not None:
             return self.pinned or not self.only_if_faster
-        return self.pinned or (self.aref_depth, self.mma_depth, self.num_consumer_groups) != (None, None, None)
+        named = (self.aref_depth, self.mma_depth, self.num_consumer_groups)
+        return self.pinned or named != (None, None, None) or self.ping_pong is True
 
     @staticmethod
     def names() -> tuple[str, ...]:

@@ -60,6 +60,7 @@ class Plan:
         Triton.
     early_puts: E, slots of each ring that are filled before the partitions start.
     schedules: of loops whose dots are staged; a loop without one gets its own from `tawa.plan.scheduler`.
+    ping_pong: consumer groups issue their dots by turns.
     """
 
     partitions: tuple[PartitionPlan, ...]
@@ -69,9 +70,11 @@ class Plan:
     max_registers: int | None = None
     early_puts: int = 0
     schedules: tuple[Schedule, ...] = ()
+    ping_pong: bool = False
 
     def __post_init__(self) -> None:
         _check_numbers(self, "mma_depth", "max_registers", "early_puts")
+        _check_flag(self.ping_pong)
 
     @property
     def consumer_groups(self) -> int:
@@ -104,3 +107,9 @@ def _check_numbers(value: PartitionPlan | RingPlan | Plan, *names: str) -> None:
             continue
         if isinstance(number, bool) or not isinstance(number, int):
             raise PlanError(f"{name}={number!r} in a Plan: a whole number is needed, not {type(number).__name__}")
+
+
+def _check_flag(value: object) -> None:
+    """Raises PlanError when `ping_pong`, as it was given, is not True or False."""
+    if not isinstance(value, bool):
+        raise PlanError(f"ping_pong={value!r} in a Plan: True or False is needed, not {type(value).__name__}")

@@ -4,6 +4,7 @@ D    as asked; else num_stages, and at least 3, more for small slots, where that
 P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot. Where several
      CTAs share an SM, 0: the others keep the tensor cores busy meanwhile, and slots come back one iteration earlier
      (bench/results/ablation.json).
+ping-pong  as asked; else off: groups that run freely drift apart by themselves.
 registers  24 for the producer, which only computes addresses; `setmaxnreg` hands the rest to the consumer. A cap at
      kernel entry lets as many CTAs share an SM as shared memory allows.
 """
@@ -35,6 +36,11 @@ EARLY_PUTS = 2
 # Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39
 # (bench/results/gemm_matrix.json).
 SMALL_OPERANDS = 16
+
+_ALONE = (
+    "groups of consumers take turns on the tensor cores, and this kernel has one group; "
+    "cure: num_consumer_groups=2 with 8 warps, or ping_pong=False"
+)
 
 Channels = tuple[ChannelInfo, ...]
 
@@ -97,6 +103,8 @@ def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged
     """A Plan that meets `options` and fits `budget`. Raises ResourceError if no depth, or not the pinned one, fits."""
     depth = _choose_depth(channels, options, budget)
     ctas, cap = register_cap(budget.needed(channels, depth), budget.consumer_warps, budget.registers)
+    if options.ping_pong and budget.groups < 2:
+        raise PlanError(f"ping_pong=True: {_ALONE}")
     usual = DEFAULT_MMA_DEPTH if ctas == 1 else 0
     mma_depth = options.mma_depth if options.mma_depth is not None else min(usual, depth - 1)
     if mma_depth > depth - 1:
@@ -121,6 +129,7 @@ def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged
         staged_stores=staged_stores,
         max_registers=cap,
         early_puts=min(EARLY_PUTS, depth),
+        ping_pong=options.ping_pong is True,
     )
 
 
@@ -177,6 +186,8 @@ def check_plan(
             raise PlanError(
                 f"partition {part.name!r} asks for {part.registers} registers; cure: a multiple of 8 from 24 to 256"
             )
+    if plan.ping_pong and groups < 2:
+        raise PlanError(f"the Plan has ping_pong: {_ALONE}")
     if plan.early_puts < 0:
         raise PlanError(f"early_puts={plan.early_puts}; cure: 0 or more")
     shallow = min(ring.depth for ring in plan.rings)

@@ -1,7 +1,7 @@
 """The scheduler: a modulo schedule of a loop for one in-order partition beside asynchronous tensor cores.
 
 A dot is issued at its place and runs on the tensor cores behind those issued before; what needs its result waits. In a
-good schedule the partition does something else meanwhile, if need be for another iteration: that is what stages are for.
+good schedule the partition does something else meanwhile, if need be for another iteration: stages are for that.
 
     bounds      no kernel iteration is shorter than the work of the partition, than that of the tensor cores, or than a
                 circle of dependences, shared among the iterations that it spans
@@ -61,6 +61,7 @@ class _State:
 
     begins: list[int]
     ends: list[int]
+    needs: list[list[int]]  # by node: the dots of this kernel iteration that must be complete before it
     issued: list[int] = field(default_factory=list[int])
     waited: int = 0
     now: int = 0
@@ -137,10 +138,11 @@ class _Problem(LoopCosts):
     def assignments(self) -> Iterator[tuple[int, ...]]:
         """Stages of all nodes, for each choice of stages for the dots that dependences allow.
 
-        A dot whose result is used a stage later at the earliest has a whole kernel iteration to complete.
+        A dot whose result is used a stage later at the earliest has a whole kernel iteration to complete. Its fp32 tile
+        is then carried while the next dot writes another: only where a third stage is allowed.
         """
         seen: set[tuple[int, ...]] = set()
-        most = len(self.dots) if len(self.dots) <= _MOST_DELAYED else 0
+        most = len(self.dots) if len(self.dots) <= _MOST_DELAYED and self.limits.max_stages > MAX_STAGES else 0
         choices = product(product(range(self.limits.max_stages), repeat=len(self.dots)), _subsets(self.dots[:most]))
         for choice, delayed in choices:
             stages = self._earliest(dict(zip(self.dots, choice, strict=True)), delayed)
@@ -215,13 +217,14 @@ class _Problem(LoopCosts):
         heights, renewed = self._heights(stages), self._renewed(stages)
         left = [sum(self.across(edge, stages) == 0 for edge in self.before[number]) for number in range(self.count)]
         ready = [number for number in range(self.count) if not left[number]]
-        state = _State([0] * self.count, [0] * self.count)
+        needs = [self._needs(number, stages) for number in range(self.count)]
+        state = _State([0] * self.count, [0] * self.count, needs)
         sequence: list[int] = []
         while ready:
-            number = min(ready, key=lambda node: self._rank(node, stages, state, heights, renewed))
+            number = min(ready, key=lambda node: self._rank(node, state, heights, renewed))
             ready.remove(number)
             sequence.append(number)
-            self._place(number, stages, state)
+            self._place(number, state)
             for edge in self.behind[number]:
                 if self.across(edge, stages) == 0:
                     left[edge.target] -= 1
@@ -231,11 +234,11 @@ class _Problem(LoopCosts):
         alive, registers = self.alive(stages), self.peak_registers(stages, sequence)
         return _Made(stages, tuple(sequence), tuple(state.begins), length, alive, registers)
 
-    def _place(self, number: int, stages: Sequence[int], state: _State) -> None:
+    def _place(self, number: int, state: _State) -> None:
         """Lets `number` be the next of the stream."""
         cost = self.costs[number]
-        start = state.begins[number] = self._start(number, stages, state)
-        needed = [dot for dot in self._needs(number, stages) if dot in state.issued]
+        start = state.begins[number] = self._start(number, state)
+        needed = [dot for dot in state.needs[number] if dot in state.issued]
         if needed:
             state.waited = max(state.waited, *(1 + state.issued.index(dot) for dot in needed))
         state.now = state.ends[number] = start + cost.stream_cycles
@@ -252,22 +255,20 @@ class _Problem(LoopCosts):
             if self.across(edge, stages) == 0 and edge.kind != "sum" and self.costs[edge.source].tensor_cycles
         ]
 
-    def _start(self, number: int, stages: Sequence[int], state: _State) -> int:
+    def _start(self, number: int, state: _State) -> int:
         """When `number` could start: the partition is free, and the dots that it needs are complete."""
         tensor = state.tensor if number in self.dots and not self.costs[number].tensor_cycles else 0
-        return max([state.now, tensor, *(state.ends[dot] for dot in self._needs(number, stages))])
+        return max([state.now, tensor, *(state.ends[dot] for dot in state.needs[number])])
 
-    def _rank(
-        self, number: int, stages: Sequence[int], state: _State, heights: list[int], renewed: list[list[int]]
-    ) -> tuple[int, ...]:
-        """The least comes first: the earliest start, then what opens no wait, releases, dots with their gets, the highest."""
+    def _rank(self, number: int, state: _State, heights: list[int], renewed: list[list[int]]) -> tuple[int, ...]:
+        """The least comes first: earliest start, what opens no wait, releases, dots and their gets, the highest."""
         opens = any(
             dot not in state.issued or state.issued.index(dot) >= state.waited
-            for dot in (*self._needs(number, stages), *renewed[number])
+            for dot in (*state.needs[number], *renewed[number])
         )
         release = ConsumedOp.of(self.graph.nodes[number]) is not None
         return (
-            self._start(number, stages, state),
+            self._start(number, state),
             opens,
             not release,
             not self.leads_to_dot[number],

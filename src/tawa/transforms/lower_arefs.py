@@ -7,6 +7,9 @@
     aref.get (s, p)                wait(full[s], p); views a[s], b[s]
     aref.consumed (s, _)           arrive(empty[s])
 
+A ring with an empty payload is a token: its put is wait(empty[s], p ^ 1); arrive(full[s]). A ring whose slots are known
+to be empty at each put (`implied_empty`) has no empty barriers, no wait in a put, and nothing to do for a release.
+
 Both halves of a count are carried through loops and branches: no division anywhere. A fresh mbarrier lets
 `wait(p ^ 1)` pass, so the first round of puts finds every slot empty.
 
@@ -52,7 +55,7 @@ class _Ring:
     depth: int
     buffers: list[Value]
     full: Value
-    empty: Value
+    empty: Value | None
     slot_bytes: int
 
 
@@ -108,10 +111,12 @@ class _Lowering:
             builder.create("ttg.local_alloc", (), (str(buffer.with_slots(type.depth)),), hints=(view.name,)).result
             for buffer in payload
         ]
-        full, empty = (_barriers(builder, type.depth, f"{view.name}_{which}") for which in ("full", "empty"))
+        full = _barriers(builder, type.depth, f"{view.name}_full")
+        empty = None if view.implied_empty else _barriers(builder, type.depth, f"{view.name}_empty")
+        counts = [(full, 1)] if empty is None else [(full, 1), (empty, _readers(op.result))]
         for slot in range(type.depth):
             # Triton separates writes to one buffer by a barrier of all warps: by turns it takes half as many.
-            for barriers, arrivals in ((full, 1), (empty, _readers(op.result))):
+            for barriers, arrivals in counts:
                 barrier = _slot_view(builder, barriers, builder.constant(slot))
                 builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(arrivals)})
         self.rings[op.result] = _Ring(type.depth, buffers, full, empty, sum(buffer.bytes for buffer in payload))
@@ -154,10 +159,14 @@ class _Lowering:
         yes = builder.constant(1, "i1")
         filled = view.body.terminator
         loads = {nested.result: DescriptorLoadOp(nested) for nested in view.body.ops if nested is not filled}
-        if not view.fresh:
+        if not view.fresh and ring.empty is not None:
             opposite = builder.create("arith.xori", (count.parity, builder.constant(1)), ("i32",)).result
             _wait(builder, _slot_view(builder, ring.empty, count.slot), opposite, yes)
         full = _slot_view(builder, ring.full, count.slot)
+        if not ring.buffers:
+            builder.create("ttng.arrive_barrier", (full,), properties={"count": int_attr(1)})
+            self.dead.append(op)
+            return
         builder.create("ttng.barrier_expect", (full, yes), properties={"size": int_attr(ring.slot_bytes)})
         for tile, buffer in zip(filled.operands, ring.buffers, strict=True):
             load = loads[tile]
@@ -188,6 +197,9 @@ class _Lowering:
     def consumed(self, op: Operation) -> None:
         view = ConsumedOp(op)
         ring, count = self.rings[view.ring], self.counts[view.index]
+        self.dead.append(op)
+        if ring.empty is None:
+            return  # whoever fills the slot next knows of the release
         builder = Builder.before(op)
         condition = (view.condition,) if view.condition else ()
         builder.create(
@@ -195,7 +207,6 @@ class _Lowering:
             (_slot_view(builder, ring.empty, count.slot), *condition),
             properties={"count": int_attr(1)},
         )
-        self.dead.append(op)
 
     # -- counts through control flow -----------------------------------------------------------------------------
 

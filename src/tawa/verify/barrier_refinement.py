@@ -2,9 +2,12 @@
 
     aref level                    barrier level
     put r[i]          →           wait empty[s], p ^ 1 (not of a fresh put); expect full[s]; one copy a buffer[s]
+    put of a token    →           wait empty[s], p ^ 1; arrive full[s]
     get r[i]          →           wait full[s], p
     consumed r[i]     →           arrive empty[s]
     dot reads r[i]    →           dot reads buffer[s]
+
+(A ring with `implied_empty` has neither the wait for an empty slot nor the arrival that ends it.)
 
 with s = i mod D and p = (i div D) mod 2, in every partition and for every choice of trip counts that is tried. The
 lowering names what it makes: `<ring>_full`, `<ring>_empty`, and the buffers of a ring, in order, `<ring>`.
@@ -112,11 +115,13 @@ def _compare(
     high: BarrierProgram, wanted: Unrolled, low: BarrierProgram, unrolled: Unrolled, inputs: Mapping[str, int]
 ) -> Refuted | None:
     names = _names(high.module)
-    above = _by_role([trace for segment in wanted.segments for trace in segment], {})
+    main = {role: name for role, name in names.items() if role == "default"}  # the first consumer's warps around it
+    above = _by_role([trace for segment in wanted.segments for trace in segment], main)
     below = _by_role([trace for segment in unrolled.segments for trace in segment], names)
     rings = {CreateOp(op).name: RingType.parse(op.result.type).depth for op in high.module.walk() if _is_ring(op)}
+    implied = [CreateOp(op).name for op in high.module.walk() if _is_ring(op) and CreateOp(op).implied_empty]
     for role in above:
-        asked = _asked(above[role], list(rings), rings)
+        asked = [it for it in _asked(above[role], list(rings), rings) if not _is_implied(it[0], implied)]
         made = _made(below.get(role, []), low, rings)
         for place in range(max(len(asked), len(made))):
             want = asked[place][0] if place < len(asked) else None
@@ -164,7 +169,7 @@ def _asked(events: list[Event], names: list[str], rings: Mapping[str, int]) -> l
                 case "put":
                     if event.parity:
                         found.append((Access("wait empty", name, slot, parity ^ 1), event))
-                    found.append((Access("expect", name, slot), event))
+                    found.append((Access("expect" if event.amount else "arrive full", name, slot), event))
                     found += [(Access("copy", name, slot, entry=entry), event) for entry in range(event.amount)]
                 case "get":
                     found.append((Access("get", name, slot, parity), event))
@@ -174,6 +179,10 @@ def _asked(events: list[Event], names: list[str], rings: Mapping[str, int]) -> l
                     entry = memory.alloc % _PER_RING
                     found.append((Access(event.kind, name, slot, entry=entry), event))
     return found
+
+
+def _is_implied(access: Access, implied: list[str]) -> bool:
+    return access.ring in implied and access.kind in ("wait empty", "consumed")
 
 
 def _made(events: list[Event], low: BarrierProgram, rings: Mapping[str, int]) -> list[tuple[Access, Event]]:

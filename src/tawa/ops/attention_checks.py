@@ -1,0 +1,131 @@
+"""What the attention operator accepts, and what it says of everything else.
+
+Only shapes, element types and devices are read, so that the same checks hold for tensors that torch.compile traces.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from tawa.errors import DeviceError, TawaError
+
+HALF = (torch.float16, torch.bfloat16)
+FP8 = (torch.float8_e4m3fn,)
+LARGEST_HEAD_DIM = 256
+INFINITY = float("inf")
+MOST_HEADS = 65535
+"""B * H: one axis of a grid."""
+MOST_ROWS = 2**31 - 1
+"""B * H * SQ: the kernels count rows in 32 bits."""
+
+
+class ArgumentError(TawaError, ValueError):
+    """An operator was called with a tensor or an option that it has no kernel for."""
+
+
+def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+    """Raises ArgumentError or DeviceError unless Q (B, H, SQ, D) and K, V (B, HK, SK, D) belong together."""
+    named = {"q": q, "k": k, "v": v}
+    for name, tensor in named.items():
+        if tensor.ndim != 4:
+            raise ArgumentError(f"{name} has shape {_shape(tensor)}; cure: (batch, heads, length, head dimension)")
+    _check_devices(named)
+    _check_types(named)
+    if k.shape != v.shape:
+        raise ArgumentError(f"k has shape {_shape(k)}, v {_shape(v)}; cure: the same shape for both")
+    if q.shape[0] != k.shape[0]:
+        raise ArgumentError(f"q has {q.shape[0]} batches, k {k.shape[0]}; cure: as many in both")
+    if q.shape[3] != k.shape[3]:
+        raise ArgumentError(f"q has head dimension {q.shape[3]}, k {k.shape[3]}; cure: the same in both")
+    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+        raise ArgumentError(
+            f"{q.shape[1]} query heads do not share {k.shape[1]} key heads evenly; cure: a multiple of the key heads"
+        )
+    _check_sizes(q)
+
+
+def _check_devices(named: dict[str, torch.Tensor]) -> None:
+    devices = {name: str(tensor.device) for name, tensor in named.items()}
+    if len(set(devices.values())) > 1:
+        raise DeviceError(f"tensors on different devices: {_listed(devices)}; cure: move them to one")
+    if named["q"].device.type not in ("cuda", "meta"):
+        raise DeviceError(f"q, k, v are on {devices['q']}; cure: move them to a Hopper GPU, q.cuda()")
+
+
+def _check_types(named: dict[str, torch.Tensor]) -> None:
+    types = {name: _name(tensor.dtype) for name, tensor in named.items()}
+    if len(set(types.values())) > 1:
+        raise ArgumentError(f"tensors of different element types: {_listed(types)}; cure: convert them to one")
+    if named["q"].dtype not in (*HALF, *FP8):
+        known = ", ".join(_name(dtype) for dtype in (*HALF, *FP8))
+        raise ArgumentError(f"element type {types['q']}: there are kernels for {known}; cure: q.half()")
+
+
+def _check_sizes(q: torch.Tensor) -> None:
+    batches, heads, length, head_dim = q.shape
+    unit = 16 // q.element_size()
+    if not 0 < head_dim <= LARGEST_HEAD_DIM or head_dim % unit:
+        raise ArgumentError(
+            f"head dimension {head_dim} in {_name(q.dtype)}: multiples of {unit} up to {LARGEST_HEAD_DIM} have "
+            "kernels (a row of a TMA box is a multiple of 16 bytes); cure: pad q, k and v with zeros, give `scale`, "
+            "and cut the result"
+        )
+    if batches * heads > MOST_HEADS or batches * heads * length > MOST_ROWS:
+        raise ArgumentError(
+            f"{batches} batches of {heads} heads of {length} queries: at most {MOST_HEADS} heads and {MOST_ROWS} rows "
+            "in all; cure: split the batch"
+        )
+
+
+def check_options(
+    q: torch.Tensor,
+    *,
+    causal: bool,
+    scale: float,
+    window: int | None,
+    softcap: float | None,
+    alibi: torch.Tensor | None,
+) -> None:
+    """Raises ArgumentError unless the options have a meaning."""
+    if not 0 < scale < INFINITY:
+        raise ArgumentError(f"scale={scale}: a positive number is needed; cure: scale=None for 1/sqrt(D)")
+    if window is not None and window < 1:
+        raise ArgumentError(f"window={window}: a row sees at least one key; cure: window=None for no window")
+    if window is not None and not causal:
+        raise ArgumentError("window counts back from the diagonal of a causal mask; cure: causal=True")
+    if softcap is not None and not 0 < softcap < INFINITY:
+        raise ArgumentError(f"softcap={softcap}: a positive number is needed; cure: softcap=None for none")
+    if alibi is None:
+        return
+    if alibi.ndim != 1 or alibi.shape[0] != q.shape[1] or alibi.dtype != torch.float32:
+        raise ArgumentError(
+            f"alibi has shape {_shape(alibi)} and type {_name(alibi.dtype)}; cure: one float32 slope for each of the "
+            f"{q.shape[1]} query heads"
+        )
+    if alibi.device != q.device:
+        raise DeviceError(f"alibi is on {alibi.device}, q on {q.device}; cure: alibi.to(q.device)")
+
+
+def why_no_gradient(q: torch.Tensor, window: int, softcap: float, alibi: torch.Tensor | None) -> str:
+    """Which part of a call the backward kernels lack; empty when they have all."""
+    if q.dtype not in HALF:
+        return f"element type {_name(q.dtype)}"
+    present = {"window": bool(window), "softcap": bool(softcap), "alibi": alibi is not None}
+    return ", ".join(name for name, given in present.items() if given)
+
+
+def no_gradient(reason: str) -> ArgumentError:
+    """The error of a call that needs a gradient that there is no kernel for."""
+    return ArgumentError(f"there are no backward kernels for {reason}; cure: torch.no_grad(), or detach q, k and v")
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    return tuple(tensor.shape)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _listed(values: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

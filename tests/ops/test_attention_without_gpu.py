@@ -1,0 +1,224 @@
+"""The attention operator where there is no GPU: what it refuses, its fake implementation, tracing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tawa.errors import DeviceError  # noqa: E402
+from tawa.ops import ArgumentError, attention  # noqa: E402
+from tawa.ops import attention_launch as launching  # noqa: E402
+
+TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+
+
+def meta(*shape: int, dtype: Any = torch.float16, grad: bool = False, device: str = "meta") -> Any:
+    return torch.empty(shape, dtype=dtype, device=device, requires_grad=grad)
+
+
+def triple(grad: bool = False, dtype: Any = torch.float16) -> tuple[Any, Any, Any]:
+    return (
+        meta(2, 4, 100, 96, dtype=dtype, grad=grad),
+        meta(2, 2, 77, 96, dtype=dtype, grad=grad),
+        meta(2, 2, 77, 96, dtype=dtype, grad=grad),
+    )
+
+
+# --- what comes out ---
+
+
+@pytest.mark.parametrize(
+    ("dtype", "output"),
+    [
+        (torch.float16, torch.float16),
+        (torch.bfloat16, torch.bfloat16),
+        (torch.float8_e4m3fn, torch.float16),
+    ],
+)
+def test_output_has_the_shape_of_the_queries(dtype: Any, output: Any) -> None:
+    o, lse = attention(*triple(dtype=dtype), causal=True, return_lse=True)
+    assert (o.shape, o.dtype) == ((2, 4, 100, 96), output)
+    assert (lse.shape, lse.dtype) == ((2, 4, 100), torch.float32)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("test", TESTS)
+def test_forward_passes_opcheck(test: str, grad: bool) -> None:
+    from tawa.ops.attention_op import _forward
+
+    torch.library.opcheck(_forward, (*triple(grad), None, True, 0, 0, 0.1, 0.0), test_utils=test)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_forward_with_every_option_passes_opcheck(test: str) -> None:
+    from tawa.ops.attention_op import _forward
+
+    slopes = meta(4, dtype=torch.float32)
+    torch.library.opcheck(_forward, (*triple(), slopes, True, -23, 16, 0.1, 20.0), test_utils=test)
+
+
+@pytest.mark.parametrize("with_lse", [False, True])
+@pytest.mark.parametrize("test", TESTS)
+def test_backward_passes_opcheck(test: str, with_lse: bool) -> None:
+    from tawa.ops.attention_op import _backward
+
+    q, k, v = triple()
+    lse = meta(2, 4, 100, dtype=torch.float32)
+    arguments = (
+        torch.empty_like(q),
+        lse if with_lse else None,
+        q,
+        k,
+        v,
+        torch.empty_like(q),
+        lse.clone(),
+        True,
+        0,
+        0.1,
+    )
+    torch.library.opcheck(_backward, arguments, test_utils=test)
+
+
+def test_gradients_have_the_shapes_of_their_tensors() -> None:
+    q, k, v = triple(grad=True)
+    o, lse = attention(q, k, v, return_lse=True)
+    (o.float().sum() + lse.sum()).backward()
+    assert [x.grad.shape for x in (q, k, v)] == [q.shape, k.shape, v.shape]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_call_is_traced_without_a_break(dynamic: bool) -> None:
+    def model(q: Any, k: Any, v: Any) -> Any:
+        return attention(q, k, v, causal=True, diagonal=k.shape[2] - q.shape[2]) * 2
+
+    q, k, v = triple(grad=True)
+    o = torch.compile(model, backend="aot_eager", fullgraph=True, dynamic=dynamic)(q, k, v)
+    o.float().sum().backward()
+    assert o.shape == q.shape and k.grad.shape == k.shape
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"q": (4, 100, 96)}, "q has shape"),
+        ({"q": (3, 4, 100, 96)}, "3 batches"),
+        ({"q": (2, 4, 100, 64)}, "head dimension 64"),
+        ({"q": (2, 3, 100, 96)}, "3 query heads do not share 2"),
+        ({"v": (2, 2, 78, 96)}, "the same shape"),
+        ({"q": (2, 2, 9, 260), "k": (2, 2, 9, 260), "v": (2, 2, 9, 260)}, "head dimension 260"),
+        ({"q": (2, 2, 9, 100), "k": (2, 2, 9, 100), "v": (2, 2, 9, 100)}, "multiples of 8"),
+        ({"q": (1024, 64, 9, 96), "k": (1024, 64, 9, 96), "v": (1024, 64, 9, 96)}, "split the batch"),
+    ],
+)
+def test_a_wrong_shape_is_named(change: dict[str, tuple[int, ...]], text: str) -> None:
+    shapes = {"q": (2, 4, 100, 96), "k": (2, 2, 77, 96), "v": (2, 2, 77, 96), **change}
+    with pytest.raises(ArgumentError, match=text):
+        attention(*(meta(*shape) for shape in shapes.values()))
+
+
+def test_a_head_dimension_of_fp8_is_a_multiple_of_16() -> None:
+    wrong = meta(1, 1, 32, 88, dtype=torch.float8_e4m3fn)
+    with pytest.raises(ArgumentError, match="multiples of 16"):
+        attention(wrong, wrong, wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"scale": 0.0}, "scale=0"),
+        ({"scale": -1.0}, "scale=-1"),
+        ({"scale": float("nan")}, "scale=nan"),
+        ({"scale": float("inf")}, "scale=inf"),
+        ({"window": 0, "causal": True}, "window=0"),
+        ({"window": 5}, "causal=True"),
+        ({"softcap": 0.0}, "softcap=0"),
+        ({"softcap": float("inf")}, "softcap=inf"),
+        ({"alibi": meta(3, dtype=torch.float32)}, "4 query heads"),
+        ({"alibi": meta(4)}, "float16"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        attention(*triple(), **options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float8_e5m2, torch.int8])
+def test_an_element_type_without_kernel_is_named(dtype: Any) -> None:
+    with pytest.raises(ArgumentError, match=str(dtype).removeprefix("torch.")):
+        attention(*triple(dtype=dtype))
+
+
+def test_mixed_element_types_are_named() -> None:
+    q, k, v = triple()
+    with pytest.raises(ArgumentError, match="v bfloat16"):
+        attention(q, k, v.bfloat16())
+
+
+def test_tensors_on_the_cpu_are_refused() -> None:
+    one = meta(1, 1, 1, 64, device="cpu")
+    with pytest.raises(DeviceError, match="on cpu"):
+        attention(one, one, one)
+
+
+def test_tensors_on_two_devices_are_refused() -> None:
+    q, k, v = triple()
+    with pytest.raises(DeviceError, match="v cpu"):
+        attention(q, k, torch.empty(v.shape, dtype=v.dtype))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"window": 5, "causal": True}, "window"),
+        ({"softcap": 5.0}, "softcap"),
+        ({"alibi": meta(4, dtype=torch.float32)}, "alibi"),
+    ],
+)
+def test_a_gradient_without_kernel_is_refused_before_anything_runs(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ArgumentError, match=f"backward kernels for {text}"):
+        attention(*triple(grad=True), **options)
+    with torch.no_grad():
+        attention(*triple(grad=True), **options)
+
+
+# --- tensors for TMA ---
+
+
+def test_a_transposed_view_needs_no_copy() -> None:
+    x = torch.empty(2, 50, 4, 64, dtype=torch.float16)
+    assert launching.for_tma(x.transpose(1, 2)).data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize("kind", ["columns", "expanded", "strided", "misaligned"])
+def test_what_tma_cannot_see_is_copied(kind: str) -> None:
+    x = torch.arange(2 * 3 * 40 * 64).to(torch.float16).reshape(2, 3, 40, 64)
+    view = {
+        "columns": x.mT,
+        "expanded": x[:, :1].expand(2, 3, 40, 64),
+        "strided": x[..., ::2],
+        "misaligned": x[..., 4:36],
+    }[kind]
+    copy = launching.for_tma(view)
+    if kind == "columns":
+        assert launching.fits_tma(view) is False
+    assert launching.fits_tma(copy)
+    assert copy.data_ptr() != view.data_ptr()
+    assert torch.equal(copy, view)
+
+
+def test_rows_of_a_copy_are_padded_to_16_bytes() -> None:
+    copy = launching.for_tma(torch.ones(1, 2, 77, 64, dtype=torch.float16).mT)
+    assert copy.shape == (1, 2, 64, 77)
+    assert copy.stride() == (2 * 64 * 80, 64 * 80, 80, 1)
+
+
+@pytest.mark.parametrize(("head_dim", "box"), [(8, 64), (64, 64), (72, 128), (96, 128), (128, 128), (136, 256)])
+def test_a_box_holds_the_head_dimension(head_dim: int, box: int) -> None:
+    assert launching.box_of(head_dim) == box
+    assert all(box in table for table in (launching.FORWARD, launching.DKDV, launching.DQ))
