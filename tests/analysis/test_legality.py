@@ -11,6 +11,7 @@ from tests.support import programs
 from tests.support.programs import (
     ACC,
     DESC,
+    LOCK,
     POINTERS,
     TILE,
     alloc,
@@ -21,6 +22,7 @@ from tests.support.programs import (
     kernel,
     load,
     op,
+    scalar_load,
     store,
 )
 
@@ -45,23 +47,12 @@ def inside(*lines: str) -> str:
     return for_loop(body, carried={"sum": ("zeros", "next", ACC)}, results="%acc", line=9)
 
 
-def scalar_load(result: str, pointer: str, *, volatile: bool = False, line: int = 0) -> str:
-    properties = (
-        f"boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = {str(volatile).lower()}, "
-        "operandSegmentSizes = array<i32: 1, 0, 0>"
-    )
-    return op("tt.load", f"%{pointer}", "!tt.ptr<i32>", f"%{result}", "i32", line=line, properties=properties)
-
-
 def atomic(result: str = "old", *, sem: int = 4, line: int = 0, pointer: str = "lock") -> str:
     properties = f"atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = {sem} : i32"
     types = "!tt.ptr<i32>, i32, i1"
     return op(
         "tt.atomic_rmw", f"%{pointer}, %zero, %flag", types, f"%{result}", "i32", line=line, properties=properties
     )
-
-
-LOCK = {"lock": "!tt.ptr<i32>"}
 
 
 def spin(wait: str) -> str:

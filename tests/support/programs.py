@@ -42,6 +42,9 @@ _ARGUMENTS: Mapping[str, str] = {
     "m": "i32",
 }
 
+LOCK = {"lock": "!tt.ptr<i32>"}
+"""An argument to read numbers from."""
+
 
 def op(
     name: str, operands: str, types: str, results: str = "", to: str = "()", *, line: int = 0, properties: str = ""
@@ -99,12 +102,13 @@ def for_loop(
     body: str,
     *,
     induction: str = "k",
+    lower: str = "zero",
     upper: str = "n",
     carried: Mapping[str, tuple[str, str, str]] | None = None,
     results: str = "",
     line: int = 0,
 ) -> str:
-    """``for induction in range(0, upper)``. carried: name inside → (initial value, value yielded, type)."""
+    """``for induction in range(lower, upper)``. carried: name inside → (initial value, value yielded, type)."""
     carried = carried or {}
     types = [type for _, _, type in carried.values()]
     inits = "".join(f", %{init}" for init, _, _ in carried.values())
@@ -113,7 +117,7 @@ def for_loop(
     place = f' loc("kernel.py":{line}:4)' if line else ""
     returned = types[0] if len(types) == 1 else f"({', '.join(types)})"
     return (
-        f'{target}"scf.for"(%zero, %{upper}, %one{inits}) ({{\n'
+        f'{target}"scf.for"(%{lower}, %{upper}, %one{inits}) ({{\n'
         f"^bb0(%{induction}: i32{args}):\n"
         f"{body}\n"
         f'"scf.yield"({", ".join(f"%{value}" for _, value, _ in carried.values())}) : ({", ".join(types)}) -> ()\n'
@@ -191,6 +195,15 @@ def gemm_loop(result: str = "acc", tag: str = "", *, upper: str = "n", init: str
     body = iteration(inside, f"next{tag}", tag, at or f"%zero, %k{tag}")
     carried = {inside: (init, f"next{tag}", ACC)}
     return for_loop(body, induction=f"k{tag}", upper=upper, carried=carried, results=f"%{result}", line=9)
+
+
+def scalar_load(result: str, pointer: str, *, volatile: bool = False, line: int = 0) -> str:
+    """A number that is read from memory."""
+    properties = (
+        f"boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = {str(volatile).lower()}, "
+        "operandSegmentSizes = array<i32: 1, 0, 0>"
+    )
+    return op("tt.load", f"%{pointer}", "!tt.ptr<i32>", f"%{result}", "i32", line=line, properties=properties)
 
 
 def tile_gemm() -> str:

@@ -15,10 +15,12 @@ from tawa.ir import Module, Operation, ValueMap, clone_op, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.credits import ALL, check_credits
+from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict
 from tawa.verify.witness import describe
 from tests.support import programs
 from tests.support.nests import Statement, nests, text
+from tests.support.programs import ACC, LOCK, binary, for_loop, gemm_loop, iteration, kernel, scalar_load, store
 from tests.verify import mutations_aref as change
 
 DATA = Path(__file__).parents[1] / "data"
@@ -93,6 +95,56 @@ def test_no_nest_of_loops_and_branches_raises_an_alarm(nest: tuple[Statement, ..
     assert made.applied, made.remarks
     found = check_credits(parse_module(made.aref), effort="fast")
     assert isinstance(found, Proved) or (isinstance(found, Unknown) and "budget" in found.reason), describe(found)
+
+
+SIX = "\n".join((binary("four", "addi", "two", "two"), binary("six", "addi", "four", "two")))
+
+
+def window(lower: str = "lo") -> str:
+    loop = for_loop(iteration(), lower=lower, upper="hi", carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+    return f"{loop}\n{store()}"
+
+
+def ends(*of: str) -> str:
+    """%hi is the least of two, %lo is 6 below it."""
+    return "\n".join((SIX, binary("hi", "minsi", *of), binary("lo", "subi", "hi", "six")))
+
+
+def for_each_tile(body: str) -> str:
+    return kernel(for_loop(body, induction="tile", upper="m"))
+
+
+COMPUTED: dict[str, Callable[[], str]] = {
+    "loaded": lambda: kernel(
+        "\n".join((scalar_load("trips", "lock"), gemm_loop(upper="trips"), store())), arguments=LOCK
+    ),
+    "window": lambda: kernel(f"{ends('n', 'm')}\n{window()}"),
+    "up to the tile": lambda: for_each_tile(f"{ends('n', 'tile')}\n{window('zero')}"),
+    "window of the tile": lambda: for_each_tile(f"{ends('n', 'tile')}\n{window()}"),
+}
+
+
+def computed(name: str) -> str:
+    made = specialise(COMPUTED[name](), PlanOptions(only_if_faster=False), Target(4, 3), verification="off")
+    assert made.applied, made.remarks
+    return made.aref
+
+
+@pytest.mark.parametrize("effort", ["fast", "full"])
+@pytest.mark.parametrize("name", COMPUTED)
+def test_bounds_that_are_computed_raise_no_alarm(name: str, effort: Effort) -> None:
+    assert isinstance(check_credits(parse_module(computed(name)), effort=effort), Proved)
+
+
+@pytest.mark.parametrize("name", ["loaded", "window"])
+def test_a_put_too_many_that_does_not_wait_is_refuted(name: str) -> None:
+    def one_more(module: Module) -> None:
+        split = next(op for op in named(module, "arith.select") if op.result.hint.startswith("split"))
+        constant = split.operands[1].owner.operands[1].owner  # type: ignore[union-attr]
+        constant.properties["value"] = "5 : i32"  # type: ignore[union-attr]
+
+    found = refuted(verdict(computed(name), one_more))
+    assert found.witness.kind == "write before release"
 
 
 # -- what goes wrong, with its name ------------------------------------------------------------------------------------

@@ -71,6 +71,9 @@ class _Compiler:
             program.arguments[name] = term
             self.canonical[arg] = term
         for arg in body.args:
+            if arg not in self.canonical and not arg.type.startswith("tensor<"):
+                self.canonical[arg] = program.terms(("argument", arg.index), plain_name(arg.hint))
+        for arg in body.args:
             if arg in self.needed:
                 self._define(arg, self.canonical.get(arg))
         self.groups = groups = [op for op in body.ops if GroupOp.of(op)]

@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from tawa.ir import source_of
 from tawa.verify.credits_facts import FAR, Facts
@@ -63,6 +64,8 @@ class Search:
         self.reserve = max(budget - SHORT, 0) if program.wild and budget <= FAST else 0
         self.flags: set[Term] = set()
         self.starts: set[Term] = set()
+        self.inner: set[Term] = set()  # what other unknowns are made of and a run asked for
+        self.inner_kinds: set[tuple[Any, ...]] = set()
         self.reach: dict[Term, _Reach] = {}
         self.far = ""  # why there are numbers that could not be tried
         writers = [index for index, part in enumerate(program.parts) if part.puts and index]
@@ -101,6 +104,13 @@ class Search:
     # -- enumeration -------------------------------------------------------------------------------------------------
 
     def _all_up_to(self, trips: int) -> list[_Pass] | Refuted | Unknown:
+        while True:
+            found = self._try_up_to(trips)
+            if found is not None:
+                return found
+
+    def _try_up_to(self, trips: int) -> list[_Pass] | Refuted | Unknown | None:
+        """The vectors by size; none where a run showed that other unknowns have to be chosen first."""
         heap: list[tuple[int, int, _Vector]] = [(0, 0, _Vector())]
         made = 0
         passed: list[_Pass] = []
@@ -117,8 +127,11 @@ class Search:
             except ImpossibleError as excluded:
                 self.facts.exclude(excluded.op)
             except NeedError as need:
-                term = need.term if need.starts else self._choose(need.term, vector)
-                if need.starts:
+                term = need.term if need.starts and not self.inner else self._choose(need.term, vector)
+                if term not in self.inner and any(it is not term and it.holds(term) for it in vector.numbers):
+                    self._prefer(term)
+                    return None
+                if need.starts and term is need.term:
                     self.starts.add(term)
                 lower, step = self.program.bounds.get(term) or self._range(need.range)
                 if isinstance(lower, Term):
@@ -143,9 +156,18 @@ class Search:
         inner = self.program.inner
         return merge_ranges(inner, asked) if inner else asked
 
+    def _prefer(self, term: Term) -> None:
+        """From now on `term` is chosen before what is made of it, or a number might not be what its parts make."""
+        kind = term.kind
+        if any(it.kind == kind for it in self.inner):
+            self.inner_kinds.add(kind)  # one in each trip of a loop
+        self.inner.add(term)
+
     def _choose(self, term: Term, vector: _Vector) -> Term:
-        """What to choose a number for: the innermost bound of a loop in `term`, else `term`."""
+        """What to choose a number for: the innermost in `term` of the bounds and of what comes first, else `term`."""
         inside = [it for it in self.program.bounds if it not in vector.numbers and term.holds(it)]
+        if self.inner:
+            inside += [it for it in term.walk() if it in self.inner or it.kind in self.inner_kinds]
         for bound in inside:
             if not any(bound is not other and bound.holds(other) for other in inside):
                 return bound

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -71,6 +72,17 @@ class Term:
     def holds(self, other: Term) -> bool:
         """Whether `other` is part of this term, or is it."""
         return self is other or any(part.holds(other) for part in self.parts)
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What it is but for its numbers."""
+        return tuple(item for item in self.key if not isinstance(item, Term | int))
+
+    def walk(self) -> Iterator[Term]:
+        """This term and all that it is made of."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
 
     def __repr__(self) -> str:
         return self.name
