@@ -132,7 +132,7 @@ def test_assertions_are_checked_and_prints_ignored() -> None:
 
 
 def test_inline_assembly_is_named_with_its_line() -> None:
-    with pytest.raises(UnsupportedOp, match=r"tt\.elementwise_inline_asm[\s\S]*operations\.py:\d+"):
+    with pytest.raises(UnsupportedOp, match=r"inline assembly[\s\S]*operations\.py:\d+"):
         simulate(module_of(operations.assembly, {"z": "*i32"}), {"z": np.zeros(ROW, np.int32)}, (1,))
 
 

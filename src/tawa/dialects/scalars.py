@@ -15,6 +15,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 
+from tawa.dialects.tt import same_number
 from tawa.ir import Operation
 from tawa.ir.attributes import read_int
 
@@ -73,8 +74,10 @@ def evaluate(op: Operation, inputs: Sequence[int | None]) -> tuple[int | None, .
 
 def scalar_of(op: Operation) -> Scalar | None:
     """A function from known operands to the result; None where `op` is not scalar integer arithmetic."""
-    if len(op.results) != 1 or not op.name.startswith("arith."):
+    if len(op.results) != 1:
         return None
+    if not op.name.startswith("arith."):
+        return _same if same_number(op) else None
     width = width_of(op.results[0].type)
     if width is None:
         return None
@@ -123,6 +126,10 @@ def _comparison(op: Operation) -> Scalar | None:
         return int(holds(read(left, width), read(right, width)))
 
     return compute
+
+
+def _same(number: int) -> int:
+    return number
 
 
 def _select(condition: int, yes: int, no: int) -> int:

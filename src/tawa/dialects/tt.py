@@ -184,3 +184,31 @@ class GroupIndexOp(OpView):
         }
         operand = builder.constant(groups)
         return builder.create(GroupIndexOp.NAME, (operand,), ("i32",), properties=properties, hints=("group",)).result
+
+
+def same_number(op: Operation) -> bool:
+    """Whether `op` hands on a number as it is, as `SameNumberOp` does."""
+    return op.name == SameNumberOp.NAME and read_string(op.properties.get("asm_string", '""')) == SameNumberOp.ASM
+
+
+class SameNumberOp(OpView):
+    """``tt.elementwise_inline_asm "shfl.sync.idx.b32"``: a number that all lanes of a warp have, handed on by lane 0.
+
+    Operand and result: i32. The result is the operand, and no compiler behind Triton can tell. Not pure, so that two of
+    them are never made one.
+    """
+
+    NAME = "tt.elementwise_inline_asm"
+    ASM = "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;"
+    __slots__ = ()
+
+    @staticmethod
+    def create(builder: Builder, number: Value) -> Value:
+        """Makes one at the builder's point."""
+        properties = {
+            "asm_string": string_attr(SameNumberOp.ASM),
+            "constraints": string_attr("=r,r"),
+            "packed_element": int_attr(1),
+            "pure": "false",
+        }
+        return builder.create(SameNumberOp.NAME, (number,), ("i32",), properties=properties, hints=("slot",)).result

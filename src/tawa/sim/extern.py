@@ -1,4 +1,4 @@
-"""Functions of NVIDIA's libdevice, by name: ``__nv_tanhf`` is tanh of f32. Rounded once from float64."""
+"""Functions of NVIDIA's libdevice, by name: ``__nv_tanhf`` is tanh of f32. Rounded once from float64. And assembly."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tawa.dialects.tt import same_number
 from tawa.ir import Operation
 from tawa.ir.attributes import read_string
 from tawa.sim import arithmetic
@@ -58,5 +59,15 @@ def _extern_elementwise(_: Context, op: Operation, args: list[Any], /) -> list[A
         return [round_to(function(*(np.asarray(arg, np.float64) for arg in args)), element)]
 
 
-EXTERN: dict[str, Handler] = {"tt.extern_elementwise": _extern_elementwise}
-"""The meaning of the operation that calls them."""
+def _inline_assembly(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    if not same_number(op):
+        text = read_string(op.properties["asm_string"])
+        raise UnsupportedOp(f"the inline assembly {text!r}")
+    return args
+
+
+EXTERN: dict[str, Handler] = {
+    "tt.extern_elementwise": _extern_elementwise,
+    "tt.elementwise_inline_asm": _inline_assembly,
+}
+"""The meaning of the operations that call them, and of the inline assembly that Tawa writes."""
