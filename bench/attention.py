@@ -1,18 +1,21 @@
 """Times attention: ``python bench/attention.py [--dtype fp16] [--d 128] [--mask causal] [--quick] [--minutes 9]``.
 
 B * S = 16k tokens, 2048 hidden, S from 512 to 16384. Candidates: stock Triton, best of its configurations; the same
-unmodified kernels through Tawa, best of the same tiles with its own D and turns, and in automatic mode; cuDNN and
+unmodified kernels through Tawa, best of its own choice and of some pinned ones, and its own choice alone; cuDNN and
 FlashAttention-2 through PyTorch; the hand-written Gluon kernel. TFLOP/s count 4 * B * H * S * S * d operations, half of
 them under a causal mask.
 
-1. Every configuration is compiled, run and checked on a small problem in its own process under a watchdog; what fails
-   or hangs is out, with the reason on record. This fills Triton's cache on disk, too.
-2. For each S each candidate's configurations are timed quickly; the best stands for it.
+1. Every configuration is compiled, run and checked on a small problem, in a process under a watchdog. What fails, hangs
+   or is wrong is out, with the reason on record. This fills Triton's cache on disk, too. All of it comes first: nothing
+   else may use the GPU while something is timed.
+2. For each problem, the most important first, each candidate's configurations are timed quickly; the best goes on.
 3. The winners are checked once more, on outputs full of NaN, and run round-robin. Only that is reported.
 
-Results: ``bench/results/attention.json``. A problem that is there already is left out (``--again`` times it anew), so a
-run that was cut short goes on where it was; for the same reason each row names its own run. ``--ablation`` writes
-``attention_ablation.json``; ``--report`` prints and draws what there is.
+Results: ``bench/results/attention.json``, written after each problem. A problem that is there already is left out
+(``--again`` times it anew), so a run that was cut short goes on where it was; each row names its run, by its date, and
+the head of the file says of each run the device, versions and command. A problem that ended a run is left out as well.
+``--ablation`` writes ``attention_ablation.json``, ``--quick`` times six problems only, into ``attention_quick.json``;
+``--report`` prints and draws what there is, and writes the tables of ``docs/attention.md``.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +42,26 @@ from attention_candidates import (
     make_tensors,
     torch_calls,
 )
-from attention_report import NAMES, draw_ablation, draw_all, print_ablation, print_tables, print_wanted
+from attention_report import NAMES, draw_all, print_tables, print_wanted, write_page
 from harness import RESULTS, Report, Row, describe, finite, read, time_round_robin, watchdog
-from workers import Answer, Job, run_jobs, serve_jobs
+from workers import Answer, Job, is_fatal, run_jobs, serve_jobs
 
-LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
-DIMS = (64, 128, 256)
+LENGTHS = (16384, 8192, 4096, 2048, 1024, 512)
+QUICK_LENGTHS = (16384, 2048, 512)
 MASKS = {"full": False, "causal": True}
+PARTS = (("fp16", 128), ("fp16", 64), ("fp16", 256), ("fp8", 128), ("bf16", 128), ("fp8", 64), ("bf16", 64),
+         ("bf16", 256))  # fmt: skip
+"""Element types and head dimensions, the most important first. fp8 with d = 256 has no peer but stock Triton."""
 CHECKED_S, CHECKED_TOKENS = 1024, 4096
-STALL_S = 150.0
-ABLATION_TILE = (128, 128, 8)
+STALL_S = 90.0
+SWEEP_ROUNDS, FINAL_ROUNDS = 3, 10
+CHECK_SHARE = 0.45
+"""Of the time, for compiling and checking; what is not done by then is left for another run."""
+WORKER_START_S, CHECK_S = 20.0, 4.0
+"""Estimates: importing PyTorch in all processes at once; compiling and checking one configuration."""
+ENDED, STOPPED = "ended the run", 3
+
+Checked = dict[Configuration, Answer]
 
 
 # --- checking configurations in other processes ---
@@ -58,55 +73,86 @@ def handle(job: Job) -> Answer:
 
     configuration, shape = Configuration.from_json(job["configuration"]), Shape(**job["shape"])
     tensors = make_tensors(shape)
-    compiled = make_call(shape, configuration, tensors)()
-    torch.cuda.synchronize()
+    call = make_call(shape, configuration, tensors)
+    compiled = call()
     judge = Judge(shape, tensors)
-    error = judge.error(tensors["o"])
-    if error > judge.allowed:
-        return {"status": "failed", "message": f"wrong result: relative error {error:.2e}, allowed {judge.allowed:.2e}"}
+    for _ in range(2):  # a race may show in one of two
+        tensors["o"].fill_(float("nan"))
+        call()
+        torch.cuda.synchronize()
+        error = judge.error(tensors["o"])
+        if error > judge.allowed:
+            text = f"wrong result: relative error {error:.2e}, allowed {judge.allowed:.2e}"
+            return {"status": "failed", "message": text}
     record = getattr(getattr(compiled, "metadata", None), "tawa", None) or {}
     if configuration.kind == "tawa" and not configuration.automatic and not record.get("applied"):
         return {"status": "failed", "message": f"not specialised: {record.get('reason')}"}
     usage = {name: getattr(compiled, name, None) for name in ("n_regs", "n_spills")}
-    return {"status": "ok", "applied": bool(record.get("applied")), **usage}
+    return {"status": "ok", "applied": bool(record.get("applied")), "reason": record.get("reason"), **usage}
 
 
 def check_all(
-    shape: Shape, wanted: Sequence[Configuration], processes: int
-) -> tuple[dict[Configuration, Answer], dict[Configuration, str]]:
-    """What is fit to be timed on problems like `shape`, and what is not, with the reason."""
-    small = {"dtype": shape.dtype, "d": shape.d, "causal": shape.causal, "S": CHECKED_S, "tokens": CHECKED_TOKENS}
-    jobs = [{"configuration": c.to_json(), "shape": small} for c in wanted]
-    fit: dict[Configuration, Answer] = {}
-    unfit: dict[Configuration, str] = {}
+    wanted: Mapping[Shape, Sequence[Configuration]], processes: int, deadline: float | None = None
+) -> tuple[dict[Shape, Checked], dict[Shape, dict[Configuration, str]]]:
+    """What is fit to be timed on problems like each shape (S apart), and what is not, with the reason.
+
+    A shape of which some configuration was not reached before the deadline is in neither.
+    """
+    small = {shape: asdict(replace(shape, S=CHECKED_S, tokens=CHECKED_TOKENS)) for shape in wanted}
+    order = list(wanted)
+    jobs = [
+        {"part": number, "configuration": configuration.to_json(), "shape": small[shape]}
+        for number, shape in enumerate(order)
+        for configuration in wanted[shape]
+    ]
+    fit: dict[Shape, Checked] = {shape: {} for shape in order}
+    unfit: dict[Shape, dict[Configuration, str]] = {shape: {} for shape in order}
+    missed: dict[Shape, None] = {}
 
     def take(job: Job, answer: Answer) -> None:
-        configuration = Configuration.from_json(job["configuration"])
+        shape, configuration = order[job["part"]], Configuration.from_json(job["configuration"])
         if answer["status"] == "ok":
-            fit[configuration] = answer
+            fit[shape][configuration] = answer
+        elif answer["status"] == "skipped":
+            missed[shape] = None
         else:
-            unfit[configuration] = f"{answer['status']}: {answer.get('message', '')}"
-            print(f"  out: {configuration.label}: {unfit[configuration]}"[:300], flush=True)
+            unfit[shape][configuration] = f"{answer['status']}: {answer.get('message', '')}"
+            text = f"  out: {title(shape)}: {configuration.label}: {unfit[shape][configuration]}"
+            print(text[:260], flush=True)
 
-    run_jobs(Path(__file__).resolve(), jobs, take, processes, limit_s=120)
-    return {c: fit[c] for c in wanted if c in fit}, unfit
+    run_jobs(Path(__file__).resolve(), jobs, take, processes, limit_s=90, deadline=deadline)
+    for shape in missed:
+        print(f"  {title(shape)}: not all checked in time; run again to go on", flush=True)
+    done = [shape for shape in order if shape not in missed]
+    return {shape: {c: fit[shape][c] for c in wanted[shape] if c in fit[shape]} for shape in done}, {
+        shape: unfit[shape] for shape in done
+    }
+
+
+def title(shape: Shape) -> str:
+    """The problems like a shape."""
+    return f"{shape.dtype}, d = {shape.d}, {'causal' if shape.causal else 'full'}"
 
 
 # --- timing ---
 
 
-def flop(shape: Shape) -> float:
-    """Floating-point operations of one launch: two dots over the pairs that the mask lets by."""
-    about = shape.about
-    return 4.0 * about["B"] * about["H"] * shape.S * shape.S * shape.d * (0.5 if shape.causal else 1.0)
+def estimate_s(shape: Shape, count: int, finals: int = 6) -> float:
+    """About how long one problem takes: inputs and the float64 reference, the sweep over `count`, the final."""
+    once = shape.flop / 400e9 / (2 if shape.dtype == "fp8" else 1)  # ms at 400 TFLOP/s
+    warm = 0.03 + 8 * once / 1e3  # loading, six launches, the recording of a graph and its first replay
+    sweep = count * (warm + SWEEP_ROUNDS * (max(2.0, once) / 1e3 + 0.005))
+    return 0.6 + sweep + finals * (warm + FINAL_ROUNDS * (max(4.0, once) / 1e3 + 0.021))
 
 
 def best_of(calls: Mapping[Configuration, Any], about: str) -> dict[str, Configuration]:
     """The fastest configuration of each candidate."""
     labels = {c.label: call for c, call in calls.items()}
-    quick, errors = time_round_robin(labels, rounds=4, burst_ms=2.0, rest_s=0.004)
+    quick, errors = time_round_robin(labels, rounds=SWEEP_ROUNDS, burst_ms=2.0, rest_s=0.004)
     for label, text in errors.items():
-        print(f"  {about}: {label}: {text}", flush=True)
+        print(f"  {about}: {label}: {text}"[:260], flush=True)
+        if is_fatal(text):
+            raise RuntimeError(f"{label}: {text}")
     winners: dict[str, Configuration] = {}
     for name, takes in NAMES.items():
         timed = [c for c in calls if c.label in quick and takes(c)]
@@ -115,23 +161,27 @@ def best_of(calls: Mapping[Configuration, Any], about: str) -> dict[str, Configu
     return winners
 
 
-def bench_problem(shape: Shape, fit: Mapping[Configuration, Answer]) -> list[Row]:
+def bench_problem(shape: Shape, fit: Checked) -> list[Row]:
     """Rows of one problem: each candidate with its best configuration."""
     tensors = make_tensors(shape)
     calls = {c: make_call(shape, c, tensors) for c in fit}
     winners = best_of(calls, f"S={shape.S}")
     finals = {**{name: calls[c] for name, c in winners.items()}, **torch_calls(shape, tensors)}
     errors = check_finals(shape, tensors, finals)
-    rows = [Row(shape.about, name, error=text) for name, text in errors.items() if isinstance(text, str)]
+    rows = [
+        Row({**shape.about, **({"configuration": winners[name].label} if name in winners else {})}, name, error=text)
+        for name, text in errors.items()
+        if isinstance(text, str)
+    ]
     finals = {name: call for name, call in finals.items() if not isinstance(errors[name], str)}
-    timings, failures = time_round_robin(finals)
+    timings, failures = time_round_robin(finals, rounds=FINAL_ROUNDS)
     for name, timing in timings.items():
         case = dict(shape.about)
         if name in winners:
             usage = fit[winners[name]]
             case |= {"configuration": winners[name].label, "registers": usage["n_regs"], "spills": usage["n_spills"]}
             case |= {"specialised": usage["applied"]}
-        rows.append(Row.timed(case, name, timing, flop(shape), finite(float(errors[name]))))
+        rows.append(Row.timed(case, name, timing, shape.flop, finite(float(errors[name]))))
     rows.extend(Row(shape.about, name, error=text) for name, text in failures.items())
     print(f"  S={shape.S:6}: " + "  ".join(f"{row.candidate} {row.tflops}" for row in rows if row.tflops), flush=True)
     return rows
@@ -151,6 +201,8 @@ def check_finals(shape: Shape, tensors: Mapping[str, Any], finals: Mapping[str, 
             error = judge.error(result if isinstance(result, torch.Tensor) else tensors["o"])
         except Exception as failure:
             found[name] = describe(failure)
+            if is_fatal(str(found[name])):
+                raise
             continue
         wrong = error > judge.allowed and name in NAMES
         found[name] = f"wrong result: {error:.2e}, allowed {judge.allowed:.2e}" if wrong else error
@@ -163,15 +215,19 @@ def check_finals(shape: Shape, tensors: Mapping[str, Any], finals: Mapping[str, 
 
 
 def resumed(name: str) -> Report:
-    """The report with what is in its file already."""
+    """The report with what is in its file already. Its head has every run, by date."""
     report = Report(name)
+    own = {key: value for key, value in report.about.items() if key != "date"}
     path = RESULTS / f"{name}.json"
+    runs: dict[str, Any] = {}
     if path.exists():
         about, rows = read(path)
-        report.rows = rows
-        same = {key: about[key] == report.about[key] for key in ("device", "versions")}
-        if not all(same.values()):
-            print(f"warning: {path.name} is of {about['device']}, {about['versions']}: only rows of a run compare")
+        report.rows, runs = rows, about.get("runs", {})
+        used = {row.case.get("run") for row in rows}
+        runs = {date: run for date, run in runs.items() if date in used}
+        if any((run["device"], run["versions"]) != (own["device"], own["versions"]) for run in runs.values()):
+            print(f"warning: {path.name} has runs of other machines or versions: only rows of one run compare")
+    report.about["runs"] = {**runs, report.about["date"]: own}
     return report
 
 
@@ -180,92 +236,75 @@ def key_of(case: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(case.get(name) for name in ("dtype", "d", "causal", "S"))
 
 
-def run_part(shapes: Sequence[Shape], report: Report, processes: int, deadline: float) -> None:
-    """Checks and times problems that differ in S only."""
-    first = shapes[0]
-    print(f"{first.dtype}, d = {first.d}, {'causal' if first.causal else 'full'}", flush=True)
-    fit, unfit = check_all(first, configurations(first.dtype, first.d), processes)
-    part = {key: value for key, value in first.about.items() if key in ("dtype", "d", "causal")}
-    timed_elsewhere = [row for row in report.rows if row.tflops or any(row.case.get(k) != v for k, v in part.items())]
-    report.rows = timed_elsewhere  # without the failures of an earlier run of this part
-    report.add(*(Row({**part, "configuration": c.label}, c.kind, error=text) for c, text in unfit.items()))
+def done_in(rows: Sequence[Row]) -> set[tuple[Any, ...]]:
+    """The problems that need no other run: what was timed, and what ended a run."""
+
+    def settled(row: Row) -> bool:
+        return bool(row.tflops) or row.error == ENDED or is_fatal(str(row.error))
+
+    return {key_of(row.case) for row in rows if "S" in row.case and settled(row)}
+
+
+def about_timed(report: Report) -> Mapping[str, Any]:
+    """What the head says of the run that timed last."""
+    dates = [row.case["run"] for row in report.rows if row.tflops]
+    return report.about["runs"][max(dates)] if dates else report.about
+
+
+def put_rows(report: Report, shape: Shape, rows: Sequence[Row]) -> None:
+    """Puts the rows of a problem in place of those that were there, with their run, and saves."""
+    report.rows = [row for row in report.rows if key_of(row.case) != key_of(shape.about)]
+    report.add(*(replace(row, case={**row.case, "run": report.about["date"]}) for row in rows))
+
+
+def run_problems(shapes: Sequence[Shape], report: Report, processes: int, deadline: float) -> bool:
+    """Checks and times problems in their order; False when a fault of the GPU ended it."""
+    start = time.monotonic()
+    parts = {part: list(members) for part, members in groupby(shapes, key=lambda it: replace(it, S=CHECKED_S))}
+    wanted = {part: configurations(part.dtype, part.d, part.causal) for part in parts}
+    total = sum(estimate_s(shape, len(wanted[part])) for part, members in parts.items() for shape in members)
+    jobs = sum(map(len, wanted.values()))
+    first = WORKER_START_S + CHECK_S * jobs / processes
+    print(
+        f"first {jobs} configurations, about {first:.0f} s; then {len(shapes)} problems, about {total:.0f} s",
+        flush=True,
+    )
+    fit, unfit = check_all(wanted, processes, start + CHECK_SHARE * (deadline - start))
+    print(f"checked after {time.monotonic() - start:.0f} s", flush=True)
+    for part, reasons in unfit.items():
+        about = {key: value for key, value in part.about.items() if key in ("dtype", "d", "causal")}
+        report.rows = [row for row in report.rows if key_of(row.case) != key_of(about)]
+        case = {**about, "run": report.about["date"]}
+        report.add(*(Row({**case, "configuration": c.label}, c.kind, error=text) for c, text in reasons.items()))
+    for part, members in parts.items():
+        if part in fit:
+            print(title(part), flush=True)
+            if not _run_part(members, fit[part], report, deadline):
+                return False
+    print(f"done after {time.monotonic() - start:.0f} s", flush=True)
+    return True
+
+
+def _run_part(shapes: Sequence[Shape], fit: Checked, report: Report, deadline: float) -> bool:
     for shape in shapes:
-        if time.monotonic() > deadline:
+        if time.monotonic() + estimate_s(shape, len(fit)) > deadline:
             print(f"  S={shape.S}: out of time; run again to go on", flush=True)
-            return
+            continue
+        put_rows(report, shape, [Row(shape.about, "Tawa", error=ENDED)])  # stays when the run ends in it
         try:
             with watchdog(STALL_S, f"{shape}"):
                 rows = bench_problem(shape, fit)
-            report.rows = [row for row in report.rows if key_of(row.case) != key_of(shape.about)]
-            report.add(*(Row(**{**_fields(row), "case": {**row.case, "run": report.about["date"]}}) for row in rows))
-            report.note_clocks()
+            put_rows(report, shape, rows)
         except Exception as error:
-            report.add(Row(shape.about, "Tawa", error=describe(error)))
-            print(f"  S={shape.S}: {describe(error)}", flush=True)
-
-
-def _fields(row: Row) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in Row.__slots__}
-
-
-# --- what each step brings ---
-
-
-def steps() -> dict[str, Configuration]:
-    """The steps of the ablation, each on top of the one before."""
-
-    def step(**options: Any) -> Configuration:
-        pinned = (("enable_warp_specialization", True), *options.items())
-        return Configuration("tawa", "two_loops", *ABLATION_TILE, 2, pinned)
-
-    return {
-        "no specialisation, no pipeline": Configuration("stock", "two_loops", *ABLATION_TILE, 1),
-        "no specialisation": Configuration("stock", "two_loops", *ABLATION_TILE, 2),
-        "cooperative": step(num_consumer_groups=1, aref_depth=1, coarse_pipeline=False),
-        "+ coarse pipeline": step(num_consumer_groups=1, aref_depth=1),
-        "+ split rows": step(num_consumer_groups=2, aref_depth=1),
-        "+ ping-pong": step(num_consumer_groups=2, aref_depth=1, ping_pong=True),
-        "+ D = 2": step(num_consumer_groups=2, aref_depth=2, ping_pong=True),
-    }
-
-
-def run_ablation(lengths: Sequence[int], processes: int, deadline: float) -> None:
-    """Times the steps round-robin, fp16, d = 128."""
-    report = Report("attention_ablation")
-    for causal in MASKS.values():
-        chosen = steps()
-        fit, unfit = check_all(Shape("fp16", 128, causal, CHECKED_S), list(chosen.values()), processes)
-        names = {configuration: name for name, configuration in chosen.items()}
-        report.add(*(Row({"causal": causal, "step": names[c]}, names[c], error=text) for c, text in unfit.items()))
-        for S in lengths:
-            if time.monotonic() > deadline:
-                print("out of time")
-                break
-            shape = Shape("fp16", 128, causal, S)
-            with watchdog(2 * STALL_S, f"ablation {shape}"):
-                report.add(*time_steps(shape, {name: c for name, c in chosen.items() if c in fit}))
-            report.note_clocks()
-    print_ablation(report.rows)
-    print(draw_ablation(report.about, report.rows))
-
-
-def time_steps(shape: Shape, chosen: Mapping[str, Configuration]) -> list[Row]:
-    """Rows of the steps of one problem."""
-    tensors = make_tensors(shape)
-    calls = {name: make_call(shape, c, tensors) for name, c in chosen.items()}
-    judge = Judge(shape, tensors)
-    timings, failures = time_round_robin(calls)
-    rows = [Row({**shape.about, "step": name}, name, error=text) for name, text in failures.items()]
-    for name, timing in timings.items():
-        tensors["o"].fill_(float("nan"))
-        calls[name]()
-        error = judge.error(tensors["o"])
-        case = {**shape.about, "step": name, "configuration": chosen[name].label}
-        if error > judge.allowed:
-            rows.append(Row(case, name, error=f"wrong result: relative error {error:.2e}"))
-        else:
-            rows.append(Row.timed(case, name, timing, flop(shape), finite(error)))
-    return rows
+            text = describe(error)
+            put_rows(report, shape, [Row(shape.about, "Tawa", error=text)])
+            print(f"  S={shape.S}: {text}", flush=True)
+            if is_fatal(text):
+                return False
+    report.note_clocks()
+    report.about["runs"][report.about["date"]]["clocks"] = report.about["clocks"]
+    report.save()
+    return True
 
 
 # --- the command ---
@@ -275,44 +314,59 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dtype", choices=sorted(DTYPES), action="append", help="only this one (may be repeated)")
-    parser.add_argument("--d", type=int, choices=DIMS, action="append", help="only this head dimension")
+    parser.add_argument("--d", type=int, choices=(64, 128, 256), action="append", help="only this head dimension")
     parser.add_argument("--mask", choices=sorted(MASKS), action="append", help="only this mask")
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="S, comma-separated")
-    parser.add_argument("--quick", action="store_true", help="S = 16384 only")
+    parser.add_argument("--quick", action="store_true", help="six problems of fp16, d = 128, in their own file")
     parser.add_argument("--again", action="store_true", help="time anew what is in the result file")
     parser.add_argument("--ablation", action="store_true", help="what each step brings")
-    parser.add_argument("--report", action="store_true", help="print and draw the result file, time nothing")
-    parser.add_argument("--minutes", type=float, default=9.0, help="begin no problem after this")
-    parser.add_argument("--processes", type=int, default=10)
+    parser.add_argument("--report", action="store_true", help="print and draw the result files, time nothing")
+    parser.add_argument("--minutes", type=float, default=8.5, help="begin no problem that would end after this")
+    parser.add_argument("--processes", type=int, default=12)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
+def wanted_shapes(arguments: argparse.Namespace, done: set[tuple[Any, ...]]) -> list[Shape]:
+    """The problems to be timed, in their order."""
+    lengths = QUICK_LENGTHS if arguments.quick else tuple(int(S) for S in arguments.lengths.split(","))
+    parts = PARTS[:1] if arguments.quick else PARTS
+    found = [
+        Shape(dtype, d, MASKS[mask], S)
+        for dtype, d in parts
+        if dtype in (arguments.dtype or DTYPES) and d in (arguments.d or (64, 128, 256))
+        for mask in (arguments.mask or list(MASKS))
+        for S in lengths
+    ]
+    return [shape for shape in found if key_of(shape.about) not in done]
+
+
 def main() -> int:
-    """Runs the parts asked for."""
+    """Runs the parts asked for: 0 when every ratio that is wanted is reached, 3 when a fault of the GPU ended it."""
     arguments = parse()
     if arguments.worker:
         serve_jobs(handle)
         return 0
     deadline = time.monotonic() + arguments.minutes * 60
-    lengths = [16384] if arguments.quick else [int(S) for S in arguments.lengths.split(",")]
     if arguments.ablation:
-        run_ablation(lengths, arguments.processes, deadline)
-        return 0
-    report = resumed("attention")
+        from attention_ablation import report_ablation, run_ablation
+
+        return report_ablation() if arguments.report else run_ablation(arguments.processes, check_all)
+    report = resumed("attention_quick" if arguments.quick else "attention")
+    sound = True
     if not arguments.report:
-        done = set() if arguments.again else {key_of(row.case) for row in report.rows if row.tflops}
-        for dtype in arguments.dtype or list(DTYPES):
-            for d in arguments.d or DIMS:
-                for mask in arguments.mask or list(MASKS):
-                    shapes = [Shape(dtype, d, MASKS[mask], S) for S in lengths]
-                    left = [shape for shape in shapes if key_of(shape.about) not in done]
-                    if left and time.monotonic() < deadline:
-                        run_part(left, report, arguments.processes, deadline)
+        again = arguments.again or arguments.quick
+        done = set() if again else done_in(report.rows)
+        shapes = wanted_shapes(arguments, done)
+        sound = not shapes or run_problems(shapes, report, arguments.processes, deadline)
     print_tables(report.rows)
-    for path in draw_all(report.about, report.rows):
-        print(path)
-    return 0 if print_wanted(report.rows) else 1
+    if not arguments.quick:
+        about = about_timed(report)
+        for path in draw_all(about, report.rows):
+            print(path)
+        write_page(about, report.rows)
+    reached = print_wanted(report.rows)
+    return STOPPED if not sound else 0 if reached else 1
 
 
 if __name__ == "__main__":

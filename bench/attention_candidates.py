@@ -2,6 +2,9 @@
 
 A `Configuration` is plain data, so that other processes can compile and check it before anything is timed; `make_call`
 turns it into a callable on given tensors. Stock and Tawa run the *same* kernel functions (`tawa.kernels.attention`).
+
+Forms: two loops over the keys (those all rows see whole, then those on the diagonal), the same in a persistent kernel
+with the longest tiles first, and, under a causal mask, one loop with a branch around the mask.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ Tensors = Mapping[str, Any]
 DTYPES = {"fp16": "fp16", "bf16": "bf16", "fp8": "fp8e4nv"}
 TOKENS, HIDDEN = 16384, 2048
 SMS = 132
+_SHORT = {"aref_depth": "D", "num_consumer_groups": "g", "ping_pong": "pp", "only_if_faster": "faster"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,16 @@ class Shape:
         B = max(1, self.tokens // self.S)
         return {"dtype": self.dtype, "d": self.d, "causal": self.causal, "S": self.S, "B": B, "H": HIDDEN // self.d}
 
+    @property
+    def flop(self) -> float:
+        """Floating-point operations of one launch: two dots over the pairs that the mask lets by."""
+        about = self.about
+        return 4.0 * about["B"] * about["H"] * self.S * self.S * self.d * (0.5 if self.causal else 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One way to run it. options: Tawa's launch options, by name, in order."""
+    """One way to run it. options: Tawa's launch options, by name, in order. flat: each loop keeps to one stage."""
 
     kind: Kind
     form: str
@@ -48,13 +58,15 @@ class Configuration:
     num_warps: int
     num_stages: int = 2
     options: tuple[tuple[str, Any], ...] = ()
+    flat: bool = False
 
     @property
     def label(self) -> str:
         """A short name, unique in its list."""
         stages = f" s{self.num_stages}" if self.kind == "stock" else ""
         more = "".join(f" {_SHORT.get(name, name)}{int(value)}" for name, value in self.options)
-        return f"{self.kind} {self.form} {self.BM}x{self.BN} w{self.num_warps}{stages}{more}"
+        flat = " flat" * self.flat
+        return f"{self.kind} {self.form} {self.BM}x{self.BN} w{self.num_warps}{stages}{more}{flat}"
 
     @property
     def automatic(self) -> bool:
@@ -71,36 +83,41 @@ class Configuration:
         return Configuration(**{**data, "options": tuple((name, value) for name, value in data["options"])})
 
 
-_SHORT = {"aref_depth": "D", "num_consumer_groups": "g", "ping_pong": "pp", "only_if_faster": "faster"}
+# --- the lists ---
+
+# By head dimension: form, BM, BN, warps, stages; all fit shared memory.
+_STOCK: dict[int, tuple[tuple[str, int, int, int, int], ...]] = {
+    64: (("two_loops", 128, 128, 8, 2), ("two_loops", 128, 64, 8, 3), ("two_loops", 128, 64, 4, 3),
+         ("two_loops", 64, 64, 4, 3), ("persistent", 128, 128, 8, 2), ("persistent", 128, 64, 4, 3)),
+    128: (("two_loops", 128, 128, 8, 2), ("two_loops", 128, 64, 8, 2), ("two_loops", 128, 64, 8, 3),
+          ("two_loops", 64, 64, 4, 3), ("persistent", 128, 128, 8, 2), ("persistent", 128, 64, 8, 2)),
+    256: (("two_loops", 128, 64, 8, 2), ("two_loops", 128, 32, 8, 2), ("two_loops", 128, 32, 8, 3),
+          ("two_loops", 64, 64, 4, 2), ("persistent", 64, 64, 4, 2), ("persistent", 128, 32, 8, 2)),
+}  # fmt: skip
+_TILES = {64: ((128, 128, 8), (128, 64, 8)), 128: ((128, 128, 8), (128, 64, 8)), 256: ((128, 64, 8), (128, 32, 8))}
+_BY_HAND = {64: (128, 128, 3), 128: (128, 128, 2), 256: (128, 64, 2)}
+"""BM, BN and D of the hand-written kernel."""
 
 
-def tawa(form: str, bm: int, bn: int, warps: int, D: int = 0, groups: int = 0, pp: bool = False) -> Configuration:
-    """Specialised wherever it is legal; D and groups are the planner's where they are 0."""
-    options: dict[str, Any] = {"only_if_faster": False}
-    options |= {"aref_depth": D} if D else {}
-    options |= {"num_consumer_groups": groups} if groups else {}
-    options |= {"ping_pong": True} if pp else {}
-    return Configuration("tawa", form, bm, bn, warps, 2, tuple(options.items()))
+def configurations(dtype: str, d: int, causal: bool) -> list[Configuration]:
+    """What is tried: six of stock Triton, Tawa automatic and with pinned turns or tiles, the hand-written kernel."""
 
+    def tawa(form: str, tile: tuple[int, int, int], **options: Any) -> Configuration:
+        return Configuration("tawa", form, *tile, options=tuple(options.items()))
 
-def configurations(dtype: str, d: int) -> list[Configuration]:
-    """The list that stock and Tawa choose from. A stock configuration has stages, one of Tawa's has D."""
-    tiles = {
-        64: ((128, 128, 8), (128, 64, 8), (128, 64, 4), (64, 128, 4), (64, 64, 4)),
-        128: ((128, 128, 8), (128, 64, 8), (64, 128, 4), (64, 64, 4)),
-        256: ((128, 64, 8), (128, 32, 8), (64, 64, 4), (128, 128, 8)),
-    }[d]
-    found = [Configuration("stock", "two_loops", *tile, stages) for tile in tiles for stages in (2, 3)]
-    found += [Configuration("stock", "persistent", *tile, 2) for tile in tiles[:2]]
-    found += [Configuration("tawa", form, *tile) for form in ("two_loops", "persistent") for tile in tiles[:2]]
-    depths = (2, 3, 4) if dtype == "fp8" or d == 64 else (1, 2, 3)
-    for tile in tiles[:2]:
-        found += [tawa("two_loops", *tile, D=D, pp=pp) for D in depths for pp in (False, True)]
-        found += [tawa("two_loops", *tile, D=depths[1], groups=1)]
-        found += [tawa("persistent", *tile, pp=pp) for pp in (False, True)]
-    found += [tawa("two_loops", *tile) for tile in tiles if tile[2] == 4]
-    if dtype == "fp16" and d <= 128:
-        found += [Configuration("gluon", "two_loops", 128, 128, 4, options=(("D", 2), ("PP", pp))) for pp in (0, 1)]
+    large, small = _TILES[d]
+    found = [Configuration("stock", *each) for each in _STOCK[d]]
+    found += [tawa(form, large) for form in ("two_loops", "persistent")]
+    found += [tawa(form, large, ping_pong=True) for form in ("two_loops", "persistent")]
+    found += [tawa(form, small, only_if_faster=False) for form in ("two_loops", "persistent")]
+    found += [tawa("two_loops", large, num_consumer_groups=1)]
+    if d != 128:  # where two CTAs of stock Triton share an SM, automatic mode may decline
+        found += [tawa("two_loops", large, only_if_faster=False)]
+    if causal:
+        found += [tawa("branch", large), Configuration("stock", "branch", *large, 2)]
+    if dtype != "fp8":
+        BM, BN, D = _BY_HAND[d]
+        found += [Configuration("gluon", "two_loops", BM, BN, 4, options=(("D", D), ("PP", pp))) for pp in (0, 1)]
     return found
 
 
@@ -142,6 +159,10 @@ def make_call(shape: Shape, configuration: Configuration, tensors: Tensors) -> C
 
     case = make_case(shape, configuration)
     kernel = package.jit(case.kernel) if configuration.kind == "tawa" else case.kernel
+    if configuration.flat:
+        from schedule import flat_plan
+
+        options = {"plan": flat_plan(case, options)}
     bound, launched = launch.bind(case, tensors), kernel[case.launch_grid()]
     common = {"num_warps": configuration.num_warps, "num_stages": configuration.num_stages}
     return lambda: launched(**bound, **common, **options)
@@ -184,7 +205,8 @@ class Judge:
         for b, h in self.heads:
             q, k, v = (tensors[name][b, h] for name in "qkv")
             v = v.t()[: problem.keys] if problem.v_transposed else v
-            exact, peer = (one_head(problem, q, k, v, 0.0, 0, math)[0] for math in (Exact(), SamePrecision()))
+            exact = one_head(problem, q, k, v, 0.0, 0, Exact())[0]
+            peer = one_head(problem, q, k, v, 0.0, 0, SamePrecision())[0]
             self.exact.append(exact)
             self.allowed = max(self.allowed, 2 * _worst(peer.to(tensors["o"].dtype), exact))
 

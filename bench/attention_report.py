@@ -13,6 +13,7 @@ from report import COLOURS
 from rich.console import Console
 from rich.table import Table
 
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "attention.md"
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 NAMES: dict[str, Callable[[Configuration], bool]] = {
     "stock Triton": lambda c: c.kind == "stock",
@@ -82,9 +83,9 @@ def title(panel: Panel) -> str:
 
 def print_tables(rows: Sequence[Row]) -> None:
     """Rates in TFLOP/s; behind each, Tawa's ratio to it."""
-    console = Console()
+    console = Console(width=150)
     for panel, lines in rates(rows).items():
-        table = Table(title=title(panel), title_justify="left")
+        table = Table(title=title(panel), title_justify="left", box=None)
         names = [name for name in ORDER if any(name in line for line in lines.values())]
         for heading in ("S", *names, "Tawa's configuration"):
             table.add_column(heading, justify="right" if heading in ("S", *names) else "left")
@@ -126,6 +127,65 @@ def print_wanted(rows: Sequence[Row]) -> bool:
     return reached and not ours
 
 
+# --- the tables of the docs ---
+
+_BEGIN, _END = "<!-- made by bench/attention.py --report -->", "<!-- end -->"
+_SHORT_LENGTHS = (1024, 4096, 16384)
+
+
+def write_page(about: Mapping[str, Any], rows: Sequence[Row], page: Path = PAGE) -> None:
+    """Puts the tables between the markers of the page; leaves the page as it is where nothing was timed."""
+    text = page.read_text()
+    if not rates(rows) or _BEGIN not in text:
+        return
+    head, _, rest = text.partition(_BEGIN)
+    tables = "\n".join((*_page_main(about, rows), "", *_page_rest(rows)))
+    page.write_text(f"{head}{_BEGIN}\n{tables}\n{_END}{rest.partition(_END)[2]}")
+
+
+def _page_main(about: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+    peers = [name for name in ORDER if not name.startswith("Tawa")]
+    versions = about["versions"]
+    lines = [
+        f"{about['device']}, Triton {versions['triton']}, PyTorch {versions['torch']}, fp16, d = 128, 16k tokens, 2048 "
+        "hidden (`bench/results/attention.json`). Rates in TFLOP/s, behind them Tawa's ratio to each.",
+        "",
+        f"| mask | S | Tawa | {' | '.join(peers)} |",
+        f"|---|---|---|{'---|' * len(peers)}",
+    ]
+    for (dtype, d, causal), found in rates(rows).items():
+        for S, line in sorted(found.items()) if (dtype, d) == ("fp16", 128) else ():
+            ours = f"{line['Tawa'].tflops:.0f}" if "Tawa" in line else "–"
+            cells = " | ".join(_page_cell(line, name) for name in peers)
+            lines.append(f"| {'causal' if causal else 'full'} | {S} | {ours} | {cells} |")
+    return lines
+
+
+def _page_cell(line: Mapping[str, Row], name: str) -> str:
+    rate = line[name].tflops if name in line else None
+    ours = line["Tawa"].tflops if "Tawa" in line else None
+    return (f"{rate:.0f} ({ours / rate:.2f})" if ours else f"{rate:.0f}") if rate else "–"
+
+
+def _page_rest(rows: Sequence[Row]) -> list[str]:
+    """Tawa's rate at three lengths, with the ratio to stock Triton's best, for all other problems."""
+    lines = [
+        "The others, Tawa's rate and its ratio to stock Triton's best:",
+        "",
+        f"| problem | {' | '.join(f'S = {S}' for S in _SHORT_LENGTHS)} |",
+        f"|---|{'---|' * len(_SHORT_LENGTHS)}",
+    ]
+    for panel, found in rates(rows).items():
+        if panel[:2] != ("fp16", 128):
+            cells: list[str] = []
+            for S in _SHORT_LENGTHS:
+                ours, stock = (found.get(S, {}).get(name) for name in ("Tawa", "stock Triton"))
+                rate, base = (ours.tflops if ours else None), (stock.tflops if stock else None)
+                cells.append((f"{rate:.0f} ({rate / base:.2f})" if base else f"{rate:.0f}") if rate else "–")
+            lines.append(f"| {title(panel)} | {' | '.join(cells)} |")
+    return lines
+
+
 # --- pictures ---
 
 
@@ -165,6 +225,8 @@ def _draw_panel(axis: Any, panel: Panel, lines: Mapping[int, Mapping[str, Row]])
         high = [of / (row.p10_ms or row.median_ms) for of, row in zip(work, rows, strict=True)]
         axis.fill_between(lengths, low, high, alpha=0.15, color=OURS.get(name))
     axis.set_xscale("log", base=2)
+    axis.set_xticks(list(lines), list(map(str, lines)), fontsize=8)
+    axis.minorticks_off()
     axis.set_xlabel("S")
     axis.set_ylabel("TFLOP/s")
     axis.set_ylim(bottom=0)
@@ -210,7 +272,8 @@ def draw_ablation(about: Mapping[str, Any], rows: Sequence[Row], folder: Path = 
         return None
     figure, axes = pyplot.subplots(1, len(largest), figsize=(6.2 * len(largest), 3.4), squeeze=False)
     for axis, (causal, (S, line)) in zip(axes[0], largest.items(), strict=True):
-        bars = axis.barh(list(line), list(line.values()), color=OURS["Tawa"])
+        colours = ["#b0b0b0" if name.startswith("no spec") else OURS["Tawa"] for name in line]
+        bars = axis.barh(list(line), list(line.values()), color=colours)
         axis.bar_label(bars, fmt=" %.0f", fontsize=8)
         axis.invert_yaxis()
         axis.set_xlabel("TFLOP/s")

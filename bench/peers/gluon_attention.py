@@ -1,8 +1,8 @@
 """Attention forward specialised by hand in Gluon: a TMA producer warp and two consumer groups of four warps.
 
 Each group has half of the rows of a tile. QK of block j runs under the PV of block j - 1; with `PP` the groups take
-turns on the tensor cores (ping-pong, two mbarriers); causal tiles mask the diagonal blocks only. fp16, L a multiple of
-BM and BN, L >= BM. D is the depth of the rings of K and V.
+turns on the tensor cores (ping-pong, two mbarriers); causal tiles mask the diagonal blocks only. fp16 or bf16, d of 64,
+128 or 256 (with BN = 64), L a multiple of BM and BN, L >= BM. D is the depth of the rings of K and V.
 """
 
 from __future__ import annotations
@@ -202,12 +202,13 @@ def blocks(head_dim: int, BM: int = 128, BN: int = 128) -> dict[str, list[int]]:
 
 def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, *, causal: bool,
         BM: int = 128, BN: int = 128, D: int = 2, PP: bool = True) -> Any:  # fmt: skip
-    """Runs o, lse = attention(q, k, v); all (B, H, L, d) fp16 and contiguous, lse (B, H, L) fp32 in base 2."""
+    """Runs o, lse = attention(q, k, v); all (B, H, L, d) of one type and contiguous, lse (B, H, L) fp32 in base 2."""
     batch, heads, length, head_dim = q.shape
     boxes = blocks(head_dim, BM, BN)
+    element = gl.bfloat16 if "bfloat16" in str(q.dtype) else gl.float16
     descriptors = [
         TensorDescriptor.from_tensor(
-            tensor.view(batch * heads * length, head_dim), box, gl.NVMMASharedLayout.get_default_for(box, gl.float16)
+            tensor.view(batch * heads * length, head_dim), box, gl.NVMMASharedLayout.get_default_for(box, element)
         )
         for tensor, box in zip((q, k, v, o), boxes.values(), strict=True)
     ]

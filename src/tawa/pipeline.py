@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tawa.analysis.channels import ChannelInfo, channels_of_groups, find_channels
+from tawa.analysis.channels import ChannelInfo, channels_of_groups, find_channels, outer_channels
 from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined
 from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
 from tawa.analysis.memory import stores_must_not_wait
@@ -23,6 +23,7 @@ from tawa.ir import Module, parse_module, print_module, source_of, verify_struct
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.planner import Budget, check_plan, choose_plan, why_not_worth_it
+from tawa.plan.schedule import Schedule
 from tawa.remarks import Remark
 from tawa.transforms.early_puts import EarlyPuts
 from tawa.transforms.insert_arefs import InsertArefs
@@ -31,9 +32,10 @@ from tawa.transforms.outline_partitions import OutlinePartitions
 from tawa.transforms.partition import Partition
 from tawa.transforms.ping_pong import PingPong
 from tawa.transforms.pipeline_mma import PipelineMma
-from tawa.transforms.pipeline_stages import PipelineStages
+from tawa.transforms.pipeline_stages import PipelineStages, choose_schedules
 from tawa.transforms.resolve_groups import ResolveGroups
 from tawa.transforms.result import Pass
+from tawa.transforms.separate_slots import SeparateSlots
 from tawa.transforms.sink_epilogue import SinkEpilogue
 from tawa.transforms.stage_stores import StageStores
 from tawa.verify.barriers import check_barriers, check_refinement
@@ -43,6 +45,7 @@ from tawa.verify.effort import Effort, Verification
 from tawa.verify.verdict import Refuted, Unknown, Verdict
 from tawa.verify.witness import chrome_trace, describe
 
+NOT_EXPECTED = "automatic mode would decline"
 _MAX_REGISTERS = "ttg.maxnreg"
 
 
@@ -79,14 +82,25 @@ class Outcome:
 
 def aref_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ...]:
     """TTGIR to the aref level."""
-    staging: tuple[Pass, ...] = (StageStores(),) if plan.staged_stores else ()
+    return (*splitting_passes(channels, plan), *staging_passes(plan))
+
+
+def splitting_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ...]:
+    """TTGIR to partitions whose loops can be scheduled."""
     return (
         InsertArefs(channels, plan),
         Partition(plan),  # behind the arefs: puts and consumers are what it slices by
         ResolveGroups(),  # before anything else looks at a group
         EarlyPuts(plan),  # behind the split: only the producer's first loop is cut
         PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
-        PipelineStages(plan),  # of the loops that PipelineMma left
+    )
+
+
+def staging_passes(plan: Plan, schedules: tuple[Schedule, ...] | None = None) -> tuple[Pass, ...]:
+    """From there to the aref level. schedules: those of the loops that `PipelineMma` left, None to find them."""
+    staging: tuple[Pass, ...] = (StageStores(),) if plan.staged_stores else ()
+    return (
+        PipelineStages(plan, schedules),
         PingPong(plan),  # behind the stages: turns are around the dots as they are issued
         SinkEpilogue(),  # behind the releases that pipelining moved: they decide where the epilogue begins
         *staging,  # of the stores that are left in the consumer
@@ -97,6 +111,7 @@ def barrier_passes() -> tuple[Pass, ...]:
     """The aref level to barrier-level TTGIR."""
     return (
         LowerArefs(),
+        SeparateSlots(),
         OutlinePartitions(),  # last: it turns groups, which the others look for, into regions
     )
 
@@ -127,7 +142,7 @@ def specialise(
     if plan.max_registers is not None:
         module.op.attributes[_MAX_REGISTERS] = int_attr(plan.max_registers)
     clock.lap("plan")
-    remarks = _run(module, aref_passes(channels, plan), clock)
+    plan, remarks = _to_aref_level(module, channels, plan, clock)
     refusal = next((remark for remark in remarks if remark.kind == "declined"), None)
     if refusal is not None:
         return Outcome(False, None, (refusal,), stage_ms=clock.stages)
@@ -148,6 +163,22 @@ def specialise(
     clock.lap("print barrier")
     applied = Remark("applied", _summary(plan))
     return Outcome(True, plan, (applied, *notes, *remarks), aref, barrier, clock.stages, module, verdict)
+
+
+def _to_aref_level(
+    module: Module, channels: tuple[ChannelInfo, ...], plan: Plan, clock: _Clock
+) -> tuple[Plan, list[Remark]]:
+    """Runs the passes up to the aref level. Returns the Plan with the schedules that were chosen, and remarks."""
+    remarks = _run(module, splitting_passes(channels, plan), clock)
+    if any(remark.kind == "declined" for remark in remarks):
+        return plan, remarks
+    schedules = choose_schedules(module, plan)
+    clock.lap("schedule")
+    staged = {schedule.location for schedule in schedules if schedule.location}
+    # What keeps P at 0 in a loop is of no interest where the loop is staged instead.
+    kept = [remark for remark in remarks if str(remark.location) not in staged]
+    kept += _run(module, staging_passes(plan, schedules), clock)
+    return replace(plan, schedules=schedules), list(dict.fromkeys(kept))
 
 
 def _check_aref(module: Module, verification: Verification, clock: _Clock) -> dict[str, Verdict]:
@@ -222,12 +253,13 @@ def _plan(
         target.num_warps,
         target.num_stages,
         target.shared_bytes,
-        shared_beside_rings(module, channels).of_groups(target.groups),
+        shared_beside_rings(module, channels, target.groups),
         wgmma_registers(module, target.num_warps),
         operand_bits(loads),
         read_int(limit) if limit else None,
         target.groups,
         frozenset(channels_of_groups(module, channels)),
+        frozenset(outer_channels(channels)),
     )
     place = loads[0].load.op
     try:
@@ -240,7 +272,7 @@ def _plan(
     if not reason:
         return plan, ()
     if options.wherever_legal:
-        return plan, (Remark("note", f"automatic mode would decline: {reason}", source_of(module, place)),)
+        return plan, (Remark("note", f"{NOT_EXPECTED}: {reason}", source_of(module, place)),)
     cure = "enable_warp_specialization=True or only_if_faster=False specialises all the same"
     return declined(module, place, f"not expected to pay: {reason}", cure)
 
@@ -249,7 +281,8 @@ def _summary(plan: Plan) -> str:
     rings = ", ".join(f"{ring.name} with D = {ring.depth}" for ring in plan.rings)
     groups = plan.consumer_groups
     consumers = "one consumer" if groups == 1 else f"{groups} consumers, each with its rows of the tile,"
-    return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}"
+    turns = "; ping-pong" if plan.ping_pong else ""
+    return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{turns}"
 
 
 def _run(module: Module, passes: tuple[Pass, ...], clock: _Clock) -> list[Remark]:

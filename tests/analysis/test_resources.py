@@ -76,6 +76,29 @@ def test_a_layout_change_that_only_a_store_reads_is_free() -> None:
     assert beside(programs.kernel(f"{programs.gemm_loop()}\n{change}\n{use}")).behind == 2 * TILE_BYTES
 
 
+def attention_tile(users: str = "") -> SharedInfo:
+    """A tile that a loop reads all along, and a store behind it, for two groups."""
+    kept = f"{programs.load('q', 'c_desc', '%zero, %zero')}\n{programs.alloc('q_kept', 'q')}"
+    body = programs.for_loop(
+        f"{programs.load('k_tile', 'a_desc')}\n{programs.alloc('k_kept', 'k_tile')}\n"
+        f"{programs.dot('next', 'q_kept', 'k_kept', 'sum')}",
+        carried={"sum": ("zeros", "next", ACC)},
+        results="%acc",
+    )
+    module = parse(programs.kernel(f"{kept}\n{body}\n{users}{programs.store()}"))
+    return shared_beside_rings(module, find_channels(find_dot_loads(module)), 2)
+
+
+def test_a_store_of_a_group_takes_the_place_of_what_its_loop_kept() -> None:
+    assert attention_tile() == SharedInfo(0, 2 * TILE_BYTES, 0)
+
+
+def test_tiles_that_are_needed_at_a_time_add_up() -> None:
+    read = op("ttg.local_load", "%q_kept", programs.BUFFER, "%read", TILE) + "\n"
+    late = programs.store().replace("%acc_", "%first_") + "\n" + read
+    assert attention_tile(late).inside == 2 * 2 * TILE_BYTES
+
+
 # -- registers ---------------------------------------------------------------------------------------------------------
 
 

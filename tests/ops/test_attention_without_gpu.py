@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ torch = pytest.importorskip("torch")
 
 from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, attention  # noqa: E402
-from tawa.ops import attention_launch as launching  # noqa: E402
+from tawa.ops import attention_checks as checks  # noqa: E402
+from tawa.ops import attention_tensors as tensors  # noqa: E402
+from tawa.ops import attention_tiles as tiles  # noqa: E402
+from tests.ops.expected import exact_gradients  # noqa: E402
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
@@ -25,6 +29,11 @@ def triple(grad: bool = False, dtype: Any = torch.float16) -> tuple[Any, Any, An
         meta(2, 2, 77, 96, dtype=dtype, grad=grad),
         meta(2, 2, 77, 96, dtype=dtype, grad=grad),
     )
+
+
+def views(grad: bool = False) -> tuple[Any, ...]:
+    """Projections (B, S, H, D), seen as (B, H, S, D)."""
+    return tuple(x.transpose(1, 2) for x in meta(2, 50, 3, 4, 64, grad=grad).unbind(2))
 
 
 # --- what comes out ---
@@ -58,6 +67,21 @@ def test_forward_with_every_option_passes_opcheck(test: str) -> None:
 
     slopes = meta(4, dtype=torch.float32)
     torch.library.opcheck(_forward, (*triple(), slopes, True, -23, 16, 0.1, 20.0), test_utils=test)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_forward_on_views_passes_opcheck(test: str) -> None:
+    from tawa.ops.attention_op import _forward
+
+    torch.library.opcheck(_forward, (*views(grad=True), None, True, 0, 0, 0.1, 0.0), test_utils=test)
+
+
+def test_output_lies_as_the_queries_do() -> None:
+    o = attention(*views())
+    assert o.shape == (2, 4, 50, 64) and o.transpose(1, 2).is_contiguous()
+    assert attention(*triple()).is_contiguous()
+    assert attention(triple()[0].mT.contiguous().mT, *triple()[1:]).is_contiguous()
+    assert attention(meta(2, 1, 100, 96).expand(2, 4, 100, 96), *triple()[1:]).is_contiguous()
 
 
 @pytest.mark.parametrize("with_lse", [False, True])
@@ -113,6 +137,7 @@ def test_a_call_is_traced_without_a_break(dynamic: bool) -> None:
         ({"v": (2, 2, 78, 96)}, "the same shape"),
         ({"q": (2, 2, 9, 260), "k": (2, 2, 9, 260), "v": (2, 2, 9, 260)}, "head dimension 260"),
         ({"q": (2, 2, 9, 100), "k": (2, 2, 9, 100), "v": (2, 2, 9, 100)}, "multiples of 8"),
+        ({"k": (2, 2, 2**30, 96), "v": (2, 2, 2**30, 96)}, "split the sequence"),
         ({"q": (1024, 64, 9, 96), "k": (1024, 64, 9, 96), "v": (1024, 64, 9, 96)}, "split the batch"),
     ],
 )
@@ -137,6 +162,9 @@ def test_a_head_dimension_of_fp8_is_a_multiple_of_16() -> None:
         ({"scale": float("inf")}, "scale=inf"),
         ({"window": 0, "causal": True}, "window=0"),
         ({"window": 5}, "causal=True"),
+        ({"window": 2**30, "causal": True}, "window=1073741824"),
+        ({"diagonal": 2**30, "causal": True}, "diagonal=1073741824"),
+        ({"diagonal": -(2**30), "causal": True}, "diagonal=-1073741824"),
         ({"softcap": 0.0}, "softcap=0"),
         ({"softcap": float("inf")}, "softcap=inf"),
         ({"alibi": meta(3, dtype=torch.float32)}, "4 query heads"),
@@ -187,12 +215,73 @@ def test_a_gradient_without_kernel_is_refused_before_anything_runs(options: dict
         attention(*triple(grad=True), **options)
 
 
+def test_a_gradient_of_the_slopes_alone_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="backward kernels for alibi"):
+        attention(*triple(), alibi=meta(4, dtype=torch.float32, grad=True))
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "refused"),
+    [
+        ((7, 5), torch.float16, True),
+        ((8, 0), torch.bfloat16, False),
+        ((8, 6), torch.float8_e4m3fn, True),
+        ((8, 9), torch.float8_e4m3fn, False),
+        ((9, 0), torch.float8_e4m3fn, False),
+    ],
+)
+def test_a_device_that_is_too_old_is_refused(
+    capability: tuple[int, int], dtype: Any, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    there = SimpleNamespace(is_cuda=True, device="cuda:0", dtype=dtype)
+    if not refused:
+        return checks.check_capability(there)
+    with pytest.raises(DeviceError, match=rf"compute capability {capability[0]}\.{capability[1]}"):
+        checks.check_capability(there)
+
+
+# --- tiles ---
+
+
+@pytest.mark.parametrize(
+    ("capability", "table"), [((8, 0), tiles.ELSEWHERE), ((9, 0), tiles.HOPPER), ((10, 0), tiles.ELSEWHERE)]
+)
+def test_only_hopper_has_the_large_tiles(
+    capability: tuple[int, int], table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert tiles.tiles_for(torch.device("cuda", 0)) is table
+
+
+@pytest.mark.parametrize(("head_dim", "box"), [(8, 64), (64, 64), (72, 128), (96, 128), (128, 128), (136, 256)])
+def test_a_box_holds_the_head_dimension(head_dim: int, box: int) -> None:
+    assert tiles.box_of(head_dim) == box
+    for table in (tiles.HOPPER, tiles.ELSEWHERE):
+        assert all(box in kind for kind in (table.forward, table.dkdv, table.dq))
+
+
+# --- what the tests on a GPU compare with ---
+
+
+def test_exact_gradients_are_those_of_pytorch() -> None:
+    shapes = {"q": (1, 2, 5, 64), "k": (1, 1, 6, 64), "v": (1, 1, 6, 64)}
+    leaves = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes.values()]
+    do = torch.randn(shapes["q"], dtype=torch.float64)
+    mask = torch.ones(5, 6, dtype=torch.bool).tril(1)
+    o = torch.nn.functional.scaled_dot_product_attention(*leaves, attn_mask=mask, enable_gqa=True)
+    wanted = torch.autograd.grad(o, leaves, do)
+    found, delta = exact_gradients(*leaves, do, None, causal=True, diagonal=1)
+    torch.testing.assert_close(found, wanted)
+    assert delta == pytest.approx((o * do).sum(dim=3).abs().max().item())
+
+
 # --- tensors for TMA ---
 
 
 def test_a_transposed_view_needs_no_copy() -> None:
     x = torch.empty(2, 50, 4, 64, dtype=torch.float16)
-    assert launching.for_tma(x.transpose(1, 2)).data_ptr() == x.data_ptr()
+    assert tensors.for_tma(x.transpose(1, 2)).data_ptr() == x.data_ptr()
 
 
 @pytest.mark.parametrize("kind", ["columns", "expanded", "strided", "misaligned"])
@@ -204,21 +293,15 @@ def test_what_tma_cannot_see_is_copied(kind: str) -> None:
         "strided": x[..., ::2],
         "misaligned": x[..., 4:36],
     }[kind]
-    copy = launching.for_tma(view)
+    copy = tensors.for_tma(view)
     if kind == "columns":
-        assert launching.fits_tma(view) is False
-    assert launching.fits_tma(copy)
+        assert tensors.fits_tma(view) is False
+    assert tensors.fits_tma(copy)
     assert copy.data_ptr() != view.data_ptr()
     assert torch.equal(copy, view)
 
 
 def test_rows_of_a_copy_are_padded_to_16_bytes() -> None:
-    copy = launching.for_tma(torch.ones(1, 2, 77, 64, dtype=torch.float16).mT)
+    copy = tensors.for_tma(torch.ones(1, 2, 77, 64, dtype=torch.float16).mT)
     assert copy.shape == (1, 2, 64, 77)
     assert copy.stride() == (2 * 64 * 80, 64 * 80, 80, 1)
-
-
-@pytest.mark.parametrize(("head_dim", "box"), [(8, 64), (64, 64), (72, 128), (96, 128), (128, 128), (136, 256)])
-def test_a_box_holds_the_head_dimension(head_dim: int, box: int) -> None:
-    assert launching.box_of(head_dim) == box
-    assert all(box in table for table in (launching.FORWARD, launching.DKDV, launching.DQ))

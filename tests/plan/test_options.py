@@ -32,7 +32,7 @@ def test_d_must_exceed_p(depth: int | None, mma_depth: int | None) -> None:
         ("aref_depth", True, ["aref_depth=True: a whole number is needed, not bool"]),
         ("mma_depth", -1, ["mma_depth=-1: at least 0", "cure: mma_depth=0 or more"]),
         ("num_consumer_groups", 0, ["num_consumer_groups=0: at least 1"]),
-        ("num_consumer_groups", 2, ["num_consumer_groups=2: only 1", "cure: leave the option out or set it to 1"]),
+        ("num_consumer_groups", 4, ["num_consumer_groups=4: an SM has registers for at most 3 groups", "cure: 1 "]),
         ("enable_warp_specialization", 1, ["enable_warp_specialization=1: True, False or None"]),
         ("only_if_faster", "no", ["only_if_faster='no': True, False or None"]),
     ],

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from tawa.errors import PlanError
 from tawa.pipeline import Target, specialise
 from tawa.plan import PartitionPlan, Plan, PlanOptions, RingPlan
-from tests.support import programs
+from tawa.plan.plan import JSON_VERSION
+from tawa.plan.schedule import Bound, Schedule, ScheduledOp
+from tests.support import programs, staged
 
 TARGET = Target(num_warps=4, num_stages=3)
 
@@ -68,6 +70,19 @@ plans = st.builds(
     staged_stores=st.booleans(),
     max_registers=st.none() | st.integers(24, 256),
     early_puts=st.integers(0, 4),
+    schedules=st.lists(
+        st.builds(
+            Schedule,
+            st.integers(0, 3),
+            names,
+            st.integers(0, 4000),
+            st.lists(st.builds(Bound, names, st.integers(0, 4000))).map(tuple),
+            st.integers(0, 3).map(lambda count: tuple(ScheduledOp(place % 2, place, 0, "op") for place in range(count))),
+            st.lists(st.tuples(names, st.integers(1, 4))).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
+    max_stages=st.integers(0, 3),
 )
 
 
@@ -82,6 +97,40 @@ def test_a_plan_comes_back_from_its_json(plan: Plan) -> None:
 def test_another_text_is_no_plan(text: str) -> None:
     with pytest.raises(PlanError, match=r"not a Plan: .*cure: start from"):
         Plan.from_json(text)
+
+
+def test_a_plan_of_a_later_version_is_refused_and_one_of_the_first_is_read() -> None:
+    data = json.loads(own_plan(programs.tile_gemm()).to_json())
+    assert data["version"] == JSON_VERSION
+    with pytest.raises(PlanError, match=f"version {JSON_VERSION + 1} is not one of 1 to"):
+        Plan.from_json(json.dumps(data | {"version": JSON_VERSION + 1}))
+    first = {name: value for name, value in data.items() if name not in ("schedules", "max_stages", "ping_pong")}
+    assert Plan.from_json(json.dumps(first | {"version": 1})) == own_plan(programs.tile_gemm())
+
+
+def test_a_plan_holds_the_schedules_that_were_chosen_and_pins_them() -> None:
+    made = specialise(staged.attention(), PlanOptions(aref_depth=2), TARGET)
+    assert made.plan is not None and [it.stages for it in made.plan.schedules] == [2]
+    again = specialise(staged.attention(), PlanOptions(), TARGET, Plan.from_json(made.plan.to_json()))
+    assert (again.aref, again.plan) == (made.aref, made.plan)
+    (schedule,) = made.plan.schedules
+    in_order = replace(schedule, ops=tuple(replace(it, stage=0, order=at) for at, it in enumerate(schedule.ops)))
+    other = specialise(staged.attention(), PlanOptions(), TARGET, replace(made.plan, schedules=(in_order,)))
+    assert other.plan is not None and other.plan.schedules == (in_order,) and other.aref != made.aref
+
+
+@pytest.mark.parametrize(("most", "stages"), [(0, []), (1, [1]), (2, [2])])
+def test_max_stages_bounds_the_schedules_that_loops_get_of_their_own(most: int, stages: list[int]) -> None:
+    own = specialise(staged.attention(), PlanOptions(aref_depth=2), TARGET).plan
+    assert own is not None
+    made = specialise(staged.attention(), PlanOptions(), TARGET, replace(own, schedules=(), max_stages=most))
+    assert made.plan is not None and [it.stages for it in made.plan.schedules] == stages
+
+
+def test_a_staged_loop_is_not_said_to_have_no_dots_in_flight() -> None:
+    made = specialise(staged.attention(), PlanOptions(aref_depth=2, mma_depth=1), TARGET)
+    reasons = [remark.reason for remark in made.remarks]
+    assert any("2 stages in this loop" in it for it in reasons) and not any("P = 0" in it for it in reasons)
 
 
 def test_a_pinned_plan_is_the_plan() -> None:
@@ -122,6 +171,7 @@ def test_rings_may_have_different_depths() -> None:
         (lambda: with_ring(depth=0), ["D = 0, P = 1", "cure: D of at least 1"]),
         (lambda: edited(mma_depth=-1), ["P = -1", "P of at least 0"]),
         (lambda: edited(early_puts=-1), ["early_puts=-1", "cure: 0 or more"]),
+        (lambda: edited(max_stages=-1), ["max_stages=-1", "cure: 0 or more"]),
         (
             lambda: edited(rings=()),
             ["the Plan has rings {}, the kernel has {'ring0'", "cure: start from the kernel's own Plan"],

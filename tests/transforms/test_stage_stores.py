@@ -15,6 +15,7 @@ from tests.support import programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
 from tests.support.protocol import run
+from tests.transforms.test_ping_pong import grouped
 
 
 def staged(text: str) -> str:
@@ -37,7 +38,8 @@ def test_a_store_inside_the_consumer_leaves_from_a_buffer_and_waits_at_the_next_
         staged(programs.persistent_gemm()),
         """
         CHECK:      partition = "consumer"
-        CHECK-NEXT: [[S:%\\w+]] = "ttg.local_alloc"()
+        CHECK:      [[S:%\\w+]] = "ttg.local_alloc"()
+        CHECK-NEXT: "scf.for"
         CHECK:      "aref.consumed"({{.*}}#
         CHECK:      [[N:%\\w+]] = "arith.truncf"
         CHECK-NEXT: "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
@@ -48,6 +50,7 @@ def test_a_store_inside_the_consumer_leaves_from_a_buffer_and_waits_at_the_next_
         CHECK:      "scf.yield"
         CHECK-NEXT: })
         CHECK-NEXT: "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: "ttg.local_dealloc"([[S]])
         CHECK-NEXT: "warp.end"
         """,
     )
@@ -67,6 +70,26 @@ def test_stores_of_two_types_have_a_buffer_each() -> None:
     module, _ = after(StageStores, tiles(f"{programs.store()}\n{store}", wide=wide))
     buffers = {op.result.type for op in programs.ops_named(module, "ttg.local_alloc")}
     assert buffers == {programs.SLOT, programs.SLOT.replace("f16", "f32")}
+
+
+def test_the_buffer_of_one_store_is_made_for_it_and_lives_until_it_has_left() -> None:
+    """So it takes the place of tiles that the loop before it kept."""
+    made = specialise(grouped(programs.tile_gemm()), PlanOptions(aref_depth=2), Target(4, 3, groups=2))
+    check(
+        brief(parse_module(made.aref)),
+        """
+        CHECK:      partition = "consumer0"
+        CHECK-NOT:  ttg.local_alloc
+        CHECK:      "scf.yield"
+        CHECK:      [[S:%\\w+]] = "ttg.local_alloc"()
+        CHECK-NEXT: "ttng.async_tma_store_wait"
+        CHECK-NEXT: "ttg.local_store"({{.*}}, [[S]])
+        CHECK:      "ttng.async_tma_copy_local_to_global"({{.*}}, [[S]])
+        CHECK-NEXT: "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: "ttg.local_dealloc"([[S]])
+        CHECK-NEXT: "warp.end"
+        """,
+    )
 
 
 def test_a_layout_change_that_others_read_stays() -> None:

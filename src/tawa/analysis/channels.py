@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.loads import DotLoadInfo
 from tawa.analysis.slices import slice_from
-from tawa.dialects.scf import IfOp
+from tawa.dialects.scf import IfOp, enclosing_loops
 from tawa.dialects.tt import FuncOp, GroupIndexOp
 from tawa.dialects.ttg import VIEWS
 from tawa.ir import Block, Module, Operation, Value
@@ -183,4 +183,15 @@ def channels_of_groups(module: Module, channels: Sequence[ChannelInfo]) -> list[
             for info in site.loads
             for op in slice_from([info.load.op], function).ops
         )
+    ]
+
+
+def outer_channels(channels: Sequence[ChannelInfo]) -> list[str]:
+    """Names of the channels whose sites are all in loops around loops with sites: filled once a tile, not once a step."""
+    sites = [site for channel in channels for site in channel.sites]
+    around = {outer for site in sites for outer in enclosing_loops(site.loads[0].load.op)[1:]}
+    return [
+        channel.name
+        for channel in channels
+        if all(next(iter(enclosing_loops(site.loads[0].load.op)), None) in around for site in channel.sites)
     ]

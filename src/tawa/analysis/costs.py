@@ -34,6 +34,7 @@ SHUFFLE_CYCLES = 25
 INNER_TRIPS = 8
 """Trips of an inner loop whose bounds nobody knows."""
 _WGMMA_ROWS = 64
+_ACCUMULATOR = "#mma"  # how Triton's text names layouts of dots
 _WARPS = 4
 
 REPEATS = frozenset({"tt.splat", "tt.broadcast", "tt.expand_dims", "arith.constant"})
@@ -92,6 +93,17 @@ def registers_of(type: str, num_warps: int) -> int:
     return 0 if isinstance(kind, MemDescType) else 1
 
 
+def stays_in_registers(convert: Operation) -> bool:
+    """Whether a layout change is one in name: an accumulator that becomes operand A of a wgmma stays where it is.
+
+    Layouts go by their names: wgmmas that differ in their columns have layouts of two names, and spread rows alike.
+    """
+    source, target = parse_type(convert.operands[0].type), parse_type(convert.result.type)
+    if not isinstance(source, TensorType) or not isinstance(target, TensorType):
+        return False
+    return source.encoding.startswith(_ACCUMULATOR) and f"parent = {_ACCUMULATOR}" in target.encoding
+
+
 def fma_per_cycle(element: str) -> int:
     """Multiply-adds of the tensor cores on operands of `element`."""
     bits = {"f32": 32, "tf32": 32, "f16": 16, "bf16": 16}.get(element, 8)
@@ -126,11 +138,9 @@ def _through_memory(op: Operation) -> int:
 
 
 def _convert_layout(op: Operation) -> OpCost:
-    """Through shared memory and back; an accumulator that becomes an operand of a wgmma stays where it is."""
-    source, target = parse_type(op.operands[0].type), parse_type(op.result.type)
-    if not isinstance(source, TensorType) or not isinstance(target, TensorType):
-        return OpCost()
-    if "dot_op" in target.encoding and f"parent = {source.encoding}" in target.encoding:
+    """Through shared memory and back, where it does not stay in registers."""
+    source = parse_type(op.operands[0].type)
+    if not isinstance(source, TensorType) or stays_in_registers(op):
         return OpCost()
     cycles = 2 * (math.ceil(source.bytes / SHARED_BYTES_PER_CYCLE) + SHARED_LATENCY_CYCLES)
     return OpCost(cycles, 0, "shared memory")

@@ -7,12 +7,13 @@ registers.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.channels import ChannelInfo, ancestor_in
+from tawa.analysis.costs import stays_in_registers
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
-from tawa.dialects.ttg import LocalAllocOp
+from tawa.dialects.ttg import VIEWS, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, MemDescType, Module, Operation, TensorType, parse_type
 
@@ -40,9 +41,9 @@ _INSTRUCTION = re.compile(r"instrShape = \[\d+, (\d+)")
 class SharedInfo:
     """Bytes of shared memory that a kernel needs for anything but its rings.
 
-    staging: buffers of the stores inside the consumer. inside: the most that tiles it loads by itself, or layout
-    changes, take there at a time. behind: the same for the epilogue behind the last ring access, whose memory is that
-    of the rings.
+    staging: buffers of the stores inside loops of the consumer. inside: the most that tiles it keeps there by itself,
+    or layout changes, take at a time. behind: the same for the epilogue behind the last ring access, whose memory is
+    that of the rings.
     """
 
     staging: int
@@ -53,32 +54,70 @@ class SharedInfo:
         """Bytes of one CTA whose rings take `ring_bytes`."""
         return max(ring_bytes + self.staging + self.inside, self.behind) + SLACK_BYTES
 
-    def of_groups(self, groups: int) -> SharedInfo:
-        """What several groups need, each with buffers of its own: their epilogues stay inside them."""
-        if groups == 1:
-            return self
-        return SharedInfo(groups * self.staging, groups * max(self.inside, self.behind), 0)
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Bytes of shared memory from one place of the program to another, both ends included."""
+
+    first: int
+    last: int
+    bytes: int
 
 
-def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo]) -> SharedInfo:
-    """Estimates what the kernel keeps in shared memory beside its rings."""
+def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo], groups: int = 1) -> SharedInfo:
+    """Estimates what the kernel keeps in shared memory beside its rings.
+
+    groups: consumer groups, each with buffers of its own. The epilogues of several stay inside them.
+    """
     infos = [info for channel in channels for site in channel.sites for info in site.loads]
     moved = {info.load.op for info in infos} | {op for info in infos for op in info.allocations}
     body = next(view.body for op in module.body.ops if (view := FuncOp.of(op)))
     last = max((body.index_of(ancestor_in(body, info.load.op)) for info in infos), default=-1)
+    places = {op: place for place, op in enumerate(nested for outer in body.ops for nested in outer.walk())}
+    border = _end(body.ops[last], places) if last >= 0 else -1
     staging: dict[str, int] = {}
-    inside = behind = 0
-    for index, outer in enumerate(body.ops):
-        for op in outer.walk():
-            if op in moved:
-                continue
-            if index > last:
-                behind = max(behind, _tile_bytes(op))
-            elif store := DescriptorStoreOp.of(op):
-                staging[store.source.type + store.descriptor.type] = _tile_bytes(op)
+    spans: list[_Span] = []
+    for op, place in places.items():
+        size = 0 if op in moved else _tile_bytes(op)
+        store = DescriptorStoreOp.of(op)
+        if store and (place <= border or groups > 1):
+            if ancestor_in(body, op) is not op:
+                staging[store.source.type + store.descriptor.type] = size
             else:
-                inside = max(inside, _tile_bytes(op))
-    return SharedInfo(sum(staging.values()), inside, behind)
+                spans.append(_Span(place, len(places), size))  # its buffer lives until the store has left
+        elif size:
+            spans.append(_Span(place, _last_use(op, places), size))
+    inside = _peak(spans, -1, border)
+    behind = _peak(spans, border + 1, len(places))
+    if groups == 1:
+        return SharedInfo(sum(staging.values()), inside, behind)
+    return SharedInfo(groups * sum(staging.values()), groups * max(inside, behind), 0)
+
+
+def _last_use(op: Operation, places: Mapping[Operation, int]) -> int:
+    """The last place where what `op` puts into shared memory is needed; a loop around a use needs it to its end."""
+    if not LocalAllocOp.of(op):
+        return places[op]
+    assert op.parent is not None
+    last = places[op]
+    views = [op.result]
+    while views:
+        for user in views.pop().users:
+            last = max(last, _end(ancestor_in(op.parent, user), places))
+            if user.name in VIEWS:
+                views.append(user.result)
+    return last
+
+
+def _end(op: Operation, places: Mapping[Operation, int]) -> int:
+    """The place of the last operation in `op`."""
+    return max(places[nested] for nested in op.walk())
+
+
+def _peak(spans: Sequence[_Span], first: int, last: int) -> int:
+    """The most bytes alive at a place from `first` to `last`."""
+    begins = [max(span.first, first) for span in spans if span.first <= last and span.last >= first]
+    return max((sum(it.bytes for it in spans if it.first <= place <= it.last) for place in begins), default=0)
 
 
 def _tile_bytes(op: Operation) -> int:
@@ -87,8 +126,10 @@ def _tile_bytes(op: Operation) -> int:
     if store:
         tile = parse_type(store.source.type)
     elif load:
+        if _only_kept(op):
+            return 0
         tile = load.tile
-    elif LocalAllocOp.of(op) or (op.name == "ttg.convert_layout" and not _only_stored(op)):
+    elif LocalAllocOp.of(op) or (op.name == "ttg.convert_layout" and not (_only_stored(op) or stays_in_registers(op))):
         tile = parse_type(op.result.type)
     else:
         return 0
@@ -173,3 +214,9 @@ def _step_down(count: int) -> int:
 def _only_stored(op: Operation) -> bool:
     users = op.result.users
     return bool(users) and all(DescriptorStoreOp.of(user) for user in users)
+
+
+def _only_kept(op: Operation) -> bool:
+    """Whether a load goes right into tiles that stay in shared memory, which count by themselves."""
+    users = op.result.users
+    return bool(users) and all(LocalAllocOp.of(user) for user in users)

@@ -83,7 +83,7 @@ class TwinInfo:
         return all(self._same(block.terminator, value.index) for block in IfOp(owner).branches)
 
     def _handed_alike(self, block: Block, index: int) -> bool:
-        """An argument of a loop's blocks, or of a region such as that of a reduction."""
+        """An argument of a loop's blocks; those of other regions, such as a reduction's, stand for many values."""
         op = block.parent_op
         assert op is not None
         loop, repeat = ForOp.of(op), WhileOp.of(op)
@@ -95,7 +95,7 @@ class TwinInfo:
             return self._same(repeat.before.terminator, 1 + index)
         if repeat:
             return self._same(op, index) and self._same(repeat.after.terminator, index)
-        return all(self._same(op, operand) for operand in range(len(op.operands)))
+        return False
 
     def _computed_alike(self, op: Operation) -> bool:
         """The same operation on the same operands, which gives the same whoever executes it."""

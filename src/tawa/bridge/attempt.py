@@ -5,6 +5,7 @@ It works on copies and touches nothing that Triton still needs for the stock ker
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections.abc import Callable, Iterator
@@ -19,13 +20,15 @@ from tawa.bridge.handover import Handover
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
 from tawa.bridge.row_split import GROUP_WARPS, split_front
+from tawa.bridge.spills import HARMLESS_BYTES, smaller_plans, spill_bytes, stock_spills
 from tawa.bridge.stages import StageSplit, clean_up
 from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import parse_module as read_module
-from tawa.pipeline import Outcome, Target
+from tawa.pipeline import NOT_EXPECTED, Outcome, Target
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
+from tawa.verify.verdict import Unknown
 
 Stage = Callable[[Any, dict[str, Any]], Any]
 
@@ -66,13 +69,15 @@ class StageResult:
 class Specialised:
     """A kernel that came through.
 
-    options: those in force at last (D may have been lowered). results: by stage, in order.
+    options: those in force at last (D may have been lowered). results: by stage, in order. spilled: bytes that leave
+    the registers.
     """
 
     outcome: Outcome
     options: PlanOptions
     results: dict[str, StageResult]
     shared_bytes: int
+    spilled: int = 0
 
 
 @dataclass(slots=True)
@@ -126,19 +131,87 @@ def _attempt(tools: Toolchain, source: Source, request: Request, sheet: Workshee
     """First with the rows of the tile split among consumer groups, where that is asked for or expected to pay."""
     ttgir = _front(tools, source, sheet)  # also the proof that Triton takes the kernel
     groups, asked = _wanted_groups(tools, source, request)
+    allowed = functools.cache(lambda: max(HARMLESS_BYTES, stock_spills(lambda: _stock(tools, source), tools.options)))
+    split_result: Specialised | None = None
     if groups > 1:
         with sheet.timed("split rows"):
             split, notes = split_front(tools, source.ttir, source.context, source.metadata, groups)
         if split is not None:
             sheet.texts["ttgir"] = split
             shared = replace(tools, options=replace(tools.options, num_warps=tools.options.num_warps // groups))
-            result = _with_depths(shared, source, request, sheet, split, groups)
-            if isinstance(result, Specialised) or asked:
-                return result
+            result = _with_registers(shared, source, request, sheet, split, groups, allowed)
+            if isinstance(result, Specialised):
+                split_result = result
+            if asked or (split_result is not None and _holds(split_result, allowed)):
+                return _unless_spilled(result, request, allowed)
             sheet.texts["ttgir"] = ttgir
         elif asked:
             return Outcome(False, None, notes)
-    return _with_depths(tools, source, request, sheet, ttgir, 1)
+    result = _with_registers(tools, source, request, sheet, ttgir, 1, allowed)
+    if split_result is not None and not (isinstance(result, Specialised) and result.spilled < split_result.spilled):
+        result = split_result
+    return _unless_spilled(result, request, allowed)
+
+
+def _holds(made: Specialised, allowed: Callable[[], int]) -> bool:
+    """Whether it spills no more than stock does; what stock spills is asked only if need be."""
+    return made.spilled <= HARMLESS_BYTES or made.spilled <= allowed()
+
+
+def _with_registers(
+    tools: Toolchain,
+    source: Source,
+    request: Request,
+    sheet: Worksheet,
+    ttgir: str,
+    groups: int,
+    allowed: Callable[[], int],
+) -> Specialised | Outcome:
+    """Where the kernel spills more than stock does, tries Plans that need fewer registers; the first good one wins."""
+    best = _with_depths(tools, source, request, sheet, ttgir, groups)
+    if not isinstance(best, Specialised) or request.plan is not None or best.outcome.plan is None:
+        return best
+    first = best
+    for plan, text in [] if _holds(best, allowed) else smaller_plans(best.outcome.plan, request.options):
+        try:
+            made = _with_depths(tools, source, replace(request, plan=plan), sheet, ttgir, groups)
+        except ResourceError:
+            continue
+        proved = isinstance(made, Specialised) and not isinstance(made.outcome.verdict, Unknown)
+        if isinstance(made, Specialised) and proved and made.spilled < best.spilled:
+            reason = f"{text}: with what was planned first, {first.spilled} bytes of registers spill to local memory"
+            notes = [it for it in first.outcome.remarks if it.reason.startswith(NOT_EXPECTED)]
+            remarks = (*made.outcome.remarks, *notes, Remark("note", reason))
+            best = replace(made, outcome=replace(made.outcome, remarks=remarks))
+            if _holds(best, allowed):
+                break
+    return best
+
+
+def _unless_spilled(
+    result: Specialised | Outcome, request: Request, allowed: Callable[[], int]
+) -> Specialised | Outcome:
+    """Declines in automatic mode what spills more than stock does; notes it otherwise."""
+    if not isinstance(result, Specialised) or _holds(result, allowed):
+        return result
+    reason = f"{result.spilled} bytes of registers spill to local memory, more than in the stock kernel"
+    if request.pinned or request.options.wherever_legal:
+        remarks = (*result.outcome.remarks, Remark("note", reason, None, "smaller blocks, or more warps"))
+        return replace(result, outcome=replace(result.outcome, remarks=remarks))
+    cure = "smaller blocks, or more warps; only_if_faster=False specialises all the same"
+    return Outcome(False, None, (Remark("declined", f"not expected to pay: {reason}", None, cure),))
+
+
+def _stock(tools: Toolchain, source: Source) -> dict[str, Any]:
+    """What stock Triton's later stages make of the kernel, by name."""
+    metadata = dict(source.metadata)
+    value: Any = parse_module(source.ttir, source.context)
+    for part in (tools.split.front, tools.split.middle, tools.split.back):
+        value = part(value, metadata, tools.options, tools.capability)
+    made: dict[str, Any] = {}
+    for name, stage in tools.later:
+        value = made[name] = stage(value, metadata)
+    return made
 
 
 def _wanted_groups(tools: Toolchain, source: Source, request: Request) -> tuple[int, bool]:
@@ -224,7 +297,9 @@ def _finish(tools: Toolchain, source: Source, outcome: Outcome, options: PlanOpt
             use = shared_use(int(metadata.get("shared") or 0), outcome.plan)
             if not use.fits():
                 raise _DoesNotFit(use)
-    return Specialised(outcome, options, results, int(metadata.get("shared") or 0))
+    ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
+    spilled = spill_bytes(ptx, cubin, tools.options)
+    return Specialised(outcome, options, results, int(metadata.get("shared") or 0), spilled)
 
 
 def _declined_for_space(request: Request, source: Source, use: SharedUse) -> Outcome:

@@ -17,6 +17,8 @@ MOST_HEADS = 65535
 """B * H: one axis of a grid."""
 MOST_ROWS = 2**31 - 1
 """B * H * SQ: the kernels count rows in 32 bits."""
+LONGEST = 2**29
+"""SQ, SK, the window and the diagonal: sums of them and of a block stay within 32 bits."""
 
 
 class ArgumentError(TawaError, ValueError):
@@ -41,7 +43,7 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         raise ArgumentError(
             f"{q.shape[1]} query heads do not share {k.shape[1]} key heads evenly; cure: a multiple of the key heads"
         )
-    _check_sizes(q)
+    _check_sizes(q, k.shape[2])
 
 
 def _check_devices(named: dict[str, torch.Tensor]) -> None:
@@ -61,7 +63,7 @@ def _check_types(named: dict[str, torch.Tensor]) -> None:
         raise ArgumentError(f"element type {types['q']}: there are kernels for {known}; cure: q.half()")
 
 
-def _check_sizes(q: torch.Tensor) -> None:
+def _check_sizes(q: torch.Tensor, keys: int) -> None:
     batches, heads, length, head_dim = q.shape
     unit = 16 // q.element_size()
     if not 0 < head_dim <= LARGEST_HEAD_DIM or head_dim % unit:
@@ -75,12 +77,27 @@ def _check_sizes(q: torch.Tensor) -> None:
             f"{batches} batches of {heads} heads of {length} queries: at most {MOST_HEADS} heads and {MOST_ROWS} rows "
             "in all; cure: split the batch"
         )
+    if max(length, keys) > LONGEST:
+        raise ArgumentError(f"{length} queries and {keys} keys: at most {LONGEST} of each; cure: split the sequence")
+
+
+def check_capability(q: torch.Tensor) -> None:
+    """Raises DeviceError if the tensor's GPU is too old for stock Triton to compile kernels of its type."""
+    if not q.is_cuda:
+        return
+    capability, least = torch.cuda.get_device_capability(q.device), (8, 9) if q.dtype in FP8 else (8, 0)
+    if capability < least:
+        raise DeviceError(
+            f"{q.device} has compute capability {_dotted(capability)}, {_name(q.dtype)} needs {_dotted(least)}; cure: "
+            "move q, k and v to a newer GPU" + (", or q.half()" if q.dtype in FP8 else "")
+        )
 
 
 def check_options(
     q: torch.Tensor,
     *,
     causal: bool,
+    diagonal: int,
     scale: float,
     window: int | None,
     softcap: float | None,
@@ -89,8 +106,10 @@ def check_options(
     """Raises ArgumentError unless the options have a meaning."""
     if not 0 < scale < INFINITY:
         raise ArgumentError(f"scale={scale}: a positive number is needed; cure: scale=None for 1/sqrt(D)")
-    if window is not None and window < 1:
-        raise ArgumentError(f"window={window}: a row sees at least one key; cure: window=None for no window")
+    if abs(diagonal) > LONGEST:
+        raise ArgumentError(f"diagonal={diagonal}: at most {LONGEST} either way; cure: SK - SQ for the last key")
+    if window is not None and not 1 <= window <= LONGEST:
+        raise ArgumentError(f"window={window}: a row sees 1 to {LONGEST} keys; cure: window=None for no window")
     if window is not None and not causal:
         raise ArgumentError("window counts back from the diagonal of a causal mask; cure: causal=True")
     if softcap is not None and not 0 < softcap < INFINITY:
@@ -116,7 +135,11 @@ def why_no_gradient(q: torch.Tensor, window: int, softcap: float, alibi: torch.T
 
 def no_gradient(reason: str) -> ArgumentError:
     """The error of a call that needs a gradient that there is no kernel for."""
-    return ArgumentError(f"there are no backward kernels for {reason}; cure: torch.no_grad(), or detach q, k and v")
+    return ArgumentError(f"there are no backward kernels for {reason}; cure: torch.no_grad(), or detach the tensors")
+
+
+def _dotted(capability: tuple[int, int]) -> str:
+    return ".".join(str(part) for part in capability)
 
 
 def _shape(tensor: torch.Tensor) -> tuple[int, ...]:

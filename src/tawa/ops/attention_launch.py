@@ -1,11 +1,8 @@
-"""Launching the attention kernels on PyTorch tensors: configurations, descriptors, forward, backward.
+"""Launching the attention kernels on PyTorch tensors, forward and backward.
 
-Configurations are a small table by head dimension. Every launch goes through `tawa.jit` without options: specialised
-where that is legal and expected to pay, else stock Triton.
-
-Tensors are seen through 4-D TMA descriptors with their own strides: a transposed view, such as that of (B, S, H, D)
-projections, is used where it lies. TMA wants contiguous rows, and strides and addresses that are multiples of 16 bytes;
-what has others is copied first.
+Every launch goes through `tawa.jit` without options: specialised where that is legal and expected to pay, else stock
+Triton. Forward is the two-loop kernel: of the forms in `tawa.kernels.attention` it is the one that masks only the
+blocks of keys that need it.
 """
 
 from __future__ import annotations
@@ -18,32 +15,28 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import tawa
 from tawa.kernels.attention import backward, forward
+from tawa.ops.attention_checks import check_capability
+from tawa.ops.attention_tensors import descriptor, for_tma, new_like, unwritten
+from tawa.ops.attention_tiles import Tile, box_of, tiles_for
 
 LN_2 = 0.6931471805599453
-TMA_BYTES = 16
-LEAST_BOX = 64
+ROWS_OF_SUMS = 64
+LENGTHS = ("H", "SQ", "SK", "diagonal")
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """Rows of queries and of keys that one block has, and how a program runs."""
+def under_tawa(kernel: Any) -> Any:
+    """The kernel under `tawa.jit`, compiled once for all lengths.
 
-    BM: int
-    BN: int
-    num_warps: int
-    num_stages: int
+    Triton would compile anew for each of them that becomes, or ceases to be, 1 or a multiple of 16; all that these
+    numbers do is bound loops and masks.
+    """
+    return tawa.jit(kernel.fn, do_not_specialize=[name for name in LENGTHS if name in kernel.arg_names])
 
 
-FORWARD = {64: Tile(128, 128, 8, 2), 128: Tile(128, 128, 8, 2), 256: Tile(128, 64, 8, 2)}
-DKDV = {64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(32, 64, 8, 2)}
-DQ = {64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 32, 4, 2)}
-"""Tiles by the head dimension of the box."""
-ROWS_OF_SUMS = 128
-
-attention_two_loops: Any = tawa.jit(forward.attention_two_loops)
-attention_dkdv: Any = tawa.jit(backward.attention_dkdv)
-attention_dq: Any = tawa.jit(backward.attention_dq)
-row_sums: Any = tawa.jit(backward.row_sums)
+attention_two_loops: Any = under_tawa(forward.attention_two_loops)
+attention_dkdv: Any = under_tawa(backward.attention_dkdv)
+attention_dq: Any = under_tawa(backward.attention_dq)
+row_sums: Any = under_tawa(backward.row_sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,51 +48,14 @@ class Mask:
     window: int = 0
 
 
-def box_of(head_dim: int) -> int:
-    """The head dimension of a block: columns behind the tensor's are zero."""
-    return max(LEAST_BOX, 1 << (head_dim - 1).bit_length())
-
-
 def output_type(dtype: torch.dtype) -> torch.dtype:
     """The element type of O: that of Q, and float16 for fp8."""
     return dtype if dtype.itemsize > 1 else torch.float16
 
 
-# --- tensors for TMA ---
-
-
-def fits_tma(tensor: torch.Tensor) -> bool:
-    """Whether a descriptor may be made on a tensor as it lies."""
-    size = tensor.element_size()
-    strides = [stride for length, stride in zip(tensor.shape[:-1], tensor.stride(), strict=False) if length > 1]
-    return (
-        (tensor.stride(-1) == 1 or tensor.shape[-1] == 1)
-        and tensor.data_ptr() % TMA_BYTES == 0
-        and all(stride > 0 and stride * size % TMA_BYTES == 0 for stride in strides)
-    )
-
-
-def for_tma(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, or a copy whose rows begin at multiples of 16 bytes."""
-    if fits_tma(tensor):
-        return tensor
-    unit = TMA_BYTES // tensor.element_size()
-    length = tensor.shape[-1]
-    copy = tensor.new_empty((*tensor.shape[:-1], -(-length // unit) * unit))[..., :length]
-    return copy.copy_(tensor)
-
-
-def descriptor(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor:
-    """A 4-D descriptor with boxes of some rows of one head. Strides of dimensions of size 1 are never used."""
-    shape, strides = list(tensor.shape), list(tensor.stride())
-    for axis in range(3):
-        if shape[axis] == 1:
-            strides[axis] = TMA_BYTES
-    strides[3] = 1
-    return TensorDescriptor(tensor, shape, strides, [1, 1, rows, columns])
-
-
-# --- launches ---
+def blocks(length: int, size: int) -> int:
+    """How many blocks of `size` rows hold `length` rows."""
+    return -(-length // size)
 
 
 def run_forward(
@@ -112,18 +68,19 @@ def run_forward(
     softcap: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32. softcap: 0 for none."""
+    check_capability(q)
     batches, heads, queries, head_dim = q.shape
     keys = k.shape[2]
-    o = torch.empty(q.shape, dtype=output_type(q.dtype), device=q.device)
-    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    o = new_like(q, output_type(q.dtype))
+    lse = unwritten(q, (batches, heads, queries), torch.float32)
     if o.numel() == 0 or keys == 0:
         return o.zero_(), lse.fill_(float("-inf"))
     box = box_of(head_dim)
-    tile = FORWARD[box]
+    tile = tiles_for(q.device).forward[box]
     transposed = q.element_size() == 1  # wgmma takes eight-bit operands with the summed dimension innermost only
     v_desc = descriptor(for_tma(v.mT), box, tile.BN) if transposed else descriptor(for_tma(v), tile.BN, box)
-    with torch.cuda.device(q.device):
-        attention_two_loops[(-(-queries // tile.BM), batches * heads)](
+    with torch.cuda.device_of(q):
+        attention_two_loops[(blocks(queries, tile.BM), batches * heads)](
             descriptor(for_tma(q), tile.BM, box),
             descriptor(for_tma(k), tile.BN, box),
             v_desc,
@@ -145,7 +102,7 @@ def run_forward(
             WINDOW=mask.window,
             ALIBI=alibi is not None,
             SOFTCAP=softcap > 0,
-            EVEN=keys % tile.BN == 0,
+            EVEN=not mask.causal and keys % tile.BN == 0,  # a causal kernel is the same either way
             num_warps=tile.num_warps,
             num_stages=tile.num_stages,
         )
@@ -164,34 +121,55 @@ def run_backward(
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV. do, dlse: gradients of what `run_forward` returned."""
-    dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+    check_capability(q)
+    dq, dk, dv = (new_like(x, x.dtype) for x in (q, k, v))
     if q.numel() == 0 or k.numel() == 0:
         return dq.zero_(), dk.zero_(), dv.zero_()
-    batches, heads, queries, head_dim = q.shape
-    q, k, v, do = (for_tma(x) for x in (q, k, v, do))
-    box = box_of(head_dim)
-    delta = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    numbers = (heads, queries, k.shape[2], mask.diagonal, scale)
-    group = heads // k.shape[1]
-    with torch.cuda.device(q.device):
-        row_sums[(-(-queries // ROWS_OF_SUMS), batches * heads)](
-            descriptor(o, ROWS_OF_SUMS, box), descriptor(do, ROWS_OF_SUMS, box), delta, heads, queries,
-            BM=ROWS_OF_SUMS, D=box, num_warps=8,
+    (batches, heads, queries, head_dim), (_, key_heads, keys, _) = q.shape, k.shape
+    q, k, v, o, do = (for_tma(x) for x in (q, k, v, o, do))
+    box, tiles = box_of(head_dim), tiles_for(q.device)
+    numbers = (heads, queries, keys, mask.diagonal, scale)
+    with torch.cuda.device_of(q):
+        rows = (lse.contiguous(), _row_sums(o, do, dlse, box))
+        tile = tiles.dkdv[box]
+        attention_dkdv[(blocks(keys, tile.BN), batches * key_heads)](
+            *_read(q, k, v, do, tile, box), descriptor(dk, tile.BN, box), descriptor(dv, tile.BN, box), *rows, *numbers,
+            **_backward_options(tile, box, heads // key_heads, mask),
         )  # fmt: skip
-        if dlse is not None:
-            delta -= dlse / LN_2  # the natural logarithm's derivative by a score is its weight, as is delta's factor
-        tile = DKDV[box]
-        attention_dkdv[(-(-k.shape[2] // tile.BN), batches * k.shape[1])](
-            descriptor(q, tile.BM, box), descriptor(k, tile.BN, box), descriptor(v, tile.BN, box),
-            descriptor(do, tile.BM, box), descriptor(dk, tile.BN, box), descriptor(dv, tile.BN, box), lse, delta,
-            *numbers, GROUP=group, BM=tile.BM, BN=tile.BN, D=box, CAUSAL=mask.causal, num_warps=tile.num_warps,
-            num_stages=tile.num_stages,
-        )  # fmt: skip
-        tile = DQ[box]
-        attention_dq[(-(-queries // tile.BM), batches * heads)](
-            descriptor(q, tile.BM, box), descriptor(k, tile.BN, box), descriptor(v, tile.BN, box),
-            descriptor(do, tile.BM, box), descriptor(dq, tile.BM, box), lse, delta,
-            *numbers, GROUP=group, BM=tile.BM, BN=tile.BN, D=box, CAUSAL=mask.causal, num_warps=tile.num_warps,
-            num_stages=tile.num_stages,
+        tile = tiles.dq[box]
+        attention_dq[(blocks(queries, tile.BM), batches * heads)](
+            *_read(q, k, v, do, tile, box), descriptor(dq, tile.BM, box), *rows, *numbers,
+            **_backward_options(tile, box, heads // key_heads, mask),
         )  # fmt: skip
     return dq, dk, dv
+
+
+def _row_sums(o: torch.Tensor, do: torch.Tensor, dlse: torch.Tensor | None, box: int) -> torch.Tensor:
+    """sum(O * dO) by rows, (B, H, SQ), less the derivative by the natural logarithms of the sums."""
+    batches, heads, queries, _ = o.shape
+    delta = unwritten(o, (batches, heads, queries), torch.float32)
+    row_sums[(blocks(queries, ROWS_OF_SUMS), batches * heads)](
+        descriptor(o, ROWS_OF_SUMS, box), descriptor(do, ROWS_OF_SUMS, box), delta, heads, queries,
+        BM=ROWS_OF_SUMS, D=box, num_warps=8,
+    )  # fmt: skip
+    # The logarithm's derivative by a score is the score's weight, which is delta's factor too: dS = P * (dP - delta).
+    return delta if dlse is None else delta.sub_(dlse / LN_2)
+
+
+def _read(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, tile: Tile, box: int
+) -> list[TensorDescriptor]:
+    """Descriptors of what both backward kernels read."""
+    return [descriptor(x, rows, box) for x, rows in ((q, tile.BM), (k, tile.BN), (v, tile.BN), (do, tile.BM))]
+
+
+def _backward_options(tile: Tile, box: int, group: int, mask: Mask) -> dict[str, Any]:
+    return {
+        "GROUP": group,
+        "BM": tile.BM,
+        "BN": tile.BN,
+        "D": box,
+        "CAUSAL": mask.causal,
+        "num_warps": tile.num_warps,
+        "num_stages": tile.num_stages,
+    }

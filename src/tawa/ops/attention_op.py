@@ -13,6 +13,7 @@ import torch
 
 from tawa.ops.attention_checks import check_options, check_tensors, no_gradient, why_no_gradient
 from tawa.ops.attention_launch import LN_2, Mask, output_type, run_backward, run_forward
+from tawa.ops.attention_tensors import new_like
 
 _FORWARD_SCHEMA = (
     "(Tensor q, Tensor k, Tensor v, Tensor? alibi, bool causal, SymInt diagonal, int window, float scale, "
@@ -93,9 +94,10 @@ def attention(
     """
     check_tensors(q, k, v)
     factor = q.shape[3] ** -0.5 if scale is None else float(scale)
-    check_options(q, causal=causal, scale=factor, window=window, softcap=softcap, alibi=alibi)
+    check_options(q, causal=causal, diagonal=diagonal, scale=factor, window=window, softcap=softcap, alibi=alibi)
     lacking = why_no_gradient(q, window or 0, softcap or 0.0, alibi)
-    if lacking and torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+    wanted = any(x.requires_grad for x in (q, k, v, alibi) if x is not None)
+    if lacking and wanted and torch.is_grad_enabled():
         raise no_gradient(lacking)
     o, lse = _forward(q, k, v, alibi, causal, diagonal, window or 0, factor, float(softcap or 0.0))
     return (o, lse * LN_2) if return_lse else o
@@ -129,14 +131,13 @@ _backward: Any = torch.library.custom_op(
 def _fake_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, *options: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    o = torch.empty(q.shape, dtype=output_type(q.dtype), device=q.device)
-    return o, torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    return new_like(q, output_type(q.dtype)), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
 
 
 def _fake_backward(
     do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any
 ) -> Tensors:
-    return tuple(torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+    return tuple(new_like(x, x.dtype) for x in (q, k, v))
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:

@@ -156,6 +156,15 @@ class LoopCosts:
                         depths[ring] = max(depths[ring], puts - given[ring])
         return tuple((_ring_name(ring), depth) for ring, depth in depths.items())
 
+    def rings_suffice(self, stages: Sequence[int], sequence: Sequence[int]) -> bool:
+        """Whether every ring of the loop is as deep as `ring_depths` asks for."""
+        given = {_ring_name(ring): create.type.depth for ring, create in self._rings()}
+        return all(depth <= given.get(name, depth) for name, depth in self.ring_depths(stages, sequence))
+
+    def _rings(self) -> list[tuple[Value, CreateOp]]:
+        rings = [get.ring for op in self.graph.nodes for nested in op.walk() if (get := GetOp.of(nested))]
+        return [(ring, create) for ring in dict.fromkeys(rings) if (create := CreateOp.of(ring.defining_op))]
+
     # -- what a schedule takes -----------------------------------------------------------------------------------
 
     def peak_registers(self, stages: Sequence[int], sequence: Sequence[int]) -> int:

@@ -15,6 +15,9 @@ from tawa.plan.schedule import Schedule
 
 PartitionRole = Literal["producer", "consumer"]
 
+JSON_VERSION = 2
+"""Of the fields below; 1 had neither schedules nor what goes with them, and reads as a Plan without."""
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
@@ -59,8 +62,13 @@ class Plan:
     max_registers: cap on registers a thread at kernel entry, so that several CTAs fit on one SM; None leaves it to
         Triton.
     early_puts: E, slots of each ring that are filled before the partitions start.
-    schedules: of loops whose dots are staged; a loop without one gets its own from `tawa.plan.scheduler`.
+    schedules: of loops whose dots are staged, those of each consumer group by itself. A pinned Plan pins them; a loop
+        without one gets its own from `tawa.plan.scheduler`.
+    max_stages: the most stages of a schedule that a loop gets of its own; 1 changes only the order, 0 leaves loops as
+        they are.
     ping_pong: consumer groups issue their dots by turns.
+
+    Its JSON has the same names, and `version`, which counts their changes; what is left out has its default.
     """
 
     partitions: tuple[PartitionPlan, ...]
@@ -70,10 +78,11 @@ class Plan:
     max_registers: int | None = None
     early_puts: int = 0
     schedules: tuple[Schedule, ...] = ()
+    max_stages: int = 2
     ping_pong: bool = False
 
     def __post_init__(self) -> None:
-        _check_numbers(self, "mma_depth", "max_registers", "early_puts")
+        _check_numbers(self, "mma_depth", "max_registers", "early_puts", "max_stages")
         _check_flag(self.ping_pong)
 
     @property
@@ -83,13 +92,16 @@ class Plan:
 
     def to_json(self) -> str:
         """The Plan as JSON text that `from_json` reads back."""
-        return json.dumps(asdict(self), indent=2)
+        return json.dumps({"version": JSON_VERSION, **asdict(self)}, indent=2)
 
     @staticmethod
     def from_json(text: str) -> Plan:
         """Reads a Plan written by `to_json`; raises PlanError on anything else."""
         try:
             data: dict[str, Any] = json.loads(text)
+            version = data.pop("version", JSON_VERSION)
+            if version not in range(1, JSON_VERSION + 1):
+                raise ValueError(f"version {version!r} is not one of 1 to {JSON_VERSION}")
             partitions = tuple(PartitionPlan(**part) for part in data.pop("partitions"))
             rings = tuple(replace(RingPlan(**ring), payload=tuple(ring["payload"])) for ring in data.pop("rings"))
             schedules = tuple(Schedule.from_dict(schedule) for schedule in data.pop("schedules", ()))

@@ -1,6 +1,7 @@
 """The planner: chooses a Plan for one kernel from what the analyses found, within what the user asked for.
 
-D    as asked; else num_stages, and at least 3, more for small slots, where that costs no CTA on the SM.
+D    as asked; else num_stages, and at least 3, more for small slots, where that costs no CTA on the SM. Where rings
+     of one depth do not fit, those that are filled outside of the innermost loops have one slot.
 P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot. Where several
      CTAs share an SM, 0: the others keep the tensor cores busy meanwhile, and slots come back one iteration earlier
      (bench/results/ablation.json).
@@ -11,6 +12,7 @@ registers  24 for the producer, which only computes addresses; `setmaxnreg` hand
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.channels import ChannelInfo
@@ -49,11 +51,12 @@ Channels = tuple[ChannelInfo, ...]
 class Budget:
     """What the machine and the kernel leave.
 
-    num_warps: of one consumer group. num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the kernel needs beside its
-        rings.
+    num_warps: of one consumer group. num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the
+        kernel needs beside its rings.
     registers: what its wgmmas take. operand_bits: of the widest element a ring carries. max_registers: a cap the user
         set, or None.
     groups: consumer groups. own: names of channels of which each group has its own ring.
+    outer: names of channels that are filled outside of the innermost loops, as the queries of a persistent attention.
     """
 
     num_warps: int
@@ -65,6 +68,7 @@ class Budget:
     max_registers: int | None = None
     groups: int = 1
     own: frozenset[str] = frozenset()
+    outer: frozenset[str] = frozenset()
 
     @property
     def consumer_warps(self) -> int:
@@ -79,9 +83,19 @@ class Budget:
         """Bytes of one slot of every ring."""
         return sum(channel.slot_bytes * self.copies(channel) for channel in channels)
 
+    def depths(self, channels: Channels, depth: int) -> tuple[int, ...]:
+        """Slots of each ring for a D of `depth`: of the outer ones 1, where that many would not fit."""
+        if self._total(channels, [depth] * len(channels)) <= self.shared_bytes or not self.outer:
+            return (depth,) * len(channels)
+        return tuple(1 if channel.name in self.outer else depth for channel in channels)
+
     def needed(self, channels: Channels, depth: int) -> int:
-        """Shared memory of one CTA with rings of `depth` slots."""
-        return self.shared.total(depth * self.slot_bytes(channels))
+        """Shared memory of one CTA for a D of `depth`."""
+        return self._total(channels, self.depths(channels, depth))
+
+    def _total(self, channels: Channels, depths: Sequence[int]) -> int:
+        rings = zip(channels, depths, strict=True)
+        return self.shared.total(sum(depth * channel.slot_bytes * self.copies(channel) for channel, depth in rings))
 
     def deepest(self, channels: Channels) -> int:
         """The largest D that fits; 0 when none does."""
@@ -102,16 +116,17 @@ class Budget:
 def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
     """A Plan that meets `options` and fits `budget`. Raises ResourceError if no depth, or not the pinned one, fits."""
     depth = _choose_depth(channels, options, budget)
+    depths = budget.depths(channels, depth)
     ctas, cap = register_cap(budget.needed(channels, depth), budget.consumer_warps, budget.registers)
     if options.ping_pong and budget.groups < 2:
         raise PlanError(f"ping_pong=True: {_ALONE}")
     usual = DEFAULT_MMA_DEPTH if ctas == 1 else 0
-    mma_depth = options.mma_depth if options.mma_depth is not None else min(usual, depth - 1)
-    if mma_depth > depth - 1:
+    mma_depth = options.mma_depth if options.mma_depth is not None else min(usual, min(depths) - 1)
+    if mma_depth > min(depths) - 1:
         fits = budget.deepest(channels)
         raise PlanError(
-            f"mma_depth={mma_depth} with {depth} slots a ring: P iterations in flight need D >= P + 1; "
-            f"cure: mma_depth={depth - 1}" + (f" or aref_depth={mma_depth + 1}" if fits > mma_depth else "")
+            f"mma_depth={mma_depth} with {min(depths)} slots a ring: P iterations in flight need D >= P + 1; "
+            f"cure: mma_depth={min(depths) - 1}" + (f" or aref_depth={mma_depth + 1}" if fits > mma_depth else "")
         )
     cap = budget.max_registers or cap
     registers = consumer_registers(budget.consumer_warps, cap)
@@ -122,13 +137,13 @@ def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged
             *(PartitionPlan(name, "consumer", budget.num_warps, registers) for name in names),
         ),
         rings=tuple(
-            RingPlan(channel.name, channel.payload, depth, channel.slot_bytes, budget.copies(channel))
-            for channel in channels
+            RingPlan(channel.name, channel.payload, slots, channel.slot_bytes, budget.copies(channel))
+            for channel, slots in zip(channels, depths, strict=True)
         ),
         mma_depth=mma_depth,
         staged_stores=staged_stores,
         max_registers=cap,
-        early_puts=min(EARLY_PUTS, depth),
+        early_puts=min(EARLY_PUTS, *depths),
         ping_pong=options.ping_pong is True,
     )
 
@@ -140,10 +155,14 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
     """
     if persistent:
         return ""
-    ours, stock = budget.ctas(channels, plan.rings[0].depth), budget.stock_ctas(channels)
-    if ours < stock:
-        return f"{ours} CTA{'s' * (ours > 1)} would share an SM instead of {stock}, which hide each other's epilogues"
-    if ours > 1 and budget.operand_bits <= SMALL_OPERANDS:
+    ours, stock = budget.ctas(channels, max(ring.depth for ring in plan.rings)), budget.stock_ctas(channels)
+    groups = f" of {budget.groups} groups" if budget.groups > 1 else ""
+    if ours * budget.groups < stock:  # groups of a CTA run freely, so that one hides the other's arithmetic
+        return (
+            f"{ours} CTA{'s' * (ours > 1)}{groups} would share an SM instead of {stock}, "
+            "which hide each other's epilogues"
+        )
+    if budget.groups == 1 and ours > 1 and budget.operand_bits <= SMALL_OPERANDS:
         return f"{ours} CTAs share an SM, so that one loads while another computes: specialisation adds little"
     return ""
 
@@ -188,8 +207,9 @@ def check_plan(
             )
     if plan.ping_pong and groups < 2:
         raise PlanError(f"the Plan has ping_pong: {_ALONE}")
-    if plan.early_puts < 0:
-        raise PlanError(f"early_puts={plan.early_puts}; cure: 0 or more")
+    for name in ("early_puts", "max_stages"):
+        if getattr(plan, name) < 0:
+            raise PlanError(f"{name}={getattr(plan, name)}; cure: 0 or more")
     shallow = min(ring.depth for ring in plan.rings)
     if shallow < 1 or plan.mma_depth < 0:
         raise PlanError(f"D = {shallow}, P = {plan.mma_depth}; cure: D of at least 1 and P of at least 0")
@@ -214,15 +234,19 @@ def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget) -> i
     hiding = min(-(-BYTES_IN_FLIGHT // budget.slot_bytes(channels)), MOST_SLOTS)
     deepest = max(tuned, min(max(DEFAULT_DEPTH, hiding), fits))
     ctas = budget.ctas(channels, tuned)
+    if budget.groups > 1 and ctas < budget.stock_ctas(channels):  # fewer slots, if they let as many CTAs in
+        more = [depth for depth in range(max(2, least), tuned) if budget.ctas(channels, depth) > ctas]
+        tuned = max(more, key=lambda depth: (budget.ctas(channels, depth), depth), default=tuned)
+        ctas = budget.ctas(channels, tuned)
     return max(depth for depth in range(tuned, deepest + 1) if budget.ctas(channels, depth) >= ctas)
 
 
 def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
     """Where the shared memory goes, ring by ring, and the largest D that fits."""
-    rings = "; ".join(
-        f"{channel.name}: {depth} x {channel.slot_bytes * budget.copies(channel)} B" for channel in channels
-    )
-    rest = budget.needed(channels, depth) - depth * budget.slot_bytes(channels)
+    slots = dict(zip(channels, budget.depths(channels, depth), strict=True))
+    sizes = {channel: channel.slot_bytes * budget.copies(channel) for channel in channels}
+    rings = "; ".join(f"{channel.name}: {slots[channel]} x {sizes[channel]} B" for channel in channels)
+    rest = budget.needed(channels, depth) - sum(slots[channel] * sizes[channel] for channel in channels)
     fits = budget.deepest(channels)
     cure = f"aref_depth={fits}" if fits >= 1 else "use smaller blocks"
     return (

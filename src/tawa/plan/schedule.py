@@ -82,6 +82,14 @@ class Schedule:
         """Indices of the operations, in the order of a kernel iteration."""
         return sorted(range(len(self.ops)), key=lambda index: self.ops[index].order)
 
+    @property
+    def summary(self) -> str:
+        """Stages, cycles, and what binds it, in one line."""
+        text = f"{self.stages} stage{'s' * (self.stages > 1)}, {self.ii_cycles} cycles an iteration"
+        if self.bounds:
+            text += f", not fewer than {self.bounds[0].cycles} for the sake of {self.bounds[0].what}"
+        return text
+
     def __str__(self) -> str:
         """The table: a head, then one line an operation."""
         bounds = ", ".join(f"{bound.what} {bound.cycles}" for bound in self.bounds)

@@ -10,7 +10,7 @@ good schedule the partition does something else meanwhile, if need be for anothe
                 to the next (an fp16 operand rather than the fp32 scores that it was made from)
     order       list scheduling: what can start first goes first, dots before the rest, then by height (the longest way
                 to the end of the loop's circles); what would have to wait for a dot comes behind what need not
-    choice      the shortest kernel iteration whose tiles fit the registers; among those within 2%, the fewest stages,
+    choice      of those that the rings are deep enough for, the shortest kernel iteration whose tiles fit the registers; among those within 2%, the fewest stages,
                 then the least alive across stages
 
 No dot stays in flight from one kernel iteration to the next: its registers would have to be renamed, for which ptxas
@@ -69,15 +69,15 @@ class _State:
 
 
 def find_schedule(graph: DependenceInfo, limits: Limits, loop: int = 0, places: Sequence[str] = ()) -> Schedule | None:
-    """The best schedule of a loop; None where none is clearly faster than waiting for each dot.
+    """The best schedule that the loop's rings are deep enough for; None where none clearly beats waiting for each dot.
 
     loop: its number. places: file:line of the loop and of each node, for readers.
     """
     problem = _Problem(graph, limits)
-    found = problem.candidates()
-    if not found or found[0].ii_cycles * _GAIN > problem.waiting_cycles():
+    found = next((made for made in problem.candidates() if problem.rings_suffice(made.stages, made.sequence)), None)
+    if found is None or found.ii_cycles * _GAIN > problem.waiting_cycles():
         return None
-    return problem.describe(found[0], loop, places)
+    return problem.describe(found, loop, places)
 
 
 def candidate_schedules(

@@ -14,6 +14,7 @@ from tawa.bridge.request import Request, surrounding_request
 from tawa.bridge.signature import Signature, parse_signature
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
+from tawa.plan.schedule import Schedule
 from tawa.runtime.jit import TawaFunction
 from tawa.runtime.requests import make_request, take_options
 from tawa.runtime.settings import Settings
@@ -63,6 +64,11 @@ class Explanation:
         return self.plan.rings if self.plan is not None else ()
 
     @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """The schedules of the Plan: of loops whose dots are staged."""
+        return self.plan.schedules if self.plan is not None else ()
+
+    @property
     def mma_depth(self) -> int | None:
         """P of the Plan."""
         return self.plan.mma_depth if self.plan is not None else None
@@ -85,6 +91,16 @@ class Explanation:
                 for ring in self.rings
             ],
             "mma_depth": self.mma_depth,
+            "schedules": [
+                {
+                    "loop": it.loop,
+                    "location": it.location,
+                    "stages": it.stages,
+                    "ii_cycles": it.ii_cycles,
+                    "bounds": [{"what": bound.what, "cycles": bound.cycles} for bound in it.bounds],
+                }
+                for it in self.schedules
+            ],
             "verification": self.verification,
             "verdict": dict(self.verdict) if self.verdict is not None else None,
             "shared_bytes": self.shared_bytes,

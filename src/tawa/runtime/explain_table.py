@@ -72,6 +72,8 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield f"ring {ring.name}", f"D = {ring.depth} slots of ({payload}), {ring.total_bytes} bytes"
     if explanation.mma_depth is not None:
         yield "MMA depth P", str(explanation.mma_depth)
+    for schedule in explanation.schedules:
+        yield f"schedule of loop {schedule.loop}", schedule.summary
     if explanation.applied:
         yield "protocol", protocol_text(explanation)
     yield "shared memory", f"{explanation.shared_bytes} bytes of {SHARED_BYTES}"

@@ -8,13 +8,13 @@
     group consumer1 { the same }          group consumer1 { for k, i {
                                             get turn1[i]; … ; consumed turn1[i]; put turn0[i + 1] … } }
 
-A turn is a *section*: dots that are issued one after another with no wait, release, branch or loop in between. While
-one group issues its dots, the others do the arithmetic of theirs. Sections in the body of a loop take a turn, and so do
-those in front of a loop with dots, which set the groups apart at the beginning; what is left of dots behind such a
-loop comes to its end as it may.
+A turn is a *section*: dots that are issued one after another with no wait, release, branch or loop in between, and no
+arithmetic through which the tensor cores would idle for longer than a turn costs. While one group issues its dots, the
+others do the arithmetic of theirs. Sections in the body of a loop take a turn, and so do those in front of a loop with
+dots, which set the groups apart at the beginning; what is left of dots behind such a loop comes to its end as it may.
 
-No section holds a release, hence rings need no more slots than before: a group that waits for its turn has released
-all that another group's section may need filled.
+No section holds a release, hence rings need no more slots than before: of two groups that run one program, the one
+that waits for its turn has released all that the other one had released when its section began.
 
 A group is given the token only when it has released the one before, for it gave that on: the rings of tokens need no
 barriers for empty slots (`implied_empty`), and a turn costs one wait and one arrival.
@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.analysis.costs import BARRIER_CYCLES, cost_of
 from tawa.analysis.effects import has_side_effect
 from tawa.analysis.twins import TwinInfo
 from tawa.dialects.aref import ConsumedOp, RingType
@@ -46,6 +47,8 @@ from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
 _TOKEN = RingType(1, ())
+_TURN_CYCLES = 2 * BARRIER_CYCLES
+"""What a turn costs a group: a wait and an arrival."""
 _CURE = "ping_pong=False lets the groups run freely"
 
 
@@ -70,7 +73,9 @@ class PingPong:
         tokens = _make_tokens(groups[0], len(consumers))
         for number, (group, turns) in enumerate(zip(consumers, sections, strict=True)):
             _Turns(number, tokens, turns).write(group)
-        text = f"{len(consumers)} groups take turns on the tensor cores, {len(sections[0])} times in the text of each"
+        places = len(sections[0])
+        where = "at one place" if places == 1 else f"at {places} places"
+        text = f"ping-pong: {len(consumers)} groups take turns on the tensor cores, {where} of their program"
         return PassResult(True, (Remark("note", text, source_of(module, sections[0][0].first)),))
 
 
@@ -119,10 +124,14 @@ def _sections(group: GroupOp) -> list[_Section]:
         loops = [index for index, op in enumerate(block.ops) if _holds_loop_with_dots(op)]
         end = len(block.ops) if repeated else max(loops, default=0)
         dots: list[Operation] = []
+        queued = 0  # cycles for which the dots of the section still keep the tensor cores busy
         for index, op in enumerate(block.ops):
+            cost = cost_of(op, group.num_warps)
+            queued = queued - cost.stream_cycles if dots else 0
             if WarpGroupDotOp.of(op) and index < end:
                 dots.append(op)
-            if dots and _ends_section(op):
+                queued = max(queued, 0) + cost.tensor_cycles
+            if dots and (_ends_section(op) or queued < -_TURN_CYCLES):
                 found.append(_Section(dots[0], dots[-1]))
                 dots = []
             for region in op.regions:

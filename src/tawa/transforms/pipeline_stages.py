@@ -44,20 +44,23 @@ from tawa.transforms.result import PassResult
 
 @dataclass(frozen=True, slots=True)
 class PipelineStages:
-    """Options: the Plan, whose `schedules` are taken as they are; other loops get their own."""
+    """Options: the Plan, whose `schedules` are taken as they are; other loops get their own.
+
+    schedules: what `choose_schedules` made of this Plan and module, where that is known already.
+    """
 
     plan: Plan
+    schedules: tuple[Schedule, ...] | None = None
 
     def run(self, module: Module) -> PassResult:
         """Stages every loop of every consumer that has a schedule."""
-        schedules = choose_schedules(module, self.plan)
+        schedules = choose_schedules(module, self.plan) if self.schedules is None else self.schedules
         loops = staged_loops(module)
         remarks: list[Remark] = []
         for schedule in schedules:
             loop = loops[schedule.loop]
-            first = schedule.bounds[0] if schedule.bounds else None
-            reason = f"{schedule.stages} stages in this loop: {schedule.ii_cycles} cycles an iteration"
-            reason += f", not fewer than {first.cycles} for the sake of {first.what}" if first else ""
+            stages, _, rest = schedule.summary.partition(", ")
+            reason = f"{stages} in this loop: {rest}"
             remarks.append(Remark("note", reason, source_of(module, loop.op)))
             expand_stages(find_dependences(loop), schedule)
         return PassResult(bool(schedules), tuple(remarks))
@@ -99,15 +102,17 @@ def choose_schedules(module: Module, plan: Plan) -> tuple[Schedule, ...]:
             check_schedule(graph, pinned[number])
             found.append(pinned[number])
             continue
+        if plan.max_stages == 0:
+            continue
         places = [str(source_of(module, op) or "") for op in (loop.op, *graph.nodes)]
-        schedule = find_schedule(graph, _limits(loop), number, places)
+        schedule = find_schedule(graph, _limits(loop, plan), number, places)
         found += [schedule] if schedule else []
     return tuple(found)
 
 
-def _limits(loop: ForOp) -> Limits:
+def _limits(loop: ForOp, plan: Plan) -> Limits:
     group = next(GroupOp(op) for op in loop.op.ancestors() if GroupOp.of(op))
-    return Limits(group.num_warps, min(group.registers or 255, 255))
+    return Limits(group.num_warps, min(group.registers or 255, 255), plan.max_stages)
 
 
 def _dots(loop: ForOp) -> list[WarpGroupDotOp]:

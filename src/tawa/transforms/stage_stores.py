@@ -1,16 +1,18 @@
 """Stage stores: TMA stores of the consumer leave from a staging buffer whose wait is deferred to its next use.
 
-    c = convert_layout acc            stage = local_alloc                     (once, at the top of the consumer)
+    c = convert_layout acc            stage = local_alloc                     (once, outside of all loops)
     descriptor_store C[m, n], c   →   async_tma_store_wait 0                  (the buffer's last store has left)
                                       local_store acc, stage
                                       fence_async_shared
                                       async_tma_copy_local_to_global C[m, n], stage
                                       …
                                       async_tma_store_wait 0                  (once, at the end)
+                                      local_dealloc stage
 
 Triton's own lowering waits right behind each store. Here the store of a tile overlaps the next tile's main loop. The
-layout change before the store is dropped: the staging buffer is written from any layout. Stores behind the partitions
-(`sink_epilogue`) stay as they are: nothing is left to overlap them with.
+layout change before the store is dropped: the staging buffer is written from any layout. A buffer is made as late as
+can be, so that it takes the place of tiles that the consumer needs no more, and lives until its last store has left.
+Stores behind the partitions (`sink_epilogue`) stay as they are: nothing is left to overlap them with.
 
 Requires: `sink_epilogue`; stores that may be deferred (`analysis.memory.stores_must_not_wait`).
 Ensures: a staging buffer is never written while TMA reads it; the proxy fence stands between write and copy.
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.analysis.channels import ancestor_in
 from tawa.dialects.tt import DescriptorStoreOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Builder, MemDescType, Module, Operation, TensorDescType, TensorType, Value, parse_type
@@ -47,15 +50,18 @@ class StageStores:
                 end = Builder.before(group.body.terminator)
                 end.loc = stores[-1].op.loc
                 _wait(end)
+                for buffer in buffers.values():
+                    end.create("ttg.local_dealloc", (buffer,))
                 changed = True
         return PassResult(changed)
 
 
 def _buffer(type: str, store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, Value]) -> Value:
-    """The staging buffer for tiles of `type`, made at the top of the consumer."""
+    """The staging buffer for tiles of `type`, made in front of what holds the first store of one."""
     if type not in buffers:
-        top = Builder.at_start(group.body, store.op.loc)
-        buffers[type] = top.create("ttg.local_alloc", (), (type,), hints=("stage",)).result
+        builder = Builder.before(ancestor_in(group.body, store.op))
+        builder.loc = store.op.loc
+        buffers[type] = builder.create("ttg.local_alloc", (), (type,), hints=("stage",)).result
     return buffers[type]
 
 

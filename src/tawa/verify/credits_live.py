@@ -1,4 +1,7 @@
-"""Which registers of a skeleton are still read behind each instruction: the others are no part of a run's state."""
+"""What may still come behind each instruction of a skeleton: registers that are read, and marked instructions.
+
+Registers that are read no more are no part of a run's state.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,48 @@ from typing import Any
 
 from tawa.verify.credits_skeleton import Code
 
+Uses = tuple[int, int, bool, int]
+"""Registers read and written, as bits; whether the next instruction can follow; where it can jump to (or −1)."""
 
-def live_registers(code: list[tuple[Any, ...]], kinds: dict[int, int]) -> list[tuple[tuple[int, int], ...]]:
+
+def uses_of(code: list[tuple[Any, ...]]) -> list[Uses]:
+    """What each instruction does to registers, and what may follow it."""
+    return [_uses(instruction) for instruction in code]
+
+
+def live_registers(code: list[Uses], kinds: dict[int, int]) -> list[tuple[tuple[int, int], ...]]:
     """Which registers are still read behind each point, as sets in the bits of numbers until they settle."""
     before = [0] * (len(code) + 1)
-    effects = [_uses(instruction) for instruction in code]
     changed = True
     while changed:
         changed = False
         for at in range(len(code) - 1, -1, -1):
-            reads, writes, goes_on, jump = effects[at]
+            reads, writes, goes_on, jump = code[at]
             after = (before[at + 1] if goes_on else 0) | (before[jump] if jump >= 0 else 0)
             now = reads | (after & ~writes)
             if now != before[at]:
                 before[at] = now
                 changed = True
-    return [tuple((number, kind) for number, kind in kinds.items() if bits >> number & 1) for bits in before]
+    made = {bits: tuple((at, kind) for at, kind in kinds.items() if bits >> at & 1) for bits in dict.fromkeys(before)}
+    return [made[bits] for bits in before]
 
 
-def _uses(instruction: tuple[Any, ...]) -> tuple[int, int, bool, int]:
-    """Registers read and written, whether the next instruction can follow, and where it can jump to (or −1)."""
+def reached(code: list[Uses], marks: dict[int, int]) -> list[int]:
+    """For each instruction the bits of all marked ones that may run from there on, itself included."""
+    found = [0] * (len(code) + 1)
+    changed = True
+    while changed:
+        changed = False
+        for at in range(len(code) - 1, -1, -1):
+            _, _, goes_on, jump = code[at]
+            now = marks.get(at, 0) | (found[at + 1] if goes_on else 0) | (found[jump] if jump >= 0 else 0)
+            if now != found[at]:
+                found[at] = now
+                changed = True
+    return found
+
+
+def _uses(instruction: tuple[Any, ...]) -> Uses:
     match instruction:
         case (Code.SCALAR, _, ins, out, _):
             return _bits(ins), 1 << out, True, -1

@@ -47,7 +47,7 @@ class Machine:
         self.threads = [Thread(part) for part in program.parts]
         self.alive: list[int] = [0]
         self.events: list[Event] | None = [] if trace else None
-        self.steps = 0
+        self.steps: int = 0
         self.trips: list[tuple[int, int, int]] = []  # of the leader's loops: loop, trips, after how many a state recurs
         self.times: dict[tuple[Any, ...], int] = {}
         self.chains: dict[Term, list[Any]] = {}

@@ -21,7 +21,7 @@ from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Module, Operation, Value
-from tawa.verify.credits_live import live_registers
+from tawa.verify.credits_live import live_registers, uses_of
 from tawa.verify.credits_skeleton import (
     MAIN,
     Code,
@@ -95,8 +95,9 @@ class _Compiler:
                 self._block(body, [op])
         self._emit(None, Code.END)
         for part in program.parts:
-            part.live = live_registers(part.code, self.kinds)
-        find_wild(program, self.sources, self.canonical)
+            part.uses = uses_of(part.code)
+            part.live = live_registers(part.uses, self.kinds)
+        program.measure = lambda: find_wild(program, self.sources, self.canonical)
         return program
 
     # -- what is needed ----------------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ class Search:
     """All runs of one skeleton within a budget of instructions."""
 
     def __init__(self, program: Program, facts: Facts, budget: int) -> None:
+        program.measure()
         self.program = program
         self.facts = facts
         self.left = budget
@@ -68,8 +69,7 @@ class Search:
         self.inner_kinds: set[tuple[Any, ...]] = set()
         self.reach: dict[Term, _Reach] = {}
         self.far = ""  # why there are numbers that could not be tried
-        writers = [index for index, part in enumerate(program.parts) if part.puts and index]
-        self.leader = writers[0] if writers else len(program.parts) - 1
+        self.leader = program.leader
         self.complete = -1  # all vectors up to this size are right
 
     def verdict(self) -> Verdict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -135,6 +135,8 @@ class Part:
     ops: list[Operation | None] = field(default_factory=list[Operation | None])
     puts: int = 0
     gets: int = 0
+    uses: list[tuple[int, int, bool, int]] = field(default_factory=list[tuple[int, int, bool, int]])
+    """What each instruction does to registers (`credits_live.Uses`)."""
     live: list[tuple[tuple[int, int], ...]] = field(default_factory=list[tuple[tuple[int, int], ...]])
     """For each instruction the registers that make up the state in front of it, each with its kind."""
 
@@ -154,12 +156,18 @@ class Program:
     spread: dict[Term, int] = field(default_factory=dict[Term, int])
     """Upper bounds of loops that begin or step differently: after how many numbers each has had a trip."""
     inner: tuple[int, int] | None = None  # lower bound and step of the loops whose upper bound is made inside loops
+    measure: Callable[[], None] = lambda: None  # finds `wild` and `largest`, which only a search with numbers needs
     wild: str = ""  # why runs beyond the bound may differ from those within; empty where they cannot
     largest: int = 0  # the largest number that an unknown is compared with, in trips
     fresh: int = 0  # D of the deepest ring with a put that does not wait: such a put is right for the first D counts
     pendings: int = 0  # the most wgmmas that a wait leaves in flight
     assumed: list[tuple[Operation, Term]] = field(default_factory=list[tuple[Operation, Term]])
     """What the kernel states at its beginning (`tl.assume`): the operation and the condition."""
+
+    @property
+    def leader(self) -> int:
+        """The partition that a run follows: the first that writes."""
+        return next((at for at, part in enumerate(self.parts) if at and part.puts), len(self.parts) - 1)
 
 
 def merge_ranges(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

@@ -1,0 +1,57 @@
+"""Attention from PyTorch: `tawa.ops.attention` in place of `scaled_dot_product_attention`, checked and timed.
+
+python examples/attention.py                needs a Hopper GPU and PyTorch
+"""
+
+from __future__ import annotations
+
+B, H, HK, S, D = 2, 16, 4, 4096, 128
+
+
+def main() -> None:
+    """Compares outputs, gradients and times of a causal call with PyTorch's."""
+    import torch
+    import triton
+
+    from tawa.ops import attention
+
+    torch.manual_seed(0)
+    # Projections come as (B, S, H, D); their views are used where they lie.
+    q, k, v = (
+        torch.randn((B, S, heads, D), device="cuda", dtype=torch.float16).transpose(1, 2).requires_grad_()
+        for heads in (H, HK, HK)
+    )
+    do = torch.randn_like(q)
+
+    def ours(q, k, v):
+        return attention(q, k, v, causal=True)
+
+    def theirs(q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+    def with_gradients(function, tensors):
+        o = function(*tensors)
+        return o, *torch.autograd.grad(o, tensors, do.to(o.dtype))
+
+    exact = with_gradients(theirs, [x.detach().double().requires_grad_() for x in (q, k, v)])
+    found, peer = (with_gradients(function, (q, k, v)) for function in (ours, theirs))
+    for name, one, two, three in zip(("o", "dq", "dk", "dv"), found, peer, exact, strict=True):
+        error, peer_error = ((x.double() - three).abs().max().item() for x in (one, two))
+        print(f"largest error of {name:>2} against float64: {error:.2e} (PyTorch {peer_error:.2e})")
+        assert error <= 4 * peer_error
+
+    flops = 4 * B * H * S * S * D / 2  # half the pairs are masked
+    times_ms = {"Tawa": [], "PyTorch": []}
+    with torch.no_grad():
+        for _ in range(10):  # by turns: the GPU slows down as it warms up
+            for name, function in (("Tawa", ours), ("PyTorch", theirs)):
+                time_ms = triton.testing.do_bench(
+                    lambda function=function: function(q, k, v), warmup=2, rep=10, return_mode="median"
+                )
+                times_ms[name].append(time_ms)
+    for name, times in times_ms.items():
+        print(f"{name:>8}: {flops / sorted(times)[5] * 1e-9:6.0f} TFLOP/s forward")
+
+
+if __name__ == "__main__":
+    main()

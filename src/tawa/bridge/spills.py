@@ -1,0 +1,91 @@
+"""Registers that do not suffice: what a compiled kernel spills to local memory, and which Plans to try instead.
+
+ptxas has the last word on registers. A kernel that spills is told by the stack frame in its cubin, which costs nothing
+to read; only then ptxas runs once more to say how much.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tawa.bridge.report import run_ptxas
+from tawa.plan import Plan, PlanOptions
+
+HARMLESS_BYTES = 64
+"""Stores and loads together: a few registers that are set aside once, beside loops that keep the rest; an estimate."""
+
+_INFO, _FRAME_SIZE = ".nv.info", 0x11
+_WITH_PAYLOAD = 0x04
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+
+
+def spill_bytes(ptx: Any, cubin: Any, options: Any) -> int:
+    """Bytes that leave the registers: stores and loads, as they stand in the text.
+
+    ptx, cubin: what Triton's stages gave. options: of its backend.
+    """
+    if not isinstance(ptx, str) or not isinstance(cubin, bytes) or frame_bytes(cubin) == 0:
+        return 0
+    return run_ptxas(ptx, options.enable_fp_fusion, getattr(options, "ptx_options", None) or "").spill_bytes
+
+
+def frame_bytes(cubin: bytes) -> int | None:
+    """The largest stack frame of a thread in a cubin; None where the file is not understood.
+
+    It is an attribute in the section `.nv.info`, a list of (format, name, size or value, payload).
+    """
+    try:
+        return max(_frames(_section(cubin, _INFO)), default=0)
+    except (struct.error, ValueError, IndexError):
+        return None
+
+
+def smaller_plans(plan: Plan, options: PlanOptions) -> list[tuple[Plan, str]]:
+    """Plans that keep fewer tiles alive at a time, the nearest first, and what is given up in each.
+
+    What the user asked for stays.
+    """
+    tries: list[tuple[Plan, str]] = []
+    if any(schedule.stages > 1 for schedule in plan.schedules):
+        tries.append((replace(plan, schedules=(), max_stages=1), "no stages"))
+    if plan.schedules or plan.mma_depth:
+        depth = options.mma_depth if options.mma_depth is not None else 0
+        tries.append((replace(plan, schedules=(), max_stages=0, mma_depth=depth), f"no schedule, P = {depth}"))
+    return tries
+
+
+def stock_spills(compile_stock: Callable[[], Mapping[str, Any]], options: Any) -> int:
+    """What stock Triton's kernel spills. compile_stock: runs its stages and gives their results by name."""
+    made = compile_stock()
+    return spill_bytes(made.get("ptx"), made.get("cubin"), options)
+
+
+def _section(cubin: bytes, name: str) -> bytes:
+    """The bytes of a section of a 64-bit ELF file; empty when it has none of that name."""
+    if cubin[:5] != b"\x7fELF\x02":
+        raise ValueError("no 64-bit ELF file")
+    (table,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    sections = [_SECTION.unpack_from(cubin, table + number * size) for number in range(count)]
+    texts = sections[names][4]
+    for section in sections:
+        begin = texts + section[0]
+        if cubin[begin : cubin.index(b"\0", begin)].decode() == name:
+            return cubin[section[4] : section[4] + section[5]]
+    return b""
+
+
+def _frames(info: bytes) -> list[int]:
+    frames: list[int] = []
+    at = 0
+    while at + 4 <= len(info):
+        form, name, size = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form == _WITH_PAYLOAD:
+            if name == _FRAME_SIZE:
+                frames.append(struct.unpack_from("<II", info, at)[1])
+            at += size
+    return frames

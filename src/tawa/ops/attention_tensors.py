@@ -1,0 +1,60 @@
+"""Tensors as the attention kernels see them: 4-D TMA descriptors with the tensors' own strides, and new outputs.
+
+A transposed view, such as that of (B, S, H, D) projections, is used where it lies. TMA wants contiguous rows, and
+strides and addresses that are multiples of 16 bytes; what has others is copied first.
+"""
+
+from __future__ import annotations
+
+import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+TMA_BYTES = 16
+
+
+def fits_tma(tensor: torch.Tensor) -> bool:
+    """Whether a descriptor may be made on a tensor as it lies."""
+    size = tensor.element_size()
+    strides = [stride for length, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True) if length > 1]
+    return (
+        (tensor.stride(-1) == 1 or tensor.shape[-1] == 1)
+        and tensor.data_ptr() % TMA_BYTES == 0
+        and all(stride > 0 and stride * size % TMA_BYTES == 0 for stride in strides)
+    )
+
+
+def for_tma(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy whose rows begin at multiples of 16 bytes."""
+    if fits_tma(tensor):
+        return tensor
+    unit = TMA_BYTES // tensor.element_size()
+    length = tensor.shape[-1]
+    copy = tensor.new_empty((*tensor.shape[:-1], -(-length // unit) * unit))[..., :length]
+    return copy.copy_(tensor)
+
+
+def descriptor(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor:
+    """A 4-D descriptor with boxes of some rows of one head. Strides of dimensions of size 1 are never used."""
+    shape, strides = list(tensor.shape), list(tensor.stride())
+    for axis in range(3):
+        if shape[axis] == 1:
+            strides[axis] = TMA_BYTES
+    strides[3] = 1
+    return TensorDescriptor(tensor, shape, strides, [1, 1, rows, columns])
+
+
+def new_like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """An output (B, H, S, D), not yet written, that lies as `tensor` does: heads within rows, or rows within heads.
+
+    So attention between projections of (B, S, H, D) needs no copy behind it. Only strides decide: the same holds for
+    tensors that torch.compile traces.
+    """
+    batches, heads, length, head_dim = tensor.shape
+    if 0 < tensor.stride(1) < tensor.stride(2):
+        return unwritten(tensor, (batches, length, heads, head_dim), dtype).transpose(1, 2)
+    return unwritten(tensor, (batches, heads, length, head_dim), dtype)
+
+
+def unwritten(like: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor that a kernel fills; every output and every buffer comes from here."""
+    return torch.empty(shape, dtype=dtype, device=like.device)

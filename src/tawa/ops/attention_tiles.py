@@ -1,0 +1,64 @@
+"""Which tiles the attention kernels run with: a small table by head dimension, for Hopper and for everything else.
+
+On Hopper the planner splits the 128 rows of a forward tile over two consumer groups of 4 warps, 64 rows each, which is
+one wgmma. Blocks of 128 keys are the largest that leave room for O (64 x D) and the scores (64 x 128), both float32, in
+a group's registers, and for two slots of K and V beside Q in 227 KiB of shared memory. D = 256 doubles O and the slots,
+so its blocks are half as long. D = 64 has the tiles of D = 128: two CTAs of it fit on an SM, which stock Triton makes
+as good use of as specialisation would, and it stays stock.
+
+The backward kernels hold two accumulators (dK, dV) or a tile of dO besides (dQ): their tiles are the largest that do
+not spill. Other devices have as little as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+LEAST_BOX = 64
+HOPPER_CAPABILITY = (9, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Rows of queries and of keys that one block has, and how a program runs."""
+
+    BM: int
+    BN: int
+    num_warps: int
+    num_stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The tile of each kernel by the head dimension of the box: forward, dK and dV, dQ."""
+
+    forward: Mapping[int, Tile]
+    dkdv: Mapping[int, Tile]
+    dq: Mapping[int, Tile]
+
+
+HOPPER = Tiles(
+    forward={64: Tile(128, 128, 8, 2), 128: Tile(128, 128, 8, 2), 256: Tile(128, 64, 8, 2)},
+    dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(32, 64, 8, 2)},
+    dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 32, 4, 2)},
+)
+ELSEWHERE = Tiles(
+    forward={64: Tile(64, 64, 4, 2), 128: Tile(64, 64, 4, 2), 256: Tile(64, 32, 8, 1)},
+    dkdv={64: Tile(32, 64, 4, 2), 128: Tile(32, 64, 8, 1), 256: Tile(32, 32, 8, 1)},
+    dq={64: Tile(64, 32, 4, 2), 128: Tile(64, 32, 8, 1), 256: Tile(32, 32, 8, 1)},
+)
+
+
+def tiles_for(device: torch.device) -> Tiles:
+    """The tables of a device."""
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) == HOPPER_CAPABILITY:
+        return HOPPER
+    return ELSEWHERE
+
+
+def box_of(head_dim: int) -> int:
+    """The head dimension of a block: columns behind the tensor's are zero."""
+    return max(LEAST_BOX, 1 << (head_dim - 1).bit_length())

@@ -1,0 +1,82 @@
+"""Spills: how they are seen, and what is tried where registers do not suffice."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+
+from tawa.bridge.report import report
+from tawa.bridge.spills import HARMLESS_BYTES, frame_bytes, smaller_plans, spill_bytes
+from tawa.kernels.attention.cases import find
+from tawa.plan import PlanOptions
+from tawa.plan.schedule import Schedule, ScheduledOp
+from tests.bridge.fakes import plan_of
+from tests.matrix.compiling import compile_case
+
+
+def schedule(stages: int) -> Schedule:
+    ops = tuple(ScheduledOp(stage, stage, 0, "op") for stage in range(stages))
+    return Schedule(0, "", 100, (), ops)
+
+
+def elf(info: bytes) -> bytes:
+    """A 64-bit ELF file with a section `.nv.info` and one of names."""
+    names = b"\0.nv.info\0.names\0"
+    section = struct.Struct("<IIQQQQIIQQ")
+    at = 64 + 3 * section.size
+    table = [
+        (0,) * 10,
+        (1, 0, 0, 0, at, len(info), 0, 0, 0, 0),
+        (10, 0, 0, 0, at + len(info), len(names), 0, 0, 0, 0),
+    ]
+    head = bytearray(64)
+    head[:5] = b"\x7fELF\x02"
+    struct.pack_into("<Q", head, 0x28, 64)
+    struct.pack_into("<HHH", head, 0x3A, section.size, 3, 2)
+    return bytes(head) + b"".join(section.pack(*row) for row in table) + info + names
+
+
+def attribute(name: int, *words: int, form: int = 4) -> bytes:
+    return struct.pack(f"<BBH{len(words)}I", form, name, 4 * len(words), *words)
+
+
+def test_the_largest_frame_of_a_cubin_is_found_among_other_attributes() -> None:
+    plain = struct.pack("<BBH", 3, 0x11, 99)  # an attribute without payload
+    info = attribute(0x2F, 1, 168) + plain + attribute(0x11, 1, 16) + attribute(0x11, 2, 80)
+    assert frame_bytes(elf(info)) == 80
+    assert frame_bytes(elf(attribute(0x2F, 1, 168))) == 0
+
+
+@pytest.mark.parametrize("cubin", [b"", b"\x7fELF\x02", b"no elf file at all", elf(attribute(0x11, 1, 8))[:80]])
+def test_a_file_that_is_not_understood_says_nothing_of_frames(cubin: bytes) -> None:
+    assert frame_bytes(cubin) is None
+
+
+def test_plans_for_fewer_registers_give_up_stages_first_then_the_schedule_and_p() -> None:
+    plan = replace(plan_of(3, mma_depth=1), schedules=(schedule(2),))
+    made = [tried for tried, _ in smaller_plans(plan, PlanOptions())]
+    assert [(it.max_stages, it.mma_depth, it.schedules) for it in made] == [(1, 1, ()), (0, 0, ())]
+    assert all(it.rings == plan.rings and it.partitions == plan.partitions for it in made)
+
+
+def test_a_p_that_was_asked_for_is_not_given_up() -> None:
+    plan = replace(plan_of(3, mma_depth=1), schedules=(schedule(1),))
+    assert [it.mma_depth for it, _ in smaller_plans(plan, PlanOptions(mma_depth=1))] == [1]
+
+
+def test_a_plan_that_keeps_nothing_in_flight_has_nothing_to_give_up() -> None:
+    assert smaller_plans(plan_of(3), PlanOptions()) == []
+
+
+def test_a_kernel_that_spills_gets_a_plan_that_does_not_and_a_note_that_says_so() -> None:
+    """The schedule of this backward pass wants more registers than a thread has; without it, next to none spill."""
+    made = compile_case(find("dkdv_fp16_d128_causal"), PlanOptions(only_if_faster=False))
+    record = made.metadata.tawa
+    assert record["applied"] and record["plan"]["max_stages"] == 0 and record["plan"]["schedules"] == []
+    notes = [it["reason"] for it in record["remarks"]]
+    assert any("no schedule, P = 0" in it and "bytes of registers spill" in it for it in notes)
+    spilled = report(made).ptxas.spill_bytes
+    assert spilled <= HARMLESS_BYTES
+    assert spilled == spill_bytes(made.asm["ptx"], made.asm["cubin"], made.metadata)

@@ -1,0 +1,95 @@
+"""The operator's launches under Triton's interpreter, on the CPU: every case below, each a line of JSON.
+
+Run by `test_attention_interpreted.py` with ``TRITON_INTERPRET=1``, which has to be set before Triton is imported. Only
+float16: the interpreter has no arithmetic for bfloat16 and fp8. Nothing is compiled: tiles, descriptors, strides, masks
+and the order of arguments are what this checks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import torch
+
+from tawa.ops import attention_launch as launching
+from tawa.ops import attention_tensors, attention_tiles
+from tests.ops.expected import amid_nan, check_gradients, check_outputs, normal, triple
+
+SLOPES = (0.5, 0.25, 0.125, 0.0625)
+TABLES = {"hopper": attention_tiles.HOPPER, "elsewhere": attention_tiles.ELSEWHERE}
+# name: (dim, queries, keys), heads, options
+CASES: dict[str, tuple[tuple[int, int, int], tuple[int, int], dict[str, Any]]] = {
+    "full": ((64, 100, 133), (4, 2), {}),
+    "even": ((64, 128, 128), (2, 2), {}),
+    "causal": ((64, 133, 100), (4, 2), {"causal": True}),
+    "bottom_right": ((64, 100, 133), (2, 1), {"causal": True, "diagonal": 33}),
+    "rows_without_keys": ((64, 133, 100), (2, 1), {"causal": True, "diagonal": -33}),
+    "one_query": ((64, 1, 133), (3, 1), {"causal": True, "diagonal": 132}),
+    "one_key": ((64, 100, 1), (2, 2), {}),
+    "d16": ((16, 70, 70), (2, 2), {"causal": True}),
+    "d96": ((96, 100, 133), (2, 2), {"causal": True}),
+    "d256": ((256, 100, 133), (2, 2), {"causal": True}),
+    "scale": ((64, 100, 133), (2, 2), {"scale": 0.3}),
+    "window": ((64, 200, 233), (2, 2), {"causal": True, "window": 40, "diagonal": 33}),
+    "softcap": ((64, 100, 133), (2, 2), {"softcap": 5.0}),
+    "alibi": ((64, 100, 133), (4, 2), {"alibi": SLOPES, "causal": True}),
+    "alibi_softcap_window": ((64, 100, 133), (4, 2), {"alibi": SLOPES, "causal": True, "softcap": 5.0, "window": 40}),
+}
+WITHOUT_GRADIENT = ("scale", "window", "softcap", "alibi", "alibi_softcap_window")
+KINDS = ("plain", "amid_nan", "heads_within_rows")
+
+
+def laid_out(kind: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same tensors in another layout."""
+    match kind:
+        case "amid_nan":
+            return tuple(amid_nan(x) for x in tensors)
+        case "heads_within_rows":
+            return tuple(x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors)
+        case _:
+            return tensors
+
+
+def run(name: str, kind: str) -> None:
+    """One case in one layout; raises AssertionError if a result is wrong."""
+    sizes, heads, options = CASES[name]
+    q, k, v = laid_out(kind, triple(*sizes, heads=heads, batches=1))
+    known = {**options, **({"alibi": torch.tensor(SLOPES)} if "alibi" in options else {})}
+    mask = launching.Mask(known.get("causal", False), known.get("diagonal", 0), known.get("window", 0))
+    scale = known.get("scale", sizes[0] ** -0.5)
+    o, lse = launching.run_forward(q, k, v, known.get("alibi"), mask, scale, known.get("softcap", 0.0))
+    assert (o.stride(1) < o.stride(2)) == (kind == "heads_within_rows" and sizes[1] > 1)
+    check_outputs(o, lse * math.log(2), q, k, v, **known)
+    if name in WITHOUT_GRADIENT:
+        return
+    do, dlse = normal(*o.shape, seed=4), normal(*lse.shape, dtype=torch.float32, seed=5)
+    found = launching.run_backward(do, None, q, k, v, o, lse, mask, scale)
+    check_gradients(found, q, k, v, do, **known)
+    weight = launching.LN_2  # the derivative by the base-2 logarithm
+    found = launching.run_backward(do, dlse * weight, q, k, v, o, lse, mask, scale)
+    check_gradients(found, q, k, v, do, dlse, **known)
+
+
+def main() -> None:
+    """Runs every case on every table of tiles, in layouts by turns, into outputs full of NaN."""
+    torch.set_num_threads(1)
+
+    def poisoned(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        return torch.full(shape, math.nan, dtype=dtype, device=like.device)
+
+    launching.unwritten = attention_tensors.unwritten = poisoned
+    for table, tiles in TABLES.items():
+        launching.tiles_for = lambda device, tiles=tiles: tiles
+        for number, name in enumerate(CASES):
+            try:
+                run(name, KINDS[number % len(KINDS)])
+                failure = ""
+            except Exception as error:  # reported by the test of the same name
+                failure = f"{type(error).__name__}: {error}"
+            print(json.dumps([table, name, failure]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The attention operator's launches on the CPU, through Triton's interpreter: numbers without a GPU."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import numpy as np
+
+from tests.ops.interpreted import CASES, TABLES
+
+ROOT = Path(__file__).resolve().parents[2]
+NEWEST_NUMPY = (2, 3)
+"""Triton's interpreter makes numbers of arrays of one element, which NumPy refuses from 2.4 on."""
+
+pytestmark = [
+    pytest.mark.timeout(280),
+    pytest.mark.skipif(
+        tuple(int(part) for part in np.__version__.split(".")[:2]) > NEWEST_NUMPY,
+        reason="Triton's interpreter needs NumPy 2.3 or older",
+    ),
+]
+
+
+@functools.cache
+def failures() -> dict[tuple[str, str], str]:
+    """What went wrong with each case; empty where nothing did."""
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    environment["CUDA_VISIBLE_DEVICES"] = ""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.ops.interpreted"]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {(table, name): failure for table, name, failure in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("table", TABLES)
+def test_an_interpreted_launch_gives_the_right_numbers(table: str, name: str) -> None:
+    assert failures()[table, name] == ""
