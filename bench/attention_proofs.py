@@ -2,15 +2,17 @@
 
 The tests take a sample of this list; here is all of it. Each case that is specialised is compiled with its first
 (D, P), checked at both levels at the effort of a compile (`fast`), and launched in the simulator on the problem that it
-is listed with: as it was, and specialised in three landing orders, which must end with the same bits. What comes out is
-held against float64.
+is listed with: as it was, and specialised in three landing orders, which must end with the same bits. What comes out
+is held against float64.
 
 A row's case has: bound (what the credit check proved), barriers (what the barrier check did), registers and spill bytes
-(ptxas), the notes of ptxas about serialised wgmmas, the processor time of both checks in milliseconds, the largest error
-and the share of what is allowed. The row's error is null, or says what is not as wanted. ``median_ms`` is the time of
-the case.
+(ptxas), the notes of ptxas about serialised wgmmas, the processor time of both checks in milliseconds, the largest
+error and the share of what is allowed. The row's error is null, or says what is not as wanted. ``median_ms`` is the
+time of the case.
 
-``--only TEXT`` takes some cases, ``--processes N`` runs so many at a time. Results: ``bench/results/attention_proofs.json``.
+``--only TEXT`` takes some cases, ``--processes N`` runs so many at a time.
+
+Results: ``bench/results/attention_proofs.json``.
 """
 
 from __future__ import annotations

@@ -77,7 +77,9 @@ plans = st.builds(
             names,
             st.integers(0, 4000),
             st.lists(st.builds(Bound, names, st.integers(0, 4000))).map(tuple),
-            st.integers(0, 3).map(lambda count: tuple(ScheduledOp(place % 2, place, 0, "op") for place in range(count))),
+            st.integers(0, 3).map(
+                lambda count: tuple(ScheduledOp(place % 2, place, 0, "op") for place in range(count))
+            ),
             st.lists(st.tuples(names, st.integers(1, 4))).map(tuple),
         ),
         max_size=2,

@@ -187,7 +187,7 @@ def channels_of_groups(module: Module, channels: Sequence[ChannelInfo]) -> list[
 
 
 def outer_channels(channels: Sequence[ChannelInfo]) -> list[str]:
-    """Names of the channels whose sites are all in loops around loops with sites: filled once a tile, not once a step."""
+    """Names of the channels whose sites are all in loops around other sites' loops: filled once a tile."""
     sites = [site for channel in channels for site in channel.sites]
     around = {outer for site in sites for outer in enclosing_loops(site.loads[0].load.op)[1:]}
     return [

@@ -167,9 +167,7 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
     return ""
 
 
-def check_plan(
-    plan: Plan, channels: Channels, num_warps: int, *, stores_must_not_wait: bool, groups: int = 1
-) -> None:
+def check_plan(plan: Plan, channels: Channels, num_warps: int, *, stores_must_not_wait: bool, groups: int = 1) -> None:
     """Whether a pinned Plan is one for this kernel, its tile split among `groups`. Raises PlanError with what differs.
 
     num_warps: of one group.

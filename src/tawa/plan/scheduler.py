@@ -10,8 +10,8 @@ good schedule the partition does something else meanwhile, if need be for anothe
                 to the next (an fp16 operand rather than the fp32 scores that it was made from)
     order       list scheduling: what can start first goes first, dots before the rest, then by height (the longest way
                 to the end of the loop's circles); what would have to wait for a dot comes behind what need not
-    choice      of those that the rings are deep enough for, the shortest kernel iteration whose tiles fit the registers; among those within 2%, the fewest stages,
-                then the least alive across stages
+    choice      the shortest kernel iteration whose tiles fit the registers; among those within 2%, the fewest stages,
+                then the least alive across stages; none that the rings are too shallow for
 
 No dot stays in flight from one kernel iteration to the next: its registers would have to be renamed, for which ptxas
 waits, and the fine-grained pipeline (`transforms.pipeline_mma`) has that case.

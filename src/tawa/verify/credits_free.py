@@ -1,7 +1,7 @@
 """Proofs for free trip counts: all states that the partitions can be in, relative to each other, visited once.
 
-A run stops where a partition asks of an unknown what nothing has decided yet (`tawa.verify.credits_questions`), and goes
-on twice: with yes and with no. Before it asks, every other partition goes as far as it can: the network is a Kahn
+A run stops where a partition asks of an unknown what nothing has decided yet (`tawa.verify.credits_questions`), and
+goes on twice: with yes and with no. Before it asks, every other partition goes as far as it can: the network is a Kahn
 network, so the turns decide nothing. A state that was seen before is left. When no state is left and none went wrong,
 every run is right.
 
@@ -23,24 +23,19 @@ alone, so as long as one may come, the number of puts up to D belongs to the sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tawa.verify.credits_ends import check_end
 from tawa.verify.credits_machine import Machine
 from tawa.verify.credits_questions import ENDLESS, Questions, Site, UnclearError, find_questions
-from tawa.verify.credits_skeleton import Code, Part, Program
-from tawa.verify.credits_state import Channel, FaultError, Thread
+from tawa.verify.credits_skeleton import Code, Program
+from tawa.verify.credits_state import Channel, FaultError
+from tawa.verify.credits_walker import Instance, Iteration, Mark, Nest, Walker
 
 MOST = 20_000
 """Instructions, also where a budget would grant more: beyond, states seldom come again at all."""
 _STOP = 60
 """What taking one state apart and copying it costs, in instructions."""
-
-Nest = tuple[tuple[int, int, int], ...]
-"""The loops around a place, outside in: unknown, which time it is entered, iteration."""
-Instance = tuple[int, Nest, int]
-"""An unknown in one iteration of the loops around it, and which time it is asked about from its beginning."""
 
 
 def prove_free(program: Program, budget: int) -> bool:
@@ -68,58 +63,13 @@ def prove_free(program: Program, budget: int) -> bool:
     return True
 
 
-@dataclass(slots=True)
-class _Mark:
-    """How far a partition has asked about an unknown: the time, the largest `start`, whether it was told no."""
-
-    time: int
-    start: int
-    ended: bool
-
-
-class _Frame:
-    """A loop that a partition is in: its iteration, counted from the beginning of the whole range, and its end."""
-
-    __slots__ = ("end", "index", "time", "unknown")
-
-    def __init__(self, unknown: int, time: int, index: int, end: int) -> None:
-        self.unknown = unknown
-        self.time = time
-        self.index = index
-        self.end = end
-
-
-class _Walker(Thread):
-    """A partition: beside what a thread has, its loops with their iterations, and marks for each of them."""
-
-    __slots__ = ("asks", "loops", "marks", "nest")
-
-    def __init__(self, part: Part) -> None:
-        super().__init__(part)
-        self.loops: list[_Frame] = []
-        self.marks: list[dict[int, _Mark]] = [{}]
-        self.nest: Nest = ()
-        self.asks: Instance | None = None
-
-    def copy(self) -> _Walker:
-        made = _Walker(self.part)
-        made.pc, made.waits, made.nest = self.pc, self.waits, self.nest
-        made.flight = list(self.flight)
-        made.loops = [_Frame(it.unknown, it.time, it.index, it.end) for it in self.loops]
-        made.marks = [{key: _Mark(it.time, it.start, it.ended) for key, it in level.items()} for level in self.marks]
-        return made
-
-    def set_nest(self) -> None:
-        self.nest = tuple((it.unknown, it.time, it.index) for it in self.loops)
-
-
 class _State(Machine):
     """All partitions, and what has been decided: how many trips of each unknown are certain, and whether it ends."""
 
     def __init__(self, program: Program, questions: Questions) -> None:
         super().__init__(program, {}, program.leader)
         self.questions = questions
-        self.walkers = [_Walker(part) for part in program.parts]
+        self.walkers = [Walker(part) for part in program.parts]
         self.threads = list(self.walkers)
         self.known: dict[Instance, tuple[int, bool]] = {}
 
@@ -241,7 +191,7 @@ class _State(Machine):
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
-    def _more(self, walker: _Walker, instance: Instance, than: int) -> bool | None:
+    def _more(self, walker: Walker, instance: Instance, than: int) -> bool | None:
         """Whether the unknown is more than a number; None where that is not decided."""
         number, ended = self.known.get(instance, (0, False))
         if number > than or ended:
@@ -249,7 +199,7 @@ class _State(Machine):
         walker.asks = instance
         return None
 
-    def _ask(self, walker: _Walker, site: Site) -> tuple[bool | None, int]:
+    def _ask(self, walker: Walker, site: Site) -> tuple[bool | None, int]:
         """The answer to the first question of a site, and which time its unknown is asked about."""
         constant = self.questions.constant.get(site.unknown)
         if constant is not None:
@@ -259,7 +209,7 @@ class _State(Machine):
         if site.start >= site.end:
             return False, 0
         level = walker.marks[-1]
-        mark = level.get(site.unknown) or _Mark(0, -1, False)
+        mark = level.get(site.unknown) or Mark(0, -1, False)
         if site.start > mark.start:
             time, answer = mark.time, False if mark.ended else None
         else:
@@ -267,10 +217,10 @@ class _State(Machine):
         if answer is None:
             answer = self._more(walker, (site.unknown, walker.nest, time), site.start)
         if answer is not None:
-            level[site.unknown] = _Mark(time, site.start, not answer)
+            level[site.unknown] = Mark(time, site.start, not answer)
         return answer, time
 
-    def _holds(self, walker: _Walker, sites: dict[int, Site], condition: int) -> bool | None:
+    def _holds(self, walker: Walker, sites: dict[int, Site], condition: int) -> bool | None:
         """A condition; None where it is not decided."""
         site = sites.get(walker.pc)
         if site is None:
@@ -281,15 +231,15 @@ class _State(Machine):
         answer, _ = self._ask(walker, site)
         return answer if answer is None else answer != site.inverted
 
-    def _enter_loop(self, walker: _Walker, site: Site) -> bool | None:
+    def _enter_loop(self, walker: Walker, site: Site) -> bool | None:
         answer, time = self._ask(walker, site)
         if answer:
-            walker.loops.append(_Frame(site.unknown, time, site.start, site.end))
+            walker.loops.append(Iteration(site.unknown, time, site.start, site.end))
             walker.marks.append({})
             walker.set_nest()
         return answer
 
-    def _next(self, walker: _Walker) -> bool | None:
+    def _next(self, walker: Walker) -> bool | None:
         """Whether the innermost loop goes round again; a loop that ends is left."""
         if self.steps > MOST:  # a loop whose many trips stand in the text
             raise UnclearError
@@ -307,7 +257,7 @@ class _State(Machine):
             walker.marks.pop()
             if frame.unknown not in self.questions.constant:
                 capped = frame.index + 1 >= frame.end
-                walker.marks[-1][frame.unknown] = _Mark(frame.time, frame.end - 1 if capped else ENDLESS, not capped)
+                walker.marks[-1][frame.unknown] = Mark(frame.time, frame.end - 1 if capped else ENDLESS, not capped)
         walker.set_nest()
         return again
 

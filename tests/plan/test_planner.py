@@ -1,0 +1,59 @@
+"""The planner's rules where a tile is split among groups, and where rings are filled at different rates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tawa.analysis.channels import find_channels, outer_channels
+from tawa.analysis.loads import find_dot_loads
+from tawa.analysis.resources import SLACK_BYTES, RegisterInfo, SharedInfo
+from tawa.plan import PlanOptions
+from tawa.plan.planner import Budget, Channels, choose_plan, why_not_worth_it
+from tests.support import programs
+
+# 96 registers of accumulators: two CTAs of 8 warps share an SM under stock Triton, and only one when specialised.
+BUDGET = Budget(4, 3, 227 * 1024, SharedInfo(0, 0, 0), RegisterInfo(96, 64), 16, groups=2)
+
+
+def channels_of(text: str) -> Channels:
+    return tuple(find_channels(find_dot_loads(programs.parse(text))))
+
+
+def refusal(budget: Budget) -> str:
+    channels = channels_of(programs.tile_gemm())
+    plan = choose_plan(channels, PlanOptions(), budget, staged_stores=True)
+    return why_not_worth_it(plan, channels, budget, persistent=False)
+
+
+def test_two_groups_of_one_cta_hide_what_two_ctas_of_stock_do() -> None:
+    assert refusal(BUDGET) == ""
+    assert "1 CTA would share an SM instead of 2" in refusal(replace(BUDGET, num_warps=8, groups=1))
+
+
+def test_fewer_groups_than_stock_has_ctas_are_not_expected_to_pay() -> None:
+    shared = SharedInfo(100 * 1024, 0, 0)  # a buffer that only the specialised kernel keeps beside its rings
+    small = replace(BUDGET, registers=RegisterInfo(32, 32), shared=shared)
+    assert small.stock_ctas(channels_of(programs.tile_gemm())) <= 2 and refusal(small) == ""
+    many = replace(BUDGET, registers=RegisterInfo(32, 32), shared=SharedInfo(0, 130 * 1024, 0), num_stages=1)
+    assert many.stock_ctas(channels_of(programs.tile_gemm())) == 1 and refusal(many) == ""
+
+
+def test_rings_of_outer_loops_get_one_slot_where_not_all_fit() -> None:
+    channels = channels_of(programs.gate_up())
+    room = 7 * programs.TILE_BYTES + SLACK_BYTES
+    budget = replace(BUDGET, shared_bytes=room, outer=frozenset({channels[0].name}))
+    assert budget.depths(channels, 2) == (2, 2, 2)
+    assert budget.depths(channels, 3) == (1, 3, 3) and budget.deepest(channels) == 3
+    assert replace(budget, outer=frozenset()).deepest(channels) == 2
+    plan = choose_plan(channels, PlanOptions(), budget, staged_stores=True)
+    assert [ring.depth for ring in plan.rings] == [1, 3, 3] and (plan.mma_depth, plan.early_puts) == (0, 1)
+
+
+def test_an_outer_channel_is_filled_in_a_loop_around_the_loop_of_another() -> None:
+    inner = programs.gemm_loop()
+    once = f"{programs.load('q', 'c_desc', '%zero, %tile')}\n{programs.alloc('q_kept', 'q')}"
+    use = programs.dot("scores", "q_kept", "q_kept", "acc")
+    body = programs.for_loop(f"{once}\n{inner}\n{use}", induction="tile", upper="m")
+    channels = channels_of(programs.kernel(body))
+    assert len(channels) == 2 and outer_channels(channels) == [channels[0].name]
+    assert outer_channels(channels_of(programs.gate_up())) == []
