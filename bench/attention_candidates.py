@@ -89,7 +89,7 @@ class Configuration:
 _STOCK: dict[int, tuple[tuple[str, int, int, int, int], ...]] = {
     64: (("two_loops", 128, 128, 8, 2), ("two_loops", 128, 64, 8, 3), ("two_loops", 128, 64, 4, 3),
          ("two_loops", 64, 64, 4, 3), ("persistent", 128, 128, 8, 2), ("persistent", 128, 64, 4, 3)),
-    128: (("two_loops", 128, 128, 8, 2), ("two_loops", 128, 64, 8, 2), ("two_loops", 128, 64, 8, 3),
+    128: (("two_loops", 128, 128, 8, 2), ("two_loops", 128, 128, 8, 3), ("two_loops", 128, 64, 8, 3),
           ("two_loops", 64, 64, 4, 3), ("persistent", 128, 128, 8, 2), ("persistent", 128, 64, 8, 2)),
     256: (("two_loops", 128, 64, 8, 2), ("two_loops", 128, 32, 8, 2), ("two_loops", 128, 32, 8, 3),
           ("two_loops", 64, 64, 4, 2), ("persistent", 64, 64, 4, 2), ("persistent", 128, 32, 8, 2)),
@@ -110,9 +110,8 @@ def configurations(dtype: str, d: int, causal: bool) -> list[Configuration]:
     found += [tawa(form, large) for form in ("two_loops", "persistent")]
     found += [tawa(form, large, ping_pong=True) for form in ("two_loops", "persistent")]
     found += [tawa(form, small, only_if_faster=False) for form in ("two_loops", "persistent")]
-    found += [tawa("two_loops", large, num_consumer_groups=1)]
-    if d != 128:  # where two CTAs of stock Triton share an SM, automatic mode may decline
-        found += [tawa("two_loops", large, only_if_faster=False)]
+    if d < 256:  # several CTAs of stock Triton share an SM: automatic mode leaves most such kernels to it
+        found += [Configuration("tawa", "two_loops", 64, 64, 4, 3)]
     if causal:
         found += [tawa("branch", large), Configuration("stock", "branch", *large, 2)]
     if dtype != "fp8":

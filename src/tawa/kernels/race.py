@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from tawa.kernels.case import Case
-from tawa.kernels.check import judge
-from tawa.kernels.launch import launch, make_tensors, poison
+from tawa.kernels.check import judge_all
+from tawa.kernels.launch import launch, make_tensors, outputs, poison
 
-CUBLAS = "cuBLAS"
+LIBRARY = "library"
 _ROUNDS = 7
 _BURST_MS = 4.0
 _REST_S = 0.02
@@ -38,7 +38,10 @@ def hopper_present() -> bool:
 
 
 def race(case: Case, kernels: Mapping[str, Any], seed: int = 0) -> dict[str, Lap]:
-    """Runs `kernels`, each launched like the case's own, and for a plain product cuBLAS. Returns laps by name."""
+    """Runs `kernels`, each launched like the case's own, and NVIDIA's library where it has such a call.
+
+    The library is cuBLAS for a plain product, cuDNN for attention, both through PyTorch. Returns laps by name.
+    """
     tensors = make_tensors(case, seed)
     faults: dict[str, tuple[str, ...]] = {}
     runs: dict[str, Callable[[], object]] = {}
@@ -46,18 +49,45 @@ def race(case: Case, kernels: Mapping[str, Any], seed: int = 0) -> dict[str, Lap
         poison(case, tensors)
         runs[name] = functools.partial(launch, case, kernel, tensors)
         runs[name]()
-        faults[name] = judge(case, tensors, [tensors["c"]]).faults
-    library = _cublas(case, tensors)
+        faults[name] = judge_all(case, tensors, [tensors]).faults
+    library = _library(case, tensors)
     if library is not None:
-        faults[CUBLAS] = judge(case, tensors, [library()]).faults
-        runs[CUBLAS] = library
+        # It gives the first output only; the others are still those of the kernel before.
+        faults[LIBRARY] = judge_all(case, tensors, [{**tensors, outputs(case)[0]: library()}]).faults
+        runs[LIBRARY] = library
     return {name: Lap(time_ms, faults[name]) for name, time_ms in _by_turns(runs).items()}
 
 
-def _cublas(case: Case, tensors: Mapping[str, torch.Tensor]) -> Callable[[], torch.Tensor] | None:
-    """PyTorch's product of the case's A and B; None where the case is more than a product."""
-    if case.reference != "gemm":
+def _library(case: Case, tensors: Mapping[str, torch.Tensor]) -> Callable[[], torch.Tensor] | None:
+    match case.reference:
+        case "gemm":
+            return _cublas(case, tensors)
+        case "attention":
+            return _cudnn(case, tensors)
+        case _:
+            return None
+
+
+def _cudnn(case: Case, tensors: Mapping[str, torch.Tensor]) -> Callable[[], torch.Tensor] | None:
+    """cuDNN's attention on the case's Q, K and V; None where this PyTorch has none that takes them."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    q, k, v = (tensors[name] for name in "qkv")
+
+    def call() -> torch.Tensor:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return scaled_dot_product_attention(q, k, v, is_causal=bool(case.constexprs["CAUSAL"]))
+
+    try:
+        call()
+    except RuntimeError:
         return None
+    return call
+
+
+def _cublas(case: Case, tensors: Mapping[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    """PyTorch's product of the case's A and B."""
     a = tensors["a"].t() if case.tensors["a"].shape[0] == "K" else tensors["a"]
     b = tensors["b"].t() if case.tensors["b"].shape[0] == "N" else tensors["b"]
     if a.dtype in (torch.float16, torch.bfloat16):

@@ -111,4 +111,4 @@ def finish(acc, m_i, l_i):
     """The output and its base-2 logarithm of the sum; a row that saw no key gives 0 and -inf."""
     empty = l_i == 0.0
     l_i = tl.where(empty, 1.0, l_i)
-    return acc / l_i[:, None], tl.where(empty, float("-inf"), m_i + tl.log2(l_i))
+    return acc * (1.0 / l_i)[:, None], tl.where(empty, float("-inf"), m_i + tl.log2(l_i))

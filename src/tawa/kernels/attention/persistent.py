@@ -1,4 +1,4 @@
-"""Persistent forward attention: each program walks over tiles of queries, the longest first.
+"""Persistent forward attention: each program walks over tiles of queries.
 
 For short sequences, where the launch of a program and its epilogue weigh: the loads of the next tile can run beside the
 epilogue of this one. Plain Triton; letters, layouts and masks as in `parts.py`.
@@ -18,13 +18,17 @@ def attention_persistent(
 ):  # fmt: skip
     """Forward attention of HEADS = B * H heads by as many programs as the grid has.
 
-    Tile numbers run through the heads first: programs that run together work on tiles of one length, and under a causal
-    mask the last rows of all heads, which see most keys, come first.
+    Programs take the tiles of a head, then of the next, so that those at work read the same keys, out of the L2 cache.
+    Under a causal mask they take two at a time, the last and the first that are left, which together see as many keys
+    as any other two; the tile in the middle of an odd number comes alone.
     """
     tiles = tl.cdiv(SQ, BM)
-    for i in tl.range(tl.program_id(0), tiles * HEADS, tl.num_programs(0)):
-        tile = i // HEADS
-        if CAUSAL:
-            tile = tiles - 1 - tile
-        attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, i % HEADS, H, SQ, SK, diagonal,
-                       scale, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, EVEN)  # fmt: skip
+    shares = tl.cdiv(tiles, 2) if CAUSAL else tiles
+    for i in tl.range(tl.program_id(0), shares * HEADS, tl.num_programs(0)):
+        share, head = i % shares, i // shares
+        for part in tl.range(0, min(tiles - 2 * share, 2) if CAUSAL else 1):
+            tile = share
+            if CAUSAL:
+                tile = tl.where(part == 0, tiles - 1 - share, share)
+            attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, head, H, SQ, SK, diagonal,
+                           scale, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, EVEN)  # fmt: skip
