@@ -80,6 +80,7 @@ def main() -> None:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
     launching.unwritten = attention_tensors.unwritten = poisoned
+    launching.multiprocessors = lambda device: 3  # fewer programs than tiles
     for table, tiles in TABLES.items():
         launching.tiles_for = lambda device, tiles=tiles: tiles
         for number, name in enumerate(CASES):

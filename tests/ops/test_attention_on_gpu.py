@@ -91,7 +91,7 @@ def test_outputs_and_gradients_are_right_for_any_lengths(dtype: Any, box: int, c
 def test_long_sequences_of_many_heads_are_right_and_specialised(causal: bool) -> None:
     check(*triple(128, 2048, 2048, heads=(16, 8)), gradients=True, causal=causal)
     if torch.cuda.get_device_capability() == (9, 0):
-        record = launching.attention_two_loops.last_kernel.metadata.tawa
+        record = launching.attention_persistent.last_kernel.metadata.tawa
         assert record["applied"], record["reason"]
 
 

@@ -1,8 +1,8 @@
 """Launching the attention kernels on PyTorch tensors, forward and backward.
 
 Every launch goes through `tawa.jit` without options: specialised where that is legal and expected to pay, else stock
-Triton. Forward is the two-loop kernel: of the forms in `tawa.kernels.attention` it is the one that masks only the
-blocks of keys that need it.
+Triton. Forward is the two-loop form of `tawa.kernels.attention`, which masks only the blocks of keys that need it: one
+program for each tile, or one for each SM that walks over tiles (`attention_tiles` says where).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import tawa
-from tawa.kernels.attention import backward, forward
+from tawa.kernels.attention import backward, forward, persistent
 from tawa.ops.attention_checks import check_capability
 from tawa.ops.attention_tensors import descriptor, for_tma, new_like, unwritten
 from tawa.ops.attention_tiles import Tile, box_of, tiles_for
 
 LN_2 = 0.6931471805599453
 ROWS_OF_SUMS = 64
-LENGTHS = ("H", "SQ", "SK", "diagonal")
+LENGTHS = ("HEADS", "H", "SQ", "SK", "diagonal")
 
 
 def under_tawa(kernel: Any) -> Any:
@@ -34,6 +34,7 @@ def under_tawa(kernel: Any) -> Any:
 
 
 attention_two_loops: Any = under_tawa(forward.attention_two_loops)
+attention_persistent: Any = under_tawa(persistent.attention_persistent)
 attention_dkdv: Any = under_tawa(backward.attention_dkdv)
 attention_dq: Any = under_tawa(backward.attention_dq)
 row_sums: Any = under_tawa(backward.row_sums)
@@ -51,6 +52,11 @@ class Mask:
 def output_type(dtype: torch.dtype) -> torch.dtype:
     """The element type of O: that of Q, and float16 for fp8."""
     return dtype if dtype.itemsize > 1 else torch.float16
+
+
+def multiprocessors(device: torch.device) -> int:
+    """How many SMs a device has."""
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def blocks(length: int, size: int) -> int:
@@ -79,14 +85,19 @@ def run_forward(
     tile = tiles_for(q.device).forward[box]
     transposed = q.element_size() == 1  # wgmma takes eight-bit operands with the summed dimension innermost only
     v_desc = descriptor(for_tma(v.mT), box, tile.BN) if transposed else descriptor(for_tma(v), tile.BN, box)
+    tiles = blocks(queries, tile.BM), batches * heads
+    launched = attention_two_loops[tiles]
+    if tile.persistent:
+        launched = attention_persistent[(min(multiprocessors(q.device), tiles[0] * tiles[1]),)]
     with torch.cuda.device_of(q):
-        attention_two_loops[(blocks(queries, tile.BM), batches * heads)](
+        launched(
             descriptor(for_tma(q), tile.BM, box),
             descriptor(for_tma(k), tile.BN, box),
             v_desc,
             descriptor(o, tile.BM, box),
             lse,
             None if alibi is None else alibi.contiguous(),
+            *((tiles[1],) if tile.persistent else ()),
             heads,
             queries,
             keys,

@@ -3,8 +3,10 @@
 On Hopper the planner splits the 128 rows of a forward tile over two consumer groups of 4 warps, 64 rows each, which is
 one wgmma. Blocks of 128 keys are the largest that leave room for O (64 x D) and the scores (64 x 128), both float32, in
 a group's registers, and for two slots of K and V beside Q in 227 KiB of shared memory. D = 256 doubles O and the slots,
-so its blocks are half as long. D = 64 has the tiles of D = 128: two CTAs of it fit on an SM, which stock Triton makes
-as good use of as specialisation would, and it stays stock.
+so its blocks are half as long. D = 64 has the tiles of D = 128.
+
+Up to D = 128 a program walks over tiles, so that the loads of the next run beside the epilogue of this one. For D = 256
+a second tile of Q would take the second slot of K and V (`bench/results/attention.json`).
 
 The backward kernels hold two accumulators (dK, dV) or a tile of dO besides (dQ): their tiles are the largest that do
 not spill. Other devices have as little as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
@@ -23,12 +25,13 @@ HOPPER_CAPABILITY = (9, 0)
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Rows of queries and of keys that one block has, and how a program runs."""
+    """Rows of queries and of keys that one block has, and how a program runs; persistent: it walks over tiles."""
 
     BM: int
     BN: int
     num_warps: int
     num_stages: int
+    persistent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Tiles:
 
 
 HOPPER = Tiles(
-    forward={64: Tile(128, 128, 8, 2), 128: Tile(128, 128, 8, 2), 256: Tile(128, 64, 8, 2)},
+    forward={64: Tile(128, 128, 8, 2, True), 128: Tile(128, 128, 8, 2, True), 256: Tile(128, 64, 8, 2)},
     dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(32, 64, 8, 2)},
     dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 32, 4, 2)},
 )
