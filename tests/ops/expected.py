@@ -83,7 +83,11 @@ def check_outputs(o: Any, lse: Any, q: Any, k: Any, v: Any, **options: Any) -> N
     exact, exact_lse = expected(q, k, v, Exact(), **options)
     peer, _ = expected(q, k, v, SamePrecision(), **options)
     compare(f"o of {what}", o, exact, 2 * (peer.to(o.dtype).double() - exact).abs().max().item())
-    torch.testing.assert_close(lse, exact_lse.float(), rtol=1e-4, atol=1e-4, msg=lambda text: f"lse of {what}: {text}")
+    # Tensor cores add products of fp8 with about 14 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.2).
+    close = 1e-4 if q.element_size() > 1 else 4e-3
+    torch.testing.assert_close(
+        lse, exact_lse.float(), rtol=close, atol=close, msg=lambda text: f"lse of {what}: {text}"
+    )
 
 
 def exact_gradients(
