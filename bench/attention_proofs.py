@@ -10,7 +10,8 @@ A row's case has: bound (what the credit check proved), barriers (what the barri
 error and the share of what is allowed. The row's error is null, or says what is not as wanted. ``median_ms`` is the
 time of the case.
 
-``--only TEXT`` takes some cases, ``--processes N`` runs so many at a time.
+``--only TEXT`` takes some cases, ``--processes N`` runs so many at a time, ``--resume`` goes on with the results that
+are there: cases that were as wanted are not run again.
 
 Results: ``bench/results/attention_proofs.json``.
 """
@@ -32,7 +33,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from harness import Report, Row, describe  # noqa: E402
+from harness import RESULTS, Report, Row, describe, read  # noqa: E402
 from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised  # noqa: E402
 from tests.matrix.compiling import compile_case, pinned  # noqa: E402
 
@@ -141,11 +142,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--resume", action="store_true")
     arguments = parser.parse_args()
     names = [case.name for case in CASES if arguments.only in case.name]
     report, rows = Report("attention_proofs"), dict[str, Row]()
+    if arguments.resume:
+        _, before = read(RESULTS / "attention_proofs.json")
+        rows = {row.case["name"]: row for row in before if row.error is None}
+    left = [name for name in names if name not in rows]
     with get_context("spawn").Pool(arguments.processes) as pool:
-        for row in pool.imap_unordered(work, names):
+        for row in pool.imap_unordered(work, left):
             rows[row.case["name"]] = row
             seconds = (row.median_ms or 0.0) / 1000
             text = row.case.get("bound") or row.case.get("declined")

@@ -1,9 +1,10 @@
 """What the proofs and the simulator cost: ``python bench/verify.py``, no GPU.
 
-Every kernel of the matrix that is specialised is checked at both levels, at the effort of a compile (`fast`) and at
-that of ``tawa verify`` (`full`); the best of `--repeat` runs counts, each on a fresh module, in processor time, so that
-other work on the machine does not count. "compile" is what a
-compile adds: credits and barriers, fast. One GEMM of 512 x 512 x 512 is simulated in each landing order.
+Every GEMM kernel of the matrix that is specialised, and one attention kernel of each form, is checked at both levels,
+at the effort of a compile (`fast`) and at that of ``tawa verify`` (`full`); the best of `--repeat` runs counts, each on
+a fresh module, in processor time, so that other work on the machine counts little. "compile" is what a compile adds:
+credits and barriers, fast. One GEMM of 512 x 512 x 512 is simulated in each landing order. ``--only TEXT`` takes some
+kernels.
 
 Results: ``bench/results/verify.json``; an error is the verdict of a check that did not prove its kernel.
 """
@@ -16,6 +17,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
 from tawa.bridge.signature import Signature
 from tawa.ir import Module, parse_module
+from tawa.kernels.attention.cases import find as find_attention
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import SPECIALISED, find
 from tawa.plan import PlanOptions
@@ -39,6 +42,14 @@ from tawa.verify.witness import describe
 FAST_MEDIAN_MS, FAST_WORST_MS, FULL_WORST_MS, SIMULATION_WORST_MS = 10.0, 50.0, 2000.0, 5000.0
 SIMULATED = "tile_fp16_nn"
 SIZE = 512
+ATTENTION = (
+    "two_loops_fp16_d64_full", "two_loops_fp16_d128_causal", "two_loops_window100", "two_loops_gqa",
+    "two_loops_alibi_softcap_window", "one_loop_fp16_d128_causal", "one_loop_window128", "branch_fp16_d64_causal",
+    "persistent_fp16_d64_full", "persistent_fp16_d64_causal", "persistent_gqa_window", "varlen_fp16_d64_full",
+    "varlen_fp16_d64_causal", "varlen_window", "tutorial_fp16_d64_causal", "flex_d64", "dkdv_fp16_d64_causal",
+    "dkdv_gqa", "dq_fp16_d64_causal", "dq_gqa",
+)  # fmt: skip
+"""Each form of attention, with the masks that change its loops."""
 
 
 def levels(case: Case) -> tuple[str, str]:
@@ -89,21 +100,23 @@ def main() -> int:
     """Times all checks and prints the medians and the worst."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     from triton import knobs
 
     knobs.compilation.always_compile = True
     report, good = Report("verify"), True
     times: dict[str, list[float]] = defaultdict(list)
-    for case in SPECIALISED:
-        if case.expect.verdict != "specialised":
+    cases = [*(case for case in SPECIALISED if case.expect.verdict == "specialised"), *map(find_attention, ATTENTION)]
+    for case in cases:
+        if arguments.only not in case.name:
             continue
         found = check_all(case, arguments.repeat)
         for name, (ms, verdict) in found.items():
             times[name].append(ms)
             error = None if isinstance(verdict, Proved) else describe(verdict)
             good &= error is None
-            report.add(Row.timed({"kernel": case.name}, name, Timing.of([ms]), 0, error=error))
+            report.add(replace(Row.timed({"kernel": case.name}, name, Timing.of([ms]), 0), error=error))
         times["compile"].append(sum(found[name][0] for name in ("credits fast", "barriers fast")))
         print(f"{case.name:28} " + "  ".join(f"{name} {ms:7.1f}" for name, (ms, _) in found.items()), flush=True)
     print(f"\n{len(times['compile'])} kernels, milliseconds")

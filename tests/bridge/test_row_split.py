@@ -2,99 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import triton
 import triton.language as tl
-from triton import knobs
 from triton._C.libtriton import ir, passes
-from triton.backends.nvidia.compiler import CUDABackend
-from triton.compiler import ASTSource
 
-from tawa.bridge.attempt import Toolchain
-from tawa.bridge.compile import hopper_target
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic, print_generic_ttir
 from tawa.bridge.row_split import split_front
 from tawa.bridge.signature import Signature, parse_signature
-from tawa.bridge.stages import clean_up, split_make_ttgir
+from tawa.bridge.stages import clean_up
 from tawa.dialects.tt import GroupIndexOp, group_marker
 from tawa.ir import Builder, Module, parse_module, replace_op
 from tawa.kernels.gemm.cases import CASES, find
 from tawa.sim import Descriptor, from_floats, simulate
 from tests.sim.problems import make_arrays, run
-
-
-class _Enough(Exception):
-    """Stops a compile once TTIR is there."""
-
-
-@dataclass(frozen=True)
-class Front:
-    """A kernel's TTIR as Triton prints it, and what Triton brings to its compile."""
-
-    ttir: str
-    context: Any
-    tools: Toolchain
-
-    def whole_text(self) -> str:
-        mod = parse_with_triton(self.ttir, self.context)
-        self.tools.split.front(mod, {}, self.tools.options, self.tools.capability)
-        return print_generic(mod)
-
-    def whole(self) -> Module:
-        return parse_module(self.whole_text())
-
-    def split_text(self, groups: int = 2) -> str:
-        text, remarks = split_front(self.tools, self.ttir, self.context, {}, groups)
-        assert text is not None, remarks
-        return text
-
-    def reason(self, groups: int = 2) -> str:
-        text, remarks = split_front(self.tools, self.ttir, self.context, {}, groups)
-        assert text is None
-        return remarks[0].reason
-
-
-def front(kernel: Any, signature: Signature, num_warps: int = 8) -> Front:
-    """Compiles a kernel down to TTIR."""
-    found: list[tuple[str, Any]] = []
-
-    def hook(backend=None, stages=None, options=None, language=None, capability=None):
-        if stages is None:
-            return ("row split", "row split")
-
-        def stop(mod: Any, metadata: Any) -> Any:
-            found.append((mod.str(), options))
-            raise _Enough
-
-        stages["ttgir"] = stop
-        return None
-
-    source = ASTSource(kernel, signature.types, signature.constants, signature.attributes)
-    with knobs.compilation.scope(), knobs.runtime.scope():
-        knobs.compilation.always_compile = True
-        knobs.runtime.add_stages_inspection_hook = hook
-        with contextlib.suppress(_Enough):
-            triton.compile(source, target=hopper_target(), options={"num_warps": num_warps})
-    split = split_make_ttgir(CUDABackend)
-    assert split is not None
-    context = ir.context()
-    ir.load_dialects(context)
-    CUDABackend(hopper_target()).load_dialects(context)
-    text, options = found[0]
-    return Front(text, context, Toolchain(split, (), options, 90))
+from tests.support.fronts import Front, front
 
 
 def case_front(name: str, num_warps: int = 8) -> Front:
     case = find(name)
     names = case.kernel.arg_names
     constants = {(names.index(it),): value for it, value in case.constants().items()}
-    return front(case.kernel, Signature(case.signature(), constants, case.attributes()), num_warps)
+    return front(case.kernel, Signature(case.signature(), constants, case.attributes()), num_warps=num_warps)
 
 
 def for_group(text: str, group: int) -> Module:

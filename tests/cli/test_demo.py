@@ -26,7 +26,14 @@ def test_the_demo_shows_every_exhibit_and_exactly_one_is_declined(exhibits):
 
 
 def test_no_exhibit_that_is_specialised_spills(exhibits):
-    assert [found["spill_bytes"] for found in exhibits.values() if found["applied"]] == [0, 0, 0, 0]
+    assert [found["spill_bytes"] for found in exhibits.values() if found["applied"]] == [0] * (len(EXHIBITS) - 1)
+
+
+def test_attention_gets_two_consumer_groups_and_stages(exhibits):
+    found = exhibits["attention, fp16, causal"]
+    assert [part["warps"] for part in found["partitions"]] == [1, 4, 4]
+    assert found["schedules"] and all(schedule["stages"] == 2 for schedule in found["schedules"])
+    assert found["verdict"]["verdict"] == "proved"
 
 
 def test_the_report_explains_rings_waits_and_the_declined_kernel(tawa):
@@ -36,6 +43,9 @@ def test_the_report_explains_rings_waits_and_the_declined_kernel(tawa):
     for text in (
         "producer  1 warp",
         "consumer  8 warps",
+        "consumer1 4 warps",
+        "stages    2 in 2 loops of each consumer; no spills",
+        "128 x 640 x 128 same bits: eager, late, random",
         "D = 3 of (128x64xf16 + 256x64xf16)",
         "left to stock Triton, byte for byte",
         "loaded through pointers",
@@ -43,7 +53,8 @@ def test_the_report_explains_rings_waits_and_the_declined_kernel(tawa):
         "aref.put %ring0[%count]",
         "warp_group_dot_wait pendings = 1",
         "proved, fast: credits: all trip counts; barriers: ",
-        "same bits: eager, late, random",
+        "one tile of queries (attention, fp16, causal)",
+        "the same four tiles (fp16, persistent)",
         "tensor cores busy",
     ):
         assert text in result.stdout

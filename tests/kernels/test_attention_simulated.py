@@ -11,7 +11,7 @@ from tawa.kernels.attention.builders import resized
 from tawa.kernels.attention.cases import find
 from tawa.kernels.case import Case
 from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised
-from tests.matrix.compiling import compile_case, pinned
+from tests.matrix.compiling import pinned, specialised_levels
 
 SMALL = [
     ("two_loops_fp16_d64_causal", 256, 256),
@@ -35,7 +35,7 @@ def small(name: str, queries: int, keys: int) -> Case:
 
 
 def check(case: Case) -> None:
-    compiled = compile_case(case, pinned(*case.plans[0]))
+    compiled = specialised_levels(case, pinned(*case.plans[0]))
     assert errors(case, simulated(case, unspecialised(case, compiled))).share <= 1
 
 
@@ -52,5 +52,5 @@ def test_kernel_is_right_on_the_problem_it_is_listed_with(name: str) -> None:
 @pytest.mark.parametrize(("name", "queries", "keys"), SAME_BITS)
 def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str, queries: int, keys: int) -> None:
     case = small(name, queries, keys)
-    compiled = compile_case(case, pinned(*case.plans[0]))
+    compiled = specialised_levels(case, pinned(*case.plans[0]))
     assert orders_with_other_bits(case, compiled, simulated(case, unspecialised(case, compiled))) == []

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
+from tawa.bridge.attempt import Source, Specialised, Worksheet, attempt
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
 from tawa.bridge.signature import Signature
 from tawa.kernels.case import Case
+from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions
+from tests.support.fronts import front
 
 
 def signature(case: Case) -> Signature:
@@ -21,6 +25,28 @@ def signature(case: Case) -> Signature:
 def compile_case(case: Case, options: PlanOptions | None) -> Any:
     request = None if options is None else Request(options)
     return compile_kernel(case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=case.num_stages)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The texts of a kernel by name, for what reads those of a compiled one."""
+
+    asm: dict[str, str]
+
+
+def attempted(case: Case, options: PlanOptions) -> tuple[Specialised | Outcome, Levels]:
+    """What becomes of a case, without Triton's stages behind TTGIR, which take most of the time of a compile."""
+    made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
+    sheet = Worksheet()
+    found = attempt(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options), sheet)
+    return found, Levels({"ttir": made.ttir, **sheet.texts})
+
+
+def specialised_levels(case: Case, options: PlanOptions) -> Levels:
+    """The levels of a case that is specialised."""
+    found, levels = attempted(case, options)
+    assert isinstance(found, Specialised), found.remarks
+    return levels
 
 
 def pinned(depth: int, mma_depth: int) -> PlanOptions:

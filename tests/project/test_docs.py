@@ -38,7 +38,7 @@ def test_every_relative_link_outside_the_site_leads_to_a_file(page: Path) -> Non
 
 
 def test_the_kernel_of_the_readme_is_specialised(tmp_path: Path) -> None:
-    (example,) = blocks(ROOT / "README.md", "python")
+    (example,) = [block for block in blocks(ROOT / "README.md", "python") if "@tawa.jit" in block]
     kernel = example[: example.index("a, b = ")].replace("import torch, triton,", "import triton,")
     file = tmp_path / "readme.py"
     file.write_text(kernel)

@@ -89,7 +89,7 @@ def test_a_configuration_is_json_even_with_a_plan() -> None:
     assert tawa.Plan.from_json(again.kwargs["plan"]) == fakes.plan_of(4)
 
 
-@pytest.mark.parametrize("options", [{"aref_depth": 0}, {"mma_depth": -1}, {"num_consumer_groups": 2}, {"plan": 7}])
+@pytest.mark.parametrize("options", [{"aref_depth": 0}, {"mma_depth": -1}, {"num_consumer_groups": 4}, {"plan": 7}])
 def test_a_bad_option_is_found_when_the_configuration_is_written(options: dict[str, Any]) -> None:
     with pytest.raises(tawa.PlanError):
         tawa.Config({}, **options)

@@ -135,6 +135,8 @@ class _Explorer:
                 return replace(state, barriers=(*state.barriers, (event.barrier, event.amount, event.amount, 0, 0)))
             case "copy in" | "write":
                 return self.write(here, event, state)
+            case "free":
+                return self.free(event, state)
             case "copy out":
                 self.reads(here, event, state)
                 return replace(state, stores=_append(state.stores, which, event.memory))
@@ -152,12 +154,23 @@ class _Explorer:
             case _:
                 raise AssertionError(event.kind)
 
-    def write(self, here: tuple[int, int], event: Event, state: State) -> State:
+    def idle(self, event: Event, state: State) -> Memory:
+        """The memory of an event that no copy and no wgmma may be at work on."""
         (memory,) = event.memory
         busy = [other for line in (*state.groups, *state.stores) for reads in line for other in reads]
         busy += [self.events[copy].memory[0] for copy in state.flying]
         if memory in busy:
-            raise Wrong("written while in use")
+            raise Wrong("written or given back while in use")
+        return memory
+
+    def free(self, event: Event, state: State) -> State:
+        """The memory is given back: what is in it is no tile any more."""
+        memory = self.idle(event, state)
+        contents = tuple(entry for entry in state.contents if entry[0] != memory)
+        return replace(state, contents=contents, unfenced=tuple(one for one in state.unfenced if one[0] != memory))
+
+    def write(self, here: tuple[int, int], event: Event, state: State) -> State:
+        memory = self.idle(event, state)
         contents = dict(state.contents)
         contents[memory] = here
         after = replace(state, contents=tuple(sorted(contents.items())))

@@ -98,7 +98,7 @@ def test_attention_that_may_be_empty_is_refuted_unless_assumed_otherwise() -> No
 def test_arguments_can_be_fixed() -> None:
     verdict = check_barriers(barrier("persistent"), arguments={"n": 3, "m": 2})
     assert isinstance(verdict, Proved)
-    assert "n in 3, m in 2" in verdict.bound
+    assert "n in 3; m in 2 (1 run)" in verdict.bound
 
 
 def test_a_budget_that_ends_early_is_unknown() -> None:
@@ -141,7 +141,7 @@ NAMED: list[tuple[FaultKind, str, mutate.Change, str, int]] = [
     ("accumulator in flight", "persistent", mutate.drop, mutate.DOT_WAIT, 1),
     ("barrier lifecycle", "tile", mutate.drop, mutate.INIT, 0),
     ("barrier lifecycle", "tile", mutate.double, mutate.INIT, 0),
-    ("leftover credit", "persistent", mutate.drop, mutate.STORE_WAIT, 1),
+    ("write before release", "persistent", mutate.drop, mutate.STORE_WAIT, 1),  # its buffer is given back too soon
     ("parity alias", "tile", mutate.constant_parity(1), mutate.WAIT, 1),
 ]
 
@@ -151,6 +151,14 @@ def test_a_fault_is_named(kind: FaultKind, program: str, change: mutate.Change, 
     module = barrier(program)
     assert change(ops(module, name)[place])
     assert kind_of(check_barriers(module)) == kind
+
+
+def test_a_store_that_nothing_waits_for_is_left_over() -> None:
+    module = barrier("persistent")
+    ops(module, "ttg.local_dealloc")[0].erase()
+    assert isinstance(check_barriers(module), Proved)
+    assert mutate.drop(ops(module, mutate.STORE_WAIT)[1])
+    assert kind_of(check_barriers(module)) == "leftover credit"
 
 
 def test_two_readers_and_one_arrival_are_refuted() -> None:

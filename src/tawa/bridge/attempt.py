@@ -215,11 +215,13 @@ def _stock(tools: Toolchain, source: Source) -> dict[str, Any]:
 
 
 def _wanted_groups(tools: Toolchain, source: Source, request: Request) -> tuple[int, bool]:
-    """How many consumer groups to try first, and whether the user named the number."""
+    """How many consumer groups to try first, and whether the user asked for that: with their number or by ping-pong."""
     asked = request.plan.consumer_groups if request.plan is not None else request.options.num_consumer_groups
     if asked is not None:
         return asked, True
     groups = tools.options.num_warps // GROUP_WARPS
+    if request.options.ping_pong:
+        return max(2, groups), True  # one group has nobody to take turns with
     if groups < 2 or source.ttir.count("tt.dot ") < 2:
         return 1, False
     module = read_module(print_generic_ttir(parse_module(source.ttir, source.context)))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -20,33 +22,44 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from tawa.kernels.case import Case
+    from tawa.plan import PartitionPlan
+    from tawa.plan.schedule import Schedule
     from tawa.runtime.explain import Explanation
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One kernel of the demo. case: its name among the GEMM cases; k: K of the race at M = N = 8192; 0 for no race."""
+    """One kernel of the demo.
+
+    case: its name among the cases of its family. length: K of a product, queries and keys of attention, in the race on
+    a GPU; 0 for no race.
+    """
 
     title: str
     case: str
-    k: int = 0
+    length: int = 0
+    family: Literal["attention", "gemm"] = "gemm"
 
 
 EXHIBITS = (
+    Exhibit("attention, fp16, causal", "two_loops_fp16_d128_causal", 4096, "attention"),
     Exhibit("fp16, one tile a program", "tile_8warps_nt", 4096),
     Exhibit("fp16, persistent", "persistent_8warps", 1024),
     Exhibit("fp8 e4m3, persistent", "persistent_fp8e4nv", 8192),
     Exhibit("gate and up projection", "gate_up_8warps", 4096),
     Exhibit("operands through pointers", "pointer_gemm"),
 )
-_SHOWN = EXHIBITS[0]
-TIMED = EXHIBITS[1]
+_SHOWN = EXHIBITS[1]
+_TIMED = {EXHIBITS[0]: "one tile of queries", EXHIBITS[2]: "the same four tiles"}
+_STRIP_CELLS = 72
 
 
 @reports_failures
 def demo_command(as_json: JsonFlag = False) -> None:
-    """Show what becomes of real GEMM kernels: compile, prove, simulate; on a Hopper GPU also run and time them."""
+    """Show what becomes of real kernels: compile, prove, simulate; on a Hopper GPU also run and time them."""
     from rich.console import Console
+
+    from tawa.cli.demo_race import race_all
 
     console = Console(highlight=False)
     compiled: dict[Exhibit, tuple[Any, Explanation]] = {}
@@ -64,14 +77,15 @@ def demo_command(as_json: JsonFlag = False) -> None:
     console.print()
     _simulate_all(console, compiled)
     console.print()
-    _race_all(console)
+    race_all(console, EXHIBITS)
 
 
 def find_case(exhibit: Exhibit) -> Case:
     """The case behind an exhibit."""
-    from tawa.kernels.gemm.cases import find
+    from tawa.kernels.attention import cases as attention
+    from tawa.kernels.gemm import cases as gemm
 
-    return find(exhibit.case)
+    return (attention if exhibit.family == "attention" else gemm).find(exhibit.case)
 
 
 def compile_exhibit(exhibit: Exhibit) -> tuple[Any, Explanation]:
@@ -132,10 +146,20 @@ def _specialised(found: Explanation) -> list[Text]:
     lines.append(protocol)
     waits = " ".join(map(str, found.wgmma_waits))
     spills = ("no spills", "green") if not found.spill_bytes else (f"{found.spill_bytes} bytes spilled", "red")
-    lines.append(Text.assemble((f"P = {found.mma_depth}     ", "bold"), f"wgmma waits {waits}; ", spills))
+    in_flight = "stages" if found.schedules else f"P = {found.mma_depth}"
+    how = _stages(found.schedules, found.partitions) if found.schedules else f"wgmma waits {waits}"
+    lines.append(Text.assemble((f"{in_flight:9} ", "bold"), f"{how}; ", spills))
     shared = f"{found.shared_bytes / 1024:.0f} of 227 KiB shared memory"
     lines.append(Text(f"{shared}; Tawa took {found.tawa_ms:.0f} of {found.compile_ms:.0f} ms", style="dim"))
     return lines
+
+
+def _stages(schedules: Sequence[Schedule], partitions: Sequence[PartitionPlan]) -> str:
+    """How many, in how many loops of each consumer group; all groups have the same program."""
+    groups = sum(part.role == "consumer" for part in partitions)
+    counts = Counter(schedule.stages for schedule in schedules)
+    of = "the consumer" if groups == 1 else "each consumer"
+    return ", ".join(f"{count} in {plural(loops // groups, 'loop')} of {of}" for count, loops in sorted(counts.items()))
 
 
 def _registers(registers: int | None) -> str:
@@ -176,83 +200,30 @@ def _simulate_all(console: Console, compiled: dict[Exhibit, tuple[Any, Explanati
     console.print(
         "In the simulator, against the unspecialised kernel, asynchronous work landing in three orders:", style="bold"
     )
+    console.print("  (M x N x K; of attention queries x keys x head)", style="dim")
     for exhibit, (kernel, found) in compiled.items():
         if not found.applied:
             continue
         with _working("simulating"):
             result = rehearse(find_case(exhibit), kernel)
-        problem = " ".join(f"{name} = {size}" for name, size in result.sizes.items() if name in ("M", "N", "K"))
+        problem = " x ".join(map(str, result.problem))
         same = [order for order in ORDERS if result.equal[order]]
         other = [order for order in ORDERS if not result.equal[order]]
-        bits = [(f"same bits: {', '.join(same)}  ", "green")] if same else []
-        bits += [(f"other bits: {', '.join(other)}  ", "bold red")] if other else []
-        console.print(Text.assemble(f"  {exhibit.title:26} {problem:28} ", *bits, (f"{result.seconds:.1f} s", "dim")))
-    _show_timelines(console, compiled[TIMED][0])
+        bits = [(f"same bits: {', '.join(same)} ", "green")] if same else []
+        bits += [(f"other bits: {', '.join(other)} ", "bold red")] if other else []
+        console.print(Text.assemble(f"  {exhibit.title:24} {problem:15} ", *bits, (f"{result.seconds:.1f} s", "dim")))
+    for exhibit, what in _TIMED.items():
+        _show_timelines(console, exhibit, what, compiled[exhibit][0])
 
 
-def _show_timelines(console: Console, kernel: Any) -> None:
+def _show_timelines(console: Console, exhibit: Exhibit, what: str, kernel: Any) -> None:
     from tawa.cli.rehearsal import timelines
     from tawa.cli.strips import strips
 
-    case = find_case(TIMED)
+    case = find_case(exhibit)
     with _working("timing on the simulator's clock"):
         panels = timelines(case, kernel, compile_case(case, enable_warp_specialization=False))
-    console.print(
-        f"\nOne SM at work on the same four tiles ({TIMED.title}), by the simulator's cost model:", style="bold"
-    )
-    for line in strips(panels):
-        console.print(line, no_wrap=True)
-
-
-# --- on a GPU ---------------------------------------------------------------------------------------------------------
-
-
-def _race_all(console: Console) -> None:
-    """Runs, checks and times the exhibits on a Hopper GPU; says so where there is none."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    try:
-        from tawa.kernels import race
-    except ImportError as error:
-        console.print(f"[dim]Nothing was run: {error.name or error} is not installed (pip install torch).[/]")
-        return
-    if not race.hopper_present():
-        console.print(
-            "[dim]Nothing was run: PyTorch sees no Hopper GPU here. The kernels above are compiled all the same.[/]"
-        )
-        return
-    table = Table(
-        title="M = N = 8192, TFLOP/s, medians by turns; every result checked against float64",
-        caption="stock Triton: the same kernel at the same configuration, which need not be its best one",
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    table.add_column("kernel", no_wrap=True)
-    for heading in ("K", "stock", "Tawa", race.CUBLAS, "/ stock", f"/ {race.CUBLAS}", "right"):
-        table.add_column(heading, justify="right")
-    with console.status("running and timing"):
-        for exhibit in EXHIBITS:
-            if exhibit.k:
-                table.add_row(*_race_row(exhibit))
-    console.print(table)
-
-
-def _race_row(exhibit: Exhibit) -> list[str]:
-    import tawa
-    from tawa.kernels.race import CUBLAS, race
-
-    case = find_case(exhibit)
-    sizes = {"M": 8192, "N": 8192, "K": exhibit.k} | ({"PROGRAMS": 132} if "PROGRAMS" in case.sizes else {})
-    case = case.with_sizes(**sizes)
-    stock, ours = "stock Triton", "Tawa"
-    laps = race(case, {stock: case.kernel, ours: tawa.jit(case.kernel)})
-    dots = case.expect.dots[0]
-    rate = {name: 2e-9 * dots * sizes["M"] * sizes["N"] * sizes["K"] / lap.time_ms for name, lap in laps.items()}
-    faults = laps[ours].faults
-    ratios = [f"[bold]{rate[ours] / rate[other]:.2f}[/]" if other in rate else "–" for other in (stock, CUBLAS)]
-    rates = [f"{rate[name]:.0f}" if name in rate else "–" for name in (stock, ours, CUBLAS)]
-    return [exhibit.title, str(exhibit.k), *rates, *ratios, f"[red]{faults[0]}[/]" if faults else "[green]yes[/]"]
+    console.print(f"\nOne SM at work on {what} ({exhibit.title}), by the simulator's cost model:", style="bold")
+    label = 4 + max(len(row) for _, timeline in panels for row in timeline.rows)
+    for line in strips(panels, max(20, min(_STRIP_CELLS, console.width - label))):
+        console.print(line)

@@ -18,9 +18,12 @@ _TIMED_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """A small problem. equal: by order, whether the outputs have the bits of the unspecialised kernel."""
+    """A small problem: M, N, K, or queries, keys and head dimension of attention.
 
-    sizes: dict[str, int]
+    equal: by order, whether the outputs have the bits of the unspecialised kernel.
+    """
+
+    problem: tuple[int, int, int]
     equal: dict[str, bool]
     seconds: float
 
@@ -43,7 +46,7 @@ def rehearse(case: Case, compiled: Any) -> Rehearsal:
         arrays = make_arrays(case)
         simulate_case(case, barrier, arrays, order)
         equal[order] = all(arrays[name].tobytes() == wanted[name].tobytes() for name in wanted)
-    return Rehearsal(dict(case.sizes), equal, time.perf_counter() - start)
+    return Rehearsal(_problem(case), equal, time.perf_counter() - start)
 
 
 def timelines(case: Case, compiled: Any, stock: Any) -> Sequence[tuple[str, Timeline]]:
@@ -62,6 +65,23 @@ def _timeline(case: Case, module: Module) -> Timeline:
 
 
 def _small(case: Case, steps: int) -> Case:
-    """Two by two tiles of some k-steps; a persistent case has one program for all of them."""
+    """Two by two tiles of some k-steps; a persistent case has one program for all of them.
+
+    Of attention, in one batch, a tile of queries that sees up to `steps` blocks of keys.
+    """
+    if _is_attention(case):
+        from tawa.kernels.attention.builders import resized
+
+        return resized(case, case.size("BM"), steps * case.size("BN")).with_sizes(B=1)
     sizes = {"M": 2 * case.size("BM"), "N": 2 * case.size("BN"), "K": steps * case.size("BK")}
     return case.with_sizes(**sizes, **({"PROGRAMS": 1} if "PROGRAMS" in case.sizes else {}))
+
+
+def _problem(case: Case) -> tuple[int, int, int]:
+    names = ("SQ", "SK", "DIM") if _is_attention(case) else ("M", "N", "K")
+    first, second, third = (case.size(name) for name in names)
+    return first, second, third
+
+
+def _is_attention(case: Case) -> bool:
+    return case.reference == "attention"

@@ -27,6 +27,14 @@ class Undefined(Exception):
         self.op = op
 
 
+class TooLong(Exception):
+    """The run has more events and iterations than it was to have; `steps` are done."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(f"more than {steps} iterations and events")
+        self.steps = steps
+
+
 @dataclass(frozen=True, slots=True)
 class InFlight:
     """A tile that wgmma groups (by number, of the partition that holds it) may still write."""
@@ -78,8 +86,9 @@ MAX_EVENTS = 50_000
 class Recorder:
     """Takes down the events of one run. `assumed`: what the program takes for granted; `broken`: and does not hold."""
 
-    def __init__(self, program: BarrierProgram) -> None:
+    def __init__(self, program: BarrierProgram, limit: int = MAX_EVENTS) -> None:
         self.program = program
+        self.limit = limit
         self.count = 0
         self.assumed: dict[Operation, None] = {}
         self.broken = False
@@ -90,9 +99,11 @@ class Recorder:
         self.tick(event.op)
 
     def tick(self, op: Operation) -> None:
-        """Counts an event or an iteration; raises NotUnderstood where there are too many."""
+        """Counts an event or an iteration; raises TooLong, or NotUnderstood where no run may have so many."""
         self.count += 1
-        if self.count > MAX_EVENTS:
+        if self.count > self.limit:
+            if self.limit < MAX_EVENTS:
+                raise TooLong(self.count)
             raise NotUnderstood(f"more than {MAX_EVENTS} iterations and events in one run", op)
 
 

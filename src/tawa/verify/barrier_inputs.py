@@ -25,8 +25,10 @@ from tawa.verify.effort import Effort
 
 _NAME = re.compile(r'(?:loc\()?"([^"]+)"\(')
 _OUTER_TRIPS = 2
-BUDGET: Mapping[Effort, int] = {"fast": 6_000, "full": 60_000}
+BUDGET: Mapping[Effort, int] = {"fast": 2_000, "full": 60_000}
 """Steps over all runs."""
+MOST_CHOICES: Mapping[Effort, int] = {"fast": 6_000, "full": 400_000}
+"""How many scalars may be computed from one number that is chosen to the next: it bounds the choices that are kept."""
 _MOST_STEPS = 4096
 """How far numbers are sought that satisfy the facts, in steps of a loop."""
 
@@ -163,7 +165,7 @@ def inner_numbers(program: BarrierProgram, trips: Sequence[int]) -> Mapping[str,
     """
     found: dict[str, set[int]] = {}
     for op, roots, step in _loops(program):
-        if not _holds_loops(program, op):
+        if op not in program.outer_loops:
             reached = _Reached()
             for root in roots:
                 _walk(program, root, step, reached)
@@ -182,35 +184,29 @@ def _units(program: BarrierProgram) -> tuple[dict[Value, set[int]], set[Value], 
             _walk(program, root, step, reached)
         for leaf, steps in reached.leaves.items():
             units.setdefault(leaf, set()).update(steps)
-        (outer if _holds_loops(program, op) else inner).update(reached.leaves)
+        (outer if op in program.outer_loops else inner).update(reached.leaves)
     return units, outer, inner
 
 
 def _loops(program: BarrierProgram) -> Iterator[tuple[Operation, list[Value], int]]:
     """The loops that matter, each with the numbers that bound it and its step."""
-    for op in program.function.walk():
-        if op in program.kept and op.name == "scf.for":
+    for op in program.loops:
+        if op.name == "scf.for":
             yield op, op.operands[:2], constant_int(op.operands[2]) or 1
-        elif op in program.kept and op.name == "scf.while":
+        else:
             yield op, op.regions[0].block.terminator.operands[:1], 1
 
 
 def _compared(program: BarrierProgram) -> dict[Value, list[int]]:
     """The constants that an argument itself is compared with."""
     found: dict[Value, list[int]] = {}
-    for op in program.function.walk():
+    for op in program.ops:
         if op.name == "arith.cmpi" and op in program.kept:
             for value, other in (op.operands, op.operands[::-1]):
                 constant = constant_int(other)
                 if value in program.leaves and constant is not None and constant >= 0:
                     found.setdefault(value, []).append(constant)
     return found
-
-
-def _holds_loops(program: BarrierProgram, op: Operation) -> bool:
-    return any(
-        inner is not op and inner in program.kept and inner.name in ("scf.for", "scf.while") for inner in op.walk()
-    )
 
 
 @dataclass(slots=True)

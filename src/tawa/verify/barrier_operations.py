@@ -90,6 +90,57 @@ def view(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
     env[op.result] = memory
 
 
+def index_step(op: Operation) -> Step:
+    """`view` of ``ttg.memdesc_index``, of which loops have many."""
+    source, at, result = op.operands[0], op.operands[1], op.result
+    known: dict[tuple[Memory, int], Memory] = {}
+
+    def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+        memory, slot = env.get(source), env.get(at)
+        if type(slot) is int and isinstance(memory, Memory):
+            part = known.get((memory, slot))
+            if part is not None:
+                env[result] = part
+                return
+            view(self, op, env, trace)
+            made = env[result]
+            assert isinstance(made, Memory)
+            known[memory, slot] = made
+        else:
+            view(self, op, env, trace)
+
+    return step
+
+
+def dot_step(op: Operation) -> Step:
+    """One wgmma: reads its operands until its group is waited for."""
+    view = WarpGroupDotOp(op)
+    sources = [operand for operand in (view.a, view.b) if operand.type.startswith("!ttg.memdesc")]
+    used = [
+        operand for operand in op.operands if operand.type.startswith("tensor<") and operand is not view.accumulator
+    ]
+    accumulator, result, is_async = view.accumulator, op.result, view.is_async
+
+    def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+        if used:
+            check_uses(self, op, env, trace, skip=2)
+        reads = tuple([memory_of(op, source, env) for source in sources])
+        number = trace.issued
+        trace.issued += 1
+        if not is_async:
+            trace.done = trace.issued  # it waits for itself, and so for everything before it
+            env[result] = None
+            self.emit(trace, Event("dot", op, reads))
+            self.emit(trace, Event("dot wait", op))
+            return
+        before = env.get(accumulator)
+        groups = before.groups if isinstance(before, InFlight) else ()
+        env[result] = InFlight(frozenset([number, *[group for group in groups if group >= trace.done]]))
+        self.emit(trace, Event("dot", op, reads))
+
+    return step
+
+
 def _init(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
     count = _int(op.properties["count"])
     self.emit(trace, Event("init", op, barrier=memory_of(op, op.operands[0], env), amount=count))
@@ -99,16 +150,27 @@ def _inval(self: Recorder, op: Operation, env: Environment, trace: Trace) -> Non
     self.emit(trace, Event("inval", op, barrier=memory_of(op, op.operands[0], env)))
 
 
-def _wait(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    if holds(op, predicate(op, 2), env):
-        parity = number(op, op.operands[1], env, "the parity") & 1
-        self.emit(trace, Event("wait", op, barrier=memory_of(op, op.operands[0], env), parity=parity))
+def wait_step(op: Operation) -> Step:
+    """A wait for a parity, where its predicate holds."""
+    barrier, wanted, condition = op.operands[0], op.operands[1], predicate(op, 2)
+
+    def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+        if holds(op, condition, env):
+            parity = number(op, wanted, env, "the parity") & 1
+            self.emit(trace, Event("wait", op, (), memory_of(op, barrier, env), 0, parity))
+
+    return step
 
 
-def _arrive(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    if holds(op, predicate(op, 1), env):
-        count = _int(op.properties.get("count", "1 : i32"))
-        self.emit(trace, Event("arrive", op, barrier=memory_of(op, op.operands[0], env), amount=count))
+def arrive_step(op: Operation) -> Step:
+    """An arrival, where its predicate holds."""
+    barrier, condition, count = op.operands[0], predicate(op, 1), _int(op.properties.get("count", "1 : i32"))
+
+    def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+        if holds(op, condition, env):
+            self.emit(trace, Event("arrive", op, (), memory_of(op, barrier, env), count))
+
+    return step
 
 
 def _expect(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
@@ -173,26 +235,6 @@ def _async_copy(self: Recorder, op: Operation, env: Environment, trace: Trace) -
     self.emit(trace, Event("cp.async", op, (memory_of(op, op.operands[1], env),)))
 
 
-def _dot(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    view = WarpGroupDotOp(op)
-    check_uses(self, op, env, trace, skip=2)
-    reads = tuple(
-        memory_of(op, operand, env) for operand in (view.a, view.b) if operand.type.startswith("!ttg.memdesc")
-    )
-    number = trace.issued
-    trace.issued += 1
-    if view.is_async:
-        before = env.get(view.accumulator)
-        groups = before.groups if isinstance(before, InFlight) else frozenset[int]()
-        env[op.result] = InFlight(frozenset({number, *(group for group in groups if group >= trace.done)}))
-        self.emit(trace, Event("dot", op, reads))
-        return
-    trace.done = trace.issued  # it waits for itself, and so for everything before it
-    env[op.result] = None
-    self.emit(trace, Event("dot", op, reads))
-    self.emit(trace, Event("dot wait", op))
-
-
 def _dot_wait(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
     pendings = _int(op.properties["pendings"])
     trace.done = max(trace.done, trace.issued - pendings)
@@ -208,11 +250,17 @@ def _assume(self: Recorder, op: Operation, env: Environment, trace: Trace) -> No
         self.broken |= not known
 
 
+MAKERS: dict[str, Callable[[Operation], Step]] = {
+    "ttg.memdesc_index": index_step,
+    "ttng.wait_barrier": wait_step,
+    "ttng.arrive_barrier": arrive_step,
+    "ttng.warp_group_dot": dot_step,
+}
+"""Operations of which loops have many: what each is, found out once."""
+
 STEPS: dict[str, Step] = {
     "ttng.init_barrier": _init,
     "ttng.inval_barrier": _inval,
-    "ttng.wait_barrier": _wait,
-    "ttng.arrive_barrier": _arrive,
     "ttng.barrier_expect": _expect,
     "ttng.async_tma_copy_global_to_local": _copy_in,
     "ttng.async_tma_copy_local_to_global": _copy_out,
@@ -225,7 +273,6 @@ STEPS: dict[str, Step] = {
     "ttg.async_copy_global_to_local": _async_copy,
     "ttg.async_commit_group": _plain("cp.async commit"),
     "ttg.async_wait": _pendings("cp.async wait"),
-    "ttng.warp_group_dot": _dot,
     "ttng.warp_group_dot_wait": _dot_wait,
     "llvm.intr.assume": _assume,
 }

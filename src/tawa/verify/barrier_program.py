@@ -8,6 +8,7 @@ else (pointers, tiles, epilogues) is skipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import cache
 from typing import NamedTuple
 
 from tawa.dialects.registry import UNKNOWN, spec_of
@@ -99,8 +100,9 @@ class BarrierProgram:
         self.entry = self.function.regions[0].blocks[0]
         if read_int(module.op.attributes.get("ttg.num-ctas", "1 : i32")) != 1:
             raise NotUnderstood("clusters of more than one CTA", self.function)
+        self.ops = list(self.function.walk())
         self.allocations: list[Operation] = []
-        self.carried = _flow(self.function)
+        self.carried = _flow(self.ops)
         self.kept: set[Operation] = set()
         self.needed: set[Value] = set()
         self._find_kept()
@@ -110,6 +112,9 @@ class BarrierProgram:
             default=0,
         )
         self.assumes = any(op.name == "llvm.intr.assume" for op in self.kept)
+        self.loops = [op for op in self.ops if op.name in ("scf.for", "scf.while") and op in self.kept]
+        self.outer_loops = {outer for op in self.loops for outer in op.ancestors() if outer in self.kept}
+        self.constants = self._constants()
         self.alloc_numbers = {op: number for number, op in enumerate(self.allocations)}
         self.plans: dict[Block, list[tuple[Callable[..., None], Operation]]] = {}
         self._scalars: dict[Operation, Scalar | None] = {}
@@ -124,7 +129,7 @@ class BarrierProgram:
     def _find_kept(self) -> None:
         tiles = self._tiles_in_flight()
         work: list[Value] = []
-        for op in self.function.walk():
+        for op in self.ops:
             if op.name == "ttg.local_alloc":
                 self.allocations.append(op)
             kind = "protocol" if op.name in self.also else _kind(op, tiles)
@@ -137,7 +142,7 @@ class BarrierProgram:
                 work.append(block.terminator.operands[0])
         self._close(work)
         leaves = set(self._leaves())
-        for op in self.function.walk():
+        for op in self.ops:
             if op.name == "llvm.intr.assume" and self._arguments_behind(op.operands[0]) <= leaves:
                 self._keep(op, work)
                 work.append(op.operands[0])
@@ -179,10 +184,8 @@ class BarrierProgram:
 
     def _keep(self, op: Operation, work: list[Value]) -> None:
         """Keeps `op` and the control flow around it, and asks for the numbers that decide that control flow."""
-        chain = [op, *op.ancestors()]
-        for outer in chain:
-            if outer in self.kept:
-                return
+        outer: Operation | None = op
+        while outer is not None and outer not in self.kept:
             self.kept.add(outer)
             match outer.name:
                 case "scf.for":
@@ -195,6 +198,7 @@ class BarrierProgram:
                     work.append(end.operands[0])
                 case _:
                     pass
+            outer = outer.parent_op
 
     def _tiles_in_flight(self) -> set[Value]:
         """Values that an asynchronous wgmma may still write, wherever they are carried."""
@@ -203,9 +207,7 @@ class BarrierProgram:
         for target, sources in self.carried.items():
             for source in sources:
                 forward.setdefault(source, []).append(target)
-        work = [
-            op.result for op in self.function.walk() if op.name == "ttng.warp_group_dot" and WarpGroupDotOp(op).is_async
-        ]
+        work = [op.result for op in self.ops if op.name == "ttng.warp_group_dot" and WarpGroupDotOp(op).is_async]
         while work:
             value = work.pop()
             if value in found:
@@ -223,9 +225,20 @@ class BarrierProgram:
         """The arguments of the kernel that control flow depends on."""
         return [arg for arg in self.entry.args if arg in self.needed and not arg.type.startswith("!")]
 
+    def _constants(self) -> dict[Value, int]:
+        """The numbers that stand in the program."""
+        found: dict[Value, int] = {}
+        for op in self.ops:
+            compute = scalar_of(op) if op.name == "arith.constant" and op in self.kept else None
+            number = compute() if compute is not None else None
+            if number is not None:
+                found[op.result] = number
+        return found
+
     def kept_in(self, block: Block) -> list[Operation]:
-        """The operations of a block that matter, without its terminator."""
-        return [op for op in block.ops[:-1] if op in self.kept]
+        """The operations of a block that matter, without its terminator and `constants`."""
+        kept, constants = self.kept, self.constants
+        return [op for op in block.ops[:-1] if op in kept and not (op.results and op.results[0] in constants)]
 
     def scalar(self, op: Operation) -> Scalar | None:
         """What a scalar operation computes; None where it is none."""
@@ -255,27 +268,27 @@ def chooses_tile(op: Operation) -> bool:
 
 def _kind(op: Operation, tiles: set[Value]) -> str:
     """protocol: an event, all scalar operands matter. value: kept for its result or its uses. ignore: neither."""
-    name = op.name
-    if name in PROTOCOL:
-        return "protocol"
-    if name in VIEWS or name == "ttg.local_alloc":
-        return "protocol"
-    if name == "llvm.intr.assume":
-        return "ignore"
-    if (
-        name in _STRUCTURE
-        or name in _WRITERS_OF_FLOW
-        or spec_of(name).terminator
-        or name in _SYNCHRONISERS | _GLOBAL_ONLY
-    ):
-        return "ignore"
-    touches = any("!ttg.memdesc" in value.type for value in (*op.operands, *op.results))
-    if touches or (spec_of(name) is UNKNOWN and name.startswith(CLOSED)):
-        return "value"
-    return "value" if any(operand in tiles for operand in op.operands) else "ignore"
+    kind = _kind_by_name(op.name)
+    if kind:
+        return kind
+    for operand in op.operands:
+        if operand in tiles or "!ttg.memdesc" in operand.type:
+            return "value"
+    return "value" if any("!ttg.memdesc" in result.type for result in op.results) else "ignore"
 
 
-def _flow(function: Operation) -> dict[Value, list[Value]]:
+@cache
+def _kind_by_name(name: str) -> str:
+    """What an operation is whatever its operands are; empty where these decide."""
+    if name in PROTOCOL or name in VIEWS or name == "ttg.local_alloc":
+        return "protocol"
+    ignored = _STRUCTURE | _WRITERS_OF_FLOW | _SYNCHRONISERS | _GLOBAL_ONLY | {"llvm.intr.assume"}
+    if name in ignored or spec_of(name).terminator:
+        return "ignore"
+    return "value" if spec_of(name) is UNKNOWN and name.startswith(CLOSED) else ""
+
+
+def _flow(ops: list[Operation]) -> dict[Value, list[Value]]:
     """For each block argument and each result of control flow: the values it may be."""
     flow: dict[Value, list[Value]] = {}
 
@@ -283,7 +296,7 @@ def _flow(function: Operation) -> dict[Value, list[Value]]:
         for target, source in zip(targets, sources, strict=False):
             flow.setdefault(target, []).append(source)
 
-    for op in function.walk():
+    for op in ops:
         match op.name:
             case "scf.for":
                 body = op.regions[0].block

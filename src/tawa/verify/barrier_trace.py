@@ -17,6 +17,7 @@ from tawa.dialects.tt import same_number
 from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.barrier_events import (
+    MAX_EVENTS,
     Environment,
     InFlight,
     Known,
@@ -26,7 +27,7 @@ from tawa.verify.barrier_events import (
     Segment,
     Trace,
 )
-from tawa.verify.barrier_operations import STEPS, alloc, check_uses, number, view
+from tawa.verify.barrier_operations import MAKERS, STEPS, alloc, check_uses, number, view
 from tawa.verify.barrier_program import (
     CLOSED,
     NUMBER_OPS,
@@ -49,8 +50,9 @@ class Unrolled(Recorder):
         numbers: Mapping[Value, int],
         chosen: Mapping[str, int],
         more: Mapping[str, Handler],
+        limit: int,
     ) -> None:
-        super().__init__(program)
+        super().__init__(program, limit)
         self.more = more
         self.chosen = chosen
         self.segments: list[Segment] = []
@@ -85,7 +87,10 @@ class Unrolled(Recorder):
         return [env.get(operand) for operand in block.terminator.operands]
 
     def _step_of(self, op: Operation) -> Handler:
-        step = self.more.get(op.name) or STEPS.get(op.name) or _CONTROL.get(op.name)
+        step = self.more.get(op.name)
+        if step is None and op.name in MAKERS:
+            return MAKERS[op.name](op)
+        step = step or STEPS.get(op.name) or _CONTROL.get(op.name)
         if step is not None:
             return step
         if chooses_tile(op):
@@ -101,7 +106,8 @@ Handler = Callable[[Unrolled, Operation, Environment, Trace], None]
 
 def first_values(program: BarrierProgram, numbers: Mapping[Value, int]) -> Environment:
     """What the arguments of the kernel are: numbers where given, pointers by name, else unknown."""
-    env: Environment = {arg: numbers.get(arg, Opaque(None)) for arg in program.entry.args}
+    env: Environment = dict(program.constants)
+    env.update((arg, numbers.get(arg, Opaque(None))) for arg in program.entry.args)
     for arg in program.entry.args:
         if arg.type.startswith("!tt.ptr"):
             env[arg] = f"arg{arg.index}"
@@ -111,13 +117,6 @@ def first_values(program: BarrierProgram, numbers: Mapping[Value, int]) -> Envir
 def _computed(op: Operation, compute: Scalar) -> Handler:
     """A scalar operation whose operands are usually known."""
     result = op.result
-    if not op.operands:
-        constant = compute()
-
-        def fixed(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
-            env[result] = constant
-
-        return fixed if constant is not None else _scalar
     if len(op.operands) != 2:
         return _scalar
     first, second = op.operands
@@ -273,7 +272,9 @@ def _fork(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None
     segment = [default]
     for place, block in enumerate(fork.partitions):
         mine = Trace(f"partition{place}")
-        self.run(block, dict(zip(block.args, handed, strict=True)), mine)
+        inside: Environment = dict(self.program.constants)
+        inside.update(zip(block.args, handed, strict=True))
+        self.run(block, inside, mine)
         segment.append(mine)
     self.segments.append(segment)
     trace.issued, trace.done = default.issued, default.done
@@ -301,9 +302,10 @@ def unroll(
     numbers: Mapping[Value, int],
     chosen: Mapping[str, int],
     more: Mapping[str, Handler] | None = None,
+    limit: int = MAX_EVENTS,
 ) -> Unrolled:
     """The events of one run with these arguments and other chosen numbers. `more`: what other operations do.
 
-    Raises NotUnderstood, and NeedsNumber where `chosen` lacks one.
+    Raises NotUnderstood, NeedsNumber where `chosen` lacks one, and TooLong past `limit` events and iterations.
     """
-    return Unrolled(program, numbers, chosen, more or {})
+    return Unrolled(program, numbers, chosen, more or {}, min(limit, MAX_EVENTS))

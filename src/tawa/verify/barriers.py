@@ -3,8 +3,8 @@
 Works on any TTGIR with ``ttg.warp_specialize``, in the spelling of Triton 3.6 and 3.9, whoever wrote it.
 
     numbers   the arguments that control flow depends on are tried with small trip counts (`barrier_inputs`)
-              `fast` tries corners, `full` all up to 2·D + 1; choices that make the same run count once
-              (`barrier_fingerprint`)
+              `fast` tries corners, `full` all up to 2·D + 1; choices that make the same run are one
+              (`barrier_fingerprint`, `barrier_sweep`)
     traces    each choice unrolls the kernel into one straight line of events a partition (`barrier_trace`)
     runs      one run with happens-before stands for all interleavings and completion orders (`barrier_run`)
 
@@ -19,22 +19,22 @@ from itertools import pairwise
 
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
-from tawa.verify.barrier_events import NeedsNumber, Signature, Undefined, signature
-from tawa.verify.barrier_fingerprint import Fingerprints, Print
+from tawa.verify.barrier_events import NeedsNumber, Signature, TooLong, Undefined, signature
+from tawa.verify.barrier_fingerprint import Fingerprints
 from tawa.verify.barrier_history import Fault, Happening
 from tawa.verify.barrier_inputs import (
     BUDGET,
+    MOST_CHOICES,
     Choices,
     choices,
-    crowded,
     inner_numbers,
     read_facts,
     trips_to_try,
-    vectors,
 )
 from tawa.verify.barrier_program import BarrierProgram, NotUnderstood
 from tawa.verify.barrier_refinement import check_refinement
 from tawa.verify.barrier_run import BarrierRun
+from tawa.verify.barrier_sweep import State, Sweep
 from tawa.verify.barrier_trace import Unrolled, unroll
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
@@ -81,39 +81,63 @@ class _Search:
     inner: Mapping[str, tuple[int, ...]]
     steps: int = 0
     seen: set[Signature] = field(default_factory=set[Signature])
-    done: dict[Print, bool] = field(default_factory=dict[Print, bool])
-    choices: int = 0
+    tried: list[State] = field(default_factory=list[State])
     runs: int = 0
     used: dict[str, None] = field(default_factory=dict[str, None])
     read: dict[str, dict[int, None]] = field(default_factory=dict[str, dict[int, None]])
-    prints: Fingerprints = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.prints = Fingerprints(self.program)
 
     def run(self, found: list[Choices]) -> Verdict:
-        """Tries all choices, smallest first, until one goes wrong or the budget ends."""
+        """Tries the choices that make different runs until one goes wrong or the budget ends.
+
+        `full` takes those with few trips first, `fast` those that together have each trip count and number once.
+        """
         self.used.update(dict.fromkeys(fact for choice in found for fact in choice.facts))
         names = {choice.argument: choice.name for choice in found}
-        tried = list(vectors(found, self.effort))
-        for done, numbers in enumerate(tried):
+        numbers = {choice.argument: choice.numbers for choice in found}
+        sweep = Sweep(Fingerprints(self.program), numbers, self._numbers_for, MOST_CHOICES[self.effort])
+        self.read.update(sweep.offered)
+        states = sweep.covering() if self.effort == "fast" else sweep.states
+        complete, spent = not sweep.dropped, 0
+        for state in states:
             if self.steps >= self.budget:
-                return self._over_budget(found, done, len(tried))
-            refuted = self._try(numbers, {}, names)
+                complete = False
+                break
+            cost = sweep.cost(state)
+            if self.steps * cost > self._allowance() * spent > 0:
+                complete = False  # by what a trip took so far
+                continue
+            spent += cost
+            try:
+                refuted = self._try(state.numbers, state.chosen, names)
+            except TooLong as stop:
+                self.steps += stop.steps
+                complete = False
+                continue
             if refuted is not None:
                 return refuted
-        if not self.choices:
+            self.tried.append(state)
+        few = not complete and 2 * sweep.numbers_in(self.tried) < sweep.numbers_in(states)
+        return self._verdict(found, complete, few, f"{'more than ' if sweep.dropped else ''}{len(states)} choices")
+
+    def _allowance(self) -> int:
+        """What one run may take: a long one may overrun the budget by half."""
+        return max(self.budget - self.steps, self.budget // 2)
+
+    def _verdict(self, found: list[Choices], complete: bool, few: bool, all_of: str) -> Verdict:
+        """few: less than half of the trip counts and numbers that there are occurred in what was tried."""
+        if complete and not self.runs:
             return Unknown("no choice of numbers satisfies the assumptions", None, self._assumptions())
-        return Proved(self._bound(found), self._assumptions())
+        if few or not self.runs:
+            reason = f"the budget of {self.budget} steps ended after {len(self.tried)} of {all_of}"
+            return Unknown(reason, None, self._assumptions())
+        runs = f"{self.runs} run{'' if self.runs == 1 else 's'}"
+        counts = runs if complete else f"{runs}: {len(self.tried)} of {all_of}"
+        return Proved(self._bound(found, counts), self._assumptions())
 
     def _try(self, numbers: dict[Value, int], chosen: dict[str, int], names: dict[Value, str]) -> Refuted | None:
-        """One choice of arguments; numbers that the kernel reads elsewhere are tried as they turn up."""
+        """One choice of arguments; numbers that cannot be foreseen are tried as they turn up."""
         try:
-            known = self.prints.of(numbers, chosen)
-            if known is not None and known in self.done:
-                self.choices += self.done[known]
-                return None
-            unrolled = unroll(self.program, numbers, chosen)
+            unrolled = unroll(self.program, numbers, chosen, limit=self._allowance())
         except Undefined as stop:
             place = source_of(self.program.module, stop.op)
             self.used[f"no division by zero{f' at {place}' if place else ''}"] = None
@@ -127,11 +151,8 @@ class _Search:
             return None
         self.steps += unrolled.count
         self._note(unrolled)
-        if known is not None:
-            self.done[known] = not unrolled.broken
         if unrolled.broken:
             return None
-        self.choices += 1
         shape = signature(unrolled.segments)
         if shape in self.seen:
             return None
@@ -164,25 +185,22 @@ class _Search:
             self.used[f"tl.assume at {place}" if place else "llvm.intr.assume of the program"] = None
 
     def _assumptions(self) -> tuple[str, ...]:
-        memory = [f"{key} is the same in every partition" for key in self.read if key.startswith("*")]
-        return (*self.used, *memory)
+        read = any(key.startswith("*") for key in self.read)
+        return (*self.used, *(["numbers in memory are the same in every partition"] if read else []))
 
-    def _bound(self, found: list[Choices]) -> str:
+    def _bound(self, found: list[Choices], counts: str) -> str:
+        """``every interleaving for SQ, SK in 0, 128, 640; numbers in memory in 0, 1 (7 runs)``."""
         if not found and not self.read:
             return "every interleaving; control flow depends on no argument"
-        parts = [f"{choice.name} in {_range(choice.numbers)}" for choice in found]
-        parts += [f"{key} in {_range(tuple(sorted(numbers)))}" for key, numbers in self.read.items()]
-        many = [choice.name for choice in crowded(found, self.effort)]
-        if len(many) > 1:
-            parts.append(f"no two of {', '.join(many)} at their largest")
-        counts = f"{self.choices} choices, {self.runs} different runs"
-        return f"every interleaving for {', '.join(parts)} ({counts})"
-
-    def _over_budget(self, found: list[Choices], done: int, total: int) -> Verdict:
-        reached = f"{done} of {total} choices within {self.budget} steps, fewest trips first"
-        if 4 * done < total:
-            return Unknown(f"the budget ended after {reached}", None, self._assumptions())
-        return Proved(f"{self._bound(found)}: only {reached}", self._assumptions())
+        offered = {choice.name: choice.numbers for choice in found}
+        memory = {number for key, numbers in self.read.items() if key.startswith("*") for number in numbers}
+        offered |= {key: tuple(sorted(read)) for key, read in self.read.items() if not key.startswith("*")}
+        offered |= {"numbers in memory": tuple(sorted(memory))} if memory else {}
+        names: dict[tuple[int, ...], list[str]] = {}
+        for name, numbers in offered.items():
+            names.setdefault(numbers, []).append(name)
+        parts = [f"{', '.join(alike)} in {_range(numbers)}" for numbers, alike in names.items()]
+        return f"every interleaving for {'; '.join(parts)} ({counts})"
 
     def _witness(self, fault: Fault, inputs: Mapping[str, int]) -> Witness:
         return Witness(fault.kind, fault.message, inputs, tuple(self._step(step) for step in fault.steps))
