@@ -166,7 +166,7 @@ def test_tokens_are_proved_for_every_number_of_trips(name: str, depth: int) -> N
     if name not in ("branching", "branching gemm"):  # what a branch does there depends on how far the loop is
         assert verdict == Proved("all trip counts")
     assert isinstance(check_barriers(barrier, effort="fast"), Proved)
-    assert isinstance(check_refinement(aref, barrier, effort="fast"), Proved)
+    assert isinstance(check_refinement(aref, barrier), Proved)
 
 
 @pytest.mark.parametrize("name", ["tile", "two_loops", "persistent", "gemm"])
@@ -174,7 +174,7 @@ def test_three_groups_pass_the_token_round(name: str) -> None:
     aref, barrier = levels(name, 3, 2)
     assert check_credits(aref) == Proved("all trip counts")
     assert isinstance(check_barriers(barrier, effort="fast"), Proved)
-    assert isinstance(check_refinement(aref, barrier, effort="fast"), Proved)
+    assert isinstance(check_refinement(aref, barrier), Proved)
 
 
 def expected(name: str, groups: int, n: int, m: int) -> np.ndarray:
