@@ -21,6 +21,7 @@ from tests.verify.mutations_edits import (
     EXPECT,
     FENCE,
     GET,
+    INIT,
     PROTOCOL,
     PUT,
     STORE,
@@ -191,6 +192,28 @@ def _release_for_nobody(mutant: Mutant) -> bool:
     return False
 
 
+def _last_loop(mutant: Mutant) -> bool:
+    """A release in the last loop of its partition that has releases on its row."""
+    op = mutant.original()
+    if op.name != ARRIVE or mutant.kind not in ("drop", "negate predicate") or not _in_loop(op):
+        return False
+    loop = next(outer for outer in op.ancestors() if outer.name in ("scf.for", "scf.while"))
+    arrivals = [it for it in _partition(op) if it.name == ARRIVE and _row(it.operands[0]) is _row(op.operands[0])]
+    return all(not _in_loop(it) or loop.is_ancestor_of(it) for it in arrivals[arrivals.index(op) :])
+
+
+def _never_used(mutant: Mutant) -> bool:
+    """A barrier on whose row nothing happens but that it is initialised."""
+    op = mutant.original()
+    if op.name != INIT:
+        return False
+    return not any(it.name in ROWED and _row(_barrier(it)) is _row(op.operands[0]) for it in _module(op).walk())
+
+
+def _module(op: Operation) -> Operation:
+    return [op, *op.ancestors()][-1]
+
+
 def _covered(mutant: Mutant) -> bool:
     """A wait for a slot whose readers are known to be done by another wait of the same block.
 
@@ -268,9 +291,10 @@ def _always_first(mutant: Mutant) -> bool:
 
 def _implied(mutant: Mutant) -> bool:
     """Several readers, or several rings: what one wait orders may be ordered through the others as well."""
-    if mutant.kind not in (*MOVES, "drop", "negate predicate", "before the loop", "behind the loop"):
+    if mutant.kind not in (*MOVES, "drop", "negate predicate", "before the loop", "behind the loop", "next slot"):
         return False
-    if mutant.site.target not in (WAIT, DOT_WAIT) and (mutant.site.target != ARRIVE or mutant.kind not in MOVES):
+    released = mutant.site.target == ARRIVE and mutant.kind in (*MOVES, "next slot")
+    if mutant.site.target not in (WAIT, DOT_WAIT) and not released:
         return False
     rows = {_row(_barrier(op)).hint for op in parse_module(mutant.text).walk() if op.name == WAIT}
     return len(rows) > 2
@@ -336,11 +360,19 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         "last release", "behind the last loop: nobody waits for that phase, or fills that slot", _release_for_nobody
     ),
+    Reason("never used", "nothing waits for the barrier or arrives on it", _never_used),
     Reason("not in the first trip", "the first slot goes with a predicate that is false", _not_in_first_trip),
     Reason("empty slot", "the slot that the put waits for is empty: nobody has filled it before", _already_empty),
     Reason("deep enough", "D is P + 1 or more: how far the writer runs ahead changes, no more", _deep_enough),
     Reason("each releases", "a slot comes back when all readers have released it", _each_releases),
     Reason("always first", "the put happens once at most, so that its count is 0 anyway", _always_first),
+    Reason(
+        "last loop",
+        "the last loop has no more trips than there are slots, none of which is filled again; many random runs speak "
+        "for it",
+        _last_loop,
+        needs="many",
+    ),
     Reason(
         "other wait",
         "another wait for wgmmas stands between the wgmmas and the release; many random runs speak for it",
