@@ -14,6 +14,7 @@ from tawa.sim.errors import (
     BarrierMisuse,
     Deadlock,
     FailedAssertion,
+    MisalignedBox,
     MissingFence,
     OutOfBounds,
     SimulationError,
@@ -109,6 +110,25 @@ def test_a_tma_store_of_a_filled_buffer_needs_a_fence() -> None:
     assert run(module(fence)).tolist() == [2.0] * 60 + [0.0] * 4
     with pytest.raises(MissingFence):
         run(module())
+
+
+@pytest.mark.parametrize("access", ["load", "store"])
+def test_a_box_that_begins_within_16_bytes_traps(access: str) -> None:
+    desc = "!tt.tensordesc<tensor<64xf32>>"
+    moved = {
+        "load": op("tt.descriptor_load", "%d, %n", f"{desc}, i32", "%v", ROW),
+        "store": op("tt.descriptor_store", "%d, %v, %n", f"{desc}, {ROW}, i32"),
+    }
+    module = kernel(
+        op("arith.constant", "", "", "%one", "i64", properties="value = 1 : i64"),
+        op("arith.constant", "", "", "%size", "i32", properties="value = 64 : i32"),
+        op("tt.make_tensor_descriptor", "%x, %size, %one", "!tt.ptr<f32>, i32, i64", "%d", desc),
+        *([op("arith.constant", "", "", "%v", ROW, properties=f"value = dense<1.0> : {ROW}")] * (access == "store")),
+        moved[access],
+    )
+    run(module, n=4)
+    with pytest.raises(MisalignedBox, match="element 2 of its rows, 8 bytes"):
+        run(module, n=2)
 
 
 def test_a_descriptor_larger_than_its_memory_traps() -> None:

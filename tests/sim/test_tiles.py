@@ -133,13 +133,13 @@ def test_what_the_generic_proxy_wrote_is_not_for_tma_without_a_fence() -> None:
 
 
 def test_a_box_reads_zero_and_writes_nothing_outside_its_tensor() -> None:
-    bits = np.arange(1, 13, dtype=np.uint32)
-    tensor = TensorDescriptor(Pointer(GlobalTensor("x", bits, "f32"), 0), (3, 4), (4, 1), (2, 4))
+    bits = np.arange(1, 13, dtype=np.uint64)
+    tensor = TensorDescriptor(Pointer(GlobalTensor("x", bits, "i64"), 0), (3, 4), (4, 1), (2, 4))
     assert read_box(tensor, [2, 2]).tolist() == [[11, 12, 0, 0], [0, 0, 0, 0]]
     assert read_box(tensor, [-1, -2]).tolist() == [[0, 0, 0, 0], [0, 0, 1, 2]]
     assert not read_box(tensor, [8, 0]).any()
-    write_box(tensor, [2, 3], np.full((2, 4), 99, np.uint32))
-    assert bits.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 99]
+    write_box(tensor, [2, 2], np.full((2, 4), 99, np.uint64))
+    assert bits.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 99, 99]
 
 
 def test_a_descriptor_type_is_checked_where_it_is_named() -> None:

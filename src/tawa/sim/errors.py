@@ -84,6 +84,12 @@ class OutOfBounds(SimulationError):
     cure = "mask the access, or correct the index"
 
 
+class MisalignedBox(SimulationError):
+    """A TMA box begins within 16 bytes of its innermost dimension: a GPU ends the kernel with "illegal instruction"."""
+
+    cure = "let the innermost coordinate be a multiple of 16 bytes; pad what lies along that dimension"
+
+
 class ProtocolTrap(SimulationError):
     """An aref is used out of order: the slot holds another round than the one asked for."""
 

@@ -2,7 +2,8 @@
 
 Every access is checked against its tensor. A masked-off lane that has no `other` is undefined in Triton; here it is NaN
 (integers: all bits set), so that a kernel which uses it shows it. A TMA box reads zero and writes nothing outside the
-tensor, or NaN where the descriptor asks for it (PTX ISA, "Tensor data movement: out-of-bound access").
+tensor, or NaN where the descriptor asks for it (PTX ISA, "Tensor data movement: out-of-bound access"). Its innermost
+coordinate must be a multiple of 16 bytes: PTX does not say so, an H200 does, for every element size and swizzle tried.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from tawa.ir import Operation, PointerType, TensorDescType, TensorType, parse_ty
 from tawa.ir.attributes import read_array, read_int
 from tawa.sim import arithmetic
 from tawa.sim.elementwise import element_of
-from tawa.sim.errors import OutOfBounds, UnsupportedOp
+from tawa.sim.errors import MisalignedBox, OutOfBounds, UnsupportedOp
 from tawa.sim.numbers import Array, decode, encode, is_float, register_dtype, round_to, wrap
 from tawa.sim.tiles import shape_of
 from tawa.sim.values import Context, Handler, Pointer, TensorDescriptor
 
 _PAD_NAN = 2
+_BOX_BYTES = 16
 
 
 def block_shape(type: str) -> tuple[int, ...]:
@@ -51,6 +53,10 @@ def write_box(descriptor: TensorDescriptor, at: list[int], bits: Array) -> None:
 
 def _overlap(descriptor: TensorDescriptor, at: list[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """The part of the block inside the tensor, as slices of the block and of the tensor."""
+    width = descriptor.pointer.tensor.bits.itemsize
+    if at[-1] * width % _BOX_BYTES:
+        name = descriptor.pointer.tensor.name
+        raise MisalignedBox(f"a box of {name} begins at element {at[-1]} of its rows, {at[-1] * width} bytes")
     inner: list[slice] = []
     outer: list[slice] = []
     for start, size, block in zip(at, descriptor.shape, descriptor.block, strict=True):

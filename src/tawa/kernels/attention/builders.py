@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tawa.kernels.attention import backward, flex, forward, persistent, tutorial, varlen
+from tawa.kernels.attention.problem import first_column
 from tawa.kernels.case import Absent, Argument, Case, Descriptor, Expectation, Grid, Number, Pointer, Tensor
 
 SPECIALISED = Expectation("specialised")
@@ -150,7 +151,7 @@ def packed_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
     v_t = dtype.startswith("fp8")
     total = sum(keys)
     sizes = {"B": len(queries), "H": heads, "HK": key_heads, "SQ": sum(queries), "SK": total, "DIM": dim,
-             "DIAGONAL": 0, "SK_PADDED": -(-total // 16) * 16, "LONGEST": max(queries),
+             "DIAGONAL": 0, "SK_PADDED": first_column(total, len(keys)), "LONGEST": max(queries),
              "OFFSETS": len(queries) + 1}  # fmt: skip
     tensors = {
         "q": Tensor(("SQ", "H", "DIM"), dtype),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tawa.kernels.attention.problem import LOG2_E, Problem
+from tawa.kernels.attention.problem import LOG2_E, Problem, first_column
 from tawa.kernels.case import Case
 
 Arrays = Mapping[str, Any]
@@ -89,14 +89,17 @@ def _packed(case: Case, problem: Problem, floats: Arrays, rounding: Rounding) ->
     cu_q, cu_k = floats["cu_q"], floats["cu_k"]
     for b in range(problem.batches):
         rows, keys = slice(cu_q[b], cu_q[b + 1]), slice(cu_k[b], cu_k[b + 1])
-        diagonal = int(keys.stop - keys.start - (rows.stop - rows.start))
+        count, begin = int(cu_k[b + 1] - cu_k[b]), int(cu_k[b])
+        begin = first_column(begin, b) if problem.v_transposed else begin
+        values = slice(begin, begin + count)
+        diagonal = int(count - (rows.stop - rows.start))
         for h in range(problem.heads):
             of = h // problem.group
             o[rows, h], lse[h, rows] = one_head(
                 problem,
                 floats["q"][rows, h],
                 floats["k"][keys, of],
-                v[keys, of],
+                v[values, of],
                 0.0,
                 diagonal,
                 lambda p: rounding(p, case.tensors["v"].dtype),

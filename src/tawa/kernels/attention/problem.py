@@ -15,6 +15,11 @@ from tawa.kernels.case import Case, Number
 LOG2_E = math.log2(math.e)
 
 
+def first_column(first_key: int, sequence: int) -> int:
+    """Where the keys of a sequence begin in the transposed V of packed sequences (`varlen.py`)."""
+    return first_key // 16 * 16 + 16 * sequence
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One attention problem. Head h of the queries uses head h // group of the keys.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from tawa.kernels.attention.problem import LOG2_E, Problem
+from tawa.kernels.attention.problem import LOG2_E, Problem, first_column
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.reference import Arithmetic, Tensors
 
@@ -130,10 +130,12 @@ def _packed(case: Case, problem: Problem, t: Tensors, math: Arithmetic) -> dict[
     cu_q, cu_k = t["cu_q"].tolist(), t["cu_k"].tolist()
     for b in range(problem.batches):
         rows, keys = slice(cu_q[b], cu_q[b + 1]), slice(cu_k[b], cu_k[b + 1])
-        diagonal = keys.stop - keys.start - (rows.stop - rows.start)
+        count, begin = cu_k[b + 1] - cu_k[b], first_column(cu_k[b], b) if problem.v_transposed else cu_k[b]
+        values = slice(begin, begin + count)
+        diagonal = count - (rows.stop - rows.start)
         for h in range(problem.heads):
             of = h // problem.group
-            o[rows, h], lse[h, rows] = one_head(problem, q[rows, h], k[keys, of], v[keys, of], 0.0, diagonal, math)
+            o[rows, h], lse[h, rows] = one_head(problem, q[rows, h], k[keys, of], v[values, of], 0.0, diagonal, math)
     return {"o": o, "lse": lse}
 
 

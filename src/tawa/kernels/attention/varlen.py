@@ -4,8 +4,13 @@ Sequence b has the query rows ``cu_q[b] .. cu_q[b + 1] - 1`` and the key rows ``
 tensors (rows, heads, D), seen by 3-D host descriptors with boxes of ``[rows, 1, D]``. The end of a sequence is no edge
 of the tensor here. A load may bring in rows of the next sequence: keys past the end are masked by their index, so their
 values count with weight 0, and what is computed for such query rows is dropped. A store of a whole box would overwrite
-them, so O is stored through pointers, masked. Plain Triton; letters and masks as in `parts.py`, the diagonal lines the
-last query of a sequence up with its last key.
+them, so O is stored through pointers, masked.
+
+The transposed V of fp8 has its keys along the innermost dimension, where a TMA box must begin at a multiple of 16
+bytes (an H200 ends the kernel with "illegal instruction" otherwise). So the columns of sequence b begin at
+``cu_k[b] // 16 * 16 + 16 * b``: behind those of sequence b - 1, with up to 31 columns between them that must be finite.
+
+Plain Triton; letters and masks as in `parts.py`, the diagonal lines the last query of a sequence up with its last key.
 """
 
 import triton
@@ -16,11 +21,11 @@ from tawa.kernels.attention.parts import LOG2_E, LOWEST, finish, key_range, soft
 
 @triton.jit
 def attend_packed(
-    acc, m_i, l_i, q, k_desc, v_desc, first, h, rows, low, high, diagonal, SK, qk_scale,
+    acc, m_i, l_i, q, k_desc, v_desc, first, column, h, rows, low, high, diagonal, SK, qk_scale,
     BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
     MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Attends to the blocks of keys in [low, high) of the sequence that begins at row `first`."""
+    """Attends to the blocks of keys in [low, high) of the sequence that begins at row `first`, V_T: at `column`."""
     for n in range(low, high, BN):
         k = k_desc.load([first + n, h, 0]).reshape([BN, D])
         s = tl.dot(q, k.T)
@@ -29,7 +34,7 @@ def attend_packed(
             s = tl.where(visible(rows, keys, diagonal, SK, CAUSAL, WINDOW), s, float("-inf"))
         p, m_i, l_i, alpha = softmax_step(s, m_i, l_i, qk_scale)
         if V_T:
-            v = v_desc.load([h, 0, first + n]).reshape([D, BN]).T
+            v = v_desc.load([h, 0, column + n]).reshape([D, BN]).T
         else:
             v = v_desc.load([first + n, h, 0]).reshape([BN, D])
         acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
@@ -62,15 +67,18 @@ def attention_varlen(
         q = q_desc.load([first_q + tile * BM, h, 0]).reshape([BM, D])
         diagonal = SK - SQ
         qk_scale = scale * LOG2_E
+        column = first_k // 16 * 16 + 16 * sequence
         low, full_low, full_high, high = key_range(tile * BM, diagonal, SK, BM, BN, CAUSAL, WINDOW)
         if WINDOW:
-            acc, m_i, l_i = attend_packed(acc, m_i, l_i, q, k_desc, v_desc, first_k, h // GROUP, rows[:, None], low,
-                                          min(full_low, high), diagonal, SK, qk_scale, BN, D, V_T, CAUSAL, WINDOW,
+            acc, m_i, l_i = attend_packed(acc, m_i, l_i, q, k_desc, v_desc, first_k, column, h // GROUP, rows[:, None],
+                                          low, min(full_low, high), diagonal, SK, qk_scale, BN, D, V_T, CAUSAL, WINDOW,
                                           True)  # fmt: skip
-        acc, m_i, l_i = attend_packed(acc, m_i, l_i, q, k_desc, v_desc, first_k, h // GROUP, rows[:, None], full_low,
-                                      full_high, diagonal, SK, qk_scale, BN, D, V_T, CAUSAL, WINDOW, False)  # fmt: skip
-        acc, m_i, l_i = attend_packed(acc, m_i, l_i, q, k_desc, v_desc, first_k, h // GROUP, rows[:, None], full_high,
-                                      high, diagonal, SK, qk_scale, BN, D, V_T, CAUSAL, WINDOW, True)  # fmt: skip
+        acc, m_i, l_i = attend_packed(acc, m_i, l_i, q, k_desc, v_desc, first_k, column, h // GROUP, rows[:, None],
+                                      full_low, full_high, diagonal, SK, qk_scale, BN, D, V_T, CAUSAL, WINDOW,
+                                      False)  # fmt: skip
+        acc, m_i, l_i = attend_packed(acc, m_i, l_i, q, k_desc, v_desc, first_k, column, h // GROUP, rows[:, None],
+                                      full_high, high, diagonal, SK, qk_scale, BN, D, V_T, CAUSAL, WINDOW,
+                                      True)  # fmt: skip
         o, lse = finish(acc, m_i, l_i)
         tl.store(lse_ptr + h * TOTAL_Q + first_q + rows, lse, mask=rows < SQ)
         columns = tl.arange(0, D)
