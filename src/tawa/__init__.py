@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tawa.runtime.explain import Explanation, explain
     from tawa.runtime.install import install, scope, uninstall
     from tawa.runtime.jit import jit
+    from tawa.runtime.recording import report
     from tawa.runtime.settings import Settings
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ _HOMES = {
     "uninstall": "tawa.runtime.install",
     "scope": "tawa.runtime.install",
     "explain": "tawa.runtime.explain",
+    "report": "tawa.runtime.recording",
     "Explanation": "tawa.runtime.explain",
     "Settings": "tawa.runtime.settings",
     "Plan": "tawa.plan",
@@ -79,6 +81,7 @@ __all__ = [
     "explain",
     "install",
     "jit",
+    "report",
     "scope",
     "uninstall",
 ]

@@ -11,22 +11,31 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.channels import ChannelInfo, channels_of_groups, find_channels, outer_channels
 from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined
 from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
 from tawa.analysis.memory import stores_must_not_wait
-from tawa.analysis.resources import SHARED_BYTES, partial_sums, shared_beside_rings, wgmma_registers
+from tawa.analysis.resources import (
+    SHARED_BYTES,
+    partial_sums,
+    producer_registers,
+    shared_beside_rings,
+    wgmma_registers,
+)
 from tawa.dialects import structure_rules
+from tawa.dialects.aref import Fill
 from tawa.dialects.tt import FuncOp
 from tawa.errors import ProtocolError, ResourceError
 from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.planner import Budget, check_plan, choose_plan, why_not_worth_it
+from tawa.plan.planner import Budget, check_plan, choose_plan, pointer_loads_worth, why_not_worth_it
 from tawa.plan.schedule import Schedule
 from tawa.remarks import Remark
 from tawa.transforms.early_puts import EarlyPuts
 from tawa.transforms.insert_arefs import InsertArefs
+from tawa.transforms.lay_out_producer import LayOutProducer
 from tawa.transforms.lower_arefs import LowerArefs
 from tawa.transforms.outline_partitions import OutlinePartitions
 from tawa.transforms.partition import Partition
@@ -47,6 +56,7 @@ from tawa.verify.witness import chrome_trace, describe
 
 NOT_EXPECTED = "automatic mode would decline"
 _MAX_REGISTERS = "ttg.maxnreg"
+_POINTERS = "operands come through pointers, not by TMA, and stock Triton copies them ahead just as well"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +64,14 @@ class Target:
     """What the back end gives one CTA: warps of one consumer group, and bytes of shared memory.
 
     groups: consumer groups that the rows of the tile are split among; the program is then that of one of them.
+    raised: whether loads came through pointers before, which costs stock Triton the instructions of each copy.
     """
 
     num_warps: int
     num_stages: int
     shared_bytes: int = SHARED_BYTES
     groups: int = 1
+    raised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,7 @@ def splitting_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pas
         InsertArefs(channels, plan),
         Partition(plan),  # behind the arefs: puts and consumers are what it slices by
         ResolveGroups(),  # before anything else looks at a group
+        LayOutProducer(),
         EarlyPuts(plan),  # behind the split: only the producer's first loop is cut
         PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
     )
@@ -231,7 +244,7 @@ def _analyse(module: Module, target: Target) -> tuple[list[DotLoadInfo], list[Re
     refusals = refusals or list(check_loads(module, loads))
     if not refusals:
         function = next(op for op in module.body.ops if FuncOp.of(op))
-        refusals = [*check_memory(module, loads), *check_producer(module, loads, function)]
+        refusals = [*check_memory(module, loads), *check_producer(module, loads, function, target.num_warps)]
     return loads, refusals
 
 
@@ -260,6 +273,7 @@ def _plan(
         target.groups,
         frozenset(channels_of_groups(module, channels)),
         frozenset(outer_channels(channels)),
+        producer_registers(loads, module, target.num_warps, target.groups),
     )
     place = loads[0].load.op
     try:
@@ -268,7 +282,9 @@ def _plan(
         if options.pinned or options.aref_depth is not None:
             raise
         return declined(module, place, str(error))
-    reason = why_not_worth_it(plan, channels, budget, is_persistent(loads)) or partial_sums(module)
+    reason = "" if pointer_loads_worth(channels, has_chained_dots(module)) else _POINTERS
+    reason = reason or why_not_worth_it(plan, channels, budget, is_persistent(loads), target.raised)
+    reason = reason or partial_sums(module)
     if not reason:
         return plan, ()
     if options.wherever_legal:
@@ -278,11 +294,14 @@ def _plan(
 
 
 def _summary(plan: Plan) -> str:
-    rings = ", ".join(f"{ring.name} with D = {ring.depth}" for ring in plan.rings)
+    rings = ", ".join(f"{ring.name} with D = {ring.depth}{_FILLED[ring.fill]}" for ring in plan.rings)
     groups = plan.consumer_groups
     consumers = "one consumer" if groups == 1 else f"{groups} consumers, each with its rows of the tile,"
     turns = "; ping-pong" if plan.ping_pong else ""
     return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{turns}"
+
+
+_FILLED: dict[Fill, str] = {"tma": "", "cp.async": " (by cp.async)", "registers": " (from registers)"}
 
 
 def _run(module: Module, passes: tuple[Pass, ...], clock: _Clock) -> list[Remark]:

@@ -141,26 +141,47 @@ def test_a_dot_outside_loops_is_declined() -> None:
     assert str(remark.location) == "kernel.py:12"
 
 
-@pytest.mark.parametrize(("operand", "name"), [(0, "A"), (1, "B")])
-def test_an_operand_that_comes_by_pointers_is_declined_at_its_load(operand: int, name: str) -> None:
-    desc = ("a_desc", "b_desc")[operand]
+def by_pointers(operand: int, *, base: str = "out", volatile: bool = False) -> tuple[str, str]:
+    """What stands before the usual loop, and the loop, where A or B comes by pointers."""
     tile = "ab"[operand]
-    splat = op("tt.splat", "%out", "!tt.ptr<f16>", "%ptrs", POINTERS)
-    by_pointer = op("tt.load", "%ptrs", POINTERS, f"%{tile}", TILE, line=30)
-    loop = inside().replace(load(tile, desc, line=10 + operand), by_pointer)
+    splat = op("tt.splat", f"%{base}", "!tt.ptr<f16>", "%ptrs", POINTERS)
+    properties = f"isVolatile = {str(volatile).lower()}"
+    by_pointer = op("tt.load", "%ptrs", POINTERS, f"%{tile}", TILE, line=30, properties=properties)
+    return splat, inside().replace(load(tile, ("a_desc", "b_desc")[operand], line=10 + operand), by_pointer)
+
+
+@pytest.mark.parametrize(("operand", "fills"), [(0, ("registers", "tma")), (1, ("tma", "registers"))])
+def test_an_operand_that_comes_by_pointers_has_a_ring_of_its_own(operand: int, fills: tuple[str, ...]) -> None:
+    splat, loop = by_pointers(operand)
+    made = specialise(gemm(splat, loop=loop), LEGAL, Target(num_warps=4, num_stages=3))
+    assert made.applied and made.plan is not None
+    assert tuple(ring.fill for ring in made.plan.rings) == fills
+    assert made.plan.partitions[0].num_warps == 4
+
+
+def test_a_store_through_the_pointer_that_a_moved_load_reads_is_declined_at_the_store() -> None:
+    splat, loop = by_pointers(0)
+    number = op("arith.sitofp", "%n", "i32", "%half", "f16")
+    behind = f"{number}\n{op('tt.store', '%out, %half', '!tt.ptr<f16>, f16', line=40)}"
+    remark = first_remark(gemm(splat, loop=loop, behind=behind))
+    assert "tt.store writes through argument 'out', which the load at kernel.py:30 reads" in remark.reason
+    assert str(remark.location) == "kernel.py:40" and remark.cure == "write to another tensor"
+
+
+def test_a_volatile_load_through_pointers_stays_and_orders_what_is_behind_it() -> None:
+    splat, loop = by_pointers(0, volatile=True)
     remark = first_remark(gemm(splat, loop=loop))
-    assert remark.reason == f"operand {name} of the dot is loaded through pointers (tl.load), not by TMA"
+    assert remark.reason.startswith("tt.load may wait for what others write")
     assert str(remark.location) == "kernel.py:30"
-    assert remark.cure == "load it through a tensor descriptor (tl.make_tensor_descriptor or a host TensorDescriptor)"
 
 
-def test_operands_that_no_tma_loads_in_the_loop_are_declined() -> None:
+def test_operands_that_nothing_loads_in_the_loop_are_declined() -> None:
     before = "\n".join(
         (load("a", "a_desc", "%zero, %zero"), load("b", "b_desc", "%zero, %zero"), alloc("x", "a"), alloc("y", "b"))
     )
     loop = for_loop(dot("next", "x", "y", "sum", line=12), carried={"sum": ("zeros", "next", ACC)}, results="%acc")
     remark = first_remark(gemm(before, loop=loop))
-    assert remark.reason == "no operand of a dot is loaded by TMA inside a loop"
+    assert remark.reason == "no operand of a dot is loaded inside a loop"
     assert str(remark.location) == "kernel.py:12"
 
 

@@ -51,10 +51,10 @@ def orders_with_other_bits(case: Case, compiled: Any, wanted: dict[str, Any]) ->
     ]
 
 
-def errors(case: Case, arrays: dict[str, Any]) -> Errors:
+def errors(case: Case, arrays: dict[str, Any], reference: Any = numpy_reference) -> Errors:
     """How far outputs are from float64. Infinite where an infinity or NaN is missing or too many."""
     floats = floats_of(case, arrays)
-    exact, rounded = numpy_reference(case, floats), numpy_reference(case, floats, round_floats)
+    exact, rounded = reference(case, floats), reference(case, floats, round_floats)
     largest = share = 0.0
     for name, wanted in exact.items():
         got, finite = floats[name], np.isfinite(wanted)

@@ -11,11 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tawa.analysis.channels import find_channels
+from tawa.analysis.loads import find_dot_loads
 from tawa.errors import PlanError
+from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PartitionPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.plan import JSON_VERSION
+from tawa.plan.planner import pointer_loads_worth
 from tawa.plan.schedule import Bound, Schedule, ScheduledOp
+from tests.matrix.pointer_kernels import made, ttgir
 from tests.support import programs, staged
 
 TARGET = Target(num_warps=4, num_stages=3)
@@ -234,3 +239,38 @@ def test_a_plan_with_a_value_of_a_wrong_type_is_refused(changes: dict[str, Any])
 def test_the_plan_of_another_kernel_is_refused() -> None:
     with pytest.raises(PlanError, match="the Plan has rings"):
         pinned(own_plan(programs.gate_up()))
+
+
+# -- rings that other ways fill ----------------------------------------------------------------------------------------
+
+
+def test_a_plan_says_how_each_ring_is_filled_and_its_json_does() -> None:
+    plan = made("filled_with_one").plan
+    assert plan is not None and [ring.fill for ring in plan.rings] == ["registers", "cp.async"]
+    assert [part.num_warps for part in plan.partitions] == [4, 4]
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_a_plan_that_fills_a_ring_in_another_way_than_its_loads_go_is_refused() -> None:
+    plan = made("wrapped").plan
+    assert plan is not None
+    by_tma = replace(plan, rings=(replace(plan.rings[0], fill="tma"),))
+    with pytest.raises(PlanError, match=r"the Plan fills ring0 by tma, the kernel's loads go by cp\.async"):
+        specialise(ttgir("wrapped"), PlanOptions(), TARGET, by_tma)
+    with pytest.raises(PlanError, match=r"fill='paper' in a Plan: one of tma, cp\.async, registers is needed"):
+        replace(plan.rings[0], fill="paper")  # type: ignore[arg-type]
+
+
+def test_a_producer_of_one_warp_cannot_copy_by_pointers() -> None:
+    plan = made("wrapped").plan
+    assert plan is not None
+    small = replace(plan, partitions=(replace(plan.partitions[0], num_warps=1), *plan.partitions[1:]))
+    with pytest.raises(PlanError, match="'producer' has 1 warps, and works on tiles of addresses; cure: 4"):
+        specialise(ttgir("wrapped"), PlanOptions(), TARGET, small)
+
+
+def test_a_plain_gemm_through_pointers_is_left_to_stock_and_chained_dots_are_not() -> None:
+    left = specialise(ttgir("wrapped"), PlanOptions(), TARGET)
+    assert not left.applied
+    channels = tuple(find_channels(find_dot_loads(parse_module(ttgir("wrapped")))))
+    assert not pointer_loads_worth(channels, chained=False) and pointer_loads_worth(channels, chained=True)

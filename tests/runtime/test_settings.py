@@ -29,9 +29,10 @@ def test_every_variable_is_read() -> None:
             "TAWA_MMA_DEPTH": "1",
             "TAWA_REPRODUCER_DIR": "/x",
             "TAWA_LOG": "info",
+            "TAWA_REPORT": "/y/",
         }
     )
-    assert settings == Settings("off", "full", 3, 1, Path("/x"), "info")
+    assert settings == Settings("off", "full", 3, 1, Path("/x"), "info", "/y/")
     assert settings.as_variables() == {
         "TAWA_ENABLE": "off",
         "TAWA_VERIFY": "full",
@@ -39,6 +40,7 @@ def test_every_variable_is_read() -> None:
         "TAWA_MMA_DEPTH": "1",
         "TAWA_REPRODUCER_DIR": "/x",
         "TAWA_LOG": "info",
+        "TAWA_REPORT": "/y/",
     }
 
 

@@ -26,6 +26,14 @@ class AsyncCompile:
     def triton(self, kernel_name, source_code, device_str="cuda"):
         return "worker" if self.use_process_pool() else "here"
 """
+CODE_CACHE = """
+class PyCodeCache:
+    modules_no_attr = {}
+
+    @classmethod
+    def cache_clear(cls, purge=False):
+        cls.modules_no_attr.clear()
+"""
 CONFIG = 'import os\ncache_key_tag = os.environ.get("TORCH_COMPILE_CACHE_KEY_TAG", "")\n'
 PRELUDE = """
 import os, sys, tawa
@@ -45,6 +53,7 @@ def run(tmp_path: Path):
         "torch/__init__.py": "",
         "torch/_inductor/__init__.py": "",
         "torch/_inductor/async_compile.py": ASYNC_COMPILE,
+        "torch/_inductor/codecache.py": CODE_CACHE,
         "torch/compiler/__init__.py": "",
         "torch/compiler/config.py": CONFIG,
     }.items():
@@ -119,4 +128,16 @@ tawa.install()
 assert sys.meta_path == before and "TORCH_COMPILE_CACHE_KEY_TAG" not in os.environ
 """,
         TAWA_ENABLE="off",
+    )
+
+
+def test_modules_of_generated_code_are_not_found_again_in_memory(run) -> None:
+    run(
+        """
+from torch._inductor.codecache import PyCodeCache
+for change in (tawa.install, tawa.uninstall):
+    PyCodeCache.modules_no_attr["/tmp/same_source.py"] = "a module with its kernels"
+    change()
+    assert not PyCodeCache.modules_no_attr
+"""
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.transforms.early_puts import EarlyPuts
+from tests.matrix.pointer_kernels import made, ttgir
 from tests.support import programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
@@ -74,3 +77,11 @@ def test_the_barrier_level_of_a_kernel_with_early_puts_keeps_slots_and_parities(
     for trips in (0, 1, 2, 3, 4, 6, 7):
         trace = run(parse_module(made.barrier), {"n": trips})
         assert violations(trace, 3, mma_depth, trips, "barrier") == []
+
+
+def test_slots_that_the_warps_of_the_producer_fill_are_not_filled_before_they_start() -> None:
+    outcome = made("wrapped")
+    assert outcome.plan is not None and outcome.plan.early_puts == 0
+    early = replace(outcome.plan, early_puts=2)
+    again = specialise(ttgir("wrapped"), PlanOptions(), Target(4, 3), early)
+    assert again.applied and "fresh" not in again.aref

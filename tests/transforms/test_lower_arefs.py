@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tawa.ir import parse_module
 from tawa.transforms.lower_arefs import LowerArefs
+from tests.matrix.pointer_kernels import made
 from tests.support import programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
@@ -142,3 +144,47 @@ def test_copies_take_the_line_of_their_load() -> None:
     module, _ = after(LowerArefs, programs.tile_gemm())
     copies = programs.ops_named(module, "ttng.async_tma_copy_global_to_local")
     assert [copy.loc for copy in copies] == ['"kernel.py":10:4', '"kernel.py":11:4']
+
+
+# -- other fillings ----------------------------------------------------------------------------------------------------
+
+
+def test_a_cp_async_ring_counts_the_threads_of_its_producer_and_the_reader_fences() -> None:
+    check(
+        brief(parse_module(made("wrapped").barrier)),
+        """
+        CHECK:      [[FULL:%ring0_full_0]] = "ttg.local_alloc"()
+        CHECK:      [[F0:%\\w+]] = "ttg.memdesc_index"([[FULL]], {{.*}})
+        CHECK-NEXT: "ttng.init_barrier"([[F0]]) <{count = 128 : i32}>
+        CHECK:      "ttng.init_barrier"({{.*}}) <{count = 1 : i32}>
+        CHECK:      "ttng.wait_barrier"
+        CHECK-NEXT: "ttng.fence_async_shared"
+        CHECK:      "ttng.warp_group_dot"
+        CHECK:      "ttg.warp_specialize.partitions"
+        CHECK:      "ttng.wait_barrier"
+        CHECK:      "ttg.async_copy_global_to_local"
+        CHECK:      "ttg.async_copy_global_to_local"
+        CHECK-NEXT: "ttng.async_copy_mbarrier_arrive"({{.*}}) <{noIncrement}>
+        """,
+    )
+
+
+def test_a_ring_filled_from_registers_loads_before_its_slot_is_empty_and_fences_behind_the_store() -> None:
+    check(
+        brief(parse_module(made("filled_with_one").barrier)),
+        """
+        CHECK:      "ttg.warp_specialize.partitions"
+        CHECK:      [[TILE:%\\w+]] = "tt.load"
+        CHECK:      "ttng.wait_barrier"
+        CHECK:      "ttg.local_store"([[TILE]], {{.*}})
+        CHECK-NEXT: "ttng.fence_async_shared"
+        CHECK-NEXT: "ttng.arrive_barrier"({{.*}}) <{count = 1 : i32}>
+        """,
+    )
+
+
+def test_a_slot_that_is_only_read_into_registers_needs_no_fence_of_the_reader() -> None:
+    """The ring of the int8 weights of `weight_only`; that of the other operand has one."""
+    text = brief(parse_module(made("weight_only").barrier))
+    consumer = text[: text.index("ttg.warp_specialize.partitions")]
+    assert consumer.count("ttng.wait_barrier") == 2 and consumer.count("ttng.fence_async_shared") == 1

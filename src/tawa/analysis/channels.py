@@ -1,8 +1,8 @@
 """Channels: which loads travel together, and which of those groups can share one ring.
 
-Loads that stand in one block and feed the same dots are one *site*: one put fills one slot with the tuple of their
-tiles. Sites with the same payload whose lifetimes never overlap (two loops in a row, the branches of an ``if``) share
-one ring and its running count.
+Loads that stand in one block, feed the same dots and are brought in the same way (`fill`) are one *site*: one put fills
+one slot with the tuple of their tiles. Sites with the same payload whose lifetimes never overlap (two loops in a row,
+the branches of an ``if``) share one ring and its running count.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.loads import DotLoadInfo
 from tawa.analysis.slices import slice_from
+from tawa.dialects.aref import Fill
 from tawa.dialects.scf import IfOp, enclosing_loops
 from tawa.dialects.tt import FuncOp, GroupIndexOp
 from tawa.dialects.ttg import VIEWS
@@ -38,6 +39,11 @@ class SiteInfo:
         return tuple(str(info.payload) for info in self.loads)
 
     @property
+    def fill(self) -> Fill:
+        """How a slot is filled."""
+        return self.loads[0].fill
+
+    @property
     def slot_bytes(self) -> int:
         """Bytes of one slot: what the copies of one put deliver."""
         return sum(info.payload.bytes for info in self.loads)
@@ -54,6 +60,11 @@ class ChannelInfo:
     def payload(self) -> tuple[str, ...]:
         """Types of one slot's buffers."""
         return self.sites[0].payload
+
+    @property
+    def fill(self) -> Fill:
+        """How a slot is filled."""
+        return self.sites[0].fill
 
     @property
     def slot_bytes(self) -> int:
@@ -75,7 +86,8 @@ def find_channels(loads: list[DotLoadInfo]) -> list[ChannelInfo]:
     for group in groups:
         site = SiteInfo(tuple(group), _last_use(group))
         for sites in channels:
-            if sites[0].payload == site.payload and all(_disjoint(other, site) for other in sites):
+            same = sites[0].payload == site.payload and sites[0].fill == site.fill
+            if same and all(_disjoint(other, site) for other in sites):
                 sites.append(site)
                 break
         else:
@@ -105,10 +117,12 @@ def ancestor_in(block: Block, op: Operation) -> Operation:
 
 
 def _travel_together(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:
-    """Same block, same dots, and nothing uses an earlier tile of the group before this load."""
+    """Same block, same dots, same way, and nothing uses an earlier tile of the group before this load."""
     first = group[0].load.op
     op = info.load.op
-    if op.parent is not first.parent or set(map(id, group[0].dots)) != set(map(id, info.dots)):
+    if info.fill != group[0].fill or op.parent is not first.parent:
+        return False
+    if set(map(id, group[0].dots)) != set(map(id, info.dots)):
         return False
     block = op.parent
     assert block is not None

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 from tawa.analysis.channels import ancestor_in
 from tawa.analysis.effects import effects_of, is_plain_load, is_pure
-from tawa.analysis.loads import DotLoadInfo, find_dots, operand_source
+from tawa.analysis.loads import DotLoadInfo, find_dots
 from tawa.analysis.memory import made_in_a_loop, memory_roots
+from tawa.analysis.producer_layouts import PRODUCER_WARPS, fixed_layout
 from tawa.analysis.slices import SliceInfo, slice_from
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, acquires
+from tawa.dialects.tt import ATOMICS, DOTS, DescriptorLoadOp, FuncOp, acquires
 from tawa.ir import Module, Operation, Value, is_scalar, parse_type, source_of
 from tawa.ir.attributes import read_int
 from tawa.ir.types import TensorDescType
@@ -61,7 +62,7 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
 
 
 def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
-    """Refusals about what there is to move: no dot, no loop, operands that come by pointers."""
+    """Refusals about what there is to move: no dot, no loop, no load in one."""
     dots = find_dots(module)
     if not dots:
         yield declined(module, None, "no dot: there is nothing for tensor cores to overlap loads with")
@@ -70,25 +71,16 @@ def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
     if not looped:
         yield declined(module, dots[0], "the dot is not in a loop: there is no next tile to load meanwhile")
         return
-    for dot in looped:
-        for index, name in enumerate("AB"):
-            source = operand_source(dot.operands[index])
-            if source is not None and source.name == "tt.load" and enclosing_loops(source):
-                yield declined(
-                    module,
-                    source,
-                    f"operand {name} of the dot is loaded through pointers (tl.load), not by TMA",
-                    "load it through a tensor descriptor (tl.make_tensor_descriptor or a host TensorDescriptor)",
-                )
     if not loads:
-        yield declined(module, looped[0], "no operand of a dot is loaded by TMA inside a loop")
+        yield declined(module, looped[0], "no operand of a dot is loaded inside a loop")
 
 
 def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
     """Refusals about what may change while a moved load runs ahead: its descriptor, and what it reads."""
     writes = _global_writes(module)
     for info in loads:
-        maker = made_in_a_loop(module, info.load.descriptor)
+        load = info.load
+        maker = made_in_a_loop(module, load.descriptor) if isinstance(load, DescriptorLoadOp) else None
         if maker:
             yield declined(
                 module,
@@ -97,7 +89,8 @@ def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
                 "writes it again while earlier copies may still need it",
                 "make the descriptor before the loop and move its offsets instead",
             )
-        yield from _conflicts(module, info.load.op, info.load.descriptor, writes)
+        address = load.descriptor if isinstance(load, DescriptorLoadOp) else load.pointers
+        yield from _conflicts(module, load.op, address, writes)
     yield from _check_order(module, loads)
 
 
@@ -123,16 +116,20 @@ def _acquires(op: Operation) -> bool:
     return op.name == "tt.load" and not is_plain_load(op)
 
 
-def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation) -> Iterator[Remark]:
-    """Refusals about addresses and control flow that the producer cannot compute by itself."""
+def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation, num_warps: int) -> Iterator[Remark]:
+    """Refusals about addresses and control flow that the producer cannot compute by itself.
+
+    num_warps: of a consumer, for which the tiles of the program are laid out.
+    """
     part = slice_from([info.load.op for info in loads], function)
     own = {info.load.op for info in loads}
+    tiles = any(info.fill != "tma" for info in loads)  # then the producer has warps to work on them
     writes = _global_writes(module)
     blocked: Operation | None = None
     for op in ordered(part, function):
         if op in own or op.name in _CONTROL:
             continue
-        if _not_duplicable(op):
+        if _not_duplicable(op, tiles):
             blocked = op  # the last one is nearest to the load
         elif op.name == "tt.load":
             yield from _conflicts(module, op, op.operands[0], writes)
@@ -140,9 +137,20 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
         yield declined(
             module,
             blocked,
-            f"the address or trip count of a load depends on {blocked.name}, {_not_duplicable(blocked)}",
+            f"the address or trip count of a load depends on {blocked.name}, {_not_duplicable(blocked, tiles)}",
             "compute addresses and loop bounds from scalars",
         )
+    elif tiles:
+        obstacle = fixed_layout(module, ordered(part, function), num_warps)
+        if obstacle is not None:
+            op, layout = obstacle
+            yield declined(
+                module,
+                op,
+                f"the addresses of a load are computed in {layout}, which a producer of {PRODUCER_WARPS} warps "
+                f"cannot take from a program of {num_warps}",
+                "num_warps=4, or num_consumer_groups=2",
+            )
 
 
 def ordered(part: SliceInfo, function: Operation) -> list[Operation]:
@@ -161,13 +169,15 @@ def _global_writes(module: Module) -> list[tuple[Operation, Value]]:
     ]
 
 
-def _not_duplicable(op: Operation) -> str:
-    """Why a second copy of `op` cannot run in the producer; empty when it can."""
+def _not_duplicable(op: Operation, tiles: bool) -> str:
+    """Why a second copy of `op` cannot run in the producer, which may work on `tiles`; empty when it can."""
+    if op.name in DOTS:
+        return "a product, which the consumer makes"
     if not is_plain_load(op) and not is_pure(op):
         return "which reads or writes memory" if DescriptorLoadOp.of(op) else "which has side effects"
     values = (*op.operands, *op.results)
     scalar = all(is_scalar(value.type) or _is_descriptor(value) for value in values)
-    return "" if scalar else "which works on a tile in registers"
+    return "" if scalar or tiles else "which works on a tile in registers"
 
 
 def _is_descriptor(value: Value) -> bool:

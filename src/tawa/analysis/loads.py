@@ -3,31 +3,50 @@
 A load feeds a dot when its tile reaches operand A or B of one, through layouts, views, casts and elementwise work,
 without passing another dot. How it gets there decides what a slot of a ring holds and how long it is read:
 
-    shared     load → local_alloc (the layout in which TMA delivers) → views → wgmma: the slot replaces the allocation
+    shared     load → local_alloc → views → wgmma: the slot replaces the allocation
     registers  anything else: the consumer reads the slot into registers first
+
+What kind of load it is decides how the slot is filled:
+
+    descriptor_load                                     tma
+    load through pointers, 4 bytes or more side by side  cp.async, where lanes outside the mask are zero or undefined
+    any other load through pointers                      registers of the producer
+
+A load through pointers moves only where what it meets on its way is not computed from a dot: the tiles of masks and
+biases that meet a product stay where they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from tawa.analysis.effects import is_pure
-from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import DOTS, DescriptorLoadOp
-from tawa.dialects.ttg import VIEWS, LocalAllocOp
+from tawa.analysis.contiguity import Contiguity
+from tawa.analysis.effects import is_plain_load, is_pure
+from tawa.analysis.layouts import fields_of, layout_name, per_thread, tile_order
+from tawa.analysis.producer_layouts import CP_ASYNC_BITS, may_widen
+from tawa.dialects.aref import Fill
+from tawa.dialects.arith import is_zero
+from tawa.dialects.scf import ForOp, enclosing_loops
+from tawa.dialects.tt import DOTS, DescriptorLoadOp, LoadOp
+from tawa.dialects.ttg import LocalAllocOp
 from tawa.ir import MemDescType, Module, Operation, ScalarType, Value, parse_type
-from tawa.ir.attributes import read_int
-from tawa.ir.text import match_bracket, parse_dictionary, print_dictionary
+from tawa.ir.attributes import read_bool, read_int
+from tawa.ir.text import print_dictionary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DotLoadInfo:
-    """One TMA load that feeds dots inside a loop. `payload` is the slot buffer; `allocations` are replaced by it."""
+    """One load that feeds dots inside a loop. `payload` is the slot buffer; `allocations` are replaced by it.
 
-    load: DescriptorLoadOp
+    fill: how the producer brings the tile into the slot.
+    """
+
+    load: DescriptorLoadOp | LoadOp
     dots: tuple[Operation, ...]
     payload: MemDescType
     allocations: tuple[Operation, ...]
+    fill: Fill = "tma"
 
     @property
     def through_registers(self) -> bool:
@@ -41,18 +60,27 @@ def find_dots(module: Module) -> list[Operation]:
 
 
 def find_dot_loads(module: Module) -> list[DotLoadInfo]:
-    """Every TMA load inside a loop that feeds a dot, in textual order."""
+    """Every load inside a loop that feeds a dot, in textual order."""
     found: list[DotLoadInfo] = []
+    products: set[Value] | None = None
+    contiguity: Contiguity | None = None
     for op in module.walk():
-        load = DescriptorLoadOp.of(op)
-        if load is None or not enclosing_loops(op):
+        descriptor, pointers = DescriptorLoadOp.of(op), LoadOp.of(op)
+        if (descriptor is None and pointers is None) or not enclosing_loops(op):
             continue
-        dots = dots_fed_by(op.result)
-        if not dots:
-            continue
-        payload = slot_type(module, load)
-        allocations = tuple(user for user in op.result.users if _is_slot_like(module, user, payload))
-        found.append(DotLoadInfo(load, tuple(dots), payload, allocations))
+        if descriptor:
+            dots = dots_fed_by(op.result)
+            if dots:
+                payload = slot_type(module, descriptor)
+                found.append(DotLoadInfo(descriptor, tuple(dots), payload, _slot_like(module, op, payload)))
+        elif pointers and is_plain_load(op) and _has_order(module, pointers):
+            products = products if products is not None else from_dots(module)
+            dots = dots_fed_by(op.result, products)
+            if dots:
+                contiguity = contiguity or Contiguity(module)
+                payload = pointer_slot_type(module, pointers)
+                fill = pointer_fill(module, pointers, payload, contiguity)
+                found.append(DotLoadInfo(pointers, tuple(dots), payload, _slot_like(module, op, payload), fill))
     return found
 
 
@@ -67,8 +95,8 @@ def operand_bits(loads: list[DotLoadInfo]) -> int:
     return max(element.bits for element in elements if isinstance(element, ScalarType))
 
 
-def dots_fed_by(tile: Value) -> list[Operation]:
-    """Dots whose A or B comes from `tile`, in the order in which they are met."""
+def dots_fed_by(tile: Value, apart: Collection[Value] = ()) -> list[Operation]:
+    """Dots whose A or B comes from `tile`, in the order in which they are met; not through the values `apart`."""
     dots: list[Operation] = []
     seen: set[Value] = set()
     work = [tile]
@@ -83,25 +111,29 @@ def dots_fed_by(tile: Value) -> list[Operation]:
                 if use.index < 2 and user not in dots:
                     dots.append(user)
             elif is_pure(user) or LocalAllocOp.of(user) or user.name == "ttg.local_load":
-                work += user.results
+                work += [result for result in user.results if result not in apart]
     return dots
 
 
-def operand_source(value: Value) -> Operation | None:
-    """The load at the far end of a dot operand, through layouts, views and casts of one tile; None if there is none."""
-    passing = VIEWS | {
-        "ttg.local_alloc",
-        "ttg.local_load",
-        "ttg.convert_layout",
-        "tt.trans",
-        "tt.fp_to_fp",
-        "tt.reshape",
-    }
-    passing |= {"arith.extf", "arith.truncf", "arith.sitofp", "tt.bitcast"}
-    op = value.defining_op
-    while op is not None and op.name in passing and op.operands:
-        op = op.operands[0].defining_op
-    return op
+def from_dots(module: Module) -> set[Value]:
+    """Every value that is computed from what a dot gave, also in an earlier iteration."""
+    found: set[Value] = set()
+    work = [result for dot in find_dots(module) for result in dot.results]
+    while work:
+        value = work.pop()
+        if value in found:
+            continue
+        found.add(value)
+        for use in value.uses:
+            if use.op.name == "scf.yield" and use.op.parent is not None and use.op.parent.parent_op is not None:
+                holder = use.op.parent.parent_op
+                loop = ForOp.of(holder)
+                work += [holder.results[use.index]] if use.index < len(holder.results) else []
+                work += [loop.iter_args[use.index]] if loop else []
+            else:
+                loop = ForOp.of(use.op)
+                work += [loop.iter_args[use.index - 3]] if loop and use.index >= 3 else use.op.results
+    return found
 
 
 def slot_type(module: Module, load: DescriptorLoadOp) -> MemDescType:
@@ -118,9 +150,61 @@ def slot_type(module: Module, load: DescriptorLoadOp) -> MemDescType:
     return MemDescType(tile.shape, tile.element, encoding, "#smem", mutable=True)
 
 
+def pointer_slot_type(module: Module, load: LoadOp) -> MemDescType:
+    """The buffer for a tile that comes by pointers: that of an allocation it goes to, else rows without a swizzle.
+
+    What is read into registers again is read as it was written, thread by thread, so that no swizzle is needed.
+    """
+    tile = load.tile
+    assert tile is not None
+    order = tile_order(module, tile.encoding)
+    for user in load.op.result.users:
+        view = parse_type(user.results[0].type) if LocalAllocOp.of(user) else None
+        if isinstance(view, MemDescType) and view.shape == tile.shape and _fastest(module, view) == order[0]:
+            return MemDescType(tile.shape, tile.element, view.encoding, "#smem", mutable=True)
+    dims = ", ".join(map(str, order))
+    encoding = f"#ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [{dims}]}}>"
+    return MemDescType(tile.shape, tile.element, encoding, "#smem", mutable=True)
+
+
+def pointer_fill(module: Module, load: LoadOp, payload: MemDescType, contiguity: Contiguity) -> Fill:
+    """How a tile that comes by pointers gets into its slot."""
+    element, tile = parse_type(payload.element), load.tile
+    assert tile is not None
+    if not isinstance(element, ScalarType) or (load.other is not None and not is_zero(load.other)):
+        return "registers"  # cp.async fills lanes outside the mask with zeros
+    if contiguity.side_by_side(load) * element.bits < CP_ASYNC_BITS:
+        return "registers"
+    fastest = tile_order(module, tile.encoding)[0]
+    enough = per_thread(module, tile.encoding, fastest) * element.bits >= CP_ASYNC_BITS
+    return "cp.async" if enough or may_widen(load) else "registers"
+
+
+def _has_order(module: Module, load: LoadOp) -> bool:
+    """Whether the tile is one, in a layout of which something is known."""
+    return load.tile is not None and bool(tile_order(module, load.tile.encoding))
+
+
+def _fastest(module: Module, type: MemDescType) -> int | None:
+    """The dimension that lies side by side in a buffer; None where the layout is not known."""
+    fields, rank = fields_of(module, type.encoding), len(type.shape)
+    match layout_name(module, type.encoding):
+        case "#ttg.nvmma_shared":
+            return rank - 2 if read_bool(fields["transposed"]) else rank - 1
+        case "#ttg.swizzled_shared":
+            return int(fields["order"].strip("[]").split(",")[0])
+        case _:
+            return None
+
+
 def same_layout(module: Module, first: str, second: str) -> bool:
     """Whether two shared encodings place a tile alike; the rank of a batched descriptor does not count."""
     return first == second or _layout(module, first) == _layout(module, second)
+
+
+def _slot_like(module: Module, load: Operation, payload: MemDescType) -> tuple[Operation, ...]:
+    """The allocations that a slot replaces."""
+    return tuple(user for user in load.result.users if _is_slot_like(module, user, payload))
 
 
 def _is_slot_like(module: Module, user: Operation, payload: MemDescType) -> bool:
@@ -135,24 +219,16 @@ def _is_slot_like(module: Module, user: Operation, payload: MemDescType) -> bool
 
 
 def _layout(module: Module, encoding: str) -> tuple[str, dict[str, str]]:
-    text = module.aliases.get(encoding, encoding)
-    start = text.find("<{")
-    if start < 0:
-        return text, {}
-    fields = parse_dictionary(text[start + 2 : match_bracket(text, start) - 2])
+    fields = fields_of(module, encoding)
     fields.pop("rank", None)
-    return text[:start], fields
+    return layout_name(module, encoding), fields
 
 
 def _of_rank(module: Module, encoding: str, rank: int) -> str:
     """`encoding` for a tile of `rank` dimensions: unchanged where it already is of that rank."""
-    text = module.aliases.get(encoding, encoding)
-    start = text.find("<{")
-    if start < 0:
-        return encoding
-    fields = parse_dictionary(text[start + 2 : match_bracket(text, start) - 2])
-    if read_int(fields.pop("rank", "2")) == rank:
+    fields = fields_of(module, encoding)
+    if not fields or read_int(fields.pop("rank", "2")) == rank:
         return encoding
     if rank != 2:
         fields["rank"] = str(rank)
-    return f"{text[:start]}<{{{print_dictionary(fields)}}}>"
+    return f"{layout_name(module, encoding)}<{{{print_dictionary(fields)}}}>"

@@ -6,8 +6,9 @@ two that come from the same argument, or from an unknown place, may touch the sa
 
 from __future__ import annotations
 
-from tawa.dialects.scf import ForOp, IfOp, enclosing_loops
-from tawa.dialects.tt import ATOMICS, releases
+from tawa.analysis.effects import effects_of
+from tawa.dialects.scf import ForOp, IfOp, WhileOp, enclosing_loops
+from tawa.dialects.tt import ATOMICS, FuncOp, releases
 from tawa.ir import Block, Module, Operation, Value
 
 _MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
@@ -21,6 +22,8 @@ _ACCESSES = ATOMICS | {
     "tt.load",
     "tt.store",
 }
+
+_WRITES = frozenset({"tt.store", "tt.descriptor_store", "tt.descriptor_scatter"})
 
 # Operation -> index of the operand that carries the address.
 _ADDRESS = {
@@ -73,6 +76,9 @@ def _sources(value: Value) -> list[Value] | None:
     branch = IfOp.of(owner)
     if branch:
         return [block.terminator.operands[value.index] for block in branch.branches]
+    repeat = WhileOp.of(owner)
+    if repeat:
+        return [repeat.before.terminator.operands[1 + value.index]]
     return None
 
 
@@ -81,10 +87,16 @@ def _argument_sources(value: Value, block: Block) -> list[Value] | None:
     if parent is None:
         return None
     if parent.name == "tt.func":
-        return []
+        base = FuncOp(parent).memory_of(value)
+        return [base] if base is not None else []
     loop = ForOp.of(parent)
     if loop and value.index > 0:
         return [loop.inits[value.index - 1], loop.yielded[value.index - 1]]
+    repeat = WhileOp.of(parent)
+    if repeat and block is repeat.before:
+        return [parent.operands[value.index], repeat.after.terminator.operands[value.index]]
+    if repeat:
+        return [repeat.before.terminator.operands[1 + value.index]]
     return None
 
 
@@ -137,3 +149,23 @@ def stores_must_not_wait(module: Module) -> bool:
         else:
             stored += roots
     return any(root in stored for root in touched)
+
+
+def may_run_twice(module: Module) -> bool:
+    """Whether a second run on the same arguments leaves memory as the first did: nothing is read that is written.
+
+    False where the kernel has an atomic, prints, or has an address of unknown origin.
+    """
+    read: list[Value] = []
+    written: list[Value] = []
+    for op in module.walk():
+        if op.name in ATOMICS or op.name == "tt.descriptor_reduce":
+            return False
+        if op.name in _ACCESSES:
+            roots = memory_roots(op.operands[0])
+            if roots is None:
+                return False
+            (written if op.name in _WRITES else read).extend(roots)
+        elif not op.regions and any(effect.kind in ("any", "order") for effect in effects_of(op)):
+            return False
+    return not any(root in written for root in read)

@@ -6,12 +6,15 @@ registers.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.channels import ChannelInfo, ancestor_in
 from tawa.analysis.costs import stays_in_registers
+from tawa.analysis.layouts import per_thread, tile_order
+from tawa.analysis.loads import DotLoadInfo
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -26,8 +29,14 @@ WARP = 32
 WARP_GROUP = 4
 REGISTER_STEP = 8
 PRODUCER_REGISTERS = 24
+# Of a producer that works on tiles of addresses: beside these, and for one address with its part of a mask.
+ADDRESS_REGISTERS = 40
+POINTER_REGISTERS = 3
+MAX_PRODUCER_REGISTERS = 168
 # Registers of a consumer beside its accumulators: addresses, operands and temporaries of the epilogue.
 WORKING_REGISTERS = 96
+# The least beside its accumulators that a consumer keeps where a producer needs registers for its addresses.
+LEAST_WORKING_REGISTERS = 72
 # Registers that ptxas wants beside the accumulator of one wgmma; also what the main loop of a stock GEMM takes.
 INSTRUCTION_REGISTERS = 26
 MOST_CTAS = 4
@@ -170,7 +179,7 @@ def partial_sums(module: Module) -> str:
     return ""
 
 
-def consumer_registers(num_warps: int, limit: int | None = None) -> int:
+def consumer_registers(num_warps: int, limit: int | None = None, producer: int = PRODUCER_REGISTERS) -> int:
     """Registers a consumer thread gets when one producer warp group gives its own up.
 
     As Triton's allocate-warp-groups: the producer's warp is padded to a warp group, each thread starts with an even
@@ -178,11 +187,38 @@ def consumer_registers(num_warps: int, limit: int | None = None) -> int:
     """
     threads = (num_warps + WARP_GROUP) * WARP
     even = _step_down(min(REGISTERS // threads, MAX_REGISTERS, limit or MAX_REGISTERS))
-    pool = even * threads - PRODUCER_REGISTERS * WARP_GROUP * WARP
+    pool = even * threads - producer * WARP_GROUP * WARP
     return min(_step_down(pool // (num_warps * WARP)), _step_down(MAX_REGISTERS))
 
 
-def register_cap(shared_bytes: int, num_warps: int, registers: RegisterInfo) -> tuple[int, int | None]:
+def producer_registers(loads: Sequence[DotLoadInfo], module: Module, num_warps: int, groups: int = 1) -> int:
+    """Registers a thread of the producer gets: 24 where TMA does it all, more for tiles of addresses, by an estimate.
+
+    num_warps: of one of the `groups` of consumers, which get at least what their accumulators and their work take.
+    """
+    by_threads = [info for info in loads if info.fill != "tma"]
+    if not by_threads:
+        return PRODUCER_REGISTERS
+    threads = WARP_GROUP * WARP
+    wanted = ADDRESS_REGISTERS
+    for info in by_threads:
+        tile = info.load.tile
+        if tile is None:
+            continue
+        order = tile_order(module, tile.encoding)
+        side_by_side = per_thread(module, tile.encoding, order[0]) if order else 1
+        accesses = -(-math.prod(tile.shape) // (threads * side_by_side))
+        wanted += POINTER_REGISTERS * accesses
+        wanted += info.payload.bytes // (4 * threads) if info.fill == "registers" else 0
+    least = wgmma_registers(module, num_warps).accumulators + LEAST_WORKING_REGISTERS
+    counts = range(PRODUCER_REGISTERS, MAX_PRODUCER_REGISTERS + 1, REGISTER_STEP)
+    fitting = [count for count in counts if consumer_registers(num_warps * groups, producer=count) >= least]
+    return min([count for count in fitting if count >= wanted][:1] or fitting[-1:] or [PRODUCER_REGISTERS])
+
+
+def register_cap(
+    shared_bytes: int, num_warps: int, registers: RegisterInfo, producer: int = PRODUCER_REGISTERS
+) -> tuple[int, int | None]:
     """How many CTAs share an SM when specialised, and the cap on registers at kernel entry for it (None for one CTA).
 
     A specialised kernel asks for every register it can get, so that without a cap one CTA fills the SM. ptxas wants the
@@ -191,7 +227,7 @@ def register_cap(shared_bytes: int, num_warps: int, registers: RegisterInfo) -> 
     threads = (num_warps + WARP_GROUP) * WARP
     for ctas in range(_ctas_by_memory(shared_bytes), 1, -1):
         cap = _step_down(REGISTERS // (ctas * threads))
-        room = consumer_registers(num_warps, cap) - registers.accumulators
+        room = consumer_registers(num_warps, cap, producer) - registers.accumulators
         if room >= WORKING_REGISTERS and cap >= registers.instruction + INSTRUCTION_REGISTERS:
             return ctas, cap
     return 1, None

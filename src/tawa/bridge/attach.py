@@ -1,6 +1,6 @@
 """Attaching Tawa to Triton, and taking it off again without a trace.
 
-While attached, five slots of Triton hold wrappers of ours. Each does nothing but call the original when no request is
+While attached, seven slots of Triton hold wrappers of ours. Each does nothing but call the original when no request is
 active:
 
 | slot | why |
@@ -10,6 +10,8 @@ active:
 | `triton.runtime.jit.get_cache_key` | the same, for Triton's asynchronous compiles |
 | `triton.runtime.jit.compute_cache_key` | the request is part of the key in memory |
 | `AsyncCompileMode.submit` | the request reaches the thread that compiles |
+| `JITFunction._do_compile` | says that the kernel is for a launch of its own: arguments may be added |
+| `CompiledKernel.__init__` | kernels with added arguments make them when they are launched |
 
 `attach` and `detach` count, so an installation, scopes and launches may overlap.
 """
@@ -21,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tawa.bridge.added_arguments import wrap_do_compile, wrap_kernel_init
 from tawa.bridge.cache import wrap_compute_cache_key, wrap_get_cache_key, wrap_submit
 from tawa.bridge.hook import StageHook
 
@@ -90,6 +93,8 @@ def _patch_all() -> None:
     _patch(jit, "get_cache_key", wrap_get_cache_key(jit.get_cache_key, keep_hook_on_top))
     _patch(jit, "compute_cache_key", wrap_compute_cache_key(jit.compute_cache_key))
     _patch(mode, "submit", wrap_submit(mode.submit, attached))
+    _patch(jit.JITFunction, "_do_compile", wrap_do_compile(jit.JITFunction._do_compile))
+    _patch(compiler.CompiledKernel, "__init__", wrap_kernel_init(compiler.CompiledKernel.__init__))
     _patch(knobs.runtime, "add_stages_inspection_hook", StageHook(knobs.runtime.add_stages_inspection_hook))
 
 

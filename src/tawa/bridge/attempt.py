@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,10 @@ from typing import Any
 
 from tawa import pipeline
 from tawa.analysis.chained_dots import has_chained_dots
+from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge.generic_print import parse_module, print_generic, print_generic_ttir
 from tawa.bridge.handover import Handover
+from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
 from tawa.bridge.row_split import GROUP_WARPS, split_front
@@ -31,6 +34,7 @@ from tawa.remarks import Remark
 from tawa.verify.verdict import Unknown
 
 Stage = Callable[[Any, dict[str, Any]], Any]
+_DOT = re.compile(r'\btt\.dot(?= |")')  # in either form of the text
 
 
 class StockFailure(Exception):
@@ -49,12 +53,16 @@ class Toolchain:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The kernel: its TTIR as text, the MLIR context it lives in, its name, and the metadata of the compile so far."""
+    """The kernel: its TTIR as text, the MLIR context it lives in, its name, and the metadata of the compile so far.
+
+    raised: whether loads of it came through pointers before, and now come by TMA.
+    """
 
     ttir: str
     context: Any
     kernel: str
     metadata: dict[str, Any]
+    raised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,7 @@ class Specialised:
     """A kernel that came through.
 
     options: those in force at last (D may have been lowered). results: by stage, in order. spilled: bytes that leave
-    the registers.
+    the registers. raised: whether pointer loads became TMA loads. launch: descriptors that the launcher makes then.
     """
 
     outcome: Outcome
@@ -78,6 +86,8 @@ class Specialised:
     results: dict[str, StageResult]
     shared_bytes: int
     spilled: int = 0
+    raised: bool = False
+    launch: LaunchSpec = field(default_factory=LaunchSpec)
 
 
 @dataclass(slots=True)
@@ -128,6 +138,32 @@ def _garbage_uncollected() -> Iterator[None]:
 
 
 def _attempt(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
+    """First with the pointer loads raised to TMA, where they can be; then as the kernel is."""
+    with sheet.timed("raise loads"):
+        raised = raise_loads(source.ttir, source.context, request.options)
+    if raised is None:
+        return _with_groups(tools, source, request, sheet)
+    if raised.count:
+        made = _with_groups(tools, replace(source, ttir=raised.ttir, raised=True), request, sheet)
+        if isinstance(made, Specialised):
+            made = replace(made, raised=True, launch=raised.launch)
+            return replace(made, outcome=with_remarks(made.outcome, raised.remarks))
+        declined = made
+    else:
+        declined = None
+    made = _with_groups(tools, source, request, sheet)
+    if isinstance(made, Specialised):
+        notes = raised.remarks if declined is None else ()
+        return replace(made, outcome=with_remarks(made.outcome, notes))
+    return with_remarks(declined or made, raised.remarks)
+
+
+def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:
+    """The outcome with remarks behind its own; the first, which is the headline, stays."""
+    return replace(outcome, remarks=tuple(dict.fromkeys((*outcome.remarks, *remarks))))
+
+
+def _with_groups(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
     """First with the rows of the tile split among consumer groups, where that is asked for or expected to pay."""
     ttgir = _front(tools, source, sheet)  # also the proof that Triton takes the kernel
     groups, asked = _wanted_groups(tools, source, request)
@@ -222,7 +258,7 @@ def _wanted_groups(tools: Toolchain, source: Source, request: Request) -> tuple[
     groups = tools.options.num_warps // GROUP_WARPS
     if request.options.ping_pong:
         return max(2, groups), True  # one group has nobody to take turns with
-    if groups < 2 or source.ttir.count("tt.dot ") < 2:
+    if groups < 2 or len(_DOT.findall(source.ttir)) < 2:
         return 1, False
     module = read_module(print_generic_ttir(parse_module(source.ttir, source.context)))
     return (groups if has_chained_dots(module) else 1), False
@@ -236,7 +272,7 @@ def _with_depths(
     first: SharedUse | None = None
     while True:
         try:
-            outcome = _specialise(tools, ttgir, options, request, sheet, groups)
+            outcome = _specialise(tools, ttgir, options, request, sheet, groups, source.raised)
             return outcome if not outcome.applied else _finish(tools, source, outcome, options, sheet)
         except _DoesNotFit as overflow:
             first = first or overflow.use
@@ -268,9 +304,15 @@ def _front(tools: Toolchain, source: Source, sheet: Worksheet) -> str:
 
 
 def _specialise(
-    tools: Toolchain, ttgir: str, options: PlanOptions, request: Request, sheet: Worksheet, groups: int
+    tools: Toolchain,
+    ttgir: str,
+    options: PlanOptions,
+    request: Request,
+    sheet: Worksheet,
+    groups: int,
+    raised: bool,
 ) -> Outcome:
-    target = Target(tools.options.num_warps, tools.options.num_stages, LIMIT_BYTES, groups)
+    target = Target(tools.options.num_warps, tools.options.num_stages, LIMIT_BYTES, groups, raised)
     with sheet.timed("specialise"):
         outcome = pipeline.specialise(ttgir, options, target, request.plan, request.verification)
     sheet.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})

@@ -1,7 +1,8 @@
 """Cache keys: a stock kernel is never served for a specialised one, nor the reverse, in memory or on disk.
 
 Triton keys a kernel by its source, options and environment, not by what a stage hook makes of it. Each wrapper here
-appends the active request's suffix to Triton's key. With no active request the key is Triton's own, untouched, so a
+appends the active request's suffix to Triton's key; on disk also whether the kernel is for a launch that may add
+arguments (`added_arguments.py`). With no active request the key is Triton's own, untouched, so a
 stock kernel compiled before Tawa was installed is still found.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from tawa.bridge.added_arguments import launch_is_ours, launched_by_us
 from tawa.bridge.request import activate, active_request
 
 
@@ -22,7 +24,8 @@ def wrap_get_cache_key(original: Callable[..., str], before: Callable[[], None])
         if request is None:
             return original(*args, **kwargs)
         before()
-        return original(*args, **kwargs) + request.cache_suffix()
+        launched = "-launched" if launch_is_ours() else ""
+        return original(*args, **kwargs) + request.cache_suffix() + launched
 
     return get_cache_key
 
@@ -44,10 +47,10 @@ def wrap_submit(
     """Wraps `AsyncCompileMode.submit`: the compile in another thread sees the request of the thread that launched."""
 
     def submit(mode: Any, key: str, compile_fn: Callable[[], Any], *rest: Any, **kwargs: Any) -> Any:
-        request = active_request()
+        request, launched = active_request(), launch_is_ours()
 
         def compile_under_request() -> Any:
-            with attached(), activate(request):
+            with attached(), activate(request), launched_by_us(launched):
                 return compile_fn()
 
         return original(mode, key, compile_under_request, *rest, **kwargs)

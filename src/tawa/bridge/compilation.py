@@ -15,14 +15,19 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import Any
 
+from tawa.analysis.memory import may_run_twice
 from tawa.bridge import record, reproducer
+from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.attempt import Source, Specialised, Stage, StockFailure, Toolchain, Worksheet, attempt
+from tawa.bridge.generic_print import parse_module, print_generic_ttir
 from tawa.bridge.handover import Handover
 from tawa.bridge.request import Request
 from tawa.bridge.stages import StageSplit
 from tawa.errors import InternalError, PlanError, ResourceError, UnsupportedKernel
+from tawa.ir import parse_module as read_module
 from tawa.pipeline import Outcome
 from tawa.remarks import Remark
 
@@ -64,15 +69,21 @@ class Compilation:
     def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> Handover:
         """Does the work, or says why not. Its text is the aref level."""
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
+        if self.request.options.mode == "measure" and not _can_measure(source):
+            self.request = replace(self.request, options=replace(self.request.options, mode=None))
         sheet = Worksheet()
         outcome, folder = self._try(source, sheet)
         self.result = outcome if isinstance(outcome, Specialised) else None
         done = self.result.outcome if self.result else outcome
         assert isinstance(done, Outcome)
         options = self.result.options if self.result else self.request.options
-        metadata[record.KEY] = record.make_record(
-            source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder
-        )
+        made = record.make_record(source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder)
+        measure = self.request.options.mode == "measure"
+        if self.result and (self.result.raised or measure):
+            # In the metadata Triton counts the warps of all partitions; the stock kernel needs what was asked for.
+            made["launch"] = {**self.result.launch.to_json(), "num_warps": self.options.num_warps}
+            made["launch"]["measure"] = measure
+        metadata[record.KEY] = made
         self._report(source, done)
         self.aref = Handover(_level(done, done.aref), mod, mod.context)
         return self.aref
@@ -160,6 +171,13 @@ def _level(outcome: Outcome, text: str) -> str:
         return text
     remark = str(outcome.remarks[0]) if outcome.remarks else "no reason given"
     return "// not specialised: " + remark.replace("\n", "\n// ") + "\n"
+
+
+def _can_measure(source: Source) -> bool:
+    """Whether a launch can time both kernels: it goes through us, and running twice does no harm."""
+    if not launch_is_ours() or "tt.dot" not in source.ttir:
+        return False
+    return may_run_twice(read_module(print_generic_ttir(parse_module(source.ttir, source.context))))
 
 
 def _nothing_to_do(source: Source) -> Remark | None:

@@ -13,6 +13,8 @@ from tawa.cli.env import env_command
 from tawa.cli.explain import explain_command
 from tawa.cli.failures import CHECKING
 from tawa.cli.replay import replay_command
+from tawa.cli.report import report_command
+from tawa.cli.run import run_command
 from tawa.cli.simulate import simulate_command
 from tawa.cli.verify import verify_command
 
@@ -41,6 +43,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command(
+    "run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}, no_args_is_help=True
+)(run_command)
+app.command("report")(report_command)
 app.command("explain")(explain_command)
 app.command("compile")(compile_command)
 app.command("demo")(demo_command)

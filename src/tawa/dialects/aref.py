@@ -14,6 +14,7 @@ index is an abstract running count; it is carried through every loop around the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tawa.dialects.registry import Effect, OpSpec, declare
 from tawa.dialects.view import OpView
@@ -61,6 +62,19 @@ def index_depth(type: str) -> int | None:
     return int(type[12:-1]) if type.startswith("!aref.index<") else None
 
 
+Fill = Literal["tma", "cp.async", "registers"]
+"""How a slot is filled: by TMA, by cp.async of all threads of the producer, or from their registers."""
+
+
+def read_fill(text: str) -> Fill:
+    """Reads a kind of filling; raises ValueError on any other text."""
+    match text:
+        case "tma" | "cp.async" | "registers":
+            return text
+        case _:
+            raise ValueError(f"not a kind of filling: {text}")
+
+
 class CreateOp(OpView):
     """``aref.create``: a ring, all slots empty. Before the fork. Becomes buffers and two mbarriers a slot."""
 
@@ -76,6 +90,11 @@ class CreateOp(OpView):
     def type(self) -> RingType:
         """Depth and payload."""
         return RingType.parse(self.op.result.type)
+
+    @property
+    def fill(self) -> Fill:
+        """How a put fills a slot."""
+        return read_fill(read_string(self.op.properties.get("fill", '"tma"')))
 
     @property
     def implied_empty(self) -> bool:
@@ -105,8 +124,12 @@ class _AccessOp(OpView):
 class PutOp(_AccessOp):
     """``aref.put``: operands ring, index; region: the loads, ending in ``aref.filled`` of the tiles in payload order.
 
-    Executed by the one writer, or ahead of it before partitions start. Becomes wait(empty), expect(bytes of the tuple),
-    one TMA copy a tile; a `fresh` put fills a slot that nobody has filled yet and waits for nothing.
+    Executed by the one writer, or ahead of it before partitions start. A `fresh` put fills a slot that nobody has
+    filled yet and waits for nothing. What it becomes depends on the ring's `fill`:
+
+        tma        wait(empty), expect(bytes of the tuple), one TMA copy a tile
+        cp.async   wait(empty), one cp.async a tile, arrive(full) of each thread when its own copies have landed
+        registers  wait(empty), one local_store a tile, fence_async_shared, arrive(full)
     """
 
     NAME = "aref.put"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
 from tawa.dialects.view import OpView
 from tawa.ir import Value
@@ -46,3 +48,15 @@ def constant_int(value: Value) -> int | None:
         return read_int(view.text)
     except ValueError:
         return None
+
+
+_ZERO = re.compile(r"(?:dense<)?(?:0|0x0+|0\.0+(?:e\+00)?|false)>?(?:\s*:.*)?", re.DOTALL | re.IGNORECASE)
+
+
+def is_zero(value: Value) -> bool:
+    """Whether `value` is a number or a tile of which every bit is surely 0."""
+    op = value.defining_op
+    while op is not None and op.name in ("tt.splat", "tt.broadcast", "ttg.convert_layout"):
+        op = op.operands[0].defining_op
+    view = ConstantOp.of(op)
+    return view is not None and _ZERO.fullmatch(view.text.strip()) is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
 from tawa.dialects.view import OpView
 from tawa.ir import Block, Builder, Operation, TensorDescType, TensorType, Value, parse_type
-from tawa.ir.attributes import int_attr, read_int, read_string, string_attr
+from tawa.ir.attributes import int_attr, read_array, read_int, read_string, string_attr
+from tawa.ir.text import parse_dictionary, split_top_level
 
 declare_pure(
     "tt",
@@ -61,6 +62,10 @@ def _semantic(atomic: Operation) -> int:
     return read_int(atomic.properties["sem"]) if "sem" in atomic.properties else _ACQ_REL
 
 
+ADDED_BASE = "tawa.base"
+"""On a descriptor that was added as an argument: the number of the argument whose memory it describes."""
+
+
 class FuncOp(OpView):
     """``tt.func``: a kernel or a device function. Region: the body. Isolated from above."""
 
@@ -81,6 +86,16 @@ class FuncOp(OpView):
     def structured(self) -> bool:
         """Whether the body is one block: no branches, no early return."""
         return len(self.op.regions[0].blocks) == 1
+
+    def attributes_of(self, argument: Value) -> dict[str, str]:
+        """The attributes of an argument of the entry block, by name: ``tt.divisibility`` and others."""
+        found = split_top_level(self.op.properties.get("arg_attrs", "[]")[1:-1])
+        return parse_dictionary(found[argument.index].strip()[1:-1]) if argument.index < len(found) else {}
+
+    def memory_of(self, argument: Value) -> Value | None:
+        """The argument that a descriptor's memory belongs to, where the descriptor was added by us."""
+        base = self.attributes_of(argument).get(ADDED_BASE)
+        return self.body.args[read_int(base)] if base else None
 
 
 class DescriptorLoadOp(OpView):
@@ -115,6 +130,44 @@ class DescriptorLoadOp(OpView):
         """The shared-memory layout in which TMA delivers the block; empty where none was chosen yet."""
         type = parse_type(self.descriptor.type)
         return type.block.encoding if isinstance(type, TensorDescType) else ""
+
+
+class LoadOp(OpView):
+    """``tt.load``: what lies at an address, or at each of a tile of addresses.
+
+    Operands: pointers, an optional mask, an optional tile of what lanes outside the mask get. Result: a tile or a
+    scalar. Effects: reads global memory (and orders it where it is volatile). In a specialised kernel a tile that feeds
+    a dot is loaded by the producer, and becomes ``ttg.async_copy_global_to_local`` or a ``ttg.local_store``.
+    """
+
+    NAME = "tt.load"
+    __slots__ = ()
+
+    @property
+    def pointers(self) -> Value:
+        """Where it reads."""
+        return self.op.operands[0]
+
+    @property
+    def mask(self) -> Value | None:
+        """Which lanes read; None means all."""
+        return self._optional(1)
+
+    @property
+    def other(self) -> Value | None:
+        """What the other lanes get; None leaves them undefined."""
+        return self._optional(2)
+
+    @property
+    def tile(self) -> TensorType | None:
+        """The type of the loaded tile; None where it is a scalar."""
+        type = parse_type(self.op.result.type)
+        return type if isinstance(type, TensorType) else None
+
+    def _optional(self, place: int) -> Value | None:
+        sizes = self.op.properties.get("operandSegmentSizes")
+        present = read_array(sizes) if sizes else [int(at < len(self.op.operands)) for at in range(3)]
+        return self.op.operands[sum(present[:place])] if present[place] else None
 
 
 class DescriptorStoreOp(OpView):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
 from tawa.dialects.view import OpView
-from tawa.ir import Block, Value
-from tawa.ir.attributes import read_array
+from tawa.ir import Block, Operation, Region, Value
+from tawa.ir.attributes import read_array, read_int
 
 declare_pure(
     "ttg", "convert_layout memdesc_index memdesc_subslice memdesc_trans memdesc_reshape memdesc_reinterpret fp4_to_fp"
@@ -15,6 +15,9 @@ declare(
     OpSpec("ttg.local_dealloc", (Effect("write", "shared", 0),)),
     OpSpec("ttg.local_load", (Effect("read", "shared", 0),)),
     OpSpec("ttg.local_store", (Effect("write", "shared", 1),)),
+    OpSpec("ttg.async_copy_global_to_local", (Effect("read", "global", 0), Effect("write", "shared", 1))),
+    OpSpec("ttg.async_commit_group", (Effect("order"),)),
+    OpSpec("ttg.async_wait", (Effect("order"),)),
     OpSpec("ttg.warp_specialize", recursive=True),
     OpSpec("ttg.warp_specialize.partitions", isolated=True, recursive=True, terminator=True),
     OpSpec("ttg.warp_yield", terminator=True),
@@ -25,6 +28,24 @@ declare(
 VIEWS = frozenset(
     {"ttg.memdesc_index", "ttg.memdesc_subslice", "ttg.memdesc_trans", "ttg.memdesc_reshape", "ttg.memdesc_reinterpret"}
 )
+
+
+def warps_of(op: Operation) -> int:
+    """Warps that execute an operation: those of the partition it stands in, else those of the kernel."""
+    inner = op
+    for outer in op.ancestors():
+        holder = outer.parent_op
+        if outer.name == "ttg.warp_specialize.partitions" and holder is not None:
+            place = next(at for at, region in enumerate(outer.regions) if _holds(region, inner))
+            return read_array(holder.properties["partitionNumWarps"])[place]
+        if outer.name == "builtin.module":
+            return read_int(outer.attributes['"ttg.num-warps"'])
+        inner = outer
+    raise ValueError(f"{op.name} stands in no module")
+
+
+def _holds(region: Region, op: Operation) -> bool:
+    return any(op.parent is block for block in region.blocks)
 
 
 class LocalAllocOp(OpView):

@@ -1,7 +1,7 @@
 """`ttng`: Hopper's own operations: wgmma, mbarriers, TMA copies, proxy fences.
 
 Contracts follow PTX ISA: "Asynchronous Warpgroup Level Matrix Multiply-Accumulate", "mbarrier",
-"Data Movement and Conversion: cp.async.bulk.tensor", "Async proxy".
+"Data Movement and Conversion: cp.async.bulk.tensor", "cp.async.mbarrier.arrive", "Async proxy".
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ declare(
     OpSpec("ttng.inval_barrier", (Effect("write", "shared", 0),)),
     OpSpec("ttng.wait_barrier", (Effect("order"),)),
     OpSpec("ttng.arrive_barrier", (Effect("order"),)),
+    OpSpec("ttng.async_copy_mbarrier_arrive", (Effect("order"),)),
     OpSpec("ttng.barrier_expect", (Effect("order"),)),
     OpSpec("ttng.fence_async_shared", (Effect("order"),)),
     OpSpec("ttng.async_tma_copy_global_to_local", (Effect("read", "global", 0), Effect("write", "shared", 4))),

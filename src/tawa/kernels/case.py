@@ -13,21 +13,25 @@ from typing import Any, Literal
 
 Size = str | int
 Verdict = Literal["specialised", "declined", "either"]
-Grid = Literal["tiles", "tiles_2d", "tiles_batch", "programs", "rows", "queries", "keys", "sequences"]
+Grid = Literal["tiles", "tiles_2d", "tiles_3d", "tiles_batch", "programs", "rows", "queries", "keys", "sequences"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor of the problem. `dtype` is Triton's name; `fill` says what the launch puts there (outputs: NaN).
 
-    mean: of the normal numbers. values: the elements in row-major order, where `fill` is "values".
+    mean: of the normal numbers. span: of random integers, the first and the one behind the last. values: the elements
+    in row-major order, where `fill` is "values"; where it is "addresses", which elements of the tensor `base` they are
+    the addresses of.
     """
 
     shape: tuple[Size, ...]
     dtype: str
-    fill: Literal["normal", "nan", "zero", "trips", "values"] = "normal"
+    fill: Literal["normal", "nan", "zero", "trips", "values", "integers", "addresses"] = "normal"
     mean: float = 0.0
     values: tuple[float, ...] = ()
+    span: tuple[int, int] = (-128, 128)
+    base: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,12 @@ class Absent:
     """An argument passed as None, which a constexpr branch leaves unused."""
 
 
-Argument = Descriptor | Pointer | Number | Absent
+@dataclass(frozen=True, slots=True)
+class One:
+    """An argument that is 1, such as the innermost stride of a tensor: a launch makes it a constant."""
+
+
+Argument = Descriptor | Pointer | Number | Absent | One
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,10 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kernel at one configuration. `reference` names a function of the references; `plans` are (D, P) to be run."""
+    """One kernel at one configuration. `reference` names a function of the references; `plans` are (D, P) to be run.
+
+    more_options: of Triton's launch options those that are neither warps nor stages.
+    """
 
     name: str
     kernel: Any
@@ -111,6 +123,7 @@ class Case:
     num_stages: int = 3
     plans: tuple[tuple[int, int], ...] = ((3, 1),)
     tags: frozenset[str] = field(default_factory=frozenset[str])
+    more_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def size(self, text: Size) -> int:
         """The value of a size text over the problem sizes and constexprs."""
@@ -133,9 +146,10 @@ class Case:
         return {name: types.get(name, "constexpr") for name in self.kernel.arg_names}
 
     def constants(self) -> dict[str, Any]:
-        """Every compile-time value: constexprs, and None for absent arguments."""
+        """Every compile-time value: constexprs, None for absent arguments, 1 for those that are 1."""
         absent = {name: None for name, argument in self.arguments.items() if isinstance(argument, Absent)}
-        return {**absent, **self.constexprs}
+        ones = {name: 1 for name, argument in self.arguments.items() if isinstance(argument, One)}
+        return {**absent, **ones, **self.constexprs}
 
     def attributes(self) -> dict[tuple[int], list[list[Any]]]:
         """Divisibility by 16, as the launcher would find it: all pointers, and the sizes where it holds."""
@@ -146,9 +160,9 @@ class Case:
         }
         return {(index,): [["tt.divisibility", 16]] for index in sorted(marked)}
 
-    def options(self) -> dict[str, int]:
+    def options(self) -> dict[str, Any]:
         """Triton's launch options."""
-        return {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        return {"num_warps": self.num_warps, "num_stages": self.num_stages, **self.more_options}
 
     def launch_grid(self) -> tuple[int, ...]:
         """The grid of a launch."""
@@ -159,6 +173,8 @@ class Case:
                 return (self._tiles("M", "BM"),)
             case "tiles_2d":
                 return (self._tiles("M", "BM"), self._tiles("N", "BN"))
+            case "tiles_3d":
+                return (self._tiles("M", "BM"), self._tiles("N", "BN"), self.size("Z"))
             case "tiles":
                 return (self._tiles("M", "BM") * self._tiles("N", "BN"),)
             case "tiles_batch":
@@ -186,7 +202,7 @@ class Case:
                 return f"*{self.tensors[tensor].dtype}"
             case Number(value):
                 return "fp32" if isinstance(value, float) else "i32"
-            case Absent():
+            case Absent() | One():
                 return "constexpr"
 
     def _divisible(self, argument: Argument) -> bool:

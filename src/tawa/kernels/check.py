@@ -12,6 +12,7 @@ from tawa.kernels.attention import reference as attention
 from tawa.kernels.case import Case
 from tawa.kernels.gemm import reference as gemm
 from tawa.kernels.gemm.reference import Arithmetic, Exact, SamePrecision
+from tawa.kernels.pointers import reference as pointers
 
 FACTOR = 2.0
 ROUNDING = 1e-6  # of the largest value: the least that is allowed, for sums that happen to be exact in the peer
@@ -89,6 +90,8 @@ def judge_all(
 
 def reference_of(case: Case, tensors: Mapping[str, torch.Tensor], arithmetic: Arithmetic) -> dict[str, torch.Tensor]:
     """The outputs of a case of any family by name; see `tawa.kernels.gemm.reference`."""
+    if case.reference in pointers.REFERENCES:
+        return pointers.reference(case, tensors, arithmetic)
     family = attention if case.reference in attention.REFERENCES else gemm
     return family.reference(case, tensors, arithmetic)
 

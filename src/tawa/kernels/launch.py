@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tawa.kernels.case import Absent, Case, Descriptor, Number, Pointer
+from tawa.kernels.case import Absent, Case, Descriptor, Number, One, Pointer
 
 DTYPES = {
     "fp16": torch.float16,
@@ -16,19 +16,31 @@ DTYPES = {
     "fp32": torch.float32,
     "fp8e4nv": torch.float8_e4m3fn,
     "fp8e5": torch.float8_e5m2,
+    "i8": torch.int8,
     "i32": torch.int32,
+    "i64": torch.int64,
 }
 
 
 def make_tensors(case: Case, seed: int, device: str = "cuda") -> dict[str, torch.Tensor]:
     """Fresh tensors of a case: random normal inputs from `seed`, outputs full of NaN."""
     generator = torch.Generator(device=device).manual_seed(seed)
-    return {name: _make_tensor(case, name, generator, device) for name in case.tensors}
+    tensors = {name: _make_tensor(case, name, generator, device) for name in case.tensors}
+    for name, tensor in case.tensors.items():
+        if tensor.fill == "addresses":
+            base = tensors[tensor.base]
+            addresses = [base.data_ptr() + int(index) * base.element_size() for index in tensor.values]
+            tensors[name].copy_(torch.tensor(addresses, dtype=torch.int64).reshape(tensors[name].shape))
+    return tensors
 
 
 def outputs(case: Case) -> list[str]:
-    """Names of the tensors that the kernel writes."""
-    return [name for name, tensor in case.tensors.items() if tensor.fill == "nan"]
+    """Names of the tensors that the kernel writes, sums that begin at zero included; counters are none of them."""
+    return [
+        name
+        for name, tensor in case.tensors.items()
+        if tensor.fill == "nan" or (tensor.fill == "zero" and tensor.dtype.startswith("fp"))
+    ]
 
 
 def poison(case: Case, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -53,6 +65,8 @@ def bind(case: Case, tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
                 bound[name] = value if isinstance(value, float) else case.size(value)
             case Absent():
                 bound[name] = None
+            case One():
+                bound[name] = 1
     return {**bound, **case.constexprs}
 
 
@@ -81,10 +95,12 @@ def _make_tensor(case: Case, name: str, generator: torch.Generator, device: str)
             return (normal + tensor.mean).to(dtype)
         case "nan":
             return torch.full(shape, float("nan"), device=device, dtype=dtype)
-        case "zero":
+        case "zero" | "addresses":
             return torch.zeros(shape, device=device, dtype=dtype)
         case "trips":
             most = case.size("K") // case.size("BK")
             return (torch.arange(shape[0], device=device) * 5 % (most + 1)).to(dtype)
+        case "integers":
+            return torch.randint(*tensor.span, shape, generator=generator, device=device, dtype=dtype)
         case "values":
             return torch.tensor(tensor.values, device=device).reshape(shape).to(dtype)

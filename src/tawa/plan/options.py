@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from tawa.errors import PlanError
 
@@ -25,6 +25,10 @@ class PlanOptions:
         each group of warps has its share of the tile's rows.
     ping_pong: True lets the consumer groups issue their dots by turns, which needs two groups or more; False lets them
         run freely. None is False.
+    pointer_loads: how tiles that the kernel loads through pointers reach shared memory. "tma": as boxes by TMA where
+        that is provably the same; "cp.async": by copies of the producer's own threads. None lets Tawa decide.
+    mode: "measure" specialises wherever it is legal, times both kernels at the first launch where running twice does
+        no harm, and keeps the faster; "automatic", or None, goes by what is expected.
     only_if_faster: True declines what is not expected to beat stock Triton, False specialises wherever it is legal.
         None is True, unless the kernel is pinned, or a depth, a number of groups or ping-pong is asked for.
     """
@@ -34,6 +38,8 @@ class PlanOptions:
     mma_depth: int | None = None
     num_consumer_groups: int | None = None
     ping_pong: bool | None = None
+    pointer_loads: Literal["tma", "cp.async"] | None = None
+    mode: Literal["automatic", "measure"] | None = None
     only_if_faster: bool | None = None
 
     def __post_init__(self) -> None:
@@ -49,6 +55,10 @@ class PlanOptions:
                 f"num_consumer_groups={self.num_consumer_groups}: an SM has registers for at most 3 groups; "
                 "cure: 1 (all consumer warps work on one tile), 2 or 3"
             )
+        if self.pointer_loads not in (None, "tma", "cp.async"):
+            raise PlanError(f"pointer_loads={self.pointer_loads!r}: 'tma', 'cp.async' or None is needed")
+        if self.mode not in (None, "automatic", "measure"):
+            raise PlanError(f"mode={self.mode!r}: 'automatic', 'measure' or None is needed")
         if self.ping_pong and self.num_consumer_groups == 1:
             raise PlanError(
                 "ping_pong=True, num_consumer_groups=1: one group has nobody to take turns with; "
@@ -68,6 +78,8 @@ class PlanOptions:
     @property
     def wherever_legal(self) -> bool:
         """Whether to specialise without asking if it pays: the user pinned it, named a part, or said so."""
+        if self.mode == "measure":
+            return True
         if self.only_if_faster is not None:
             return self.pinned or not self.only_if_faster
         named = (self.aref_depth, self.mma_depth, self.num_consumer_groups)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from tawa.dialects.aref import Fill
 from tawa.errors import PlanError
 from tawa.plan.schedule import Schedule
 
 PartitionRole = Literal["producer", "consumer"]
 
-JSON_VERSION = 2
-"""Of the fields below; 1 had neither schedules nor what goes with them, and reads as a Plan without."""
+JSON_VERSION = 3
+"""Of the fields below; 1 had neither schedules nor what goes with them, 2 rings that TMA fills only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class RingPlan:
     """One ring: `payload` are the types of a slot's buffers, `depth` is D, `slot_bytes` of one slot.
 
     copies: rings like it, one for each consumer group, where its tiles are rows of the group; else 1.
+    fill: how the producer fills a slot: "tma", "cp.async", or from its "registers".
     """
 
     name: str
@@ -44,9 +46,12 @@ class RingPlan:
     depth: int
     slot_bytes: int
     copies: int = 1
+    fill: Fill = "tma"
 
     def __post_init__(self) -> None:
         _check_numbers(self, "depth", "slot_bytes", "copies")
+        if self.fill not in get_args(Fill):
+            raise PlanError(f"fill={self.fill!r} in a Plan: one of {', '.join(get_args(Fill))} is needed")
 
     @property
     def total_bytes(self) -> int:

@@ -6,8 +6,9 @@ P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides
      CTAs share an SM, 0: the others keep the tensor cores busy meanwhile, and slots come back one iteration earlier
      (bench/results/ablation.json).
 ping-pong  as asked; else off: groups that run freely drift apart by themselves.
-registers  24 for the producer, which only computes addresses; `setmaxnreg` hands the rest to the consumer. A cap at
-     kernel entry lets as many CTAs share an SM as shared memory allows.
+producer  one warp where TMA fills all rings; four where it works on tiles of addresses.
+registers  24 for a producer that only issues TMA copies, more for one that keeps tiles of addresses; `setmaxnreg` hands
+     the rest to the consumer. A cap at kernel entry lets as many CTAs share an SM as shared memory allows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.channels import ChannelInfo
+from tawa.analysis.producer_layouts import PRODUCER_WARPS
 from tawa.analysis.resources import (
     PRODUCER_REGISTERS,
     RegisterInfo,
@@ -53,8 +55,8 @@ class Budget:
 
     num_warps: of one consumer group. num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the
         kernel needs beside its rings.
-    registers: what its wgmmas take. operand_bits: of the widest element a ring carries. max_registers: a cap the user
-        set, or None.
+    registers: what its wgmmas take. operand_bits: of the widest element a ring carries.
+    producer_registers: what a thread of the producer needs. max_registers: a cap the user set, or None.
     groups: consumer groups. own: names of channels of which each group has its own ring.
     outer: names of channels that are filled outside of the innermost loops, as the queries of a persistent attention.
     """
@@ -69,6 +71,7 @@ class Budget:
     groups: int = 1
     own: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()
+    producer_registers: int = PRODUCER_REGISTERS
 
     @property
     def consumer_warps(self) -> int:
@@ -104,7 +107,11 @@ class Budget:
 
     def ctas(self, channels: Channels, depth: int) -> int:
         """CTAs on one SM with rings of `depth` slots."""
-        return register_cap(self.needed(channels, depth), self.consumer_warps, self.registers)[0]
+        return self.shared_by(channels, depth)[0]
+
+    def shared_by(self, channels: Channels, depth: int) -> tuple[int, int | None]:
+        """The same, and the cap on registers at kernel entry for it."""
+        return register_cap(self.needed(channels, depth), self.consumer_warps, self.registers, self.producer_registers)
 
     def stock_ctas(self, channels: Channels) -> int:
         """CTAs on one SM when stock Triton pipelines the same loads `num_stages` deep."""
@@ -117,7 +124,7 @@ def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged
     """A Plan that meets `options` and fits `budget`. Raises ResourceError if no depth, or not the pinned one, fits."""
     depth = _choose_depth(channels, options, budget)
     depths = budget.depths(channels, depth)
-    ctas, cap = register_cap(budget.needed(channels, depth), budget.consumer_warps, budget.registers)
+    ctas, cap = budget.shared_by(channels, depth)
     if options.ping_pong and budget.groups < 2:
         raise PlanError(f"ping_pong=True: {_ALONE}")
     usual = DEFAULT_MMA_DEPTH if ctas == 1 else 0
@@ -129,29 +136,35 @@ def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged
             f"cure: mma_depth={min(depths) - 1}" + (f" or aref_depth={mma_depth + 1}" if fits > mma_depth else "")
         )
     cap = budget.max_registers or cap
-    registers = consumer_registers(budget.consumer_warps, cap)
+    registers = consumer_registers(budget.consumer_warps, cap, budget.producer_registers)
+    by_tma = all(channel.fill == "tma" for channel in channels)
+    producer_warps = 1 if by_tma else PRODUCER_WARPS
     names = [f"consumer{number}" for number in range(budget.groups)] if budget.groups > 1 else ["consumer"]
     return Plan(
         partitions=(
-            PartitionPlan("producer", "producer", 1, PRODUCER_REGISTERS),
+            PartitionPlan("producer", "producer", producer_warps, budget.producer_registers),
             *(PartitionPlan(name, "consumer", budget.num_warps, registers) for name in names),
         ),
         rings=tuple(
-            RingPlan(channel.name, channel.payload, slots, channel.slot_bytes, budget.copies(channel))
+            RingPlan(channel.name, channel.payload, slots, channel.slot_bytes, budget.copies(channel), channel.fill)
             for channel, slots in zip(channels, depths, strict=True)
         ),
         mma_depth=mma_depth,
         staged_stores=staged_stores,
         max_registers=cap,
-        early_puts=min(EARLY_PUTS, *depths),
+        early_puts=min(EARLY_PUTS, *depths) if by_tma else 0,
         ping_pong=options.ping_pong is True,
     )
 
 
-def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent: bool) -> str:
+def why_not_worth_it(
+    plan: Plan, channels: Channels, budget: Budget, persistent: bool, raised: bool = False
+) -> str:
     """Why the Plan is not expected to beat stock Triton; empty when it is.
 
     persistent: whether the loads stand in a loop over tiles, so that one CTA an SM is what the kernel was written for.
+    raised: whether stock Triton copies the same tiles by instructions of all its warps, not by TMA; then CTAs that
+        share an SM are worth specialising too (1.04 to 1.08 of stock at 128 × 128, `bench/results/pointers.json`).
     """
     if persistent:
         return ""
@@ -162,9 +175,18 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
             f"{ours} CTA{'s' * (ours > 1)}{groups} would share an SM instead of {stock}, "
             "which hide each other's epilogues"
         )
-    if budget.groups == 1 and ours > 1 and budget.operand_bits <= SMALL_OPERANDS:
+    if budget.groups == 1 and ours > 1 and budget.operand_bits <= SMALL_OPERANDS and not raised:
         return f"{ours} CTAs share an SM, so that one loads while another computes: specialisation adds little"
     return ""
+
+
+def pointer_loads_worth(channels: Channels, chained: bool) -> bool:
+    """Whether a producer that copies by pointers is expected to beat stock Triton, which copies ahead as well.
+
+    chained: whether a dot works on what another one of the same iteration gave. Then the consumer computes while the
+    tensor cores wait, and the copies no longer cost it instructions.
+    """
+    return chained or all(channel.fill == "tma" for channel in channels)
 
 
 def check_plan(plan: Plan, channels: Channels, num_warps: int, *, stores_must_not_wait: bool, groups: int = 1) -> None:
@@ -187,6 +209,11 @@ def check_plan(plan: Plan, channels: Channels, num_warps: int, *, stores_must_no
         raise PlanError(
             f"the Plan has rings {given}, the kernel has {expected}; cure: start from the kernel's own Plan"
         )
+    for channel, ring in ((c, r) for c in channels for r in plan.rings if r.name == c.name and r.fill != c.fill):
+        raise PlanError(
+            f"the Plan fills {ring.name} by {ring.fill}, the kernel's loads go by {channel.fill}; "
+            f"cure: fill={channel.fill!r}"
+        )
     roles = sorted(part.role for part in plan.partitions)
     if roles != ["consumer"] * groups + ["producer"]:
         consumers = "one consumer" if groups == 1 else f"{groups} consumers"
@@ -199,6 +226,11 @@ def check_plan(plan: Plan, channels: Channels, num_warps: int, *, stores_must_no
             )
         if part.role == "producer" and part.num_warps not in (1, 2, 4):
             raise PlanError(f"producer {part.name!r} has {part.num_warps} warps; cure: 1 (a TMA copy needs one thread)")
+        if part.role == "producer" and part.num_warps != PRODUCER_WARPS and any(c.fill != "tma" for c in channels):
+            raise PlanError(
+                f"producer {part.name!r} has {part.num_warps} warps, and works on tiles of addresses; "
+                f"cure: {PRODUCER_WARPS}"
+            )
         if part.registers is not None and (part.registers % 8 or not 24 <= part.registers <= 256):
             raise PlanError(
                 f"partition {part.name!r} asks for {part.registers} registers; cure: a multiple of 8 from 24 to 256"

@@ -9,6 +9,8 @@ from typing import Any
 
 from tawa.bridge.attach import attach, attached, detach
 from tawa.bridge.request import activate, set_process_request, surrounding_request
+from tawa.runtime.recording import start_recording, stop_recording
+from tawa.runtime.report_file import write_at_exit
 from tawa.runtime.requests import make_request, set_log_level
 from tawa.runtime.settings import Settings
 from tawa.runtime.torch_compile import TorchCompileReach
@@ -35,8 +37,12 @@ def install(**options: Any) -> None:
         set_process_request(request)
         if request.stock:
             _torch_compile.undo()
+            stop_recording()
         else:
             _torch_compile.apply(request.cache_suffix())
+            start_recording()
+    if settings.report != "off":
+        write_at_exit(settings.report)
 
 
 def uninstall() -> None:
@@ -45,6 +51,7 @@ def uninstall() -> None:
     with _lock:
         if _installed:
             _torch_compile.undo()
+            stop_recording()
             set_process_request(None)
             detach()
             _installed = False

@@ -11,10 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from tawa.bridge.added_arguments import use_allocator, use_referee
 from tawa.bridge.request import Request
 from tawa.errors import PlanError
 from tawa.plan import Plan, PlanOptions
+from tawa.runtime.measure import referee
+from tawa.runtime.scratch import allocate
 from tawa.runtime.settings import Settings
+
+use_allocator(allocate)
+use_referee(referee)
 
 OPTION_NAMES = frozenset((*PlanOptions.names(), "plan"))
 

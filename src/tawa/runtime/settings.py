@@ -34,6 +34,7 @@ class Settings:
     planner.
     reproducer_dir: where internal failures are written down.
     log: ``info`` names every kernel with the decision and its reason; ``warning`` (the default) only failures of ours.
+    report: a file or folder that gets the report of each process under `tawa.install` when it ends; ``off``: none.
     """
 
     enable: Enable = "auto"
@@ -42,6 +43,7 @@ class Settings:
     mma_depth: int | None = None
     reproducer_dir: Path = Path()
     log: LogLevel = "warning"
+    report: str = "off"
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
@@ -54,6 +56,7 @@ class Settings:
             "TAWA_MMA_DEPTH": _count(least=0),
             "TAWA_REPRODUCER_DIR": lambda _, value: Path(value).expanduser(),
             "TAWA_LOG": _one_of("debug", "info", "warning", "error"),
+            "TAWA_REPORT": lambda _, value: value,
         }
         values: dict[str, Any] = {"reproducer_dir": default_reproducer_dir()}
         for name, read in readers.items():

@@ -9,7 +9,7 @@ from tawa.sim import Descriptor as HostDescriptor
 from tawa.sim import SimulationResult, from_floats, simulate, to_floats
 
 if TYPE_CHECKING:
-    from tawa.kernels.case import Case
+    from tawa.kernels.case import Case, Tensor
 
 Arrays = dict[str, Any]
 
@@ -26,19 +26,32 @@ def make_arrays(case: Case, seed: int = 0) -> Arrays:
             arrays[name] = lot.integers(0, 1 + case.size("K") // case.size("BK"), shape).astype(np.int32)
         elif tensor.fill == "values":
             given = np.asarray(tensor.values).reshape(shape)
-            arrays[name] = given.astype(np.int32) if tensor.dtype == "i32" else from_floats(given, tensor.dtype)
-        elif tensor.dtype == "i32":
-            arrays[name] = np.zeros(shape, np.int32)
+            arrays[name] = given.astype(integers(tensor)) if is_integer(tensor) else from_floats(given, tensor.dtype)
+        elif tensor.fill == "integers":
+            arrays[name] = lot.integers(*tensor.span, shape).astype(integers(tensor))
+        elif is_integer(tensor):
+            arrays[name] = np.zeros(shape, integers(tensor))
         else:
-            fill = np.full(shape, np.nan) if tensor.fill == "nan" else lot.standard_normal(shape) + tensor.mean
+            constant = {"nan": np.nan, "zero": 0.0}.get(tensor.fill)
+            fill = lot.standard_normal(shape) + tensor.mean if constant is None else np.full(shape, constant)
             arrays[name] = from_floats(fill, tensor.dtype)
     return arrays
+
+
+def is_integer(tensor: Tensor) -> bool:
+    """Whether a tensor holds integers."""
+    return tensor.dtype.startswith("i")
+
+
+def integers(tensor: Tensor) -> str:
+    """NumPy's name of an integer type: int32 for i32."""
+    return tensor.dtype.replace("i", "int")
 
 
 def floats_of(case: Case, arrays: Arrays) -> Arrays:
     """The tensors of a case as float64; those of integers as they are."""
     return {
-        name: array if case.tensors[name].dtype == "i32" else to_floats(array, case.tensors[name].dtype).astype("f8")
+        name: array if is_integer(case.tensors[name]) else to_floats(array, case.tensors[name].dtype).astype("f8")
         for name, array in arrays.items()
     }
 

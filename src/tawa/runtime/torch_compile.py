@@ -6,6 +6,7 @@ Two things of PyTorch stand between an installation and its kernels:
   instead (`AsyncCompile.triton`); all others, which Tawa would leave alone anyway, stay with the workers.
 - Inductor keeps whole compiled graphs on disk under keys of its own. While installed, PyTorch's ``cache_key_tag``
   names the request, so that a graph with stock kernels is never served for one with specialised ones, nor the reverse.
+  What it keeps in memory under the text of its code is forgotten.
 
 Nothing here imports PyTorch. If it is imported later, the first is done then (by an import hook), and the second
 through its environment variable.
@@ -23,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 _ASYNC_COMPILE = "torch._inductor.async_compile"
+_CODE_CACHE = "torch._inductor.codecache"
 _CONFIG = "torch.compiler.config"
 _TAG_VARIABLE = "TORCH_COMPILE_CACHE_KEY_TAG"
 
@@ -91,10 +93,14 @@ def _dots_in_this_process(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _forget_kernels() -> None:
-    """Inductor finds kernels of the same source in memory, whatever they were compiled with."""
-    kernels = getattr(sys.modules.get(_ASYNC_COMPILE), "CompiledTritonKernels", None)
-    if kernels is not None and hasattr(kernels, "cache_clear"):
-        kernels.cache_clear()
+    """Inductor finds kernels and modules of generated code in memory by their source, whatever they were compiled with.
+
+    Functions that were compiled before keep what they have.
+    """
+    for module, name in ((_ASYNC_COMPILE, "CompiledTritonKernels"), (_CODE_CACHE, "PyCodeCache")):
+        found = getattr(sys.modules.get(module), name, None)
+        if found is not None and hasattr(found, "cache_clear"):
+            found.cache_clear()
 
 
 def _set_variable(name: str, value: str | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tawa.dialects.ttg import warps_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_int
@@ -21,6 +22,7 @@ from tawa.sim.shared import (
     IN_FLIGHT,
     VISIBLE,
     allocate,
+    copied,
     dirty,
     filled,
     memdesc,
@@ -34,6 +36,7 @@ from tawa.sim.values import Accumulator, SharedView, TensorDescriptor
 
 Step = Callable[[Partition, Operation, list[Any]], list[Any]]
 Wait = Callable[[Partition, Operation, list[Any]], Run]
+_WARP = 32
 
 
 def _used(value: Any) -> Any:
@@ -82,9 +85,10 @@ def _view(_: Partition, op: Operation, args: list[Any]) -> list[Any]:
 
 def _fence(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     for view in who.unfenced:
-        own = (view.state == dirty(who.agent)) | (view.state == filled(who.agent))
+        own = (view.state == dirty(who.agent)) | (view.state == filled(who.agent)) | (view.state >= copied(0))
         view.state[own] = VISIBLE
     who.unfenced.clear()
+    who.fenced_copies = who.cta.landed_copies
     who.log(op, "fence")
     return []
 
@@ -92,11 +96,11 @@ def _fence(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 # -- wgmma -------------------------------------------------------------------------------------------------------------
 
 
-def _operand(value: Any) -> Array:
+def _operand(who: Partition, value: Any) -> Array:
     """An operand of a wgmma as it is now."""
     if not isinstance(value, SharedView):
         return value
-    require_visible(value, fills_are_fenced=True)
+    require_visible(value, fills_are_fenced=True, copies=who.fenced_copies)
     return decode(np.ascontiguousarray(value.bits), value.type.element)
 
 
@@ -108,7 +112,7 @@ def _dot(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     if not isinstance(kind, TensorType | MemDescType) or not isinstance(out, TensorType):
         raise UnsupportedOp(f"operands {op.operands[0].type}")
     for operand in (a, b):
-        _operand(operand)  # it may be read at once, whenever it lands
+        _operand(who, operand)  # it may be read at once, whenever it lands
     result = Accumulator()
 
     def multiply() -> None:
@@ -116,7 +120,7 @@ def _dot(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
         if not use_c:
             start = np.zeros(out.shape, register_dtype(out.element))
         assert start is not None
-        result.tile = product(_operand(a), _operand(b), start, kind.element, tf32=True)
+        result.tile = product(_operand(who, a), _operand(who, b), start, kind.element, tf32=True)
 
     reads = [operand for operand in (a, b) if isinstance(operand, SharedView)]
     # A reader of its own for each read: two dots may read one view.
@@ -169,11 +173,11 @@ def _tma_store(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     if len(args) != rank + 2:
         raise UnsupportedOp("a TMA store with more operands than descriptor, indices, buffer")
     at, source = args[1 : 1 + rank], args[-1]
-    require_visible(source, fills_are_fenced=False)
+    require_visible(source, fills_are_fenced=False, copies=who.fenced_copies)
     own = SharedView(source.buffer, source.bits, source.state, source.type, source.label)
 
     def copy() -> None:
-        require_visible(own, fills_are_fenced=False)
+        require_visible(own, fills_are_fenced=False, copies=who.fenced_copies)
         bits = np.ascontiguousarray(own.bits)
         if op.name == "ttng.async_tma_reduce":
             reduce_box(op, descriptor, at, bits)
@@ -204,13 +208,29 @@ def _cp_async(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 
     def copy() -> None:
         target.bits[...] = encode(tile, target.type.element).reshape(target.bits.shape)
-        target.state[...] = dirty(who.agent)
-        who.unfenced.append(target)
+        target.state[...] = copied(who.cta.landed_copies)
+        who.cta.landed_copies += 1
 
-    action = Action("copy", who, op, copy, target=target.label)
+    action = Action("copy", who, op, copy, target=target.label, fills=target)
     who.copies[-1].append(action)
     who.cta.issue(action)
     return [None] * len(op.results)
+
+
+def _copies_arrive(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    """Each thread arrives when its own copies have landed: here all threads at once, when all copies have."""
+    barrier, threads = barriers.living(args[0]), warps_of(op) * _WARP
+    if "noIncrement" not in op.properties:
+        barrier.pending += threads
+    _log(who, op, "arrive", args[0], barrier.phase % 2)
+    who.contributes((barrier, barrier.phase))
+    for action in who.copies[-1] if who.recorder is not None else ():
+        who.recorder.signal_when_landed(action, (barrier, barrier.phase))
+    who.copies[-1][:] = [it for it in who.copies[-1] if not it.landed]
+    issued = [it for group in who.copies for it in group if not it.landed]
+    action = Action("arrival", who, op, lambda: barriers.arrive(barrier, threads), target=args[0].label, behind=issued)
+    who.cta.issue(action)
+    return []
 
 
 def _cp_commit(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
@@ -221,7 +241,9 @@ def _cp_commit(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 def _cp_wait(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     left = read_int(op.properties["num"])
     while len(who.copies) - 1 > left:
-        who.complete(who.copies.pop(0), 0)
+        group = who.copies.pop(0)
+        who.unfenced += [action.fills for action in group if action.fills is not None]
+        who.complete(group, 0)
     return [None] * len(op.results)
 
 
@@ -302,6 +324,7 @@ STEPS: dict[str, Step] = {
     "ttg.async_copy_global_to_local": _cp_async,
     "ttg.async_commit_group": _cp_commit,
     "ttg.async_wait": _cp_wait,
+    "ttng.async_copy_mbarrier_arrive": _copies_arrive,
     "ttng.init_barrier": _init_barrier,
     "ttng.inval_barrier": _inval_barrier,
     "ttng.barrier_expect": _expect,

@@ -160,12 +160,15 @@ def _warp_specialize(who: Partition, op: Operation, args: list[Any]) -> Run:
     members[0].code = run_block(members[0], view.default)
     members[0].wgmmas, members[0].stores = who.wgmmas, who.stores
     members[0].copies, members[0].unfenced = who.copies, who.unfenced
+    members[0].fenced_copies = who.fenced_copies
     for number, block in enumerate(view.partitions):
         env: dict[Value, Any] = dict(zip(block.args, captures, strict=True))
         member = who.cta.spawn(f"partition{number}", env)
+        member.fenced_copies = who.fenced_copies
         member.code = run_block(member, block)
         members.append(member)
     yield from who.fork_and_join(op, members, "all partitions to end")
+    who.fenced_copies = members[0].fenced_copies
     return members[0].outcome or []
 
 

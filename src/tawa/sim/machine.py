@@ -3,7 +3,8 @@
 A partition runs until it waits. What was issued lands by `order`:
 
     eager    at once
-    late     at the last legal moment: a wgmma or a TMA store when it is waited for, a TMA load when nobody can go on
+    late     at the last legal moment: a wgmma, a TMA store or a cp.async when it is waited for; a TMA load, or an
+             arrival behind cp.async, when nobody can go on
     random   after any step, in seeded order (wgmmas of one partition stay in order)
 
 Turns are taken round robin: whole runs under `eager`, single protocol steps under `late`; by lot under `random`.
@@ -23,15 +24,15 @@ from tawa.sim.trace import Key, Recorder, Trace
 from tawa.sim.values import Accumulator, SharedView
 
 Order = Literal["eager", "late", "random"]
-Kind = Literal["load", "copy", "wgmma", "store"]
+Kind = Literal["load", "copy", "arrival", "wgmma", "store"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """One step of a partition. `tick` counts the events of the run; `target` names the barrier, ring or buffer.
 
-    action: "issue", "land" with load, copy, wgmma or store; "wait" (blocked) and "pass" at a barrier; "arrive",
-    "expect", "fence", "local_store", "wgmma wait", "store wait"; "put", "get", "consumed" at the aref level.
+    action: "issue", "land" with load, copy, arrival, wgmma or store; "wait" (blocked) and "pass" at a barrier;
+    "arrive", "expect", "fence", "local_store", "wgmma wait", "store wait"; "put", "get", "consumed" at the aref level.
     """
 
     tick: int
@@ -58,7 +59,10 @@ STEP = Pause(lambda: True)
 
 @dataclass(slots=True, eq=False)
 class Action:
-    """Something asynchronous. `reads`: the shared memory it reads until it is waited for."""
+    """Something asynchronous. `reads`: the shared memory it reads until it is waited for.
+
+    behind: what lands first. fills: what a cp.async writes.
+    """
 
     kind: Kind
     owner: Partition
@@ -68,6 +72,8 @@ class Action:
     result: Accumulator | None = None
     target: str = ""
     landed: bool = False
+    behind: list[Action] = field(default_factory=list["Action"])
+    fills: SharedView | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -86,6 +92,7 @@ class Partition:
     stores: list[Action] = field(default_factory=list[Action])
     copies: list[list[Action]] = field(default_factory=lambda: [[]])  # groups of cp.async; the last one is open
     unfenced: list[SharedView] = field(default_factory=list[SharedView])
+    fenced_copies: int = 0  # how many cp.async of the CTA had landed at the last fence
     recorder: Recorder | None = None
 
     @property
@@ -159,6 +166,7 @@ class Cta:
     partitions: list[Partition] = field(default_factory=list[Partition])
     flying: list[Action] = field(default_factory=list[Action])
     reads: list[tuple[SharedView, str]] = field(default_factory=list[tuple[SharedView, str]])
+    landed_copies: int = 0
 
     def spawn(self, name: str, env: dict[Value, Any], agent: int | None = None) -> Partition:
         """A new partition; whoever calls gives it its code."""
@@ -199,6 +207,8 @@ class Cta:
             return
         older = [it for it in self.flying if it.kind == "wgmma" and it.owner is action.owner]
         batch = [*older[: older.index(action)], action] if action.kind == "wgmma" else [action]
+        for it in action.behind:
+            self.land(it)
         for it in batch:
             it.landed = True
             self.flying.remove(it)
@@ -257,8 +267,8 @@ class Cta:
                 return
 
     def _land_one(self) -> bool:
-        """Nobody can go on: a load must land. The oldest does, or one by lot."""
-        loads = [it for it in self.flying if it.kind == "load"]
+        """Nobody can go on: a load must land, or what arrives behind copies. The oldest does, or one by lot."""
+        loads = [it for it in self.flying if it.kind in ("load", "arrival")]
         if not loads:
             return False
         self.land(self.lot.choice(loads) if self.order == "random" else loads[0])

@@ -41,14 +41,14 @@ def read_box(descriptor: TensorDescriptor, at: list[int]) -> Array:
     # All bits set are NaN in every format that TMA fills with it.
     box = np.full(descriptor.block, np.iinfo(bits.dtype).max if descriptor.nan_outside else 0, bits.dtype)
     inner, outer = _overlap(descriptor, at)
-    box[inner] = _whole(descriptor)[outer]
+    box[inner] = bits[_elements(descriptor, outer)]
     return box
 
 
 def write_box(descriptor: TensorDescriptor, at: list[int], bits: Array) -> None:
     """Writes the block at `at`; nothing outside the tensor."""
     inner, outer = _overlap(descriptor, at)
-    _whole(descriptor)[outer] = bits.reshape(descriptor.block)[inner]
+    descriptor.pointer.tensor.bits[_elements(descriptor, outer)] = bits.reshape(descriptor.block)[inner]
 
 
 def _overlap(descriptor: TensorDescriptor, at: list[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
@@ -67,15 +67,17 @@ def _overlap(descriptor: TensorDescriptor, at: list[int]) -> tuple[tuple[slice, 
     return tuple(inner), tuple(outer)
 
 
-def _whole(descriptor: TensorDescriptor) -> Array:
-    """The tensor behind a descriptor as a strided view."""
-    bits, offset = descriptor.pointer.tensor.bits, int(descriptor.pointer.offset)
-    last = offset + sum((size - 1) * stride for size, stride in zip(descriptor.shape, descriptor.strides, strict=True))
-    if 0 not in descriptor.shape and not (offset >= 0 and last < bits.size):
+def _elements(descriptor: TensorDescriptor, part: tuple[slice, ...]) -> Array:
+    """Places in memory of a part of the tensor; only these need be there: a tensor may have no known end."""
+    places = np.full((1,) * len(part), int(descriptor.pointer.offset), np.int64)
+    for dim, (extent, stride) in enumerate(zip(part, descriptor.strides, strict=True)):
+        along = [-1 if at == dim else 1 for at in range(len(part))]
+        places = places + (np.arange(extent.start, extent.stop) * int(stride)).reshape(along)
+    held = descriptor.pointer.tensor.bits.size
+    if places.size and not (places.min() >= 0 and places.max() < held):
         name = descriptor.pointer.tensor.name
-        raise OutOfBounds(f"the descriptor of {name} reaches element {last} of {bits.size}")
-    strides = tuple(stride * bits.itemsize for stride in descriptor.strides)
-    return np.lib.stride_tricks.as_strided(bits[offset:], descriptor.shape, strides)
+        raise OutOfBounds(f"a box of {name} holds the elements {places.min()} to {places.max()} of {held}")
+    return places
 
 
 def _offsets(pointer: Pointer, mask: Any) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ Each element has a state beside its bits:
     VISIBLE     written, both proxies see it
     dirty(a)    written through the generic proxy by agent a, not fenced yet: not for the async proxy
     filled(a)   the same by a ``local_alloc`` with contents: Triton itself puts the fence before a wgmma, not before TMA
+    copied(n)   written by the nth cp.async that landed: for the async proxy of who fences after that
 
 Source: PTX ISA, "Async proxy"; Triton's fence insertion for operands of wgmma.
 """
@@ -24,6 +25,7 @@ from tawa.sim.values import Barrier, Buffer, SharedView
 
 UNWRITTEN, VISIBLE, IN_FLIGHT = 0, 1, 2
 _FIRST_AGENT = 16
+_FIRST_COPY = 1 << 16
 
 
 def dirty(agent: int) -> int:
@@ -34,6 +36,11 @@ def dirty(agent: int) -> int:
 def filled(agent: int) -> int:
     """Written by ``local_alloc`` of `agent`, not fenced."""
     return _FIRST_AGENT + 2 * agent + 1
+
+
+def copied(number: int) -> int:
+    """Written by a cp.async, the `number`th of the CTA to land."""
+    return _FIRST_COPY + number
 
 
 def memdesc(type: str) -> MemDescType:
@@ -48,7 +55,7 @@ def allocate(name: str, type: MemDescType) -> SharedView:
     """A new buffer: NaN everywhere (all bits set), nothing written."""
     dtype = memory_dtype(type.element)
     bits = np.full(type.shape, np.iinfo(dtype).max, dtype)
-    state = np.zeros(type.shape, np.uint8)
+    state = np.zeros(type.shape, np.uint32)
     return SharedView(Buffer(name, bits, state), bits, state, type, name)
 
 
@@ -64,12 +71,16 @@ def require_written(view: SharedView) -> None:
         raise UnwrittenRead(f"{missing} of {state.size} elements of {view.label} are read before anybody wrote them")
 
 
-def require_visible(view: SharedView, *, fills_are_fenced: bool) -> None:
-    """What `require_written` says, and raises MissingFence where the async proxy may not see a write."""
+def require_visible(view: SharedView, *, fills_are_fenced: bool, copies: int) -> None:
+    """What `require_written` says, and raises MissingFence where the async proxy may not see a write.
+
+    copies: how many cp.async had landed when the reader fenced last.
+    """
     require_written(view)
     unfenced = view.state >= _FIRST_AGENT
     if fills_are_fenced:
-        unfenced &= view.state % 2 == 0
+        unfenced &= (view.state % 2 == 0) | (view.state >= _FIRST_COPY)
+    unfenced &= (view.state < _FIRST_COPY) | (view.state >= copied(copies))
     if unfenced.any():
         raise MissingFence(f"{view.label} was written through the generic proxy and is read by the async proxy")
 

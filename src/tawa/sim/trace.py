@@ -12,7 +12,7 @@ contribution is complete from the start (the phase before the first, which a fre
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tawa.ir import Operation, Value
 from tawa.remarks import SourceLocation
@@ -64,6 +64,12 @@ class Recorder:
     def start(self, action: Key) -> None:
         """The operation under way starts asynchronous work."""
         self._action = action
+
+    def signal_when_landed(self, action: Key, key: Key) -> None:
+        """What an operation of before started contributes to `key` when it has landed."""
+        place = next(at for at in reversed(range(len(self.steps))) if self.steps[at].action is action)
+        step = self.steps[place]
+        self.steps[place] = replace(step, signals=(*step.signals, key))
 
     def name_target(self, target: str, slot: int | None) -> None:
         """What the operation under way works on."""

@@ -13,7 +13,9 @@ puts wait for nothing (`fresh`).
 Requires: `partition`.
 Ensures: every ring sees the same puts in the same order.
 Leaves a kernel as it is when its first loop with puts is not right at the top of the producer (a persistent kernel pays
-the handshake once), when that loop counts unsigned, or when its step is not a known number.
+the handshake once), when that loop counts unsigned, when its step is not a known number, when the producer makes
+descriptors (they would be made twice, which takes longer than the handshake), or when the warps of the producer fill
+slots themselves: before the partitions start, there are other warps.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Builder, Module, Value, ValueMap, clone_op
+from tawa.ir import Builder, Module, Operation, Value, ValueMap, clone_op
 from tawa.ir.attributes import bool_attr
 from tawa.plan import Plan
 from tawa.transforms.result import PassResult
 
+_MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
 _LARGEST = 2**31 - 1
 _LESS, _UNSIGNED_GREATER = 2, 8  # arith.cmpi predicates
 
@@ -45,11 +48,14 @@ class EarlyPuts:
         count = min(self.plan.early_puts, *(ring.depth for ring in self.plan.rings))
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
         producers = [group for op in function.body.ops if (group := GroupOp.of(op)) and group.role == "producer"]
-        if count == 0 or len(producers) != 1:
+        by_tma = all(ring.fill == "tma" for ring in self.plan.rings)
+        if count == 0 or len(producers) != 1 or not by_tma:
             return PassResult(changed=False)
         loop = _first_loop(producers[0])
         step = constant_int(loop.bounds[2]) if loop else None
         if loop is None or loop.unsigned or step is None or not 0 < step * count <= _LARGEST:
+            return PassResult(changed=False)
+        if any(op.name == _MAKE_DESCRIPTOR for op in _before(producers[0], loop)):
             return PassResult(changed=False)
         _split(function, producers[0], loop, step * count)
         return PassResult(changed=True)
@@ -65,12 +71,16 @@ def _first_loop(group: GroupOp) -> ForOp | None:
     return None
 
 
+def _before(group: GroupOp, loop: ForOp) -> list[Operation]:
+    return group.body.ops[: group.body.index_of(loop.op)]
+
+
 def _split(function: FuncOp, group: GroupOp, loop: ForOp, distance: int) -> None:
     """Clones what stands before the loop, and the loop itself with a nearer end, to the front of the groups."""
     first = next(op for op in function.body.ops if GroupOp.of(op))
     builder = Builder.before(first)
     mapping: ValueMap = {}
-    for op in group.body.ops[: group.body.index_of(loop.op)]:
+    for op in _before(group, loop):
         builder.insert(clone_op(op, mapping))
     lower, upper = (mapping.get(value, value) for value in loop.bounds[:2])
     builder.loc = loop.op.loc

@@ -49,9 +49,10 @@ def _insert_ring(module: Module, channel: ChannelInfo, depth: int) -> None:
     function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
     builder = Builder.at_start(function.body, function.op.loc)
     type = RingType(depth, channel.payload)
-    ring = builder.create(
-        "aref.create", (), (str(type),), properties={"name": string_attr(channel.name)}, hints=(channel.name,)
-    ).result
+    properties = {"name": string_attr(channel.name)}
+    if channel.fill != "tma":
+        properties["fill"] = string_attr(channel.fill)
+    ring = builder.create("aref.create", (), (str(type),), properties=properties, hints=(channel.name,)).result
     first = builder.create("aref.first", (ring,), (type.index_type,), hints=("count",)).result
     triples = [_rewrite_site(ring, first, site) for site in channel.sites]
     _thread(function.body, first, {op for put, get, _ in triples for op in (put, get)})

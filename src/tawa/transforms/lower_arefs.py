@@ -7,15 +7,24 @@
     aref.get (s, p)                wait(full[s], p); views a[s], b[s]
     aref.consumed (s, _)           arrive(empty[s])
 
+A put into a ring that is not filled by TMA is
+
+    cp.async     wait(empty[s], p ^ 1); async copies into a[s], b[s]; each thread arrives at full[s] when its own landed
+    registers    loads; wait(empty[s], p ^ 1); local_store into a[s], b[s]; fence_async_shared; arrive(full[s])
+
+`full` of a cp.async ring counts the threads of the producer. They write through the generic proxy and cannot fence what
+has yet to land, so a get whose slot a wgmma reads has the fence behind its wait.
+
 A ring with an empty payload is a token: its put is wait(empty[s], p ^ 1); arrive(full[s]). A ring whose slots are known
 to be empty at each put (`implied_empty`) has no empty barriers, no wait in a put, and nothing to do for a release.
 
 Both halves of a count are carried through loops and branches: no division anywhere. A fresh mbarrier lets
 `wait(p ^ 1)` pass, so the first round of puts finds every slot empty.
 
-Requires: `partition`; every put holds TMA loads only.
+Requires: `partition`; every put holds loads only, of the kind its ring says.
 Ensures: no aref operation or type is left.
-Source: arXiv 2510.14719, section 4.2; PTX ISA, "mbarrier" (phase parity, expect-tx).
+Source: arXiv 2510.14719, section 4.2; PTX ISA, "mbarrier" (phase parity, expect-tx), "cp.async.mbarrier.arrive"
+(noinc).
 """
 
 from __future__ import annotations
@@ -23,11 +32,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp, index_depth
-from tawa.dialects.tt import DescriptorLoadOp
+from tawa.analysis.channels import slot_readers
+from tawa.analysis.layouts import WARP
+from tawa.dialects.aref import ConsumedOp, CreateOp, Fill, GetOp, PutOp, index_depth
+from tawa.dialects.tt import DescriptorLoadOp, LoadOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
-from tawa.ir.attributes import bool_attr, int_attr
+from tawa.ir.attributes import array_attr, bool_attr, int_attr
 from tawa.transforms.result import PassResult
 
 _BARRIER_LAYOUT = "#barriers"
@@ -57,6 +68,7 @@ class _Ring:
     full: Value
     empty: Value | None
     slot_bytes: int
+    fill: Fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +125,15 @@ class _Lowering:
         ]
         full = _barriers(builder, type.depth, f"{view.name}_full")
         empty = None if view.implied_empty else _barriers(builder, type.depth, f"{view.name}_empty")
-        counts = [(full, 1)] if empty is None else [(full, 1), (empty, _readers(op.result))]
+        writers = _writer_threads(op.result) if view.fill == "cp.async" else 1
+        counts = [(full, writers)] if empty is None else [(full, writers), (empty, _readers(op.result))]
         for slot in range(type.depth):
             # Triton separates writes to one buffer by a barrier of all warps: by turns it takes half as many.
             for barriers, arrivals in counts:
                 barrier = _slot_view(builder, barriers, builder.constant(slot))
                 builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(arrivals)})
-        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, sum(buffer.bytes for buffer in payload))
+        slot_bytes = sum(buffer.bytes for buffer in payload)
+        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill)
         self.dead.append(op)
 
     # -- counts --------------------------------------------------------------------------------------------------
@@ -157,37 +171,33 @@ class _Lowering:
         ring, count = self.rings[view.ring], self.counts[view.index]
         builder = Builder.before(op)
         yes = builder.constant(1, "i1")
-        filled = view.body.terminator
-        loads = {nested.result: DescriptorLoadOp(nested) for nested in view.body.ops if nested is not filled}
+        if ring.fill == "registers" and ring.buffers:
+            for nested in view.body.ops[:-1]:
+                builder.insert(nested.detach())  # what is loaded may be on its way while the slot is not yet empty
         if not view.fresh and ring.empty is not None:
             opposite = builder.create("arith.xori", (count.parity, builder.constant(1)), ("i32",)).result
             _wait(builder, _slot_view(builder, ring.empty, count.slot), opposite, yes)
         full = _slot_view(builder, ring.full, count.slot)
+        self.dead.append(op)
         if not ring.buffers:
             builder.create("ttng.arrive_barrier", (full,), properties={"count": int_attr(1)})
-            self.dead.append(op)
             return
-        builder.create("ttng.barrier_expect", (full, yes), properties={"size": int_attr(ring.slot_bytes)})
-        for tile, buffer in zip(filled.operands, ring.buffers, strict=True):
-            load = loads[tile]
-            builder.loc = load.op.loc
-            slot = _slot_view(builder, buffer, count.slot)
-            builder.create(
-                "ttng.async_tma_copy_global_to_local",
-                (load.descriptor, *load.indices, full, slot, yes),
-                properties={
-                    "cache": load.op.properties.get("cache", "1 : i32"),
-                    "evict": load.op.properties.get("evict", "1 : i32"),
-                    "isVolatile": bool_attr(False),
-                },
-            )
-        self.dead.append(op)
+        tiles = view.body.terminator.operands
+        match ring.fill:
+            case "tma":
+                _copy_by_tma(builder, tiles, ring, count, full, yes)
+            case "cp.async":
+                _copy_by_threads(builder, tiles, ring, count, full)
+            case "registers":
+                _store_tiles(builder, tiles, ring, count, full)
 
     def get(self, op: Operation) -> None:
         view = GetOp(op)
         ring, count = self.rings[view.ring], self.counts[view.index]
         builder = Builder.before(op)
         _wait(builder, _slot_view(builder, ring.full, count.slot), count.parity, builder.constant(1, "i1"))
+        if ring.fill == "cp.async" and any(_read_by_async_proxy(result) for result in op.results):
+            builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
         for result, buffer in zip(op.results, ring.buffers, strict=True):
             slot = _slot_view(builder, buffer, count.slot)
             slot.hint = result.hint
@@ -249,7 +259,72 @@ class _Lowering:
         return expanded
 
 
+_CACHE_HINTS = ("cache", "cachePolicy", "evict")
 _NO_OVERFLOW = {"overflowFlags": "#arith.overflow<none>"}
+
+
+def _copy_by_tma(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value, yes: Value) -> None:
+    builder.create("ttng.barrier_expect", (full, yes), properties={"size": int_attr(ring.slot_bytes)})
+    for tile, buffer in zip(tiles, ring.buffers, strict=True):
+        load = DescriptorLoadOp(_load_of(tile))
+        builder.loc = load.op.loc
+        slot = _slot_view(builder, buffer, count.slot)
+        builder.create(
+            "ttng.async_tma_copy_global_to_local",
+            (load.descriptor, *load.indices, full, slot, yes),
+            properties={
+                "cache": load.op.properties.get("cache", "1 : i32"),
+                "evict": load.op.properties.get("evict", "1 : i32"),
+                "isVolatile": bool_attr(False),
+            },
+        )
+
+
+def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
+    """Lanes outside the mask are filled with zeros, whether the load says so or leaves them open."""
+    where = builder.loc
+    for tile, buffer in zip(tiles, ring.buffers, strict=True):
+        load = LoadOp(_load_of(tile))
+        builder.loc = load.op.loc
+        slot = _slot_view(builder, buffer, count.slot)
+        mask = (load.mask,) if load.mask is not None else ()
+        hints = {name: load.op.properties[name] for name in _CACHE_HINTS if name in load.op.properties}
+        builder.create(
+            "ttg.async_copy_global_to_local",
+            (load.pointers, slot, *mask),
+            ("!ttg.async.token",),
+            properties={
+                **hints,
+                "contiguity": int_attr(1),
+                "isVolatile": bool_attr(False),
+                "operandSegmentSizes": array_attr([1, 1, len(mask), 0]),
+            },
+        )
+    builder.loc = where
+    builder.create("ttng.async_copy_mbarrier_arrive", (full,), properties={"noIncrement": ""})
+
+
+def _store_tiles(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
+    for tile, buffer in zip(tiles, ring.buffers, strict=True):
+        builder.create("ttg.local_store", (tile, _slot_view(builder, buffer, count.slot)))
+    builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
+    builder.create("ttng.arrive_barrier", (full,), properties={"count": int_attr(1)})
+
+
+def _load_of(tile: Value) -> Operation:
+    assert tile.defining_op is not None, "a put hands over what it loads"
+    return tile.defining_op
+
+
+def _read_by_async_proxy(view: Value) -> bool:
+    """Whether anything but a load into registers reads a slot."""
+    return any(reader.name != "ttg.local_load" for reader in slot_readers(view))
+
+
+def _writer_threads(ring: Value) -> int:
+    """Threads of the partition that fills the ring."""
+    groups = [group for use in ring.uses if PutOp.of(use.op) for it in use.op.ancestors() if (group := GroupOp.of(it))]
+    return groups[0].num_warps * WARP
 
 
 def _readers(ring: Value) -> int:

@@ -12,7 +12,7 @@ other rings are shared: each slot is released by every group.
 
 Requires: `partition` with a Plan of several consumers, on a program whose rows are split (`split_rows`).
 Ensures: no number of a group is left.
-Declines when the producer carries the number of the group through a loop or a branch.
+Declines when the trip count of a loop of the producer, or a branch, depends on the number of the group.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from tawa.dialects.aref import CreateOp, PutOp
 from tawa.dialects.tt import FuncOp, GroupIndexOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Builder, Module, Operation, Value, ValueMap, clone_op, source_of
+from tawa.ir import Builder, Module, Operation, Value, clone_op, source_of
 from tawa.ir.attributes import string_attr
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
+from tawa.transforms.serve_groups import GroupServer, dependent_values, obstacle
 
 _CURE = "num_consumer_groups=1 keeps the tile together"
 
@@ -65,10 +66,10 @@ def _number(group: GroupOp, number: int) -> None:
 
 def _serve(producer: GroupOp, consumers: list[GroupOp]) -> tuple[Operation, str] | None:
     """Makes a ring for each group of those whose puts depend on its number, and a put into each; or says why not."""
-    dependent = _dependents(producer)
-    for op in dict.fromkeys(dependent.values()):
-        if op.regions or op.name in ("scf.yield", "scf.condition"):
-            return op, "the producer carries the number of its group through control flow"
+    dependent = dependent_values(producer.body)
+    op = obstacle(producer.body, dependent)
+    if op is not None:
+        return op, "the control flow of the producer depends on the number of the group"
     every = [op for op in producer.op.walk() if PutOp.of(op)]
     puts = [op for op in every if any(operand in dependent for nested in op.walk() for operand in nested.operands)]
     rings = list(dict.fromkeys(PutOp(put).ring for put in puts))
@@ -76,29 +77,13 @@ def _serve(producer: GroupOp, consumers: list[GroupOp]) -> tuple[Operation, str]
     if mixed is not None:
         return mixed, "a ring carries tiles of one group and tiles of all"
     own = {ring: [_own_ring(ring, number) for number in range(len(consumers))] for ring in rings}
-    for put in puts:
-        _put_for_each(put, own[PutOp(put).ring], dependent)
+    GroupServer(dependent, own, len(consumers)).run(producer.body)
     for ring, copies in own.items():
         for use in list(ring.uses):
             use.op.set_operand(use.index, copies[_group_number(use.op, consumers)])
         assert ring.defining_op is not None
         ring.defining_op.erase()
-    for op in reversed(list(dict.fromkeys(dependent.values()))):
-        if not any(result.uses for result in op.results):
-            op.erase()
     return None
-
-
-def _put_for_each(put: Operation, rings: list[Value], dependent: dict[Value, Operation]) -> None:
-    """Replaces a put by one for each group."""
-    builder = Builder.before(put)
-    builder.loc = put.loc
-    for number, ring in enumerate(rings):
-        mapping: ValueMap = {PutOp(put).ring: ring}
-        for value in dict.fromkeys(operand for op in put.walk() for operand in op.operands if operand in dependent):
-            _with_number(value, number, dependent, mapping, builder)
-        builder.insert(clone_op(put, mapping))
-    put.erase()
 
 
 def _own_ring(ring: Value, number: int) -> Value:
@@ -116,35 +101,3 @@ def _group_number(op: Operation, consumers: list[GroupOp]) -> int:
         if consumer.op.is_ancestor_of(op):
             return number
     return 0
-
-
-def _dependents(producer: GroupOp) -> dict[Value, Operation]:
-    """The values outside puts that are computed from the number of the group, with what makes them, in textual order.
-
-    A terminator that hands one over has no result: it stands for its operand.
-    """
-    found: dict[Value, Operation] = {}
-    for op in producer.op.walk():
-        if any(PutOp.of(outer) for outer in (op, *op.ancestors())):
-            continue
-        if GroupIndexOp.of(op) or any(operand in found for operand in op.operands):
-            found.update((value, op) for value in op.results or op.operands)
-    return found
-
-
-def _with_number(
-    value: Value, number: int, dependent: dict[Value, Operation], mapping: ValueMap, builder: Builder
-) -> None:
-    """Makes `value` again with the number put in, and what it is computed from."""
-    if value in mapping:
-        return
-    op = dependent[value]
-    if any(result in mapping for result in op.results):
-        return
-    if GroupIndexOp.of(op):
-        mapping[value] = builder.constant(number)
-        return
-    for operand in op.operands:
-        if operand in dependent:
-            _with_number(operand, number, dependent, mapping, builder)
-    builder.insert(clone_op(op, mapping))

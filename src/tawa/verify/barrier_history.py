@@ -80,7 +80,7 @@ class Access:
     partition: str
     asynchronous: bool
     begun: int  # what had happened when it began, itself included
-    fence: int = 0  # a generic write: the bit of the proxy fence behind it
+    fence: int = 0  # a generic write: the bits of the proxy fences behind it, each enough for who knows of it
 
 
 @dataclass(slots=True)

@@ -39,6 +39,14 @@ class SharedMemory:
         """The allocation is free."""
         self.regions[memory.alloc] = {}
 
+    def fence_copies(self, thread: Thread) -> None:
+        """A fence of somebody who knows that a cp.async has landed: his wgmmas and stores see what it wrote."""
+        for regions in self.regions.values():
+            for region in regions.values():
+                write = region.write
+                if write is not None and write.event.kind == "cp.async" and write.end & thread.mask:
+                    write.fence |= self.history.bit
+
     def _overlapping(self, memory: Memory) -> Iterable[tuple[Memory, _Region]]:
         regions = self.regions.setdefault(memory.alloc, {})
         return [(key, region) for key, region in regions.items() if _overlap(key, memory)]
@@ -90,7 +98,8 @@ class SharedMemory:
             return  # Triton's back end puts this fence in: an operand that was brought from registers for one dot
         message = (
             f"{spell(event)} reads {self.history.name(memory)} through the async proxy; {spell(write.event)} wrote it "
-            f"through the generic proxy, and no fence_async_shared of the writer stands between"
+            f"through the generic proxy, and no fence_async_shared of "
+            f"{'somebody who knows that it landed' if write.event.kind == 'cp.async' else 'the writer'} stands between"
         )
         raise self.history.fault("missing fence", message, thread.mask | write.start)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from tawa.dialects.ttg import warps_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, Value, parse_type
 from tawa.ir.attributes import read_array, read_int
@@ -17,6 +18,7 @@ from tawa.verify.barrier_events import Environment, Event, InFlight, Opaque, Rec
 from tawa.verify.barrier_program import Memory, NotUnderstood
 
 Step = Callable[[Recorder, Operation, Environment, Trace], None]
+_WARP = 32
 _int = lru_cache(maxsize=1024)(read_int)
 
 
@@ -235,6 +237,14 @@ def _async_copy(self: Recorder, op: Operation, env: Environment, trace: Trace) -
     self.emit(trace, Event("cp.async", op, (memory_of(op, op.operands[1], env),)))
 
 
+def _copies_arrive(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    """Each thread of the partition arrives once, when the copies it issued before have landed."""
+    if "noIncrement" not in op.properties:
+        raise NotUnderstood("an arrival of cp.async that raises the count of its barrier", op)
+    threads = warps_of(op) * _WARP
+    self.emit(trace, Event("copies arrive", op, barrier=memory_of(op, op.operands[0], env), amount=threads))
+
+
 def _dot_wait(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
     pendings = _int(op.properties["pendings"])
     trace.done = max(trace.done, trace.issued - pendings)
@@ -273,6 +283,7 @@ STEPS: dict[str, Step] = {
     "ttg.async_copy_global_to_local": _async_copy,
     "ttg.async_commit_group": _plain("cp.async commit"),
     "ttg.async_wait": _pendings("cp.async wait"),
+    "ttng.async_copy_mbarrier_arrive": _copies_arrive,
     "ttng.warp_group_dot_wait": _dot_wait,
     "llvm.intr.assume": _assume,
 }

@@ -74,6 +74,7 @@ PROTOCOL = frozenset(
         "ttg.local_dealloc",
         "ttg.async_copy_global_to_local",
         "ttg.async_commit_group",
+        "ttng.async_copy_mbarrier_arrive",
         "ttg.async_wait",
         "ttng.warp_group_dot",
         "ttng.warp_group_dot_wait",

@@ -2,6 +2,8 @@
 
     aref level                    barrier level
     put r[i]          →           wait empty[s], p ^ 1 (not of a fresh put); expect full[s]; one copy a buffer[s]
+      by cp.async     →           wait empty[s], p ^ 1; one cp.async a buffer[s]; copies arrive full[s]
+      from registers  →           wait empty[s], p ^ 1; one write a buffer[s]; arrive full[s]
     put of a token    →           wait empty[s], p ^ 1; arrive full[s]
     get r[i]          →           wait full[s], p
     consumed r[i]     →           arrive empty[s]
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tawa.dialects.aref import CreateOp, PutOp, RingType
+from tawa.dialects.aref import CreateOp, Fill, PutOp, RingType
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.verify.barrier_events import Environment, Event, Trace, Undefined
@@ -169,8 +171,10 @@ def _asked(events: list[Event], names: list[str], rings: Mapping[str, int]) -> l
                 case "put":
                     if event.parity:
                         found.append((Access("wait empty", name, slot, parity ^ 1), event))
-                    found.append((Access("expect" if event.amount else "arrive full", name, slot), event))
-                    found += [(Access("copy", name, slot, entry=entry), event) for entry in range(event.amount)]
+                    before, each, behind = _FILLING[_fill_of(event) if event.amount else "token"]
+                    found += [(Access(before, name, slot), event)] if before else []
+                    found += [(Access(each, name, slot, entry=entry), event) for entry in range(event.amount)]
+                    found += [(Access(behind, name, slot), event)] if behind else []
                 case "get":
                     found.append((Access("get", name, slot, parity), event))
                 case "consumed":
@@ -179,6 +183,21 @@ def _asked(events: list[Event], names: list[str], rings: Mapping[str, int]) -> l
                     entry = memory.alloc % _PER_RING
                     found.append((Access(event.kind, name, slot, entry=entry), event))
     return found
+
+
+_FILLING: Mapping[str, tuple[str, str, str]] = {
+    "tma": ("expect", "copy", ""),
+    "cp.async": ("", "cp.async", "copies arrive full"),
+    "registers": ("", "write", "arrive full"),
+    "token": ("", "", "arrive full"),
+}
+"""What a put does at the barrier level: before it fills the buffers, to each of them, and behind."""
+
+
+def _fill_of(event: Event) -> Fill:
+    create = CreateOp.of(event.op.operands[0].defining_op)
+    assert create is not None
+    return create.fill
 
 
 def _is_implied(access: Access, implied: list[str]) -> bool:
@@ -222,7 +241,7 @@ def _on_barrier(event: Event, name: str, rings: Mapping[str, int]) -> Access | N
             return Access("consumed", ring, slot)
         case "expect", "full":
             return Access("expect", ring, slot)
-        case (("expect" | "arrive"), _):
+        case (("expect" | "arrive" | "copies arrive"), _):
             return Access(f"{event.kind} {which}", ring, slot)
         case _:
             return None

@@ -137,9 +137,10 @@ class BarrierRun:
             case "fence":
                 self.history.add(thread, event)
                 for access in thread.unfenced:
-                    if access.end:
-                        access.fence = self.history.bit
+                    if access.end & thread.mask:
+                        access.fence |= self.history.bit
                 thread.unfenced = [access for access in thread.unfenced if not access.fence]
+                self.memory.fence_copies(thread)
             case "cp.async":
                 self.history.add(thread, event)
                 access = self.memory.write(thread, event, event.memory[0], asynchronous=False)
@@ -151,7 +152,12 @@ class BarrierRun:
                 thread.uncommitted = []
             case "cp.async wait":
                 self.history.add(thread, event)
+                for group in list(thread.copies)[: len(thread.copies) - event.amount]:
+                    for access in group:  # those an arrival speaks of have an end already: from here on it is known
+                        thread.mask |= access.end
                 self._drain(thread, thread.copies, event.amount)
+            case "copies arrive":
+                self._copies_arrive(thread, event)
             case "init" | "inval":
                 self._lifecycle(thread, event)
             case _:
@@ -291,10 +297,21 @@ class BarrierRun:
             access.end = self.history.bit
         self._contribute(thread, event, thread.mask | self.history.bit, arrivals=0, tx=-event.amount)
 
+    def _copies_arrive(self, thread: Thread, event: Event) -> None:
+        """The copies that were issued before land, then all threads of the partition arrive; nobody waits for it."""
+        mask = self.history.add(thread, event)
+        issued = [access for group in (*thread.copies, thread.uncommitted) for access in group if not access.end]
+        if issued:
+            self.history.steps.append(Happening("cp.async", "copies land", event, issued[0].event.memory[0]))
+            mask |= self.history.bit
+        for access in issued:
+            access.end = self.history.bit
+        self._contribute(thread, event, mask, arrivals=event.amount, tx=0)
+
     def _drain(self, thread: Thread, queue: deque[list[Access]], left: int) -> None:
         while len(queue) > left:
             for access in queue.popleft():
-                access.end = self.history.bit
+                access.end = access.end or self.history.bit
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

@@ -57,11 +57,11 @@ class Problem:
             case.size("SQ"),
             case.size("SK"),
             case.size("DIM"),
-            _number(case, "scale"),
+            number(case, "scale"),
             causal,
             int(parts.get("WINDOW", 0)),
             case.size("DIAGONAL"),
-            _number(case, "softcap") if parts.get("SOFTCAP") else 0.0,
+            number(case, "softcap") if parts.get("SOFTCAP") else 0.0,
             bool(parts.get("ALIBI")),
             "v" in case.tensors and case.tensors["v"].shape[-1] != "DIM",
         )
@@ -91,7 +91,7 @@ class Problem:
         return s * LOG2_E
 
 
-def _number(case: Case, name: str) -> float:
+def number(case: Case, name: str) -> float:
     """A float argument; 1 where the kernel takes none of the name."""
     argument = case.arguments.get(name, case.arguments.get(f"sm_{name}"))
     return float(argument.value) if isinstance(argument, Number) else 1.0

@@ -1,0 +1,172 @@
+"""Runs every pointer case on a GPU and compares it with float64: ``python bench/pointers_correctness.py``.
+
+For each case of `tawa.kernels.pointers.cases`: fresh random inputs, outputs full of NaN, the kernel specialised
+wherever that is legal, as planned and with D = 2, P = 1 asked for; products also with trip counts around the depth of
+the pipeline, persistent ones also on other numbers of programs. Each is run four times, and once by stock Triton: the
+same bits every time, every element that must be written and no other, an error of at most twice that of PyTorch in the
+same precision (`tawa.kernels.check`), and the verdict that the list wants: specialised, or left to stock Triton.
+
+Cases run in several processes under a watchdog (`workers.py`). Results: ``bench/results/pointers_correctness.json``;
+``error`` of a row is its error divided by what is allowed (at most 1 passes), or a text. ``--only NAME`` takes some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from harness import Report, Row, describe
+from workers import Answer, Job, is_fatal, run_jobs, serve_jobs
+
+from tawa.kernels.case import Case
+from tawa.kernels.pointers.cases import CASES, find
+
+RUNS = 4
+PROGRAMS = (2, 12)
+TRIPS = (0, 1, 2, 3, 4, 7)
+WAYS: dict[str, dict[str, Any]] = {"planned": {}, "shallow": {"aref_depth": 2, "mma_depth": 1}}
+
+
+def problems(case: Case) -> Iterator[tuple[str, Case]]:
+    """The case's own problem; other trip counts, other numbers of programs."""
+    yield "own", case
+    if "persistent" in case.tags and "addresses" not in case.tags:
+        for count in PROGRAMS:
+            constexprs = {**case.constexprs, "PROGRAMS": count}
+            yield f"{count} programs", replace(case.with_sizes(PROGRAMS=count), constexprs=constexprs)
+    if case.reference == "pointer_gemm" and "stride_am" in case.arguments and not case.constexprs.get("EVEN_K"):
+        for trips in TRIPS:
+            yield f"{trips} trips", case.with_sizes(K=trips * case.size("BK"))
+
+
+# --- the worker's side ---
+
+
+def handle(job: Job) -> Answer:
+    """One case in one way: all its problems. The answer has one entry a problem."""
+    from tawa.kernels import launch
+
+    launch.allow_device_descriptors()
+    results: list[dict[str, Any]] = []
+    for label, case in problems(find(job["case"])):
+        try:
+            results.append({"problem": label, **check(case, WAYS[job["way"]])})
+        except Exception as error:
+            results.append({"problem": label, "status": "failed", "message": describe(error)})
+            if is_fatal(describe(error)):
+                break
+    failed = any(result["status"] == "failed" for result in results)
+    fatal = any(is_fatal(result.get("message", "")) for result in results)
+    return {"status": "failed" if failed else "ok", "results": results, "fatal": fatal}
+
+
+def check(case: Case, options: dict[str, Any]) -> dict[str, Any]:
+    """Runs one problem and judges it."""
+    import torch
+
+    import tawa
+    from tawa.errors import PlanError, ResourceError
+    from tawa.kernels import launch
+    from tawa.kernels.check import judge_all
+
+    kernel = tawa.jit(case.kernel)
+    tensors = launch.make_tensors(case, seed=zlib.crc32(case.name.encode()))
+
+    def run(function: Any, **more: Any) -> tuple[Any, dict[str, Any]]:
+        launch.poison(case, tensors)
+        compiled = launch.launch(case, function, tensors, **more)
+        torch.cuda.synchronize()
+        return compiled, {name: tensors[name].clone() for name in launch.outputs(case)}
+
+    outputs: list[dict[str, Any]] = []
+    compiled: Any = None
+    for _ in range(RUNS):
+        try:
+            compiled, output = run(kernel, only_if_faster=False, **options)
+        except (PlanError, ResourceError) as error:
+            return {"status": "ok", "declined": describe(error)}
+        outputs.append(output)
+    answer, faults = describe_compiled(case, compiled, bool(options))
+    if case.reference:
+        _, stock = run(case.kernel)
+        verdict = judge_all(case, tensors, outputs, stock)
+        answer |= {"ratio": min(verdict.ratio, 1e9), "stock_bits": verdict.same_bits_as_stock}
+        faults += verdict.faults
+    answer["status"] = "failed" if faults else "ok"
+    return {**answer, "message": "; ".join(faults)} if faults else answer
+
+
+def describe_compiled(case: Case, compiled: Any, pinned: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What Tawa made of a kernel, and what is wrong with that. pinned: with D and P asked for, it may be declined."""
+    record = compiled.metadata.tawa
+    verdict = "specialised" if record["applied"] else "declined"
+    answer: dict[str, Any] = {"specialised": record["applied"], "registers": compiled.n_regs,
+                              "spills": compiled.n_spills}  # fmt: skip
+    if record["applied"]:
+        answer["D"] = [ring["depth"] for ring in record["plan"]["rings"]]
+        answer["groups"] = sum(part["role"] == "consumer" for part in record["plan"]["partitions"])
+    else:
+        answer["declined"] = record["reason"]
+    wrong = case.expect.verdict not in (verdict, "either") and not (pinned and verdict == "declined")
+    return answer, ((f"{verdict}, not {case.expect.verdict}: {record['reason']}",) if wrong else ())
+
+
+# --- the parent's side ---
+
+
+def rows_of(job: Job, answer: Answer) -> list[Row]:
+    """The rows of one job."""
+    about = {"name": job["case"], "way": job["way"]}
+    if not answer.get("results"):
+        message = f"{answer['status']}: {answer.get('message', '')}"
+        return [Row({**about, "status": answer["status"]}, "tawa", error=message)]
+    rows: list[Row] = []
+    for result in answer["results"]:
+        details = {key: value for key, value in result.items() if key not in ("message", "ratio")}
+        ratio = result.get("ratio")
+        error = result.get("message") or (None if ratio is None else round(ratio, 4))
+        rows.append(Row({**about, **details}, "tawa", error=error))
+    return rows
+
+
+def main() -> int:
+    """Runs everything; returns how the process should end."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--minutes", type=float, default=8.0, help="begin no case after this")
+    parser.add_argument("--processes", type=int, default=12)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        serve_jobs(handle)
+        return 0
+    start, report, counts = time.monotonic(), Report("pointers_correctness"), Counter[str]()
+    jobs = [{"case": case.name, "way": way} for case in CASES if arguments.only in case.name for way in WAYS]
+
+    def take(job: Job, answer: Answer) -> None:
+        for row in rows_of(job, answer):
+            report.add(row)
+            counts[str(row.case["status"])] += 1
+            counts["specialised"] += row.case.get("specialised") is True
+            if row.case["status"] != "ok":
+                print(f"{job['case']} {job['way']} {row.case.get('problem', '')}: {row.error}"[:300], flush=True)
+
+    run_jobs(Path(__file__).resolve(), jobs, take, arguments.processes, 90.0, start + arguments.minutes * 60)
+    report.rows.sort(key=lambda row: (row.case["name"], row.case["way"]))
+    path = report.save()
+    summary = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()) if count)
+    print(f"{len(jobs)} jobs, {len(report.rows)} problems in {time.monotonic() - start:.0f} s: {summary}\n{path}")
+    return 0 if set(counts) <= {"ok", "specialised"} else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,158 @@
+"""Other people's Triton kernels under Tawa. ``python -m corpus --help``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
+
+from corpus.entry import Entry, Package  # noqa: E402
+from corpus.packages import PACKAGES  # noqa: E402
+
+if TYPE_CHECKING:
+    from corpus.results import Result
+
+_EPILOG = """
+  python -m corpus fetch FOLDER                    bring the packages (network)
+  python -m corpus list                            name every entry
+  python -m corpus compile --packages FOLDER       what becomes of each kernel, without a GPU (needs PyTorch)
+  python -m corpus run --packages FOLDER           check and time on a Hopper GPU; writes bench/results/corpus.json
+  python -m corpus page                            render the results into docs/corpus.md
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status: 1 if something is wrong, crashed or hung, 2 for wrong usage."""
+    given = _parser().parse_args(arguments)
+    pairs = chosen(given.only)
+    if given.command == "list":
+        for package, entry in pairs:
+            print(f"{package.name}: {entry.key}{'  with gradients' if entry.backward else ''}")
+        return 0
+    if given.command == "fetch":
+        return _fetch([it for it in PACKAGES if any(it is package for package, _ in pairs)], given.folder)
+    if given.command == "page":
+        from corpus.page import PAGE, write_page
+
+        print(f"{PAGE.name}: {'written' if write_page() else 'up to date'}")
+        return 0
+    return _run(given, pairs)
+
+
+def chosen(only: Sequence[str]) -> list[tuple[Package, Entry]]:
+    """The entries whose ``package: key`` contains one of the texts; all without one."""
+    pairs = [(package, entry) for package in PACKAGES for entry in package.entries]
+    named = [(f"{package.name}: {entry.key}", package, entry) for package, entry in pairs]
+    return [(package, entry) for name, package, entry in named if not only or any(text in name for text in only)]
+
+
+def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
+    from harness import environment
+
+    from corpus import runner
+    from corpus.page import RESULTS, reasons_table, summary_table
+    from corpus.result_file import read, rows_of, write
+    from corpus.results import summarise
+
+    options = runner.Options(
+        packages=given.packages,
+        processes=given.processes,
+        limit_s=given.limit,
+        configs=given.configs,
+        deadline=runner.deadline_in(given.seconds),
+        timing=not given.no_timing,
+        time_legal=given.time_legal,
+    )
+    if given.command == "compile":
+        results = runner.compile_all(pairs, options, print)
+        print("\n" + reasons_table(results))
+        if given.json:
+            rows = [dataclasses.asdict(row) for it in results for row in rows_of(it)]
+            given.json.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        return 0
+    if environment()["device"] == "none":
+        print("there is no GPU here; python -m corpus compile needs none", file=sys.stderr)
+        return 2
+    before = read(RESULTS)[1] if RESULTS.exists() and (given.only or given.missing) else []
+    if given.missing:
+        pairs = missing(pairs, before)
+
+    def merged(found: Sequence[Result]) -> list[Result]:
+        again = {it.identity() for it in found}
+        return in_order([*(it for it in before if it.identity() not in again), *found])
+
+    results = runner.run(pairs, options, keep=lambda found: write(merged(found), options.configs))
+    print(f"\n{len(results)} of {len(pairs)} entries reached; written to {RESULTS}\n")
+    print(summary_table(summarise(merged(results))))
+    bad = [it for it in results if it.status in ("wrong", "crashed", "hung")]
+    for it in bad:
+        print(runner.line(it))
+    return 1 if bad else 0
+
+
+def missing(pairs: Sequence[tuple[Package, Entry]], results: Sequence[Result]) -> list[tuple[Package, Entry]]:
+    """The entries that have no result yet, or one that is not complete."""
+    complete = {it.identity() for it in results if it.status != "skipped" and not it.message.startswith("not timed")}
+    return [(package, entry) for package, entry in pairs if _identity(package, entry) not in complete]
+
+
+def in_order(results: Sequence[Result]) -> list[Result]:
+    """In the order of the packages and their entries; of an entry that is gone, at the end."""
+    place = {_identity(package, entry): at for at, (package, entry) in enumerate(chosen([]))}
+    return sorted(results, key=lambda it: place.get(it.identity(), len(place)))
+
+
+def _identity(package: Package, entry: Entry) -> tuple[Any, ...]:
+    return (package.name, entry.name, tuple(entry.shape.items()))
+
+
+def _fetch(packages: Sequence[Package], folder: Path) -> int:
+    from corpus.fetch import fetch
+
+    failures = fetch(packages, folder)
+    for text in failures:
+        print(f"not fetched: {text}", file=sys.stderr)
+    there = [it.name for it in packages if not any(text.startswith(f"{it.name}: ") for text in failures)]
+    print(f"packages in {folder}: {', '.join(there) or 'none'}")
+    return 1 if failures else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m corpus", description=__doc__, epilog=_EPILOG,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.set_defaults(only=[])
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    only = argparse.ArgumentParser(add_help=False)
+    only.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="entries whose name contains one of these")
+    running = argparse.ArgumentParser(add_help=False, parents=[only])
+    running.add_argument("--packages", default="", metavar="FOLDER", help="packages that are not installed")
+    running.add_argument("--processes", type=int, default=8, help="checked at once (8); timings never share the GPU")
+    running.add_argument("--limit", type=float, default=240.0, metavar="SECONDS", help="for each job (240)")
+    running.add_argument("--configs", type=int, default=4, help="most of each autotuner's list; 0: all (4)")
+    running.add_argument("--seconds", type=float, help="begin no further entry after this time")
+    fetching = commands.add_parser("fetch", parents=[only], help="bring the packages into a folder")
+    fetching.add_argument("folder", type=Path)
+    commands.add_parser("list", parents=[only], help="name every entry")
+    run = commands.add_parser("run", parents=[running], help="check and time, on a Hopper GPU")
+    run.add_argument("--no-timing", action="store_true", help="only check")
+    run.add_argument("--missing", action="store_true", help="only what the result file lacks, or skipped")
+    run.add_argument("--time-legal", action="store_true", help="time what automatic mode declines, too")
+    compiling = commands.add_parser("compile", parents=[running], help="compile only, without a GPU")
+    compiling.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the verdicts, a line of JSON for each entry and mode"
+    )
+    compiling.set_defaults(no_timing=True, time_legal=False, missing=False)
+    run.set_defaults(json=None)
+    commands.add_parser("page", help="render bench/results/corpus.json into docs/corpus.md")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""What the corpus is made of: packages, and entries, one for each public operation and shape.
+
+Nothing here imports torch or a package: entries are listed before anything is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Inputs = dict[str, Any]
+Outputs = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RmsRatio:
+    """Root mean square of the error over that of the reference; differences under `floor` count as none."""
+
+    limit: float
+    floor: float = 1e-6
+
+    def error(self, wanted: Any, got: Any) -> float:
+        """The ratio; infinite where `got` is not finite and `wanted` is."""
+        wanted, got = wanted.detach().double(), got.detach().double()
+        if not bool(got.isfinite().all()):
+            return 0.0 if bool(((got == wanted) | (got.isnan() & wanted.isnan())).all()) else float("inf")
+        if float((wanted - got).abs().max()) <= self.floor:
+            return 0.0
+        return float((wanted - got).square().mean().sqrt() / (wanted.square().mean().sqrt() + 1e-8))
+
+
+@dataclass(frozen=True, slots=True)
+class AllClose:
+    """The largest of ``|got - wanted| / (atol + rtol * |wanted|)``, which `torch.allclose` wants to be at most 1."""
+
+    atol: float
+    rtol: float
+    limit: float = 1.0
+
+    def error(self, wanted: Any, got: Any) -> float:
+        """The largest ratio; infinite where `got` is not finite and `wanted` is."""
+        wanted, got = wanted.detach().double(), got.detach().double()
+        same = (got == wanted) | (got.isnan() & wanted.isnan())
+        ratios = (got - wanted).abs() / (self.atol + self.rtol * wanted.abs())
+        ratios = ratios.masked_fill(same, 0.0)
+        return float(ratios.nan_to_num(nan=float("inf")).max()) if ratios.numel() else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeanError:
+    """The mean of the absolute error."""
+
+    limit: float
+
+    def error(self, wanted: Any, got: Any) -> float:
+        """The mean; infinite where `got` is not a number."""
+        found = float((wanted.detach().double() - got.detach().double()).abs().mean())
+        return found if found == found else float("inf")
+
+
+Tolerance = RmsRatio | AllClose | MeanError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One operation of a package on one shape.
+
+    make: inputs by name, on a device; the random state is seeded before. run: the package's operation. reference: the
+    package's own, or PyTorch, at higher precision. tolerance: as the package's tests state it; `limits` has other ones
+    for some outputs. backward: gradients for all inputs that require them, named ``d`` and the input's name, are
+    compared and timed too. source: of shape and tolerance. reset: fills outputs that `make` allocated with NaN; called
+    before a run that is checked, and not timed.
+    """
+
+    name: str
+    shape: Mapping[str, Any]
+    make: Callable[[str], Inputs]
+    run: Callable[[Inputs], Outputs]
+    reference: Callable[[Inputs], Outputs]
+    tolerance: Tolerance
+    source: str
+    limits: Mapping[str, Tolerance] = field(default_factory=dict[str, Tolerance])
+    backward: bool = False
+    reset: Callable[[Inputs], None] | None = None
+
+    @property
+    def key(self) -> str:
+        """Name and shape: ``chunk_gla B=2 T=1024``."""
+        return " ".join([self.name, *(f"{name}={value}" for name, value in self.shape.items())])
+
+    def limit_of(self, output: str) -> Tolerance:
+        """The tolerance of one output."""
+        return self.limits.get(output, self.tolerance)
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package from PyPI, or files at a pinned commit.
+
+    requires: for ``pip install --no-deps``. files: where to keep it -> where it comes from. module: must be importable.
+    """
+
+    name: str
+    home: str
+    licence: str
+    requires: tuple[str, ...]
+    module: str
+    entries: tuple[Entry, ...]
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    notes: str = ""

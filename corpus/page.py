@@ -1,0 +1,131 @@
+"""The tables of ``docs/corpus.md``, rendered from ``bench/results/corpus.json`` between two marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpus.result_file import read
+from corpus.results import Result, Summary, Verdict, summarise
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results" / "corpus.json"
+PAGE = ROOT / "docs" / "corpus.md"
+BEGIN = "<!-- written by python -m corpus page, from bench/results/corpus.json -->"
+END = "<!-- end -->"
+NOTHING = "There are no measurements yet."
+
+
+def write_page(page: Path = PAGE, results: Path = RESULTS) -> bool:
+    """Renders the tables into the page; returns whether it changed."""
+    text = page.read_text()
+    head, rest = text.split(BEGIN)
+    _, tail = rest.split(END)
+    new = f"{head}{BEGIN}\n\n{render_file(results)}\n\n{END}{tail}"
+    page.write_text(new)
+    return new != text
+
+
+def render_file(results: Path = RESULTS) -> str:
+    """What stands between the marks."""
+    if not results.exists():
+        return NOTHING
+    return render(*read(results))
+
+
+def render(about: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """The whole block: where it was measured, the summary, the entries, the reasons for declining."""
+    versions = about["versions"]
+    where = (
+        f"{about['device']}, driver {about['driver']}, PyTorch {versions['torch']}, Triton {versions['triton']}, "
+        f"Tawa {versions['tawa']}, {about['date'][:10]}; configurations tuned over: {about['configs']}."
+    )
+    parts = [where, summary_table(summarise(results))]
+    for package in dict.fromkeys(it.package for it in results):
+        parts.append(f"### {package}\n\n" + entries_table([it for it in results if it.package == package]))
+    parts.append("### Why kernels are declined\n\n" + reasons_table(results))
+    return "\n\n".join(parts)
+
+
+def summary_table(found: Summary) -> str:
+    """The numbers that count, with what is wanted."""
+    speed = "–" if found.geomean is None else f"{found.geomean:.2f}"
+    worst = "–" if found.worst is None else f"{found.worst:.2f} ({found.worst_entry})"
+    rows = [
+        ("entries; right, skipped", f"{found.entries}; {found.ok}, {found.skipped}", ""),
+        ("wrong results", str(found.wrong), "0"),
+        ("crashes", str(found.crashed), "0"),
+        ("hangs", str(found.hung), "0"),
+        ("specialised in automatic mode; wherever legal", f"{found.applied}; {found.legal}", ""),
+        ("geometric mean of the speed-up where specialised", speed, "≥ 1.15"),
+        ("slowest", worst, "≥ 0.98"),
+    ]
+    return table(("", "found", "wanted"), rows)
+
+
+def entries_table(results: Iterable[Result]) -> str:
+    """A row for each entry: what became of its kernels, errors as parts of the tolerance, times."""
+    head = (
+        "operation",
+        "shape",
+        "kernels specialised",
+        "error, stock / Tawa / legal",
+        "bits",
+        "ms, stock",
+        "speed-up",
+        "",
+    )
+    return table(head, [_row(it) for it in results])
+
+
+def _row(it: Result) -> tuple[str, ...]:
+    shape = ", ".join(f"{name} {value}" for name, value in it.shape.items())
+    verdicts = it.kernels.get("tawa", ())
+    names = {verdict.kernel for verdict in verdicts}
+    applied = {verdict.kernel for verdict in verdicts if verdict.applied}
+    legal = {verdict.kernel for verdict in it.kernels.get("legal", ()) if verdict.applied}
+    kernels = f"{len(applied)} of {len(names)}" + (f" ({len(legal)} legal)" if len(legal) > len(applied) else "")
+    errors = " / ".join(_error(it, mode) for mode in ("stock", "tawa", "legal"))
+    bits = {True: "equal", False: "other"}.get(it.equal_bits.get("tawa", None), "")  # type: ignore[arg-type]
+    speed = it.speedup()
+    time = f"{it.times['stock'][0]:.3f}" if "stock" in it.times else ""
+    name = it.name + (", with gradients" if it.backward else "")
+    what = "" if it.status == "ok" and not it.message else f"{it.status}: {it.message}".rstrip(": ")
+    return (name, shape, kernels if names else "", errors if it.errors else "", bits, time,
+            f"{speed:.2f}" if speed else "", what)  # fmt: skip
+
+
+def _error(it: Result, mode: str) -> str:
+    if mode not in it.errors:
+        return "–"
+    error = it.errors[mode]
+    return "∞" if error is None else f"{error:.2g}"
+
+
+def reasons_table(results: Iterable[Result]) -> str:
+    """Reasons of automatic mode, the most frequent first; numbers in them are left out so that like meets like."""
+    kernels: dict[str, set[str]] = {}
+    for result in results:
+        for verdict in result.kernels.get("tawa", ()):
+            if not verdict.applied:
+                kernels.setdefault(plain_reason(verdict), set()).add(f"{result.package}: {verdict.kernel}")
+    ordered = sorted(kernels.items(), key=lambda item: (-len(item[1]), item[0]))
+    return table(("kernels", "reason", "for instance"), [(str(len(names)), why, min(names)) for why, names in ordered])
+
+
+def plain_reason(verdict: Verdict) -> str:
+    """A reason without the particulars of one kernel: numbers as N, no path."""
+    text = re.sub(r"\b\d+(?:\.\d+)?\b", "N", re.sub(r"\S*/\S*\.py\S*", "…", verdict.reason))
+    return text.replace("N CTA ", "N CTAs ")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [_line(head), "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(_line(row) for row in rows)])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -1,0 +1,177 @@
+"""What the answers of the workers mean: the status of each entry, the summary, rows for the result file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+NO_WORSE_THAN_STOCK = 1.1  # where stock itself misses the tolerance, Tawa's error may be this much larger
+FARTHEST = 4.0  # no element may be this much farther from the reference than the farthest of stock's
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one kernel of an entry, in automatic mode or wherever legal."""
+
+    kernel: str
+    applied: bool
+    reason: str
+    location: str | None
+    launches: int
+    versions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything known about one entry.
+
+    status: ``ok``; ``wrong`` (an error over the tolerance that stock Triton's kernel does not make, or an element far
+    more wrong than any of stock's); ``crashed``,
+    ``hung`` (under Tawa); ``skipped`` (the package is missing, or stock Triton fails, crashes or hangs by itself).
+    errors: by mode, the largest error of any output as a part of its tolerance; None: infinite or not a number.
+    equal_bits: by mode, whether every output has stock's bits. times: by mode, median, 10th and 90th percentile in ms.
+    """
+
+    package: str
+    name: str
+    shape: Mapping[str, Any]
+    backward: bool
+    status: str
+    message: str = ""
+    errors: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    equal_bits: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    kernels: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict[str, tuple[Verdict, ...]])
+    times: Mapping[str, tuple[float, float, float]] = field(default_factory=dict[str, tuple[float, float, float]])
+
+    @property
+    def applied(self) -> bool:
+        """Whether automatic mode specialised a kernel of it."""
+        return any(verdict.applied for verdict in self.kernels.get("tawa", ()))
+
+    @property
+    def legal(self) -> bool:
+        """Whether some kernel of it can be specialised at all."""
+        return any(verdict.applied for verdict in self.kernels.get("legal", ()))
+
+    def speedup(self, mode: str = "tawa") -> float | None:
+        """Stock's median time over that of a mode; None if either was not timed."""
+        if "stock" not in self.times or mode not in self.times:
+            return None
+        return self.times["stock"][0] / self.times[mode][0]
+
+    def identity(self) -> tuple[Any, ...]:
+        """What tells one entry from another."""
+        return (self.package, self.name, tuple(self.shape.items()))
+
+
+def judge(about: Mapping[str, Any], answer: Mapping[str, Any], reached: str) -> Result:
+    """The result of a check.
+
+    about: package, name, shape, backward. answer: of the worker, or of its parent when there was none. reached: the
+    mode that ran when a worker died.
+    """
+    status, message = answer["status"], answer.get("message", "")
+    if status in ("hung", "crashed", "failed"):
+        status = "hung" if status == "hung" else "crashed"
+        blame = reached in ("tawa", "legal")
+        text = f"in {reached}: {message}"
+        return Result(**about, status=status if blame else "skipped", message=text if blame else f"{status} {text}")
+    if status != "done":
+        return Result(**about, status="skipped", message=message)
+    modes = answer["modes"]
+    broken = {mode: found["failed"] for mode, found in modes.items() if "failed" in found}
+    done = {mode: found for mode, found in modes.items() if mode not in broken}
+    errors = {mode: found["worst"] for mode, found in done.items()}
+    kernels = {mode: tuple(Verdict(**it) for it in found["kernels"]) for mode, found in done.items()}
+    bits = {mode: found["equal_bits"] for mode, found in done.items()}
+    if broken:
+        status, message = "crashed", "; ".join(f"in {mode}: {text}" for mode, text in broken.items())
+    else:
+        wrong = [mode for mode in errors if not right(errors[mode], errors["stock"], bits[mode])]
+        texts = [f"in {mode}: error {_text(errors[mode])} of the tolerance" for mode in wrong]
+        far = [mode for mode in done if mode not in wrong and not bits[mode] and _far(done[mode]["peak"])]
+        texts += [
+            f"in {mode}: an element {_text(done[mode]['peak'])} times as far off as any of stock's" for mode in far
+        ]
+        status, message = "wrong" if texts else "ok", "; ".join(texts)
+        if not texts and not right(errors["stock"], 0.0, False):
+            message = f"stock Triton itself misses the tolerance: {_text(errors['stock'])} of it"
+    return Result(**about, status=status, message=message, errors=errors, equal_bits=bits, kernels=kernels)
+
+
+def right(error: float | None, stock: float | None, equal_bits: bool) -> bool:
+    """Whether a result is within its tolerance, or no worse than stock Triton's, which may miss it too."""
+    if equal_bits:
+        return True
+    if error is None:
+        return False
+    return error <= 1.0 or (stock is not None and stock > 1.0 and error <= stock * NO_WORSE_THAN_STOCK)
+
+
+def _far(peak: float | None) -> bool:
+    """Whether few elements are wrong, which a tolerance on their mean does not show: a race, a tile left out."""
+    return peak is None or peak > FARTHEST
+
+
+def _text(error: float | None) -> str:
+    return "infinite" if error is None else f"{error:.3g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The corpus in a few numbers. geomean: of the speed-ups where automatic mode applied; worst: over all timed."""
+
+    entries: int
+    ok: int
+    wrong: int
+    crashed: int
+    hung: int
+    skipped: int
+    applied: int
+    legal: int
+    geomean: float | None
+    worst: float | None
+    worst_entry: str
+
+    def met(self) -> bool:
+        """Whether what is promised holds: nothing wrong, nothing dead, 1.15 where it applies, nowhere under 0.98."""
+        good = self.wrong == self.crashed == self.hung == 0
+        return good and (self.geomean or 0.0) >= 1.15 and (self.worst or 0.0) >= 0.98
+
+
+def summarise(results: Sequence[Result]) -> Summary:
+    """Counts and speed-ups."""
+    counts = {status: sum(it.status == status for it in results) for status in _STATUSES}
+    timed = [(speed, it) for it in results if (speed := it.speedup()) is not None]
+    applied = [speed for speed, it in timed if it.applied]
+    worst = min(timed, key=lambda pair: pair[0], default=None)
+    return Summary(
+        len(results),
+        counts["ok"],
+        counts["wrong"],
+        counts["crashed"],
+        counts["hung"],
+        counts["skipped"],
+        applied=sum(it.applied for it in results),
+        legal=sum(it.legal for it in results),
+        geomean=geomean(applied),
+        worst=worst[0] if worst else None,
+        worst_entry=title(worst[1]) if worst else "",
+    )
+
+
+_STATUSES = ("ok", "wrong", "crashed", "hung", "skipped")
+
+
+def geomean(values: Iterable[float]) -> float | None:
+    """The geometric mean; None of nothing."""
+    found = list(values)
+    return math.exp(sum(math.log(value) for value in found) / len(found)) if found else None
+
+
+def title(result: Result) -> str:
+    """Package, operation and shape in one line."""
+    shape = " ".join(f"{name}={value}" for name, value in result.shape.items())
+    return f"{result.package}: {result.name} {shape}"

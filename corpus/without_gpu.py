@@ -1,0 +1,142 @@
+"""Compiling without a GPU: operations run on CPU tensors, and launching one of their kernels only compiles it.
+
+Outputs are garbage, but shapes are right, so that the operation walks to its end, backward too, unless it reads results
+on the way. What the packages ask of PyTorch about the GPU is answered as an H200 would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+PROPERTIES = {
+    "max_shared_mem": 232448,
+    "max_num_regs": 65536,
+    "multiprocessor_count": 132,
+    "warpSize": 32,
+    "sm_clock_rate": 1980000,
+    "mem_clock_rate": 3201000,
+    "mem_bus_width": 6144,
+}
+
+
+class HopperOnPaper:
+    """A driver that knows its target, and whose launchers do nothing."""
+
+    utils = SimpleNamespace(
+        get_device_properties=lambda device: PROPERTIES,
+        load_binary=lambda *args: ("module", 0, 168, 0, 1024),
+    )
+
+    def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
+        """Launches nothing."""
+        return lambda *args: None
+
+    def get_current_device(self) -> int:
+        """Device 0."""
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        """There is one."""
+
+    def get_current_stream(self, device: int) -> int:
+        """The default stream."""
+        return 0
+
+    def get_current_target(self) -> Any:
+        """Compute capability 9.0."""
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 90, 32)
+
+    def get_active_torch_device(self) -> Any:
+        """Where tensors go."""
+        import torch
+
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> Any:
+        """`torch.cuda`, as `pretend` left it."""
+        import torch
+
+        return torch.cuda
+
+
+def pretend() -> None:
+    """Puts the paper driver in place, for the rest of the process. Before any package is imported."""
+    from triton.runtime import driver
+    from triton.runtime.autotuner import Autotuner
+
+    driver.set_active(HopperOnPaper())
+    tuners: Any = Autotuner
+    tuners._bench = _compile_only
+    _answer_for_torch()
+
+
+def _compile_only(tuner: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
+    """One configuration of a tuner; a pre-hook may make block shapes fit it."""
+    current = {**meta, **config.all_kwargs()}
+    if config.pre_hook:
+        config.pre_hook({**tuner.nargs, **current})
+    tuner.fn.run(*args, **current)
+    return [1.0, 1.0, 1.0]
+
+
+def _answer_for_torch() -> None:
+    import torch
+
+    cuda: Any = torch.cuda
+    properties = SimpleNamespace(
+        name="NVIDIA H200",
+        major=9,
+        minor=0,
+        multi_processor_count=132,
+        total_memory=141 << 30,
+        shared_memory_per_block=49152,
+        shared_memory_per_block_optin=232448,
+        shared_memory_per_multiprocessor=233472,
+        L2_cache_size=50 << 20,
+        warp_size=32,
+    )
+    answers: dict[str, Any] = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "get_device_capability": lambda device=None: (9, 0),
+        "get_device_name": lambda device=None: properties.name,
+        "get_device_properties": lambda device=None: properties,
+        "synchronize": lambda device=None: None,
+        "current_stream": lambda device=None: SimpleNamespace(cuda_stream=0, synchronize=lambda: None),
+        "device": lambda device: nullcontext(),
+        "empty_cache": lambda: None,
+        "manual_seed_all": lambda seed: None,
+        "is_current_stream_capturing": lambda: False,
+    }
+    for name, answer in answers.items():
+        setattr(cuda, name, answer)
+    tensors: Any = torch.Tensor
+    tensors.is_cuda = property(lambda self: True)
+    tensors.cuda = lambda self, *args, **kwargs: self
+    _on_cpu_mode().__enter__()
+
+
+def _on_cpu_mode() -> Any:
+    """Whatever is made on, or moved to, a CUDA device stays on the CPU."""
+    from torch.overrides import TorchFunctionMode
+
+    class OnCpu(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kept = {key: _cpu_for(value) for key, value in (kwargs or {}).items()}
+            return func(*(_cpu_for(value) for value in args), **kept)
+
+    return OnCpu()
+
+
+def _cpu_for(value: Any) -> Any:
+    import torch
+
+    cuda = isinstance(value, str) and value.split(":")[0] == "cuda"
+    return torch.device("cpu") if cuda or (isinstance(value, torch.device) and value.type == "cuda") else value

@@ -1,0 +1,408 @@
+"""Boxes: what of memory a pointer load reads, where that provably is a box of a strided tensor.
+
+    tl.load(a + rows[:, None] * s + ks[None, :], (rows[:, None] < M) & (ks[None, :] < K), other=0)
+                                                          rows = 128·pid + r0, ks = 64·i + r1
+    →   base a, dimensions   stride s   size M   index 128·pid   block 128   from dimension 0 of the tile
+                             stride 1   size K   index 64·i      block 64    from dimension 1
+
+A dimension of the tile becomes one of the box. Its mask ``index + r < size`` says what is index and what is size: all
+that is *fixed* (known where the descriptor is made) belongs to the size. Without a mask the size is *open*: nothing is
+cut off. What is left of the address is added to the base where it is fixed; other terms, each a fixed stride times an
+index, become dimensions of their own with a block of one (batches, heads).
+
+A TMA load and the pointer load give the same tile if every index is 0 or more (or the mask cuts what is below), the
+innermost one a multiple of 16 bytes, and the fill is zero. A mask that has no place in the tile is a *gate*: where it
+does not hold, the whole box is put outside.
+
+Source of the limits: CUDA driver API, cuTensorMapEncodeTiled; the 16 bytes of a box's start were measured on an H200.
+Longer than 300 lines: the cases of one decision, which a reader wants to see together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from tawa.analysis.affine import Affine
+from tawa.analysis.facts import Facts, Proof
+from tawa.analysis.forms import Form, Guard
+from tawa.analysis.masks import Bound, conjuncts
+from tawa.analysis.polynomials import ONE, Atom, Monomial, Poly
+from tawa.analysis.split_rules import shape_of
+from tawa.ir import Operation, ScalarType, Value, parse_type
+from tawa.ir.attributes import read_array, read_bool, read_int
+
+OPEN = 0x7FFF0000
+"""The size of a dimension in which nothing is cut off; what Triton's own ragged descriptors take."""
+BOX_BYTES = 16
+MAX_RANK = 5
+MAX_BLOCK_ELEMENTS = 1 << 20
+_ELEMENTS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i16", "i32")
+_PLAIN_CACHES = (1, 2, 3)  # none, .ca, .cg: which cache keeps it, not what is read
+_MASK_CURE = "bound it by sizes that are arguments of the kernel: rows[:, None] < M"
+
+Fixed = Callable[[Atom], bool]
+Made = Literal["host", "kernel"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxDim:
+    """One dimension of the tensor. stride: in elements. sizes: the smallest of them counts; none if it is open.
+
+    tile: the dimension of the tile it becomes, None for one of block 1 that is not in the tile. last: the greatest
+    index, where known. guards: of the forms, which cut off what the pointer load reads from elsewhere. masked: whether
+    the mask cuts something off as well. wraps: whether whole boxes wrap around at the size, so that the index is to be
+    taken modulo it.
+    """
+
+    stride: Poly
+    sizes: tuple[Poly, ...]
+    index: Poly
+    block: int
+    tile: int | None
+    last: int | None = None
+    guards: tuple[Guard, ...] = ()
+    masked: bool = False
+    wraps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A load as a box: `base + offset` (elements), dimensions slowest first, gates (each > 0), and why it is one."""
+
+    load: Operation
+    base: Value
+    offset: Poly
+    dims: tuple[BoxDim, ...]
+    gates: tuple[Poly, ...]
+    element: str
+    proof: Proof
+
+    @property
+    def element_bytes(self) -> int:
+        """The size of an element."""
+        return bytes_of(self.element)
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """The shape of the box."""
+        return tuple(dim.block for dim in self.dims)
+
+
+class NotABox(Exception):
+    """Why a load is no box, and what its author can do."""
+
+    def __init__(self, reason: str, cure: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.cure = reason, cure
+
+
+def bytes_of(element: str) -> int:
+    """Bytes of an element type."""
+    type = parse_type(element)
+    return type.bits // 8 if isinstance(type, ScalarType) else 0
+
+
+@dataclass(slots=True)
+class BoxFinder:
+    """Finds boxes in one function.
+
+    in_size: which atoms may stand in sizes and strides; in_offset: which may in the offset of the base. What is not
+    fixed must go into an index.
+    """
+
+    affine: Affine
+    facts: Facts
+    in_size: Fixed
+    in_offset: Fixed
+    _arguments: dict[Value, None] = field(default_factory=dict[Value, None])
+    _taken: dict[str, None] = field(default_factory=dict[str, None])
+
+    def find(self, load: Operation) -> Box:
+        """The box of a load; raises NotABox."""
+        self._arguments, self._taken = {}, {}
+        element = _check_plain(load)
+        form = self.affine.form(load.operands[0])
+        if form is None:
+            raise NotABox(
+                "its address is not affine: it is no sum of a pointer and, by dimension, a stride times the place",
+                "let it be base + rows[:, None] * stride + columns[None, :], rows and columns counting by one",
+            )
+        if form.base is None:
+            raise NotABox("the address has no pointer it begins at")
+        bounds = self._mask(load)
+        guards = (*form.guards, *(guard for bound in bounds for guard in bound.guards))
+        self._check_wraps(load, guards)
+        dims, rest = self._tile_dims(load, form, bounds, guards, bytes_of(element))
+        offset, extra = self._extra_dims(load, rest)
+        everything = (*extra, *dims)
+        if len(everything) > MAX_RANK:
+            raise NotABox(f"{len(everything)} dimensions: a TMA descriptor has at most {MAX_RANK}")
+        gates = tuple(bound.room for bound in bounds if bound.kind == "uniform" and not self._certain(bound, load))
+        self._check_alignment(dims[-1], bytes_of(element))
+        proof = Proof(tuple(self._arguments), tuple(self._taken))
+        return Box(load, form.base, offset, everything, gates, element, proof)
+
+    # -- the mask --------------------------------------------------------------------------------------------------
+
+    def _mask(self, load: Operation) -> tuple[Bound, ...]:
+        _, mask, other = load_operands(load)
+        if mask is None:
+            return ()
+        bounds = conjuncts(self.affine.form, mask)
+        if bounds is None:
+            raise NotABox("the mask is no conjunction of bounds of one dimension each", _MASK_CURE)
+        if bounds and other is not None and not is_zero(other):
+            reason = "the mask fills with something other than zero, and TMA fills with zero"
+            raise NotABox(reason, "use other=0.0 and put the other value in by tl.where")
+        return bounds
+
+    def _certain(self, bound: Bound, at: Operation) -> bool:
+        """Whether a condition always holds where the load is executed."""
+        proof = self.facts.positive(bound.room, at)
+        return proof is not None and not proof.arguments and not proof.taken
+
+    # -- dimensions of the tile ------------------------------------------------------------------------------------
+
+    def _tile_dims(
+        self, load: Operation, form: Form, bounds: tuple[Bound, ...], guards: tuple[Guard, ...], width: int
+    ) -> tuple[list[BoxDim], Poly]:
+        """The dimensions that the tile has, slowest first, and what of the address is left."""
+        shape = shape_of(load.result)
+        order = self._order(load, form, width)
+        rest, found = form.offset, dict[int, BoxDim]()
+        for dim in order:
+            stride = form.lanes[dim]
+            upper = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim]
+            masked = dict.fromkeys(bound.room for bound in upper)
+            # Where an index wraps around its bound says nothing: only one without guards cuts that off.
+            sure = {bound.room for bound in upper if not bound.guards}
+            cut = dict.fromkeys(guard for guard in guards if guard.dim == dim and guard.room not in sure)
+            if masked or cut:
+                rooms = tuple(dict.fromkeys((*masked, *(guard.room for guard in cut))))
+                index, sizes = self._bounded(load, stride, rooms, dim, bounds)
+                found[dim] = BoxDim(stride, sizes, index, shape[dim], dim, guards=tuple(cut))
+                rest = rest - stride * index
+        for dim in sorted(order, key=lambda at: _rank(form.lanes[at])):
+            if dim not in found:
+                index, rest = self._unbounded(load, form.lanes, dim, rest)
+                found[dim] = BoxDim(form.lanes[dim], (), index, shape[dim], dim)
+        return [self._above_zero(load, found[dim], bounds) for dim in order], rest
+
+    def _check_wraps(self, load: Operation, guards: tuple[Guard, ...]) -> None:
+        """The remainder of a negative number is none of the numbers that the tile counts, masked or not."""
+        for guard in guards:
+            if guard.modulus is not None:
+                self._prove_index(load, guard.modulus - guard.room, "what wraps around in the index")
+
+    def _order(self, load: Operation, form: Form, width: int) -> list[int]:
+        """The dimensions of the tile that are longer than one; the one that lies together in memory is last."""
+        shape = shape_of(load.result)
+        dims = [dim for dim, size in enumerate(shape) if size > 1]
+        for dim in dims:
+            if dim not in form.lanes:
+                raise NotABox(f"all elements along dimension {dim} of the tile have the same address", "load it once")
+        inner = [dim for dim in dims if form.lanes[dim] == ONE]
+        if len(inner) != 1:
+            what = "no dimension" if not inner else "more than one dimension"
+            reason = f"{what} of the tile lies in memory element by element (stride 1)"
+            raise NotABox(
+                reason, "pass the tensor with a stride of 1, known when the kernel is compiled, in one dimension"
+            )
+        block = shape[inner[0]]
+        if block * width < BOX_BYTES:
+            raise NotABox(
+                f"{block} elements in a row are fewer than the {BOX_BYTES} bytes of a TMA box", "larger blocks"
+            )
+        return [*(dim for dim in dims if dim != inner[0]), inner[0]]
+
+    def _bounded(
+        self, load: Operation, stride: Poly, rooms: tuple[Poly, ...], dim: int, bounds: tuple[Bound, ...]
+    ) -> tuple[Poly, tuple[Poly, ...]]:
+        """``room = size - index``: what is fixed is the size, the rest the index. Returns the index and the sizes.
+
+        Where the mask also cuts off what lies under 0, that says what the index is.
+        """
+        self._check_fixed(stride, "a stride")
+        for bound in bounds:
+            if bound.kind == "lower" and bound.dim == dim and not self._certain(bound, load):
+                index = bound.room - ONE
+                sizes = tuple(room + index for room in rooms)
+                for size in sizes:
+                    self._check_fixed(size, "a bound")
+                return index, sizes
+        parts = [self._parted(room) for room in rooms]
+        index = -parts[0][1]
+        if len({moving for _, moving in parts}) != 1:
+            raise NotABox(f"two bounds of dimension {dim} of the tile move differently", _MASK_CURE)
+        if not self._plain(index, load):
+            whole = Poly.of((monomial, -factor) for monomial, factor in rooms[0].terms if factor < 0)
+            if all(self._is_fixed(room + whole) for room in rooms):
+                index = whole
+        return index, tuple(room + index for room in rooms)
+
+    def _plain(self, index: Poly, load: Operation) -> bool:
+        """Whether nothing has to be taken for granted for an index to be 0 or more.
+
+        Otherwise the index must be left whole: of a sum that is taken to be no less than 0, a part may be less.
+        """
+        proof = self.facts.not_negative(index, load)
+        return proof is not None and not proof.taken
+
+    def _is_fixed(self, poly: Poly) -> bool:
+        return all(self.in_size(atom) for atom in self.affine.atoms.of(poly))
+
+    def _parted(self, room: Poly) -> tuple[Poly, Poly]:
+        """The terms that a size may have, and the others."""
+        fixed = [(monomial, factor) for monomial, factor in room.terms if self._all(monomial, self.in_size)]
+        return Poly.of(fixed), room - Poly.of(fixed)
+
+    def _all(self, monomial: Monomial, test: Fixed) -> bool:
+        return all(test(self.affine.atoms[index]) for index in monomial)
+
+    def _check_fixed(self, poly: Poly, what: str) -> None:
+        for atom in self.affine.atoms.of(poly):
+            if not self.in_size(atom):
+                text = self.affine.atoms.text(poly)
+                reason = f"{what}, {text}, is not known where the descriptor is made"
+                raise NotABox(reason, "pass it as an argument of the kernel")
+
+    def _unbounded(self, load: Operation, strides: Mapping[int, Poly], dim: int, rest: Poly) -> tuple[Poly, Poly]:
+        """The terms of an address that belong to a dimension without a mask, as its index, and the others."""
+        stride = strides[dim]
+        self._check_fixed(stride, "a stride")
+        moving = Poly.of((mono, factor) for mono, factor in rest.terms if not self._all(mono, self.in_offset))
+        if stride != ONE:
+            index, _ = moving.parted_by(stride)
+            if not self._plain(index, load):
+                index, _ = rest.parted_by(stride)
+            return index, rest - index * stride
+        numbers = [abs(other.number) for at, other in strides.items() if at != dim and other.number]
+        limit = min(numbers, default=OPEN)
+        index = Poly.of(
+            (monomial, factor)
+            for monomial, factor in moving.terms
+            if abs(factor) < limit and not any(self.in_size(self.affine.atoms[atom]) for atom in monomial)
+        )
+        if not self._plain(index, load):
+            index = index + rest - moving
+        return index, rest - index
+
+    def _above_zero(self, load: Operation, dim: BoxDim, bounds: Iterable[Bound]) -> BoxDim:
+        """Nothing below index 0 is read, or the mask cuts off just that; the greatest index where it is known."""
+        lower = [bound for bound in bounds if bound.kind == "lower" and bound.dim == dim.tile]
+        proved = any(bound.room == dim.index + ONE and not bound.guards for bound in lower)
+        for bound in lower:
+            if bound.room != dim.index + ONE and not self._certain(bound, load):
+                reason = f"a lower bound of dimension {dim.tile} of the tile is not where the tensor begins"
+                raise NotABox(reason, "let the mask bound the index from above, and from below by 0 only")
+        if not proved:
+            self._prove_index(load, dim.index, f"the index along dimension {dim.tile} of the tile")
+        rooms = [guard.room for guard in dim.guards]
+        upper = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim.tile]
+        masked = bool(lower) or any(bound.room not in rooms or not bound.guards for bound in upper)
+        return replace(dim, last=self.facts.greatest(dim.index), masked=masked)
+
+    def _prove_index(self, load: Operation, index: Poly, what: str) -> None:
+        proof = self.facts.not_negative(index, load)
+        if proof is None and any(factor < 0 for _, factor in index.terms) and self.facts.from_memory(index):
+            raise NotABox(
+                f"a bound of {what} is loaded by the kernel, so that the size of the tensor is not known",
+                "pass the size as an argument, or mask what is computed instead of what is loaded",
+            )
+        if proof is None:
+            raise NotABox(
+                f"{what}, {self.affine.atoms.text(index)}, may be negative, and TMA reads zero there",
+                "say what you know: tl.assume(index >= 0), with the number that the blocks are counted by",
+            )
+        self._arguments.update(dict.fromkeys(proof.arguments))
+        self._taken.update(dict.fromkeys(proof.taken))
+
+    # -- what is left of the address -------------------------------------------------------------------------------
+
+    def _extra_dims(self, load: Operation, rest: Poly) -> tuple[Poly, list[BoxDim]]:
+        """The offset of the base, and a dimension for each stride that some index is multiplied with."""
+        groups: dict[tuple[Monomial, int], list[tuple[Monomial, int]]] = {}
+        fixed: list[tuple[Monomial, int]] = []
+        for monomial, factor in rest.terms:
+            if self._all(monomial, self.in_offset):
+                fixed.append((monomial, factor))
+                continue
+            known = tuple(atom for atom in monomial if self.in_size(self.affine.atoms[atom]))
+            moving = tuple(atom for atom in monomial if atom not in known)
+            groups.setdefault((known, 0 if known else abs(factor)), []).append((moving, factor))
+        dims: list[BoxDim] = []
+        for (known, _), terms in groups.items():
+            scale = Poly.of(terms).content()
+            stride = Poly.of([(known, scale)])
+            index = Poly.of((moving, factor // scale) for moving, factor in terms)
+            if not self._plain(index, load):
+                whole, left = Poly.of(fixed).parted_by(stride)
+                index, fixed = index + whole, list(left.terms)
+            self._prove_index(load, index, "an index in front of the tile")
+            dims.append(BoxDim(stride, (), index, 1, None, self.facts.greatest(index)))
+        return Poly.of(fixed), dims
+
+    def _check_alignment(self, inner: BoxDim, width: int) -> None:
+        """The innermost index is a multiple of 16 bytes in every iteration, or the GPU kills the kernel."""
+        multiple = self.facts.multiple(inner.index)
+        if multiple * width % BOX_BYTES:
+            raise NotABox(
+                f"the innermost index, {self.affine.atoms.text(inner.index)}, is only known to be a multiple of "
+                f"{multiple * width} bytes, and TMA needs {BOX_BYTES}",
+                "let blocks begin at multiples of 16 bytes; tl.multiple_of says what Triton cannot see",
+            )
+
+
+def _rank(stride: Poly) -> tuple[bool, int]:
+    """Strides in the order in which terms are given to them: those with arguments, then the greatest number first."""
+    number = stride.number
+    return number is not None, -(number or 0)
+
+
+def load_operands(load: Operation) -> tuple[Value, Value | None, Value | None]:
+    """Pointer, mask and other of a ``tt.load``."""
+    sizes = read_array(load.properties["operandSegmentSizes"]) if "operandSegmentSizes" in load.properties else ()
+    sizes = sizes or tuple(int(at < len(load.operands)) for at in range(3))
+    rest = list(load.operands)
+    found = [rest.pop(0) if size else None for size in sizes]
+    assert found[0] is not None
+    return found[0], found[1], found[2]
+
+
+def is_zero(value: Value) -> bool:
+    """Whether every element is +0."""
+    op = value.defining_op
+    while op is not None and op.name in ("tt.splat", "tt.broadcast", "arith.sitofp", "arith.extf", "arith.truncf"):
+        op = op.operands[0].defining_op
+    if op is None or op.name != "arith.constant":
+        return False
+    text = op.properties["value"].removeprefix("dense<").partition(" : ")[0].rstrip(">")
+    try:
+        return float(text) == 0 and not text.startswith("-")
+    except ValueError:
+        return text == "false"
+
+
+def _check_plain(load: Operation) -> str:
+    """The element type of a load that TMA could do; raises NotABox."""
+    type = parse_type(load.result.type)
+    element = getattr(type, "element", "")
+    if read_bool(load.properties.get("isVolatile", "false")):
+        raise NotABox("a volatile load", "drop volatile=True where nobody else writes the tensor")
+    cache = read_int(load.properties.get("cache", "1"))
+    if cache not in _PLAIN_CACHES:
+        raise NotABox("its cache modifier says when it is read anew, which TMA cannot", "use .ca, .cg or none")
+    if element not in _ELEMENTS:
+        raise NotABox(f"TMA does not load elements of type {element}")
+    sizes = [size for size in shape_of(load.result) if size > 1]
+    elements = 1
+    for size in sizes:
+        elements *= size
+    if elements > MAX_BLOCK_ELEMENTS:
+        raise NotABox(f"a tile of {elements} elements is larger than Triton's limit of {MAX_BLOCK_ELEMENTS}")
+    return element
+
+
+__all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "Box", "BoxDim", "BoxFinder", "NotABox", "bytes_of", "load_operands"]

@@ -1,0 +1,403 @@
+"""What is known of scalars: that one is not negative, and what it is a multiple of.
+
+Known from the start: constants, program ids, ranges of loops, divisibility that Triton found in the arguments or the
+user promised, `tl.assume`, the conditions of the branches and loops around an operation. A number that a loop carries
+is bounded by induction.
+
+What that does not prove may still be *taken*: of an argument that it is not negative (a launch can check that), of a
+divisor that it is positive (a number of tiles), of a number from memory that it is not negative (an index). `Proof`
+names what was taken, so that the caller decides.
+Longer than 300 lines: signs and multiples are worked out by the same cases of the same operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from math import gcd, inf
+
+from tawa.analysis.affine import Affine
+from tawa.analysis.masks import conjuncts
+from tawa.analysis.polynomials import ONE, ZERO, Atom, Carried, Poly, Trip, constant
+from tawa.analysis.split_rules import shape_of
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Block, Operation, PointerType, Value, parse_type
+from tawa.ir.attributes import read_int
+from tawa.ir.text import parse_dictionary, split_top_level
+
+DIVISORS = "a divisor in the index arithmetic is positive"
+LOADED = "an index that the kernel loads from memory is not negative"
+_DIVISIBILITY = "tt.divisibility"
+_INDUCTIONS = 8  # rounds of the greatest common divisor of what a loop carries; each at least halves it
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why something holds. arguments: those taken to be 0 or more; taken: what else was taken for granted."""
+
+    arguments: tuple[Value, ...] = ()
+    taken: tuple[str, ...] = ()
+
+
+class Facts:
+    """Facts about the scalars of one function."""
+
+    def __init__(self, function: FuncOp, affine: Affine) -> None:
+        self.function = function
+        self.affine = affine
+        self.divisibility = _argument_divisibility(function)
+        self._assumed = [op for op in function.op.walk() if op.name == "llvm.intr.assume"]
+        self._divisors: dict[Value, int] = {}
+        self._supposed: dict[Value, int] = {}
+        self._spread: dict[Poly, Poly] = {}
+
+    # -- signs -----------------------------------------------------------------------------------------------------
+
+    def not_negative(self, poly: Poly, at: Operation) -> Proof | None:
+        """Why `poly` is 0 or more wherever `at` is executed; None where nothing says so."""
+        known = [self.spread(fact) for fact in self._known_at(at)]
+        for level in range(4):
+            bounds = _Bounds(self, level)
+            if self._holds(self.spread(poly), known, bounds):
+                return Proof(tuple(bounds.arguments), tuple(bounds.taken))
+        return None
+
+    def positive(self, poly: Poly, at: Operation) -> Proof | None:
+        """Why `poly` is 1 or more wherever `at` is executed."""
+        return self.not_negative(poly - ONE, at)
+
+    def greatest(self, poly: Poly) -> int | None:
+        """The greatest value of `poly`, where it is known."""
+        high = _Bounds(self, 0).of_poly(poly)[1]
+        return int(high) if high < inf else None
+
+    def _holds(self, poly: Poly, known: list[Poly], bounds: _Bounds) -> bool:
+        """Whether `poly`, or what is left of it without a multiple of something known, has no negative value."""
+        if bounds.of_poly(poly)[0] >= 0:
+            return True
+        for fact in known:
+            times = _times(poly, fact)
+            if times > 0 and bounds.of_poly(poly - fact * constant(times))[0] >= 0:
+                return True
+        return False
+
+    def _known_at(self, at: Operation) -> Iterator[Poly]:
+        """Polynomials that are 0 or more at an operation."""
+        around = [at, *at.ancestors()]
+        for op in self._assumed:
+            if any(outer.parent is op.parent for outer in around):
+                yield from self._rooms(op.operands[0])
+        for inner, outer in pairwise(around):
+            loop, branch = ForOp.of(outer), IfOp.of(outer)
+            if loop and not loop.unsigned:
+                yield self.affine.poly(loop.bounds[1]) - self.affine.poly(loop.induction) - ONE
+            elif branch and inner.parent is branch.branches[0]:
+                yield from self._rooms(branch.condition)
+
+    def _rooms(self, condition: Value) -> Iterator[Poly]:
+        for bound in conjuncts(self.affine.form, condition) or ():
+            if bound.kind == "uniform":
+                yield bound.room - ONE
+
+    def from_memory(self, poly: Poly) -> bool:
+        """Whether `poly` depends on a scalar that was loaded."""
+        work = list(self.affine.atoms.of(poly))
+        seen: set[Atom] = set()
+        while work:
+            atom = work.pop()
+            if atom in seen:
+                continue
+            seen.add(atom)
+            if isinstance(atom, Carried):
+                work += self.affine.atoms.of(atom.step)
+                continue
+            op = atom.defining_op if isinstance(atom, Value) else None
+            if op is not None and op.name == "tt.load":
+                return True
+            sources = op.operands if op is not None and op.name.startswith("arith.") else _carried_from(atom)
+            work += [part for source in sources for part in self.affine.atoms.of(self.affine.poly(source))]
+        return False
+
+    # -- multiples -------------------------------------------------------------------------------------------------
+
+    def spread(self, poly: Poly) -> Poly:
+        """Loop variables as first + stride · iterations."""
+        if poly not in self._spread:
+            self._spread[poly] = self._spread_anew(poly)
+        return self._spread[poly]
+
+    def _spread_anew(self, poly: Poly) -> Poly:
+        for atom in list(self.affine.atoms.of(poly)):
+            loop = _loop_of(atom)
+            if loop is not None and isinstance(atom, Value):
+                first, _, stride = (self.affine.poly(bound) for bound in loop.bounds)
+                value = first + stride * self.affine.atoms.poly(Trip(loop.op))
+                poly = _substitute(poly, self.affine.atoms.index(atom), self.spread(value))
+        return poly
+
+    def multiple(self, poly: Poly) -> int:
+        """The greatest number known to divide `poly`; 0 divides only 0."""
+        return reduce(gcd, (self._term_multiple(monomial, factor) for monomial, factor in self.spread(poly).terms), 0)
+
+    def _term_multiple(self, monomial: tuple[int, ...], factor: int) -> int:
+        result = abs(factor)
+        for index in monomial:
+            result *= self._atom_multiple(self.affine.atoms[index])
+        return result
+
+    def _atom_multiple(self, atom: Atom) -> int:
+        if isinstance(atom, Trip):
+            return 1
+        return self.multiple(atom.step) if isinstance(atom, Carried) else self.value_multiple(atom)
+
+    def value_multiple(self, value: Value) -> int:
+        """The greatest number known to divide an atom; of a pointer in bytes."""
+        if value not in self._divisors:
+            self._divisors[value] = 1  # while it is being worked out
+            self._divisors[value] = max(1, self._work_out(value))
+        return self._divisors[value]
+
+    def _work_out(self, value: Value) -> int:
+        owner = value.owner
+        if isinstance(owner, Block):
+            if value in self.divisibility:
+                return self.divisibility[value]
+            loop = ForOp.of(owner.parent_op)
+            return self._carried_multiple(loop, value) if loop and value.index > 0 else 1
+        promised = _promised(owner)
+        match owner.name:
+            case "arith.select":
+                found = gcd(*(self.multiple(self.affine.poly(operand)) for operand in owner.operands[1:]))
+            case "arith.minsi" | "arith.maxsi" | "arith.remsi" | "arith.remui":
+                found = gcd(*(self.multiple(self.affine.poly(operand)) for operand in owner.operands))
+            case "arith.trunci" | "arith.extui":
+                found = self.multiple(self.affine.poly(owner.operands[0]))
+            case "scf.if":
+                ends = [block.terminator.operands[value.index] for block in IfOp(owner).branches]
+                found = gcd(*(self.multiple(self.affine.poly(end)) for end in ends))
+            case _:
+                found = 1
+        return max(found, promised)
+
+    def _carried_multiple(self, loop: ForOp, value: Value) -> int:
+        """By induction: what divides the first value, and the next one if it divides this one."""
+        start, end = loop.inits[value.index - 1], loop.yielded[value.index - 1]
+        guess = self.multiple(self.affine.poly(start)) or 1 << 30
+        before = self._divisors, self._supposed
+        for _ in range(_INDUCTIONS):
+            self._supposed = {**before[1], value: guess}
+            self._divisors = dict(self._supposed)
+            found = gcd(guess, self.multiple(self.affine.poly(end)))
+            self._divisors, self._supposed = before
+            if found == guess:
+                return guess
+            guess = found
+        return 1
+
+
+class _Bounds:
+    """Intervals of scalars, with what had to be taken for granted. level: how much may be."""
+
+    def __init__(self, facts: Facts, level: int) -> None:
+        self.facts = facts
+        self.level = level
+        self.arguments: dict[Value, None] = {}
+        self.taken: dict[str, None] = {}
+        self._known: dict[Value, Interval] = {}
+        self._supposed: dict[Value, Interval] = {}
+
+    def of_poly(self, poly: Poly) -> Interval:
+        """The bounds of a sum."""
+        low: float = 0
+        high: float = 0
+        for monomial, factor in self.facts.spread(poly).terms:
+            interval: Interval = (factor, factor)
+            for index in monomial:
+                interval = _product(interval, self.of_atom(self.facts.affine.atoms[index]))
+            low, high = low + interval[0], high + interval[1]
+        return low, high
+
+    def of_atom(self, atom: Atom) -> Interval:
+        """The bounds of an atom."""
+        if isinstance(atom, Trip):
+            return 0, inf
+        if isinstance(atom, Carried):
+            if self.of_poly(atom.step)[0] >= 0:
+                return 0, inf
+            # The jumps of a running index may go back; that it stays an index is what is taken.
+            jumps = self.level >= 3 and self.facts.from_memory(atom.step)
+            return self._take(LOADED) if jumps else (-inf, inf)
+        if atom not in self._known:
+            self._known[atom] = (-inf, inf)  # while it is being worked out
+            self._known[atom] = self._work_out(atom)
+        return self._known[atom]
+
+    def of_value(self, value: Value) -> Interval:
+        """The bounds of any scalar."""
+        return self.of_poly(self.facts.affine.poly(value))
+
+    def _work_out(self, value: Value) -> Interval:
+        owner = value.owner
+        if isinstance(owner, Operation):
+            return self._computed(owner, value)
+        if owner is self.facts.function.body:
+            if self.level < 1:
+                return -inf, inf
+            self.arguments[value] = None
+            return 0, inf
+        decided = _decided(value)
+        if decided is not None:
+            return self.of_value(decided)
+        ends = _carried_from(value)
+        return self._carried(value, *ends) if ends else (-inf, inf)
+
+    def _carried(self, value: Value, first: Value, following: Value) -> Interval:
+        """By induction from below."""
+        start = self.of_value(first)[0]
+        before = self._known, self._supposed
+        # What was worked out so far may rest on the value being unknown, what follows rests on the supposition.
+        self._supposed = {**self._supposed, value: (start, inf)}
+        self._known = dict(self._supposed)
+        following_low = self.of_value(following)[0]
+        self._known, self._supposed = before
+        if following_low >= start:
+            return start, inf
+        running = self.level >= 3 and self.facts.from_memory(self.facts.affine.atoms.poly(value))
+        return self._take(LOADED) if running else (-inf, inf)
+
+    def _computed(self, op: Operation, value: Value) -> Interval:
+        match op.name:
+            case "tt.get_program_id":
+                return 0, (1 << 31) - 1
+            case "tt.get_num_programs":
+                return 1, (1 << 31) - 1
+            case "tt.load":
+                return self._take(LOADED) if self.level >= 3 else (-inf, inf)
+            case "arith.select":
+                return _hull([self.of_value(operand) for operand in op.operands[1:]])
+            case "scf.if":
+                ends = [block.terminator.operands[value.index] for block in IfOp(op).branches]
+                return _hull([self.of_value(end) for end in ends])
+            case "arith.trunci" | "arith.extui":
+                low, high = self.of_value(op.operands[0])
+                return (low, high) if low >= 0 or op.name == "arith.trunci" else (0, inf)
+            case "arith.minsi" | "arith.maxsi":
+                (low, high), (low2, high2) = (self.of_value(operand) for operand in op.operands)
+                pick = min if op.name == "arith.minsi" else max
+                return pick(low, low2), pick(high, high2)
+            case "arith.divsi" | "arith.remsi" | "arith.shrsi" | "arith.andi":
+                return self._divided(op)
+            case "arith.divui" | "arith.remui" | "arith.shrui":
+                return 0, inf
+            case _:
+                return -inf, inf
+
+    def _divided(self, op: Operation) -> Interval:
+        left, right = (self.of_value(operand) for operand in op.operands)
+        if op.name == "arith.andi":
+            return (0, max(left[1], right[1])) if left[0] >= 0 or right[0] >= 0 else (-inf, inf)
+        if op.name == "arith.shrsi":
+            return (0, left[1]) if left[0] >= 0 else (-inf, inf)
+        if op.name == "arith.remsi":  # the sign is that of the dividend
+            high = right[1] - 1 if right[0] > 0 else inf
+            return (0, min(left[1], high)) if left[0] >= 0 else (-inf, inf)
+        if left[0] < 0 and not (right[0] > 0 and left[0] > -right[0]):
+            return -inf, inf
+        if right[0] <= 0:
+            return self._take(DIVISORS) if self.level >= 2 else (-inf, inf)
+        return 0, max(left[1], 0)
+
+    def _take(self, what: str) -> Interval:
+        self.taken[what] = None
+        return 0, inf
+
+
+def _hull(intervals: list[Interval]) -> Interval:
+    return min(low for low, _ in intervals), max(high for _, high in intervals)
+
+
+def _product(left: Interval, right: Interval) -> Interval:
+    corners = [0 if 0 in (a, b) else a * b for a in left for b in right]
+    return min(corners), max(corners)
+
+
+def _times(poly: Poly, fact: Poly) -> int:
+    """How often `fact` goes into `poly`, judged by its first product of atoms."""
+    factors = dict(poly.terms)
+    for monomial, factor in fact.terms:
+        if monomial and monomial in factors:
+            return factors[monomial] // factor
+    return 0
+
+
+def _substitute(poly: Poly, atom: int, value: Poly) -> Poly:
+    result = ZERO
+    for monomial, factor in poly.terms:
+        term = Poly.of([(tuple(other for other in monomial if other != atom), factor)])
+        for _ in range(monomial.count(atom)):
+            term = term * value
+        result = result + term
+    return result
+
+
+def _carried_from(atom: Atom) -> tuple[Value, Value] | tuple[()]:
+    """The first and the next value of what a loop carries; nothing for any other atom."""
+    if not isinstance(atom, Value) or not isinstance(atom.owner, Block):
+        return ()
+    loop, repeat = ForOp.of(atom.owner.parent_op), WhileOp.of(atom.owner.parent_op)
+    if loop and atom.index > 0:
+        return loop.inits[atom.index - 1], loop.yielded[atom.index - 1]
+    if repeat and atom.owner is repeat.before:
+        return repeat.op.operands[atom.index], repeat.after.terminator.operands[atom.index]
+    return ()
+
+
+def _decided(value: Value) -> Value | None:
+    """What the working half of a `scf.while` is given for one of its arguments."""
+    repeat = WhileOp.of(value.owner.parent_op) if isinstance(value.owner, Block) else None
+    if repeat is None or value.owner is not repeat.after:
+        return None
+    return repeat.before.terminator.operands[value.index + 1]
+
+
+def _loop_of(atom: Atom) -> ForOp | None:
+    """The loop whose variable `atom` is."""
+    if not isinstance(atom, Value) or atom.index != 0 or not isinstance(atom.owner, Block):
+        return None
+    return ForOp.of(atom.owner.parent_op)
+
+
+def _promised(op: Operation) -> int:
+    """What `tl.multiple_of` said of a scalar."""
+    text = op.attributes.get(_DIVISIBILITY)
+    if text is None or any(shape_of(result) for result in op.results):
+        return 1
+    text = text[len("dense<") : text.index(">")] if text.startswith("dense<") else text
+    try:
+        return max(1, read_int(text.strip("[]")))
+    except ValueError:
+        return 1
+
+
+def _argument_divisibility(function: FuncOp) -> dict[Value, int]:
+    """What Triton found of the arguments: numbers as they are, pointers in bytes."""
+    text = function.op.properties.get("arg_attrs", "[]")
+    found: dict[Value, int] = {}
+    for argument, item in zip(function.body.args, split_top_level(text[1:-1]), strict=False):
+        attributes = parse_dictionary(item.strip()[1:-1])
+        if _DIVISIBILITY in attributes:
+            found[argument] = read_int(attributes[_DIVISIBILITY])
+    return found
+
+
+def is_pointer(value: Value) -> bool:
+    """Whether a scalar is a pointer."""
+    return isinstance(parse_type(value.type), PointerType)
+
+
+__all__ = ["DIVISORS", "LOADED", "Facts", "Proof", "is_pointer"]

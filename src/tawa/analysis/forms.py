@@ -1,0 +1,100 @@
+"""Forms: a tile of numbers or pointers as a sum of products, and where in the tile that sum holds.
+
+    base + offset + Σ lanes[d]·r_d        r_d: the place along dimension d, from 0
+
+What all elements share is `offset`, a `Poly`; what a dimension's place is multiplied with is its lane. A *guard* says
+where a form holds: ``(x + r0) % M`` is x + r0 where that is under M. What it is elsewhere is not said, so who uses a
+form with guards must see to it that elements outside do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tawa.analysis.polynomials import ZERO, Poly
+from tawa.analysis.split_rules import shape_of
+from tawa.ir import Operation, Value
+from tawa.ir.attributes import read_array, read_int
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A form holds where ``room - r_dim > 0``.
+
+    modulus: elsewhere the number wraps around to it, ``(x + r) % modulus``; None where it is clamped or chosen.
+    """
+
+    dim: int
+    room: Poly
+    modulus: Poly | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """``base + offset + Σ lanes[d]·r_d`` where all guards hold. base: a pointer, None for numbers."""
+
+    offset: Poly
+    lanes: Mapping[int, Poly] = field(default_factory=dict[int, Poly])
+    base: Value | None = None
+    guards: tuple[Guard, ...] = ()
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all elements are the same number."""
+        return not self.lanes and not self.guards and self.base is None
+
+    def times(self, factor: Poly) -> Form:
+        """Every part multiplied; numbers only."""
+        lanes = {dim: product for dim, poly in self.lanes.items() if (product := poly * factor) != ZERO}
+        return replace(self, offset=self.offset * factor, lanes=lanes)
+
+    def plus(self, other: Form) -> Form:
+        """The sum; at most one of the two is a pointer."""
+        lanes = dict(self.lanes)
+        for dim, poly in other.lanes.items():
+            lanes[dim] = lanes.get(dim, ZERO) + poly
+        lanes = {dim: poly for dim, poly in lanes.items() if poly != ZERO}
+        guards = tuple(dict.fromkeys((*self.guards, *other.guards)))
+        return Form(self.offset + other.offset, lanes, self.base or other.base, guards)
+
+    def moved(self, places: Mapping[int, int]) -> Form:
+        """The same with other dimensions: `places` says where each goes; one it leaves out has size one."""
+        lanes = {places[dim]: poly for dim, poly in self.lanes.items() if dim in places}
+        guards = tuple(replace(guard, dim=places[guard.dim]) for guard in self.guards)
+        return replace(self, lanes=lanes, guards=guards)
+
+
+def splat_number(op: Operation) -> int | None:
+    """The integer of a constant, scalar or the same in all elements."""
+    text = op.properties["value"]
+    if text.startswith("dense<"):
+        text = text[len("dense<") : text.index(">")]
+    try:
+        return read_int(text)
+    except ValueError:
+        return None
+
+
+def moved_dims(op: Operation) -> dict[int, int] | None:
+    """Where each dimension of the operand goes, those of size one left out; None where one is taken apart."""
+    source, target = shape_of(op.operands[0]), shape_of(op.result)
+    match op.name:
+        case "tt.expand_dims":
+            axis = read_int(op.properties["axis"])
+            return {dim: dim + (dim >= axis) for dim, size in enumerate(source) if size > 1}
+        case "tt.trans":
+            order = read_array(op.properties["order"])
+            return {dim: place for place, dim in enumerate(order) if source[dim] > 1}
+        case "tt.broadcast":
+            return {dim: dim for dim, size in enumerate(source) if size > 1}
+        case "tt.reshape":
+            before = [dim for dim, size in enumerate(source) if size > 1]
+            after = [dim for dim, size in enumerate(target) if size > 1]
+            same = [source[dim] for dim in before] == [target[dim] for dim in after]
+            return dict(zip(before, after, strict=True)) if same and "allow_reorder" not in op.properties else None
+        case _:
+            return None
+
+
+__all__ = ["Form", "Guard", "moved_dims", "splat_number"]

@@ -1,0 +1,111 @@
+"""Layouts of tiles in registers, as far as loads through pointers need them: blocked ones, and slices of these.
+
+    #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+    #ttg.slice<{dim = 1, parent = #blocked}>
+
+What else a layout says (of clusters of CTAs) is kept as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from tawa.ir import Module
+from tawa.ir.attributes import read_int
+from tawa.ir.text import match_bracket, parse_dictionary, print_dictionary, split_top_level
+
+_BLOCKED, _SLICE = "#ttg.blocked", "#ttg.slice"
+_FIELDS = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
+WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedLayout:
+    """How a tile lies in registers, by dimension; `order` names the dimensions, the one that moves fastest first."""
+
+    size_per_thread: tuple[int, ...]
+    threads_per_warp: tuple[int, ...]
+    warps: tuple[int, ...]
+    order: tuple[int, ...]
+    more: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def num_warps(self) -> int:
+        """Warps that hold the tile."""
+        return prod(self.warps)
+
+    def __str__(self) -> str:
+        numbers = (self.size_per_thread, self.threads_per_warp, self.warps, self.order)
+        fields = {name: f"[{', '.join(map(str, values))}]" for name, values in zip(_FIELDS, numbers, strict=True)}
+        return f"{_BLOCKED}<{{{print_dictionary({**fields, **dict(self.more)})}}}>"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLayout:
+    """A tile of one dimension less: that of `parent`, an encoding, without dimension `dim`."""
+
+    dim: int
+    parent: str
+
+    def __str__(self) -> str:
+        return f"{_SLICE}<{{dim = {self.dim}, parent = {self.parent}}}>"
+
+
+def layout_name(module: Module, encoding: str) -> str:
+    """What kind of layout an encoding is: ``#ttg.blocked``."""
+    return module.aliases.get(encoding, encoding).partition("<")[0]
+
+
+def fields_of(module: Module, encoding: str) -> dict[str, str]:
+    """The parameters of an encoding, as text; empty where it has none."""
+    text = module.aliases.get(encoding, encoding)
+    start = text.find("<{")
+    return parse_dictionary(text[start + 2 : match_bracket(text, start) - 2]) if start >= 0 else {}
+
+
+def blocked_layout(module: Module, encoding: str) -> BlockedLayout | None:
+    """Reads a blocked layout; None for any other."""
+    if layout_name(module, encoding) != _BLOCKED:
+        return None
+    fields = fields_of(module, encoding)
+    sizes, threads, warps, order = (_numbers(fields.pop(name)) for name in _FIELDS)
+    return BlockedLayout(sizes, threads, warps, order, tuple(fields.items()))
+
+
+def slice_layout(module: Module, encoding: str) -> SliceLayout | None:
+    """Reads a slice; None for any other layout."""
+    if layout_name(module, encoding) != _SLICE:
+        return None
+    fields = fields_of(module, encoding)
+    return SliceLayout(read_int(fields["dim"]), fields["parent"])
+
+
+def origin(module: Module, encoding: str, dim: int = 0) -> tuple[str, int] | None:
+    """The blocked layout that an encoding is, or is a slice of, and what dimension `dim` is there; None for others."""
+    cut = slice_layout(module, encoding)
+    while cut is not None:
+        dim += dim >= cut.dim
+        encoding = cut.parent
+        cut = slice_layout(module, encoding)
+    return (encoding, dim) if blocked_layout(module, encoding) else None
+
+
+def per_thread(module: Module, encoding: str, dim: int) -> int:
+    """Elements of one thread that lie side by side along a dimension; 1 where the layout is not known."""
+    found = origin(module, encoding, dim)
+    layout = blocked_layout(module, found[0]) if found else None
+    return layout.size_per_thread[found[1]] if layout and found else 1
+
+
+def tile_order(module: Module, encoding: str) -> tuple[int, ...]:
+    """Dimensions of a tile in registers, the one that moves fastest first; empty where the layout is not known."""
+    cut = slice_layout(module, encoding)
+    if cut is None:
+        blocked = blocked_layout(module, encoding)
+        return blocked.order if blocked else ()
+    return tuple(dim - (dim > cut.dim) for dim in tile_order(module, cut.parent) if dim != cut.dim)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in split_top_level(text.strip()[1:-1]))

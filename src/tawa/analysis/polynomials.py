@@ -1,0 +1,193 @@
+"""Polynomials over scalars of a program: sums of products with integer coefficients.
+
+    128·pid·stride + 64·iv - 1
+
+A monomial is the sorted tuple of its atoms' numbers, a Poly the sorted tuple of (monomial, coefficient). `Atoms`
+numbers the atoms in the order in which they are met, so that equal programs give equal polynomials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd
+
+from tawa.ir import Block, Operation, Value
+
+Monomial = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Poly:
+    """A sum of products. terms: coefficient (never 0) by monomial, sorted."""
+
+    terms: tuple[tuple[Monomial, int], ...] = ()
+
+    @staticmethod
+    def of(terms: Iterable[tuple[Monomial, int]]) -> Poly:
+        """Collects equal monomials."""
+        sums: dict[Monomial, int] = {}
+        for monomial, factor in terms:
+            sums[monomial] = sums.get(monomial, 0) + factor
+        return Poly(tuple(sorted((monomial, factor) for monomial, factor in sums.items() if factor)))
+
+    @property
+    def number(self) -> int | None:
+        """The value where it is the same in every program."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def atoms(self) -> tuple[int, ...]:
+        """The numbers of the atoms, each once."""
+        return tuple(dict.fromkeys(atom for monomial, _ in self.terms for atom in monomial))
+
+    def __add__(self, other: Poly) -> Poly:
+        return Poly.of((*self.terms, *other.terms))
+
+    def __neg__(self) -> Poly:
+        return Poly(tuple((monomial, -factor) for monomial, factor in self.terms))
+
+    def __sub__(self, other: Poly) -> Poly:
+        return self + -other
+
+    def __mul__(self, other: Poly) -> Poly:
+        return Poly.of((tuple(sorted((*left, *right))), a * b) for left, a in self.terms for right, b in other.terms)
+
+    def divided_by(self, divisor: Poly) -> Poly | None:
+        """The exact quotient by a polynomial of one term; None where something is left."""
+        quotient, rest = self.parted_by(divisor)
+        return None if rest.terms else quotient
+
+    def parted_by(self, divisor: Poly) -> tuple[Poly, Poly]:
+        """The quotient of the terms that a polynomial of one term divides, and the other terms."""
+        if len(divisor.terms) != 1:
+            whole = self == divisor and bool(self.terms)
+            return (ONE, ZERO) if whole else (ZERO, self)
+        ((wanted, by),) = divisor.terms
+        quotient: list[tuple[Monomial, int]] = []
+        rest: list[tuple[Monomial, int]] = []
+        for monomial, factor in self.terms:
+            left = _without(monomial, wanted)
+            if left is None or factor % by:
+                rest.append((monomial, factor))
+            else:
+                quotient.append((left, factor // by))
+        return Poly.of(quotient), Poly.of(rest)
+
+    def content(self) -> int:
+        """The greatest common divisor of the coefficients."""
+        return reduce(gcd, (factor for _, factor in self.terms), 0)
+
+
+def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
+    left = list(monomial)
+    for atom in part:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def constant(number: int) -> Poly:
+    """A number as a Poly."""
+    return Poly.of([((), number)])
+
+
+ZERO = Poly()
+ONE = constant(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """How many iterations of a loop were before this one."""
+
+    loop: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The sum over all earlier iterations of a loop of what `step` was there."""
+
+    loop: Operation
+    step: Poly
+
+
+Atom = Value | Trip | Carried
+
+
+class Atoms:
+    """The atoms of one function, numbered.
+
+    Values that are computed alike from equal operands are one atom: the first that is met stands for all.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Atom, int] = {}
+        self._atoms: list[Atom] = []
+        self._computed: dict[tuple[object, ...], Value] = {}
+        self._versions: dict[Value, dict[Value, None]] = {}
+
+    def equal(self, value: Value, key: tuple[object, ...]) -> Value:
+        """The value that stands for all that `key` describes: operation, type and operands."""
+        first = self._computed.setdefault(key, value)
+        self._versions.setdefault(first, {first: None})[value] = None
+        return first
+
+    def versions(self, value: Value) -> tuple[Value, ...]:
+        """The values that are equal to an atom, itself included."""
+        return tuple(self._versions.get(value, (value,)))
+
+    def index(self, atom: Atom) -> int:
+        """The number of an atom."""
+        if atom not in self._numbers:
+            self._numbers[atom] = len(self._atoms)
+            self._atoms.append(atom)
+        return self._numbers[atom]
+
+    def __getitem__(self, index: int) -> Atom:
+        return self._atoms[index]
+
+    def poly(self, atom: Atom) -> Poly:
+        """An atom as a Poly."""
+        return Poly((((self.index(atom),), 1),))
+
+    def of(self, poly: Poly) -> Iterator[Atom]:
+        """The atoms of a Poly, each once."""
+        return (self._atoms[index] for index in poly.atoms)
+
+    def text(self, poly: Poly) -> str:
+        """A Poly for messages: ``128*pid + 64``."""
+        terms: list[str] = []
+        for monomial, factor in poly.terms:
+            names = [_name(self._atoms[index]) for index in monomial]
+            terms.append("*".join([str(factor), *names] if factor != 1 or not names else names))
+        return " + ".join(terms) or "0"
+
+    def invariant(self, poly: Poly, loop: Operation) -> bool:
+        """Whether a Poly is the same in all iterations of `loop`."""
+        return all(not inside(atom, loop) for atom in self.of(poly))
+
+
+def _name(atom: Atom) -> str:
+    if isinstance(atom, Value):
+        return atom.hint or "(a scalar)"
+    return "(iterations)" if isinstance(atom, Trip) else "(a running sum)"
+
+
+def inside(atom: Atom, op: Operation) -> bool:
+    """Whether an atom is made inside a region of `op`."""
+    if isinstance(atom, Trip | Carried):
+        return atom.loop is op or op.is_ancestor_of(atom.loop)
+    owner = atom.owner
+    outer = owner.parent_op if isinstance(owner, Block) else owner
+    if outer is None:
+        return False
+    if isinstance(owner, Block) and outer is op:
+        return True
+    return outer is not op and op.is_ancestor_of(outer)
+
+
+__all__ = ["ONE", "ZERO", "Atom", "Atoms", "Carried", "Monomial", "Poly", "Trip", "constant", "inside"]

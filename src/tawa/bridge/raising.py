@@ -1,0 +1,70 @@
+"""Raising a kernel's pointer loads to TMA, before Triton lays anything out.
+
+```
+TTIR -Triton, generic form-> IR -RaiseLoads-> IR -text-> TTIR with descriptors
+```
+
+Descriptors become added arguments where the launch is ours (`added_arguments.py`); elsewhere the kernel makes them.
+That costs each CTA a few microseconds, so it is left out, unless the user names it, where a CTA has little work: one
+tile of a GEMM (`bench/results/pointers.json`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tawa.analysis.chained_dots import has_chained_dots
+from tawa.analysis.launch_values import LaunchSpec
+from tawa.analysis.loads import find_dots
+from tawa.bridge.added_arguments import launch_is_ours
+from tawa.bridge.generic_print import parse_module, print_generic_ttir
+from tawa.bridge.versions import RESPELLED_FROM, triton_version
+from tawa.dialects.scf import enclosing_loops
+from tawa.ir import Module, print_module
+from tawa.ir import parse_module as read_module
+from tawa.plan import PlanOptions
+from tawa.remarks import Remark
+from tawa.transforms.raise_loads import RaiseLoads
+
+_TILE_OF_POINTERS = re.compile(r"tt\.load .*: tensor<")
+
+
+_TOO_DEAR = (
+    "loads stay with pointers: this compile is not for a launch of Triton's own, so the kernel would have to make its "
+    "TMA descriptors itself, which costs more than they bring where a program computes one tile"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """TTIR (generic form) in which `count` pointer loads are TMA loads; what a launch needs; remarks on every load."""
+
+    ttir: str
+    launch: LaunchSpec
+    remarks: tuple[Remark, ...]
+    count: int
+
+
+def raise_loads(ttir: str, context: Any, options: PlanOptions) -> Raised | None:
+    """Raises what can be raised; None where no tile is loaded through pointers, or TMA is not wanted.
+
+    ttir: the kernel as Triton's text, in any form.
+    """
+    if options.pointer_loads == "cp.async" or not _TILE_OF_POINTERS.search(ttir):
+        return None
+    module = read_module(print_generic_ttir(parse_module(ttir, context)))
+    make = "host" if launch_is_ours() else "kernel"
+    if make == "kernel" and not (options.wherever_legal or options.pointer_loads or _is_long(module)):
+        return Raised(ttir, LaunchSpec(), (Remark("note", _TOO_DEAR),), 0)
+    result = RaiseLoads(make, nested=triton_version()[:2] < RESPELLED_FROM).run(module)
+    text = print_module(module) if result.raised else ttir
+    taken = [Remark("note", f"taken for granted: {'; '.join(result.taken)}")] if result.taken else []
+    return Raised(text, result.launch, (*result.remarks, *taken), result.raised)
+
+
+def _is_long(module: Module) -> bool:
+    """Whether a program has much work for each descriptor: dots that work on each other's results, or many tiles."""
+    depths = [len(enclosing_loops(dot)) for dot in find_dots(module)]
+    return has_chained_dots(module) or max(depths, default=0) > 1

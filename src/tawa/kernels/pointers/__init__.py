@@ -1,0 +1,1 @@
+"""Kernels that load through pointers, in the styles found in the wild."""

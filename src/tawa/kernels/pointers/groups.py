@@ -1,0 +1,156 @@
+"""Products that are found through lists in memory: grouped GEMM, and the gathered rows of a mixture of experts.
+
+Plain Triton; letters as in `gemm.py`. What is loaded, and how much of it, is known only from memory.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gemm_grouped(
+    a_addresses, b_addresses, c_addresses, sizes_ptr, strides_ptr, GROUPS,
+    PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """After Triton's tutorial 08: lists of base addresses, of (M, N, K) and of leading strides; no K is left over."""
+    tile = tl.program_id(0)
+    end = 0
+    for g in range(GROUPS):
+        m = tl.load(sizes_ptr + g * 3)
+        n = tl.load(sizes_ptr + g * 3 + 1)
+        k = tl.load(sizes_ptr + g * 3 + 2)
+        num_n = tl.cdiv(n, BN)
+        begin = end
+        end += tl.cdiv(m, BM) * num_n
+        while tile >= begin and tile < end:
+            lda = tl.load(strides_ptr + g * 3)
+            ldb = tl.load(strides_ptr + g * 3 + 1)
+            ldc = tl.load(strides_ptr + g * 3 + 2)
+            a_ptr = tl.load(a_addresses + g).to(tl.pointer_type(tl.float16))
+            b_ptr = tl.load(b_addresses + g).to(tl.pointer_type(tl.float16))
+            c_ptr = tl.load(c_addresses + g).to(tl.pointer_type(tl.float16))
+            pm = (tile - begin) // num_n
+            pn = (tile - begin) % num_n
+            rows = pm * BM + tl.arange(0, BM)
+            columns = pn * BN + tl.arange(0, BN)
+            ks = tl.arange(0, BK)
+            a_ptrs = a_ptr + rows[:, None] * lda + ks[None, :]
+            b_ptrs = b_ptr + ks[:, None] * ldb + columns[None, :]
+            acc = tl.zeros((BM, BN), dtype=tl.float32)
+            for _ in range(tl.cdiv(k, BK)):
+                tl.multiple_of(a_ptrs, [16, 16])
+                tl.multiple_of(b_ptrs, [16, 16])
+                a = tl.load(a_ptrs)
+                b = tl.load(b_ptrs)
+                acc += tl.dot(a, b)
+                a_ptrs += BK
+                b_ptrs += BK * ldb
+            tl.store(c_ptr + rows[:, None] * ldc + columns[None, :], acc.to(tl.float16))
+            tile += PROGRAMS
+
+
+@triton.jit
+def gemm_grouped_tma(
+    a_addresses, b_addresses, c_addresses, sizes_ptr, strides_ptr, GROUPS,
+    PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """The same with descriptors made in the kernel, once for each group that a program comes to; B is (N, K)."""
+    tile = tl.program_id(0)
+    end = 0
+    for g in range(GROUPS):
+        m = tl.load(sizes_ptr + g * 3)
+        n = tl.load(sizes_ptr + g * 3 + 1)
+        k = tl.load(sizes_ptr + g * 3 + 2)
+        num_n = tl.cdiv(n, BN)
+        begin = end
+        end += tl.cdiv(m, BM) * num_n
+        if tile >= begin and tile < end:
+            lda = tl.load(strides_ptr + g * 3)
+            ldb = tl.load(strides_ptr + g * 3 + 1)
+            ldc = tl.load(strides_ptr + g * 3 + 2)
+            a_ptr = tl.load(a_addresses + g).to(tl.pointer_type(tl.float16))
+            b_ptr = tl.load(b_addresses + g).to(tl.pointer_type(tl.float16))
+            c_ptr = tl.load(c_addresses + g).to(tl.pointer_type(tl.float16))
+            a_desc = tl.make_tensor_descriptor(a_ptr, shape=[m, k], strides=[lda, 1], block_shape=[BM, BK])
+            b_desc = tl.make_tensor_descriptor(b_ptr, shape=[n, k], strides=[ldb, 1], block_shape=[BN, BK])
+            c_desc = tl.make_tensor_descriptor(c_ptr, shape=[m, n], strides=[ldc, 1], block_shape=[BM, BN])
+            while tile >= begin and tile < end:
+                pm = (tile - begin) // num_n
+                pn = (tile - begin) % num_n
+                acc = tl.zeros((BM, BN), dtype=tl.float32)
+                for i in range(tl.cdiv(k, BK)):
+                    a = a_desc.load([pm * BM, i * BK])
+                    b = b_desc.load([pn * BN, i * BK])
+                    acc += tl.dot(a, b.T)
+                c_desc.store([pm * BM, pn * BN], acc.to(tl.float16))
+                tile += PROGRAMS
+
+
+@triton.jit
+def gemm_offsets(
+    a_ptr, b_ptr, c_ptr, offsets_ptr, N, K, stride_am, stride_ak, stride_be, stride_bk, stride_bn, stride_cm,
+    stride_cn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Grouped product of stacked rows: group e has the rows offsets[e] .. offsets[e + 1] of A, and the matrix B[e]."""
+    e = tl.program_id(2)
+    first = tl.load(offsets_ptr + e)
+    last = tl.load(offsets_ptr + e + 1)
+    row = first + tl.program_id(0) * BM
+    if row < last:
+        rows = row + tl.arange(0, BM)
+        columns = tl.program_id(1) * BN + tl.arange(0, BN)
+        ks = tl.arange(0, BK)
+        a_ptrs = a_ptr + rows[:, None] * stride_am + ks[None, :] * stride_ak
+        b_ptrs = b_ptr + e * stride_be + ks[:, None] * stride_bk + columns[None, :] * stride_bn
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for k in range(0, K, BK):
+            a = tl.load(a_ptrs, mask=(rows[:, None] < last) & (ks[None, :] < K - k), other=0.0)
+            b = tl.load(b_ptrs, mask=(ks[:, None] < K - k) & (columns[None, :] < N), other=0.0)
+            acc = tl.dot(a, b, acc)
+            a_ptrs += BK * stride_ak
+            b_ptrs += BK * stride_bk
+        c_ptrs = c_ptr + rows[:, None] * stride_cm + columns[None, :] * stride_cn
+        inside = (rows[:, None] < last) & (columns[None, :] < N)
+        tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def gemm_experts(
+    a_ptr, b_ptr, c_ptr, weights_ptr, tokens_ptr, experts_ptr, padded_ptr, M, N, K, TOKENS, stride_am, stride_ak,
+    stride_be, stride_bk, stride_bn, stride_cm, stride_cn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    GROUP_M: tl.constexpr, TOP_K: tl.constexpr, WEIGHTED: tl.constexpr, EXIT: tl.constexpr,
+):  # fmt: skip
+    """Fused mixture of experts, in the form of inference servers: rows of A are gathered by a sorted list of tokens.
+
+    tokens: for each row of the padded problem the number of a (token, choice) pair, TOKENS for none; experts: for each
+    block of BM rows its expert; padded: how many rows there are. C has one row for each pair. EXIT: programs behind the
+    last row return at once; without it they find no row to work on.
+    """
+    num_n = tl.cdiv(N, BN)
+    pid = tl.program_id(axis=0)
+    width = GROUP_M * num_n
+    first = pid // width * GROUP_M
+    rows_here = min(tl.cdiv(M, BM) - first, GROUP_M)
+    pm = first + pid % width % rows_here
+    pn = pid % width // rows_here
+    if EXIT and pm * BM >= tl.load(padded_ptr):
+        return
+    pairs = tl.load(tokens_ptr + pm * BM + tl.arange(0, BM))
+    valid = pairs < TOKENS
+    columns = (pn * BN + tl.arange(0, BN)) % N
+    ks = tl.arange(0, BK)
+    a_ptrs = a_ptr + (pairs[:, None] // TOP_K * stride_am + ks[None, :] * stride_ak)
+    expert = tl.load(experts_ptr + pm)
+    b_ptrs = b_ptr + expert * stride_be + (ks[:, None] * stride_bk + columns[None, :] * stride_bn)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(tl.cdiv(K, BK)):
+        a = tl.load(a_ptrs, mask=valid[:, None] & (ks[None, :] < K - k * BK), other=0.0)
+        b = tl.load(b_ptrs, mask=ks[:, None] < K - k * BK, other=0.0)
+        acc += tl.dot(a, b)
+        a_ptrs += BK * stride_ak
+        b_ptrs += BK * stride_bk
+    if WEIGHTED:
+        acc = acc * tl.load(weights_ptr + pairs, mask=valid, other=0.0)[:, None]
+    columns = pn * BN + tl.arange(0, BN)
+    c_ptrs = c_ptr + pairs[:, None] * stride_cm + columns[None, :] * stride_cn
+    tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=valid[:, None] & (columns[None, :] < N))

@@ -1,0 +1,338 @@
+"""Small GEMMs with one peculiarity each: what must be left alone, and what only looks as if it had to be.
+
+Plain Triton; letters as in `gemm.py`. A is (M, K), B is (K, N), C is (M, N), without gaps, and nothing is left over:
+only what each docstring names differs from a GEMM that is specialised.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def tiles(a_ptr, b_ptr, pm, pn, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Pointers to the first tiles of A and B."""
+    rows = pm * BM + tl.arange(0, BM)
+    columns = pn * BN + tl.arange(0, BN)
+    ks = tl.arange(0, BK)
+    return a_ptr + rows[:, None] * K + ks[None, :], b_ptr + ks[:, None] * N + columns[None, :]
+
+
+@triton.jit
+def store(c_ptr, acc, pm, pn, N, BM: tl.constexpr, BN: tl.constexpr):
+    """Stores one tile of C."""
+    rows = pm * BM + tl.arange(0, BM)
+    columns = pn * BN + tl.arange(0, BN)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
+def in_place(a_ptr, b_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A = A @ B (N = K), block row by block row: the stores go where the next tile's loads read."""
+    pm = tl.program_id(0)
+    for pn in range(N // BN):
+        a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for _ in range(0, K, BK):
+            acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+            a_ptrs += BK
+            b_ptrs += BK * N
+        store(a_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def store_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """B is stored through in the loop: each trip's sum becomes part of the B that a later one reads."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        b = tl.load(b_ptrs)
+        acc = tl.dot(tl.load(a_ptrs), b, acc)
+        tl.store(b_ptrs, b * 2)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def adds_to_c(a_ptr, b_ptr, c_ptr, c0_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """C = C0 + A @ B: C0 is loaded before the loop and feeds no dot."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    rows = pm * BM + tl.arange(0, BM)
+    columns = pn * BN + tl.arange(0, BN)
+    acc = tl.load(c0_ptr + rows[:, None] * N + columns[None, :]).to(tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def adds_in_place(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """C += A @ B: C is loaded and stored, but no load that moves reads it."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    rows = pm * BM + tl.arange(0, BM)
+    columns = pn * BN + tl.arange(0, BN)
+    acc += tl.load(c_ptr + rows[:, None] * N + columns[None, :])
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def volatile_load(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A is loaded as volatile: somebody else may write it at any time."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs, volatile=True), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def cached_load(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Cache modifier and eviction policy on the loads, which only concern speed."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        a = tl.load(a_ptrs, cache_modifier=".cg")
+        b = tl.load(b_ptrs, eviction_policy="evict_last")
+        acc = tl.dot(a, b, acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def acquire_in_loop(
+    a_ptr, b_ptr, c_ptr, flags_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """An atomic that acquires stands before each load: the load must not go ahead of it."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        tl.atomic_add(flags_ptr + k // BK, 0, sem="acquire")
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def waits_for_flag(
+    a_ptr, b_ptr, c_ptr, flags_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """Spins on a flag that another program raises when A is there; the loads must come after."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    while tl.atomic_cas(flags_ptr + pm, 1, 1) != 1:
+        pass
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def assembly_in_loop(
+    a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PURE: tl.constexpr
+):  # fmt: skip
+    """Inline assembly on the sums in the loop: with unknown effects, or PURE."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        acc = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [acc], dtype=tl.float32, is_pure=PURE, pack=1)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def barrier_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A `tl.debug_barrier` in the loop: all warps of the program would have to meet there."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        tl.debug_barrier()
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def print_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A `tl.device_print` in the loop."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        if k < 0:
+            tl.device_print("k", k)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def plain(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Nothing peculiar but what the launch asks for: clusters, a cooperative grid."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit(noinline=True)
+def column_of(pid, BN: tl.constexpr):
+    """A helper that stays a call."""
+    return pid * BN
+
+
+@triton.jit
+def with_call(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A call that Triton does not inline."""
+    pm = tl.program_id(0)
+    pn = column_of(tl.program_id(1), BN) // BN
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def early_return(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Programs behind the last row leave at once."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    if pm * BM >= M:
+        return
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def while_listed(
+    a_ptr, b_ptr, c_ptr, list_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """A while loop whose condition and addresses come from a list that ends with a negative number."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    i = 0
+    block = tl.load(list_ptr)
+    while block >= 0:
+        acc = tl.dot(tl.load(a_ptrs + block * BK), tl.load(b_ptrs + block * BK * N), acc)
+        i += 1
+        block = tl.load(list_ptr + i)
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def scan_behind(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Prefix sums along the columns of each tile behind the loop."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, tl.cumsum(acc, axis=1), pm, pn, N, BM, BN)
+
+
+@triton.jit
+def atomics_behind(
+    a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLIT: tl.constexpr,
+    ORDER: tl.constexpr,
+):  # fmt: skip
+    """Split-K: SPLIT programs add their part of K to C by atomics behind the loop."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    part = K // SPLIT
+    first = tl.program_id(2) * part
+    a_ptrs, b_ptrs = tiles(a_ptr + first, b_ptr + first * N, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, part, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    rows = pm * BM + tl.arange(0, BM)
+    columns = pn * BN + tl.arange(0, BN)
+    tl.atomic_add(c_ptr + rows[:, None] * N + columns[None, :], acc, sem=ORDER)
+
+
+@triton.jit
+def fill_with_one(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A is 1 behind its end, where B goes on: the fill value of a mask counts."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    ks = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs, mask=ks[None, :] < K - k, other=1.0), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def mask_from_memory(
+    a_ptr, b_ptr, c_ptr, keep_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """Which elements of A are loaded is itself loaded."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    keep_ptrs, _ = tiles(keep_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        a = tl.load(a_ptrs, mask=tl.load(keep_ptrs) > 0, other=0.0)
+        acc = tl.dot(a, tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+        keep_ptrs += BK
+    store(c_ptr, acc, pm, pn, N, BM, BN)

@@ -1,0 +1,44 @@
+"""Arguments added to a kernel's function: a host descriptor, as Triton's launcher passes one.
+
+    (…) →  (…, !tt.tensordesc<tensor<128x64xf16>> {tawa.base = 0 : i32}, i32, i32, i64, i64)
+
+The descriptor is followed by its sizes (i32) and its strides (i64), slowest dimension first.
+"""
+
+from __future__ import annotations
+
+from tawa.analysis.launch_values import DescriptorSpec
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Value
+from tawa.ir.text import split_top_level
+
+BASE = "tawa.base"
+"""The attribute of a descriptor argument that says which argument its memory belongs to."""
+
+
+def add_descriptor(function: FuncOp, spec: DescriptorSpec, number: int, nested: bool) -> Value:
+    """Appends the arguments for one descriptor; returns the descriptor."""
+    rank = len(spec.block)
+    name = f"tawa_desc_{number}"
+    types = (descriptor_type(spec.block, spec.element, nested), *("i32",) * rank, *("i64",) * rank)
+    attributes = [f"{{{BASE} = {spec.base} : i32}}", *["{}"] * (2 * rank)]
+    block = function.body
+    before = len(block.args)
+    for type in types:
+        block.add_arg(type, name, f'"{name}"({function.op.loc})')
+    properties = function.op.properties
+    known = split_top_level(properties.get("arg_attrs", "[]")[1:-1]) or ["{}"] * before
+    properties["arg_attrs"] = f"[{', '.join((*known, *attributes))}]"
+    _, arrow, results = properties["function_type"].rpartition(" -> ")
+    properties["function_type"] = f"({', '.join(arg.type for arg in block.args)}){arrow}{results}"
+    return block.args[before]
+
+
+def descriptor_type(block: tuple[int, ...], element: str, nested: bool) -> str:
+    """The type of a descriptor. nested: as Triton 3.6 spells it, with the type of the box inside."""
+    signed = f"s{element}" if element.startswith("i") else element
+    inner = f"{'x'.join(map(str, block))}x{signed}"
+    return f"!tt.tensordesc<tensor<{inner}>>" if nested else f"!tt.tensordesc<{inner}>"
+
+
+__all__ = ["BASE", "add_descriptor", "descriptor_type"]

@@ -1,0 +1,131 @@
+"""Host sizes: a box's tensor in terms of what a launch knows, the kernel's arguments.
+
+    size M + 127, stride K       →   ("sum", M, 127), K; conditions 1 <= M + 127, K·2 % 16 == 0, …
+
+A scalar is known at the launch if it is an integer argument, or computed from such without memory.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tawa.analysis.affine import Affine
+from tawa.analysis.boxes import BOX_BYTES, OPEN, Box, BoxDim, NotABox
+from tawa.analysis.facts import Facts
+from tawa.analysis.launch_values import (
+    Apply,
+    Argument,
+    Condition,
+    DescriptorSpec,
+    HostValue,
+    Number,
+    Operator,
+    add,
+    multiply,
+)
+from tawa.analysis.polynomials import Atom, Poly
+from tawa.dialects.scalars import width_of
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Module, Value
+
+_NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
+_ALIGNED = "TMA needs an alignment of 16 bytes"
+_STRIDE_LIMIT = 1 << 40  # bytes, cuTensorMapEncodeTiled
+_OPERATORS: dict[str, Operator] = {
+    "arith.divsi": "divide",
+    "arith.remsi": "remainder",
+    "arith.minsi": "smallest",
+    "arith.maxsi": "largest",
+}
+
+
+class HostSizes:
+    """What the host can compute of one function."""
+
+    def __init__(self, module: Module, function: FuncOp, affine: Affine) -> None:
+        self.module, self.function, self.affine = module, function, affine
+
+    def in_size(self, atom: Atom) -> bool:
+        """Whether the host knows a scalar."""
+        if not isinstance(atom, Value):
+            return False
+        op = atom.defining_op
+        if op is None:
+            return atom.owner is self.function.body and width_of(atom.type) not in (None, 1)
+        if op.name not in _OPERATORS:
+            return False
+        polys = [self.affine.poly(operand) for operand in op.operands]
+        return all(self.in_size(inner) for poly in polys for inner in self.affine.atoms.of(poly))
+
+    in_offset = in_size
+
+    def name(self, argument: Value) -> str:
+        """The name of an argument in the kernel's source, else that of the IR."""
+        loc = argument.loc
+        for _ in range(8):
+            found = _NAME.match(self.module.locs.get(loc.strip(), loc).strip())
+            if found:
+                return found.group(1)
+            loc = self.module.locs.get(loc.strip(), loc)
+        return argument.hint
+
+    def value(self, poly: Poly) -> HostValue:
+        """A polynomial of what the host knows."""
+        terms: list[HostValue] = []
+        for monomial, factor in poly.terms:
+            factors = [self._atom(self.affine.atoms[index]) for index in monomial]
+            terms.append(multiply(*factors, Number(factor)))
+        return add(*terms)
+
+    def _atom(self, atom: Atom) -> HostValue:
+        assert isinstance(atom, Value)
+        op = atom.defining_op
+        if op is None:
+            return Argument(atom.index, self.name(atom))
+        operands = tuple(self.value(self.affine.poly(operand)) for operand in op.operands)
+        return Apply(_OPERATORS[op.name], operands)
+
+    def size(self, dim: BoxDim) -> HostValue:
+        """The size of a dimension; of an open one, what is reached, or the most there can be."""
+        if not dim.sizes:
+            return Number(min(OPEN, dim.last + dim.block) if dim.last is not None else OPEN)
+        sizes = tuple(self.value(size) for size in dim.sizes)
+        return sizes[0] if len(sizes) == 1 else Apply("smallest", sizes)
+
+    def spec(self, box: Box) -> DescriptorSpec:
+        """The descriptor of a box; its place among the arguments is still 0."""
+        return DescriptorSpec(
+            base=box.base.index,
+            offset=self.value(box.offset),
+            shape=tuple(self.size(dim) for dim in box.dims),
+            strides=tuple(self.value(dim.stride) for dim in box.dims),
+            block=box.block,
+            element=box.element,
+            element_bytes=box.element_bytes,
+            argument=0,
+        )
+
+    def conditions(self, box: Box, facts: Facts) -> tuple[Condition, ...]:
+        """What must hold at a launch; raises NotABox where the pointer is none of the kernel's."""
+        if box.base.owner is not self.function.body:
+            cure = "pass the tensor as an argument of the kernel"
+            raise NotABox("its pointer is no argument of the kernel: the host cannot describe the tensor", cure)
+        found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in box.proof.arguments]
+        width = box.element_bytes
+        if facts.value_multiple(box.base) % BOX_BYTES:
+            found.append(Condition(Argument(box.base.index, self.name(box.base)), _ALIGNED, multiple=BOX_BYTES))
+        if facts.multiple(box.offset) * width % BOX_BYTES:
+            start = multiply(self.value(box.offset), Number(width))
+            found.append(Condition(start, _ALIGNED, multiple=BOX_BYTES))
+        for dim in box.dims[:-1]:
+            stride = multiply(self.value(dim.stride), Number(width))
+            found.append(Condition(stride, "TMA takes such strides", BOX_BYTES, _STRIDE_LIMIT - 1, BOX_BYTES))
+        sizes = [self.size(dim) for dim in box.dims if dim.sizes]
+        found += [Condition(size, "TMA takes tensors of such sizes", 1, OPEN) for size in sizes]
+        for condition in found:
+            if isinstance(condition.value, Number) and not condition.holds(()):
+                raise NotABox(f"{condition.reason} only as {condition}", "change the constant")
+        return tuple(condition for condition in found if not isinstance(condition.value, Number))
+
+
+__all__ = ["HostSizes"]

@@ -1,0 +1,130 @@
+"""From polynomials back to operations.
+
+    128·pid + 64·iv   →   addi(muli %pid, 128), muli(%iv, 64)
+
+A number of iterations becomes ``(iv - first) / stride``; a sum over iterations becomes a value that the loop carries.
+"""
+
+from __future__ import annotations
+
+from tawa.analysis.polynomials import Atom, Atoms, Carried, Monomial, Poly, Trip
+from tawa.dialects.scalars import width_of
+from tawa.dialects.scf import ForOp
+from tawa.ir import Block, Builder, Operation, Value
+
+_WRAP = {"overflowFlags": "#arith.overflow<none>"}
+_TOP = frozenset({"tt.func", "builtin.module"})
+
+
+class Materializer:
+    """Makes the operations for polynomials of one function."""
+
+    def __init__(self, atoms: Atoms) -> None:
+        self.atoms = atoms
+        self._made: dict[tuple[Atom, str], Value] = {}
+
+    def number(self, poly: Poly, builder: Builder, type: str = "i32", hint: str = "") -> Value:
+        """A polynomial as a number of `type`, where `builder` stands."""
+        total = self._plus(None, poly, builder, type, hint)
+        return total if total is not None else builder.constant(0, type)
+
+    def number_for(self, user: Operation, poly: Poly, hint: str = "") -> Value:
+        """A polynomial as an i32 before `user`, each part outside of the loops in which it does not change."""
+        places = [user, *(op for op in user.ancestors() if op.name not in _TOP)]
+        levels: dict[int, list[tuple[Monomial, int]]] = {}
+        for monomial, factor in poly.terms:
+            depth = min((self._depth(self.atoms[index], places) for index in monomial), default=len(places) - 1)
+            levels.setdefault(depth, []).append((monomial, factor))
+        total: Value | None = None
+        for depth in sorted(levels, reverse=True):
+            total = self._plus(total, Poly.of(levels[depth]), Builder.before(places[depth]), "i32", hint)
+        return total if total is not None else Builder.before(user).constant(0)
+
+    def _depth(self, atom: Atom, places: list[Operation]) -> int:
+        """The outermost of `places`, which are innermost first, at which an atom is there."""
+        if isinstance(atom, Trip | Carried):
+            block = ForOp(atom.loop).body
+            return next((depth for depth, op in enumerate(places) if op.parent is block), 0)
+        depths = [depth for depth, op in enumerate(places) if self._version(atom, Builder.before(op)) is not None]
+        return max(depths, default=0)
+
+    def _version(self, atom: Value, builder: Builder) -> Value | None:
+        """One of the values that an atom stands for, known where `builder` stands."""
+        return next((value for value in self.atoms.versions(atom) if _is_known(value, builder)), None)
+
+    def _plus(self, total: Value | None, poly: Poly, builder: Builder, type: str, hint: str) -> Value | None:
+        for monomial, factor in poly.terms:
+            term: Value | None = None
+            for index in monomial:
+                atom = self._atom(self.atoms[index], builder, type)
+                term = atom if term is None else arithmetic(builder, "arith.muli", term, atom)
+            if term is None:
+                term = builder.constant(factor, type)
+            elif factor != 1:
+                term = arithmetic(builder, "arith.muli", term, builder.constant(factor, type))
+            total = term if total is None else arithmetic(builder, "arith.addi", total, term, hint)
+        return total
+
+    def _atom(self, atom: Atom, builder: Builder, type: str) -> Value:
+        if isinstance(atom, Value):
+            return cast(builder, self._version(atom, builder) or atom, type)
+        if (atom, type) not in self._made:
+            loop = ForOp(atom.loop)
+            made = self._trips(loop, type) if isinstance(atom, Trip) else self._sum(loop, atom, type)
+            self._made[atom, type] = made
+        return self._made[atom, type]
+
+    def _trips(self, loop: ForOp, type: str) -> Value:
+        builder = Builder.at_start(loop.body, loop.op.loc)
+        first, _, stride = loop.bounds
+        done = arithmetic(builder, "arith.subi", loop.induction, first)
+        number = builder.create("arith.divsi", (done, stride), (done.type,), hints=("trip",)).result
+        return cast(builder, number, type)
+
+    def _sum(self, loop: ForOp, atom: Carried, type: str) -> Value:
+        zero = Builder.before(loop.op).constant(0, type)
+        carried = loop.carry(zero, "moved")
+        end = loop.body.terminator
+        builder = Builder.before(end)
+        end.add_operand(arithmetic(builder, "arith.addi", carried, self.number(atom.step, builder, type), "moved"))
+        return carried
+
+
+def _is_known(value: Value, builder: Builder) -> bool:
+    """Whether a value is there where `builder` stands: made before it, in its block or in one around it."""
+    owner = value.owner
+    block: Block | None = builder.block
+    anchor = builder.anchor
+    while block is not None:
+        if owner is block:
+            return True
+        if isinstance(owner, Operation) and owner.parent is block:
+            return anchor is None or block.index_of(owner) < block.index_of(anchor)
+        anchor = block.parent_op
+        block = anchor.parent if anchor is not None else None
+    return False
+
+
+def arithmetic(builder: Builder, name: str, left: Value, right: Value, hint: str = "") -> Value:
+    """An operation on two integers of one type."""
+    properties = dict(_WRAP) if name in ("arith.addi", "arith.subi", "arith.muli") else {}
+    return builder.create(name, (left, right), (left.type,), properties=properties, hints=(hint,)).result
+
+
+def cast(builder: Builder, value: Value, type: str) -> Value:
+    """An integer in another width, its sign kept."""
+    if value.type == type:
+        return value
+    if "index" in (value.type, type):
+        return builder.create("arith.index_cast", (value,), (type,)).result
+    wider = (width_of(type) or 0) > (width_of(value.type) or 0)
+    return builder.create("arith.extsi" if wider else "arith.trunci", (value,), (type,)).result
+
+
+def last_of(values: list[Value], block_ops: list[Operation]) -> Operation | None:
+    """The last of the operations of a block that make one of `values`; None if all are arguments."""
+    makers = [value.defining_op for value in values]
+    return next((op for op in reversed(block_ops) if op in makers), None)
+
+
+__all__ = ["Materializer", "arithmetic", "cast", "last_of"]

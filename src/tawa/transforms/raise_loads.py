@@ -1,0 +1,262 @@
+"""Raise loads: pointer loads that provably read a box become TMA loads, on TTIR.
+
+    %at  = addptr splat(%a), (rows·s + ks)               %d = argument, or make_tensor_descriptor %a, [M, K], [s, 1]
+    for %i … iter_args(%p = %at) {                       for %i … {
+      %t = load %p, (ks < K - 64·%i), 0           →        %t = descriptor_load %d[128·%pid, 64·%i]
+      … dot %t …                                           … dot %t …
+      yield addptr %p, 64 }                                yield }
+
+What is proved is in `tawa.analysis.boxes`; a load that is no box stays as it is, and a remark says why. Only loads that
+feed a dot inside a loop are looked at: others gain nothing. Rows that a wrap-around (``% M``) reads from elsewhere are
+zero afterwards; they must not reach memory (`tawa.analysis.unseen`).
+
+Where the descriptor is made:
+
+    make="host"     as arguments added behind the kernel's own: the descriptor, its sizes (i32), its strides (i64), as
+                    Triton's launcher passes a host descriptor. The attribute ``tawa.base = i : i32`` of the descriptor
+                    says from which argument its memory comes. `RaiseResult.launch` says what the launcher makes, and
+                    when it has to launch the kernel as it was: sizes, strides, alignment of this launch.
+    make="kernel"   by ``tt.make_tensor_descriptor`` in the entry block, behind what it is computed from. Nothing is
+                    asked of the launch, so all alignment must be known when the kernel is compiled.
+
+Some facts are *taken* (`RaiseResult.taken`): a divisor in the index arithmetic is positive, an index from memory is not
+negative, sums of indices do not overflow; and in the kernel, that integer arguments are not negative. A kernel that
+breaks them reads outside its tensors. trust=False declines what needs one.
+
+Requires: TTIR without layouts, one structured function.
+Ensures: the raised loads give the same tiles as the pointer loads did, but for elements on which nothing that is
+stored depends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from tawa.analysis.affine import Affine
+from tawa.analysis.boxes import Box, BoxDim, BoxFinder, NotABox
+from tawa.analysis.facts import Facts, Proof
+from tawa.analysis.forms import Guard
+from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
+from tawa.analysis.loads import dots_fed_by
+from tawa.analysis.polynomials import Poly
+from tawa.analysis.split_rules import shape_of
+from tawa.analysis.unseen import seen_by
+from tawa.dialects.scf import enclosing_loops
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Builder, Module, Operation, Value, replace_op, source_of
+from tawa.ir.attributes import array_attr
+from tawa.remarks import Remark
+from tawa.transforms.added_arguments import add_descriptor
+from tawa.transforms.drop_dead import DropDead
+from tawa.transforms.host_sizes import HostSizes
+from tawa.transforms.kernel_descriptors import KernelDescriptors
+from tawa.transforms.materialize import Materializer, arithmetic
+from tawa.transforms.result import PassResult
+
+Make = Literal["host", "kernel"]
+_OUTSIDE = -(1 << 30)
+"""An index at which a box lies outside of every tensor."""
+_PLAIN = {"cache": "1 : i32", "evict": "1 : i32"}
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseResult(PassResult):
+    """What became of a kernel.
+
+    launch: what the launcher has to do. taken: what was taken for granted. raised, left: how many loads that feed a dot
+    in a loop were raised, and how many were not.
+    """
+
+    launch: LaunchSpec = field(default_factory=LaunchSpec)
+    taken: tuple[str, ...] = ()
+    raised: int = 0
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseLoads:
+    """Options.
+
+    make: where descriptors are made. nested: whether types are spelled as Triton 3.6 does, that of the box inside
+    (``!tt.tensordesc<tensor<128x64xf16>>``), or as later releases do. trust: whether facts may be taken for granted.
+    """
+
+    make: Make = "host"
+    nested: bool = True
+    trust: bool = True
+
+    def run(self, module: Module) -> RaiseResult:
+        """Raises what can be raised."""
+        functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
+        if len(functions) != 1 or not functions[0].structured:
+            reason = "calls or jumps between blocks: addresses cannot be followed"
+            return RaiseResult(
+                False, (Remark("note", reason, source_of(module, functions[-1].op), "inline the callee"),)
+            )
+        return _Raise(self, module, functions[0]).run()
+
+
+class _Raise:
+    """One kernel under change."""
+
+    def __init__(self, options: RaiseLoads, module: Module, function: FuncOp) -> None:
+        self.options, self.module, self.function = options, module, function
+        self.affine = Affine()
+        self.facts = Facts(function, self.affine)
+        self.host = HostSizes(module, function, self.affine)
+        self.kernel = KernelDescriptors(function, self.affine)
+        place = self.host if options.make == "host" else self.kernel
+        self.finder = BoxFinder(self.affine, self.facts, place.in_size, place.in_offset)
+        self.numbers = Materializer(self.affine.atoms)
+        self.remarks: list[Remark] = []
+        self.taken: dict[str, None] = {}
+        self.conditions: dict[Condition, None] = {}
+        self.specs: dict[DescriptorSpec, Value] = {}
+
+    def run(self) -> RaiseResult:
+        """All decisions first, while the program is still the one that was analysed."""
+        loads = [op for op in self.function.op.walk() if _is_wanted(op)]
+        boxes = [box for load in loads if (box := self.decide(load)) is not None]
+        for box in boxes:
+            self.rewrite(box)
+        if boxes:
+            DropDead().run(self.module)
+        launch = LaunchSpec(tuple(self.specs), tuple(self.conditions))
+        left = len(loads) - len(boxes)
+        return RaiseResult(bool(boxes), tuple(self.remarks), launch, tuple(self.taken), len(boxes), left)
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def decide(self, load: Operation) -> Box | None:
+        """The box of a load that is to be raised; a remark says why it is one or not."""
+        where = source_of(self.module, load)
+        try:
+            box = self.finder.find(load)
+            box, conditions = self._unseen(box)
+            proofs = [box.proof]
+            if self.options.make == "host":
+                conditions = (*self.host.conditions(box, self.facts), *conditions)
+            else:
+                proofs.append(self.kernel.check(box, self.facts))
+            taken = self._taken(proofs)
+        except NotABox as found:
+            self.remarks.append(Remark("note", f"a load stays with pointers: {found.reason}", where, found.cure))
+            return None
+        self.taken.update(taken)
+        self.conditions.update(dict.fromkeys(conditions))
+        blocks = "x".join(str(size) for size in box.block if size > 1)
+        self.remarks.append(Remark("note", f"a load through pointers is made by TMA: boxes of {blocks}", where))
+        return box
+
+    def _taken(self, proofs: list[Proof]) -> dict[str, None]:
+        """What has to be taken for granted; raises NotABox where nothing may be."""
+        taken = {text: None for proof in proofs for text in proof.taken}
+        if self.options.make == "kernel":
+            arguments = [argument for proof in proofs for argument in proof.arguments]
+            taken |= {f"{self.host.name(argument)} is not negative": None for argument in arguments}
+        if taken and not self.options.trust:
+            raise NotABox(f"it would have to be taken for granted that {next(iter(taken))}", "say so by tl.assume")
+        return taken
+
+    def _unseen(self, box: Box) -> tuple[Box, tuple[Condition, ...]]:
+        """The box such that nobody sees what is not read from elsewhere any more; raises NotABox if nothing helps.
+
+        Where somebody does, whole boxes must wrap around: then the box begins at the index modulo the size.
+        """
+        conditions: list[Condition] = []
+        dims = list(box.dims)
+        for at, dim in enumerate(box.dims):
+            for guard in dim.guards:
+                assert dim.tile is not None
+                user = seen_by(self.module, self.affine, box.load, dim.tile, guard.room)
+                if user is not None:
+                    conditions += self._whole_boxes(dim, guard, user)
+                    dims[at] = replace(dim, wraps=True)
+        return replace(box, dims=tuple(dims)), tuple(conditions)
+
+    def _whole_boxes(self, dim: BoxDim, guard: Guard, user: str) -> list[Condition]:
+        """What a launch must fulfil so that a box wraps around as a whole or not at all."""
+        size = guard.room + dim.index
+        whole = guard.modulus == size and not dim.masked and self.facts.multiple(dim.index) % dim.block == 0
+        if whole and self.facts.multiple(size) % dim.block == 0:
+            return []
+        if not whole or self.options.make == "kernel" or size.number is not None:
+            reason = f"its index wraps around or is clamped, and {user} depends on what is read there"
+            raise NotABox(reason, "mask the load and the store instead: rows[:, None] < M")
+        return [Condition(self.host.value(size), "no tile wraps around in part", multiple=dim.block)]
+
+    # -- the rewrite -----------------------------------------------------------------------------------------------
+
+    def rewrite(self, box: Box) -> None:
+        """Puts a TMA load in the place of a pointer load."""
+        descriptor, shifts = self._descriptor(box)
+        builder = Builder.before(box.load)
+        indices = [self._index(box.load, dim, shift) for dim, shift in zip(box.dims, shifts, strict=True)]
+        outer = next((at for at, dim in enumerate(box.dims) if dim.tile is not None))
+        for gate in box.gates:
+            indices[outer] = self._gated(builder, gate, indices[outer])
+        tile = self._load(builder, box, descriptor, indices)
+        replace_op(box.load, [tile])
+
+    def _descriptor(self, box: Box) -> tuple[Value, Sequence[Value | None]]:
+        """The descriptor, and for each dimension what is to be added to its index."""
+        if self.options.make == "kernel":
+            return self.kernel.make(box, self.numbers, self.options.nested)
+        spec = self.host.spec(box)
+        for known, value in self.specs.items():
+            if replace(known, argument=0) == spec:
+                return value, [None] * len(box.dims)
+        spec = replace(spec, argument=len(self.function.body.args))
+        value = add_descriptor(self.function, spec, len(self.specs), self.options.nested)
+        self.specs[spec] = value
+        return value, [None] * len(box.dims)
+
+    def _index(self, load: Operation, dim: BoxDim, shift: Value | None) -> Value:
+        index = self.numbers.number_for(load, dim.index, "at")
+        builder = Builder.before(load)
+        if dim.wraps:
+            index = arithmetic(builder, "arith.remsi", index, self.numbers.number_for(load, dim.sizes[0]), "at")
+        return index if shift is None else arithmetic(builder, "arith.addi", index, shift, "at")
+
+    def _gated(self, builder: Builder, gate: Poly, index: Value) -> Value:
+        """The index where a condition holds; outside of the tensor otherwise."""
+        room = self.numbers.number(gate, builder)
+        zero, outside = builder.constant(0), builder.constant(_OUTSIDE)
+        holds = builder.create("arith.cmpi", (room, zero), ("i1",), properties={"predicate": "4 : i64"}).result
+        return builder.create("arith.select", (holds, index, outside), ("i32",), hints=("at",)).result
+
+    def _load(self, builder: Builder, box: Box, descriptor: Value, indices: list[Value]) -> Value:
+        """The load, its dimensions in the order of the tile and those of size one put back."""
+        inside = [dim for dim in box.dims if dim.tile is not None]
+        type = _tensor([dim.block for dim in inside], box.element)
+        properties = dict(_PLAIN) if self.options.nested else {}
+        hint = box.load.result.hint
+        tile = builder.create(
+            "tt.descriptor_load", (descriptor, *indices), (type,), properties=properties, hints=(hint,)
+        ).result
+        places = [dim.tile for dim in inside if dim.tile is not None]
+        order = [places.index(place) for place in sorted(places)]
+        if order != sorted(order):
+            type = _tensor([inside[at].block for at in order], box.element)
+            tile = builder.create(
+                "tt.trans", (tile,), (type,), properties={"order": array_attr(order)}, hints=(hint,)
+            ).result
+        if shape_of(tile) != shape_of(box.load.result):
+            tile = builder.create("tt.reshape", (tile,), (box.load.result.type,), hints=(hint,)).result
+        return tile
+
+
+def _is_wanted(op: Operation) -> bool:
+    """Whether a load is of a tile of two dimensions or more that feeds a dot inside a loop."""
+    if op.name != "tt.load" or sum(size > 1 for size in shape_of(op.result)) < 2:
+        return False
+    return bool(enclosing_loops(op)) and bool(dots_fed_by(op.result))
+
+
+def _tensor(shape: Sequence[int], element: str) -> str:
+    return f"tensor<{'x'.join(map(str, shape))}x{element}>"
+
+
+__all__ = ["Make", "RaiseLoads", "RaiseResult"]

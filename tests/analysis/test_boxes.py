@@ -1,0 +1,309 @@
+"""Boxes: which loads read one, of what tensor, and why the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tawa.analysis.affine import Affine
+from tawa.analysis.boxes import Box, BoxFinder, NotABox
+from tawa.analysis.facts import Facts
+from tawa.analysis.polynomials import Atom, Poly
+from tawa.analysis.unseen import seen_by
+from tawa.ir import Block, Operation, Value
+from tests.analysis.tile_programs import GREATER_EQUAL, LESS, LESS_EQUAL, TileProgram
+
+ARGUMENTS = {"a": "!tt.ptr<f16>", "m": "i32", "k": "i32", "s": "i32", "out": "!tt.ptr<f16>", "list": "!tt.ptr<i32>"}
+
+
+@dataclass
+class Tile:
+    """A load of 64 x 32 elements: rows and columns, and what they are made of."""
+
+    p: TileProgram
+    rows: Value
+    columns: Value
+    stride: Value
+
+    def address(self, base: str = "a") -> Value:
+        p = self.p
+        offsets = p.broadcast(p.mul(p.expand(self.rows, 1), p.splat(self.stride, 64, 1)), 64, 32)
+        offsets = p.add(offsets, p.broadcast(p.expand(self.columns, 0), 64, 32))
+        return p.add(p.splat(p.args[base], 64, 32), offsets)
+
+    def below(self, rows: str = "m", columns: str = "k") -> Value:
+        p = self.p
+        upper = p.compare(p.expand(self.rows, 1), p.splat(p.args[rows], 64, 1), LESS)
+        left = p.compare(p.expand(self.columns, 0), p.splat(p.args[columns], 1, 32), LESS)
+        return p.both(p.broadcast(upper, 64, 32), p.broadcast(left, 64, 32))
+
+
+def tile(
+    row: Callable[[TileProgram], Value] | None = None, column: Callable[[TileProgram], Value] | None = None
+) -> Tile:
+    """Rows from 64·pid and columns from 0, unless other beginnings are given."""
+    p = TileProgram(("a", "s"), **ARGUMENTS)
+    first = row(p) if row else p.mul(p.pid(), p.number(64))
+    rows = p.add(p.splat(first, 64), p.range(64))
+    columns = p.range(32) if column is None else p.add(p.splat(column(p), 32), p.range(32))
+    return Tile(p, rows, columns, p.args["s"])
+
+
+def is_argument(atom: Atom) -> bool:
+    return isinstance(atom, Value) and isinstance(atom.owner, Block)
+
+
+def finder(p: TileProgram) -> BoxFinder:
+    affine = Affine()
+    return BoxFinder(affine, Facts(p.function, affine), is_argument, is_argument)
+
+
+def box_of(t: Tile, load: Value) -> tuple[Box, Callable[[Poly], str]]:
+    """The box of a load, and what makes text of a Poly."""
+    found = finder(t.p)
+    op = load.defining_op
+    assert op is not None
+    return found.find(op), found.affine.atoms.text
+
+
+def reason(t: Tile, load: Value) -> str:
+    with pytest.raises(NotABox) as refused:
+        box_of(t, load)
+    return refused.value.reason
+
+
+def test_a_masked_tile_is_a_box_of_a_matrix() -> None:
+    t = tile()
+    address = t.address()
+    box, text = box_of(t, t.p.load(address, t.below(), t.p.zeros(address)))
+    assert box.base.hint == "a"
+    assert box.block == (64, 32)
+    assert [(text(dim.stride), [text(size) for size in dim.sizes], text(dim.index)) for dim in box.dims] == [
+        ("s", ["m"], "64*(a scalar)"),
+        ("1", ["k"], "0"),
+    ]
+    assert not box.offset.terms and not box.gates
+
+
+def test_a_tile_without_a_mask_is_open() -> None:
+    t = tile()
+    box, _ = box_of(t, t.p.load(t.address()))
+    assert [(dim.sizes, dim.last) for dim in box.dims] == [((), 64 * ((1 << 31) - 1)), ((), 0)]
+
+
+def test_what_is_known_at_the_launch_is_left_to_the_base() -> None:
+    t = tile(row=lambda p: p.add(p.args["m"], p.mul(p.pid(), p.number(64))))
+    box, text = box_of(t, t.p.load(t.address()))
+    assert text(box.offset) == "m*s"
+    assert text(box.dims[0].index) == "64*(a scalar)"
+
+
+def test_a_batch_becomes_a_dimension_of_its_own() -> None:
+    t = tile()
+    p = t.p
+    moved = p.add(t.address(), p.splat(p.mul(p.pid(1), p.args["k"]), 64, 32))
+    box, text = box_of(t, p.load(moved, t.below()))
+    assert [(text(dim.stride), dim.block, dim.tile) for dim in box.dims] == [("k", 1, None), ("s", 64, 0), ("1", 32, 1)]
+
+
+def test_a_lower_bound_says_where_the_tensor_begins() -> None:
+    t = tile(row=lambda p: p.add(p.mul(p.pid(), p.number(64)), p.number(-64)))
+    p = t.p
+    above = p.compare(p.expand(t.rows, 1), p.splat(p.number(0), 64, 1), GREATER_EQUAL)
+    box, text = box_of(t, p.load(t.address(), p.both(t.below(), p.broadcast(above, 64, 32))))
+    assert text(box.dims[0].index) == "-64 + 64*(a scalar)"
+    assert [text(size) for size in box.dims[0].sizes] == ["m"]
+
+
+def test_without_a_lower_bound_a_tile_may_not_begin_before_the_tensor() -> None:
+    t = tile(row=lambda p: p.binary("subi", p.number(0), p.mul(p.pid(), p.number(64))))
+    assert "may be negative" in reason(t, t.p.load(t.address(), t.below()))
+
+
+def test_a_condition_without_a_place_is_a_gate() -> None:
+    t = tile()
+    p = t.p
+    alone = p.splat(p.compare(p.args["m"], p.args["k"]), 64, 32)
+    box, text = box_of(t, p.load(t.address(), p.both(t.below(), alone)))
+    assert [text(gate) for gate in box.gates] == ["-1*m + k"]
+
+
+def test_a_wrap_around_is_a_guard() -> None:
+    t = tile()
+    t.rows = t.p.binary("remsi", t.rows, t.p.splat(t.p.args["m"], 64))
+    box, text = box_of(t, t.p.load(t.address()))
+    assert [text(size) for size in box.dims[0].sizes] == ["m"]
+    assert [text(guard.room) for guard in box.dims[0].guards] == ["-64*(a scalar) + m"]
+
+
+def test_a_mask_on_what_wraps_around_does_not_cut_it_off() -> None:
+    t = tile()
+    wrapped = Tile(t.p, t.p.binary("remsi", t.rows, t.p.splat(t.p.args["m"], 64)), t.columns, t.stride)
+    box, _ = box_of(t, t.p.load(wrapped.address(), wrapped.below()))
+    assert len(box.dims[0].guards) == 1
+    box, _ = box_of(t, t.p.load(wrapped.address(), t.below()))
+    assert box.dims[0].guards == ()
+
+
+def test_the_remainder_of_a_negative_number_is_no_index() -> None:
+    t = tile(row=lambda p: p.add(p.mul(p.pid(), p.number(64)), p.number(-64)))
+    wrapped = Tile(t.p, t.p.binary("remsi", t.rows, t.p.splat(t.p.args["m"], 64)), t.columns, t.stride)
+    assert "what wraps around in the index" in reason(t, t.p.load(wrapped.address(), t.below()))
+
+
+def test_a_mask_beside_a_wrap_around_is_remembered() -> None:
+    t = tile()
+    wrapped = Tile(t.p, t.p.binary("remsi", t.rows, t.p.splat(t.p.args["m"], 64)), t.columns, t.stride)
+    other = t.p.compare(t.p.expand(t.rows, 1), t.p.splat(t.p.args["m"], 64, 1), LESS_EQUAL)
+    for mask, masked in ((None, False), (wrapped.below(), False), (t.p.broadcast(other, 64, 32), True)):
+        box, _ = box_of(t, t.p.load(wrapped.address(), mask))
+        assert box.dims[0].masked == masked
+
+
+@pytest.mark.parametrize(("begin", "fits"), [(8, True), (4, False), (1, False), (64, True)])
+def test_the_innermost_index_is_a_multiple_of_16_bytes(begin: int, fits: bool) -> None:
+    t = tile(column=lambda p: p.mul(p.pid(1), p.number(begin)))
+    load = t.p.load(t.address())
+    if fits:
+        box_of(t, load)
+    else:
+        assert f"known to be a multiple of {2 * begin} bytes, and TMA needs 16" in reason(t, load)
+
+
+def test_a_fill_that_is_not_zero_stays() -> None:
+    t = tile()
+    address = t.address()
+    assert "fills with something other than zero" in reason(
+        t, t.p.load(address, t.below(), t.p.zeros(address, "1.000000e+00"))
+    )
+    assert "fills with something other than zero" in reason(
+        t, t.p.load(address, t.below(), t.p.zeros(address, "-0.000000e+00"))
+    )
+
+
+def test_a_mask_of_alternatives_stays() -> None:
+    t = tile()
+    either = t.p.binary("ori", t.below(), t.below("k", "m"))
+    assert "no conjunction" in reason(t, t.p.load(t.address(), either))
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"), [({"isVolatile": "true"}, "volatile"), ({"cache": "7 : i32"}, "cache modifier")]
+)
+def test_a_load_that_says_when_it_is_read_stays(more: dict[str, str], expected: str) -> None:
+    t = tile()
+    assert expected in reason(t, t.p.load(t.address(), more=more))
+
+
+def test_an_eviction_policy_and_ordinary_caches_do_not_matter() -> None:
+    t = tile()
+    box_of(t, t.p.load(t.address(), more={"cache": "3 : i32", "evict": "2 : i32"}))
+
+
+def test_a_stride_of_one_is_needed_and_only_once() -> None:
+    t = tile()
+    t.columns = t.p.mul(t.columns, t.p.splat(t.p.args["k"], 32))
+    assert "no dimension of the tile lies in memory element by element" in reason(t, t.p.load(t.address()))
+    t = tile()
+    t.stride = t.p.number(1)
+    assert "more than one dimension" in reason(t, t.p.load(t.address()))
+
+
+def test_a_broadcast_load_stays() -> None:
+    t = tile()
+    t.stride = t.p.number(0)
+    assert "all elements along dimension 0 of the tile have the same address" in reason(t, t.p.load(t.address()))
+
+
+def test_a_stride_that_is_not_fixed_stays() -> None:
+    t = tile()
+    t.stride = t.p.mul(t.p.pid(2), t.p.number(16))
+    assert "a stride, 16*(a scalar), is not known where the descriptor is made" in reason(
+        t, t.p.load(t.address(), t.below())
+    )
+
+
+def test_a_bound_from_memory_is_not_known_at_the_launch() -> None:
+    t = tile()
+    p = t.p
+    end = p.scalar_load(p.args["list"])
+    mask = p.compare(p.expand(t.rows, 1), p.splat(end, 64, 1))
+    assert "is loaded by the kernel" in reason(t, p.load(t.address(), p.broadcast(mask, 64, 32)))
+
+
+# -- what a wrap-around reads ---------------------------------------------------------------------------------------
+
+
+def wrapped_dot(end: Callable[[Tile, Value], object]) -> tuple[Tile, Operation]:
+    """Rows that wrap around, their dot with a square tile, and what `end` does with it."""
+    t = tile()
+    p = t.p
+    wrapped = Tile(p, p.binary("remsi", t.rows, p.splat(p.args["m"], 64)), t.columns, t.stride)
+    load = p.load(wrapped.address())
+    square = p.op("arith.constant", [], "tensor<32x32xf16>", value="dense<1.000000e+00> : tensor<32x32xf16>")
+    end(t, p.op("arith.truncf", [p.dot(load, square)], "tensor<64x32xf16>"))
+    assert load.defining_op is not None
+    return t, load.defining_op
+
+
+def who_sees(t: Tile, load: Operation) -> str | None:
+    found = finder(t.p)
+    ((guard,),) = (dim.guards for dim in found.find(load).dims if dim.guards)
+    return seen_by(t.p.module, found.affine, load, 0, guard.room)
+
+
+def test_rows_that_no_store_writes_are_seen_by_nobody() -> None:
+    t, load = wrapped_dot(lambda t, c: t.p.store(t.address("out"), c, t.below()))
+    assert who_sees(t, load) is None
+
+
+def test_a_store_without_a_mask_sees_all_rows() -> None:
+    t, load = wrapped_dot(lambda t, c: t.p.store(t.address("out"), c))
+    assert who_sees(t, load) == "store"
+
+
+def test_a_store_with_another_bound_sees_them() -> None:
+    t, load = wrapped_dot(lambda t, c: t.p.store(t.address("out"), c, t.below("k", "m")))
+    assert who_sees(t, load) == "store"
+
+
+def test_a_store_whose_mask_wraps_around_too_sees_them() -> None:
+    def store(t: Tile, c: Value) -> None:
+        p = t.p
+        wrapped = Tile(p, p.binary("remsi", t.rows, p.splat(p.args["m"], 64)), t.columns, t.stride)
+        p.store(t.address("out"), c, wrapped.below())
+
+    t, load = wrapped_dot(store)
+    assert who_sees(t, load) == "store"
+
+
+def test_a_turned_tile_is_followed() -> None:
+    def turn(t: Tile, c: Value) -> None:
+        p = t.p
+        turned = p.op("tt.trans", [c], "tensor<32x64xf16>", order="array<i32: 1, 0>")
+        mask = p.compare(p.expand(t.rows, 0), p.splat(p.args["m"], 1, 64))
+        address = p.op("tt.trans", [t.address("out")], "tensor<32x64x!tt.ptr<f16>>", order="array<i32: 1, 0>")
+        p.store(address, turned, p.broadcast(mask, 32, 64))
+
+    t, load = wrapped_dot(turn)
+    assert who_sees(t, load) is None
+
+
+def test_an_atomic_sees_them() -> None:
+    def count(t: Tile, c: Value) -> None:
+        t.p.op("tt.atomic_rmw", [t.address("out"), c, t.below()], c.type, atomic_rmw_op="5 : i32", sem="4 : i32")
+
+    t, load = wrapped_dot(count)
+    assert who_sees(t, load) == "atomic_rmw"
+
+
+def test_an_address_made_of_them_sees_them() -> None:
+    def chase(t: Tile, c: Value) -> None:
+        p = t.p
+        index = p.op("arith.fptosi", [c], "tensor<64x32xi32>")
+        p.load(p.add(p.splat(p.args["a"], 64, 32), index), t.below())
+
+    t, load = wrapped_dot(chase)
+    assert who_sees(t, load) == "load"

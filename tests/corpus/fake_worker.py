@@ -1,0 +1,42 @@
+"""A worker that plays a package: what each entry does is in its name."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+
+from workers import serve_jobs
+
+APPLIED = {"kernel": "gemm", "applied": True, "reason": "one producer", "location": None, "launches": 1, "versions": 1}
+DECLINED = {**APPLIED, "applied": False, "reason": "no tl.dot in the kernel", "location": "pack/gemm.py:7"}
+
+
+def handle(job: dict[str, Any]) -> dict[str, Any]:
+    """Answers as a real worker would, or dies as a real kernel would."""
+    what, _, where = job["entry"].split()[0].partition("_in_")
+    Path(job["progress"]).write_text(where or "stock")
+    if what == "missing":
+        return {"status": "skipped", "message": "not installed: No module named 'pack'"}
+    if what == "hangs":
+        time.sleep(600)
+    if what == "dies":
+        os._exit(7)
+    if job["task"] == "time":
+        return {"status": "done", "errors": {}, "timings": {"stock": [2.0, 1.9, 2.1], "tawa": [1.6, 1.5, 1.7]}}
+    kernels = [DECLINED] if what == "declined" else [APPLIED]
+    found = {mode: {"worst": 0.5, "peak": 1.0, "equal_bits": True, "kernels": kernels} for mode in job["modes"]}
+    found["stock"]["kernels"] = []
+    if what == "wrong":
+        found["tawa"] |= {"worst": 3.0, "equal_bits": False}
+    if what == "raises":
+        found["tawa"] = {"failed": "RuntimeError: CUDA error: an illegal instruction was encountered"}
+    return {"status": "done", "modes": found}
+
+
+if __name__ == "__main__":
+    serve_jobs(handle)

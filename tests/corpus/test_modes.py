@@ -1,0 +1,44 @@
+"""Tuning in one mode decides nothing for another, in memory or on disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+from types import SimpleNamespace
+import triton
+from corpus import modes
+from corpus.without_gpu import HopperOnPaper
+from tests.bridge import kernels
+
+triton.runtime.driver.set_active(HopperOnPaper())
+modes.keep_tunings_apart(2)
+configs = [triton.Config({"BLOCK": 2**at}) for at in range(4, 9)]
+tuner = triton.autotune(configs, key=["columns"], cache_results=True)(kernels.softmax_rows)
+tuner.fn = SimpleNamespace(run=lambda *args, **kwargs: None, fn=tuner.fn)
+tried = []
+
+def bench(self, *args, config, **meta):
+    block = config.kwargs["BLOCK"]
+    tried.append((modes._current, block))
+    return [block if modes._current == "stock" else -block] * 3  # stock is best at the smallest
+
+triton.runtime.autotuner.Autotuner._bench = bench
+chosen = []
+for mode in ("stock", "tawa", "stock", "tawa"):
+    modes._current = mode
+    tuner.run(None, None, columns=100, grid=(1,), warmup=False)
+    chosen.append(tuner.best_config.kwargs["BLOCK"])
+assert chosen == [16, 256, 16, 256], chosen
+assert tried == [(mode, block) for mode in ("stock", "tawa") for block in (16, 256)], tried
+"""
+
+
+def test_each_mode_tunes_for_itself_and_leaves_nothing_on_disk(tmp_path: Path) -> None:
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.rglob("*.autotune.json"))

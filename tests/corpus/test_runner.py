@@ -1,0 +1,140 @@
+"""The runner with workers that play a package: right, wrong, raising, dying, hanging, declined, missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from corpus import __main__ as command
+from corpus import result_file, runner
+from corpus.entry import AllClose, Entry, Package
+from corpus.packages import PACKAGES
+from corpus.results import Result, summarise
+
+from tests.corpus.fake_worker import APPLIED
+
+FAKE = Path(__file__).with_name("fake_worker.py")
+
+
+def pairs(*names: str) -> list[runner.Pair]:
+    entries = tuple(
+        Entry(name, {"M": 64}, lambda device: {}, dict, dict, AllClose(1e-2, 0.0), "its tests") for name in names
+    )
+    package = Package("pack", "https://pack", "MIT", ("pack==1",), "pack", entries)
+    return [(package, entry) for entry in entries]
+
+
+def statuses(names: list[str], **options: object) -> dict[str, Result]:
+    found = runner.run(pairs(*names), runner.Options(worker=FAKE, processes=2, **options), lambda text: None)  # type: ignore[arg-type]
+    return {it.name: it for it in found}
+
+
+@pytest.mark.timeout(200)
+def test_each_way_to_end_has_its_status_and_costs_no_other_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = {
+        "right": "ok",
+        "wrong": "wrong",
+        "raises": "crashed",
+        "dies_in_tawa": "crashed",
+        "dies_in_stock": "skipped",
+        "dies_in_reference": "skipped",
+        "hangs_in_legal": "hung",
+        "hangs_in_stock": "skipped",
+        "declined": "ok",
+        "missing": "skipped",
+        "right_too": "ok",
+    }
+    monkeypatch.setattr("workers._Worker.ask", _impatient(runner))
+    found = statuses(list(ends))
+    assert {name: it.status for name, it in found.items()} == ends
+    assert "illegal instruction" in found["raises"].message
+    assert found["dies_in_tawa"].message.startswith("in tawa: ")
+    assert "No module named 'pack'" in found["missing"].message
+
+
+def _impatient(_: object):
+    """Workers wait 60 seconds for imports; the fake has none."""
+    import workers
+
+    ask = workers._Worker.ask
+    return lambda self, job, limit_s: ask(self, job, 2.5 if "hangs" in job["entry"] else limit_s)
+
+
+def test_only_entries_that_tawa_changes_are_timed() -> None:
+    found = statuses(["right", "declined", "wrong"])
+    assert found["right"].speedup() == pytest.approx(1.25)
+    assert found["declined"].speedup() is None
+    assert found["wrong"].speedup() is None
+    assert summarise(list(found.values())).geomean == pytest.approx(1.25)
+
+
+def test_a_timing_that_dies_under_tawa_is_a_crash_and_keeps_the_check() -> None:
+    checked = statuses(["right"], timing=False)["right"]
+    died = runner.with_times(checked, {"status": "crashed", "message": "worker ended with status 7"}, "tawa")
+    assert (died.status, died.errors) == ("crashed", checked.errors)
+    assert runner.with_times(checked, {"status": "hung", "message": "no answer"}, "stock").status == "ok"
+
+
+def test_what_a_run_finds_is_what_its_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import harness
+
+    monkeypatch.setattr(harness, "RESULTS", tmp_path)
+    monkeypatch.setattr(harness, "_query_gpu", lambda *fields: {})
+    found = list(statuses(["right", "raises", "declined", "missing"]).values())
+    path = result_file.write(found, 4)
+    assert result_file.read(path)[1] == found
+    _, rows = harness.read(path)
+    timed = [row for row in rows if row.median_ms]
+    assert [(row.candidate, row.median_ms) for row in timed] == [("stock", 2.0), ("tawa", 1.6)]
+
+
+def test_an_infinite_error_survives_the_file() -> None:
+    result = Result("pack", "gemm", {"M": 1}, False, "wrong", "why", {"tawa": None}, {"tawa": False}, {"tawa": ()})
+    assert result_file.from_rows(result_file.rows_of(result)) == [result]
+
+
+def test_verdicts_of_a_compile_are_written_without_errors() -> None:
+    answer = {"status": "done", "modes": {"tawa": {"kernels": [APPLIED]}, "legal": {"kernels": []}}}
+    result = runner.compiled({"package": "pack", "name": "gemm", "shape": {}, "backward": False}, answer)
+    assert (result.status, result.errors, list(result.kernels)) == ("compiled", {}, ["tawa", "legal"])
+    assert result_file.from_rows(result_file.rows_of(result)) == [result]
+
+
+def test_entries_are_listed_without_their_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["list"]) == 0
+    names = capsys.readouterr().out.splitlines()
+    assert len(names) == len(set(names)) == sum(len(package.entries) for package in PACKAGES)
+    assert command.main(["list", "--only", "chunk_gla"]) == 0
+    assert all("chunk_gla" in name for name in capsys.readouterr().out.splitlines())
+
+
+def test_a_run_cut_short_keeps_what_it_reached_and_the_next_does_the_rest() -> None:
+    every = pairs(*(f"right_{at}" for at in range(6)))
+    states: list[list[str]] = []
+    options = runner.Options(worker=FAKE, processes=1)
+    found = runner.run(every, options, lambda text: None, lambda so_far: states.append([it.name for it in so_far]))
+    assert [len(it) for it in states] == [2, 2, 4, 4, 6, 6]
+    assert command.missing(every, found[:4]) == every[4:]
+    late = runner.run(every, runner.Options(worker=FAKE, deadline=0.0), lambda text: None)
+    assert late == []
+
+
+def test_what_was_skipped_or_not_timed_is_missing() -> None:
+    found = statuses(["right", "missing"], timing=False)
+    untimed = runner.with_times(found["right"], {"status": "skipped", "message": "out of time"}, "start")
+    names = lambda results: [entry.name for _, entry in command.missing(pairs("right", "missing"), results)]  # noqa: E731
+    assert names(list(found.values())) == ["missing"]
+    assert names([untimed]) == ["right", "missing"]
+
+
+def test_without_a_gpu_nothing_is_begun(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("harness._query_gpu", lambda *fields: {})
+    assert command.main(["run"]) == 2
+    assert "python -m corpus compile" in capsys.readouterr().err
+
+
+def test_results_are_in_the_order_of_the_packages() -> None:
+    package = PACKAGES[1]
+    made = [Result(package.name, it.name, it.shape, it.backward, "ok") for it in package.entries]
+    other = Result("gone", "gemm", {}, False, "ok")
+    assert command.in_order([other, *reversed(made)]) == [*made, other]

@@ -1,0 +1,126 @@
+"""Pointer kernels: what becomes of each, right against float64, and specialised ones with the bits of what they were.
+
+One case of each kernel; `bench/pointers_correctness.py` runs every case on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tawa.bridge.attempt import Source, Specialised, Worksheet, attempt
+from tawa.bridge.request import Request
+from tawa.kernels.case import Case
+from tawa.kernels.pointers.cases import CASES, find
+from tawa.kernels.pointers.persistent import ANNOUNCED
+from tawa.kernels.pointers.reference import numpy_reference
+from tawa.plan import PlanOptions
+from tawa.runtime.config import Config
+from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised
+from tests.matrix.compiling import Levels, signature
+from tests.support.fronts import front
+
+ALL = [pytest.param(case, id=case.name) for case in CASES]
+NOT_SIMULATED = {"addresses", "assembly"}
+"""Tags: addresses in memory, and inline assembly, mean nothing to the simulator."""
+SMALL = {"M": 140, "N": 144, "K": 112}
+PENDING: dict[str, str] = {
+    "grouped": "stores through addresses from memory",
+    "grouped_tma": "descriptors made in a loop",
+    "paged": "loop bounds from memory are not proved",
+    "while_listed": "sums carried by an inner while loop",
+    "acquire_in_loop": "an atomic that acquires is run past",
+}
+"""What is not yet as it must be."""
+
+
+def one_of_each() -> list[Any]:
+    """The first case of each kernel and verdict."""
+    seen: set[tuple[str, str]] = set()
+    found: list[Any] = []
+    for case in CASES:
+        key = (case.kernel.fn.__name__, case.expect.verdict)
+        if key not in seen:
+            seen.add(key)
+            marks = pytest.mark.xfail(reason=PENDING[case.name], strict=True) if case.name in PENDING else ()
+            found.append(pytest.param(case, id=case.name, marks=marks))
+    return found
+
+
+def small(case: Case) -> Case:
+    """A product on a problem of a few tiles; others as they are listed."""
+    resizable = "stride_am" in case.arguments and not {"GROUP", "EVEN_K", "TOP_K"} & set(case.constexprs)
+    return case.with_sizes(**SMALL) if resizable and {"M", "N"} <= set(case.sizes) else case
+
+
+def result_of(case: Case) -> tuple[Any, Levels]:
+    """What becomes of a case where speed is not asked about."""
+    made = front(case.kernel, signature(case), **case.options())
+    sheet = Worksheet()
+    source = Source(made.ttir, made.context, case.name, {})
+    found = attempt(made.tools, source, Request(PlanOptions(only_if_faster=False)), sheet)
+    return found, Levels({"ttir": made.ttir, **sheet.texts})
+
+
+def test_names_are_unique_and_an_unknown_one_is_told_with_close_ones() -> None:
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names))
+    with pytest.raises(KeyError, match="gate_up"):
+        find("pointer_gate")
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_every_parameter_has_a_type_and_every_constant_a_value(case: Case) -> None:
+    types, constants = case.signature(), case.constants()
+    assert list(types) == list(case.kernel.arg_names)
+    assert {name for name, type in types.items() if type == "constexpr"} == set(constants)
+    assert set(case.arguments) | set(case.constexprs) == set(case.kernel.arg_names)
+    assert all(extent > 0 for extent in case.launch_grid())
+
+
+@pytest.mark.parametrize("case", one_of_each())
+def test_case_gets_the_verdict_that_is_wanted(case: Case) -> None:
+    found, _ = result_of(case)
+    verdict = "specialised" if isinstance(found, Specialised) else "declined"
+    reason = "" if isinstance(found, Specialised) else found.remarks[0].reason
+    assert case.expect.verdict in (verdict, "either"), reason
+    if case.expect.verdict == "declined":
+        assert case.expect.reason.lower() in reason.lower()
+
+
+@pytest.mark.parametrize("case", [pytest.param(*it.values, id=it.id) for it in one_of_each() if it.values[0].reference])
+def test_kernel_is_right_in_the_simulator(case: Case) -> None:
+    if case.tags & NOT_SIMULATED:
+        pytest.skip("the simulator has no meaning for it")
+    case = small(case)
+    made = front(case.kernel, signature(case), **case.options())
+    assert errors(case, simulated(case, made.whole()), numpy_reference).share <= 1
+
+
+SAME_BITS = (
+    "tutorial_fp16_nn", "tutorial_odd", "experts_one_choice", "gram", "wraps_into_sums", "clamped", "shifted_base_4",
+    "windows_step3", "fill_with_one", "mask_from_memory", "reads_on", "linear_attention",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME_BITS)
+def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str) -> None:
+    case = small(find(name))
+    found, levels = result_of(case)
+    assert isinstance(found, Specialised)
+    assert orders_with_other_bits(case, levels, simulated(case, unspecialised(case, levels))) == []
+
+
+@pytest.mark.xfail(reason="warps are counted over all groups; each group has a ring slot of B to itself", strict=True)
+def test_the_announced_configuration_is_specialised_as_pinned() -> None:
+    config = Config({"enable_warp_specialization": True}, **ANNOUNCED)
+    options = PlanOptions.from_mapping(config.kwargs)
+    case = find("persistent_announced")
+    made = front(case.kernel, signature(case), num_warps=config.num_warps, num_stages=config.num_stages)
+    found = attempt(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options), Worksheet())
+    assert isinstance(found, Specialised), found.remarks
+    plan = found.outcome.plan
+    assert plan is not None
+    assert sum(part.role == "consumer" for part in plan.partitions) == 2
+    assert {ring.depth for ring in plan.rings} == {3}

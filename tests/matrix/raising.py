@@ -1,0 +1,188 @@
+"""A kernel with pointer loads, stock and raised, both in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import triton
+
+import tawa.sim.asynchronous as sim_asynchronous
+import tawa.sim.descriptors as sim_descriptors
+import tawa.sim.memory as sim_memory
+from tawa.analysis.launch_values import LaunchSpec
+from tawa.bridge.generic_print import parse_module as parse_with_triton
+from tawa.bridge.generic_print import print_generic, print_generic_ttir
+from tawa.bridge.signature import Signature
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Module, PointerType, parse_module, parse_type, print_module
+from tawa.sim import Descriptor, simulate
+from tawa.sim.errors import OutOfBounds
+from tawa.sim.launch import parameter_name
+from tawa.sim.values import TensorDescriptor
+from tawa.transforms.raise_loads import Make, RaiseLoads, RaiseResult
+from tests.support.fronts import Front, front
+
+NESTED = triton.__version__.startswith("3.6")
+_TYPES = {"float16": "*fp16", "float32": "*fp32", "int32": "*i32", "uint8": "*fp8e4nv", "int64": "*i64", "int8": "*i8"}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel and its arguments by name: arrays, numbers; constants are constexprs."""
+
+    kernel: Any
+    arguments: Mapping[str, Any]
+    constants: Mapping[str, Any]
+    grid: tuple[int, ...]
+    aligned: bool = True
+
+    def signature(self) -> Signature:
+        """As Triton's launcher specialises it: a 1 is a constant, what 16 divides is marked."""
+        names = self.kernel.arg_names
+        constants = dict(self.constants)
+        types, marked = {}, []
+        for name, value in self.arguments.items():
+            if isinstance(value, np.ndarray):
+                types[name] = _TYPES[str(value.dtype)]
+                marked += [name] if self.aligned else []
+            elif isinstance(value, float):
+                types[name] = "fp32"
+            elif value == 1:
+                constants[name] = 1
+            else:
+                types[name] = "i32"
+                marked += [name] if value % 16 == 0 else []
+        return Signature(
+            {name: types.get(name, "constexpr") for name in names},
+            {(names.index(name),): value for name, value in constants.items()},
+            {(names.index(name),): [["tt.divisibility", 16]] for name in marked},
+        )
+
+    def front(self) -> Front:
+        """Triton's front end for it."""
+        return front(self.kernel, self.signature(), num_warps=4)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """What the pass made of a kernel. ttir: the text behind it."""
+
+    result: RaiseResult
+    ttir: str
+    made: Front
+
+    def reasons(self) -> str:
+        """All remarks in one text."""
+        return "\n".join(str(remark) for remark in self.result.remarks)
+
+    def ttgir(self) -> Module:
+        """The kernel with layouts."""
+        return lay_out(self.made, self.ttir)
+
+
+def lay_out(made: Front, ttir: str, num_warps: int | None = None) -> Module:
+    """TTIR through Triton's front half, for another number of warps where one is given."""
+    mod = parse_with_triton(ttir, made.context)
+    options = made.tools.options if num_warps is None else replace(made.tools.options, num_warps=num_warps)
+    made.tools.split.front(mod, {}, options, made.tools.capability)
+    return parse_module(print_generic(mod))
+
+
+def raised(launch: Launch, make: Make = "host", made: Front | None = None, trust: bool = True) -> Raised:
+    """The kernel behind the pass."""
+    made = made if made is not None else launch.front()
+    module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
+    result = RaiseLoads(make, NESTED, trust).run(module)
+    return Raised(result, print_module(module), made)
+
+
+def run(launch: Launch, module: Module, spec: LaunchSpec) -> dict[str, Any]:
+    """Simulates one launch; returns what its arrays are afterwards."""
+    arguments: dict[str, Any] = {}
+    for name, value in launch.arguments.items():
+        arguments[name] = value.copy() if isinstance(value, np.ndarray) else value
+    given = addresses(module, arguments)
+    for number, descriptor in enumerate(spec.descriptors):
+        address, shape, strides = descriptor.evaluate(given)
+        base = arguments[_names(module)[descriptor.base]].reshape(-1)
+        start = (address - given[descriptor.base]) // descriptor.element_bytes
+        arguments[f"tawa_desc_{number}"] = Descriptor(base[start:], shape, strides)
+    with _BoxesChecked():
+        simulate(module, arguments, launch.grid)
+    return {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
+
+
+def addresses(module: Module, arguments: Mapping[str, Any]) -> list[int]:
+    """The arguments of the function as a launcher sees them: pointers as addresses."""
+    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+    given: list[int] = []
+    for arg in function.body.args:
+        pointer = isinstance(parse_type(arg.type), PointerType)
+        value = arguments.get(parameter_name(module, arg), 0)
+        given.append((arg.index + 1) << 40 if pointer else value)
+    return given
+
+
+def _names(module: Module) -> list[str]:
+    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+    return [parameter_name(module, arg) for arg in function.body.args]
+
+
+def same_bits(launch: Launch, make: Make, raised_loads: int | None = None) -> Raised:
+    """Runs the kernel with and without the pass; the outputs are the same bit by bit."""
+    stock = launch.front()
+    changed = raised(launch, make, stock)
+    assert changed.result.changed, changed.reasons()
+    if raised_loads is not None:
+        assert changed.result.raised == raised_loads, changed.reasons()
+    module = changed.ttgir()
+    broken = changed.result.launch.broken(addresses(module, launch.arguments))
+    assert broken is None, str(broken)
+    before = run(launch, stock.whole(), LaunchSpec())
+    after = run(launch, module, changed.result.launch)
+    for name, array in before.items():
+        assert array.tobytes() == after[name].tobytes(), name
+    return changed
+
+
+_READERS = (sim_memory, sim_asynchronous, sim_descriptors)
+
+
+class _BoxesChecked:
+    """While it lasts, a box is checked where it is read, not the whole tensor that a descriptor describes.
+
+    A tensor with an open dimension is larger than what is allocated; TMA does not look at what it does not copy.
+    """
+
+    def __enter__(self) -> None:
+        self._read = sim_memory.read_box
+        for module in _READERS:
+            vars(module)["read_box"] = _read_box
+
+    def __exit__(self, *_: object) -> None:
+        for module in _READERS:
+            vars(module)["read_box"] = self._read
+
+
+def _read_box(descriptor: TensorDescriptor, at: Sequence[int]) -> Any:
+    bits, width = descriptor.pointer.tensor.bits, descriptor.pointer.tensor.bits.itemsize
+    assert at[-1] * width % 16 == 0, "the box begins between two multiples of 16 bytes"
+    box = np.zeros(descriptor.block, bits.dtype)
+    low = [min(max(start, 0), size) for start, size in zip(at, descriptor.shape, strict=True)]
+    high = [
+        max(first, min(start + block, size))
+        for first, start, block, size in zip(low, at, descriptor.block, descriptor.shape, strict=True)
+    ]
+    counts = [last - first for first, last in zip(low, high, strict=True)]
+    if 0 in counts:
+        return box
+    start = int(descriptor.pointer.offset) + sum(a * b for a, b in zip(low, descriptor.strides, strict=True))
+    last = start + sum((count - 1) * stride for count, stride in zip(counts, descriptor.strides, strict=True))
+    if start < 0 or last >= bits.size:
+        raise OutOfBounds(f"elements {start} to {last} of {bits.size}")
+    view = np.lib.stride_tricks.as_strided(bits[start:], counts, [stride * width for stride in descriptor.strides])
+    box[tuple(slice(a - b, c - b) for a, b, c in zip(low, at, high, strict=True))] = view
+    return box

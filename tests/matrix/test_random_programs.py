@@ -1,0 +1,73 @@
+"""A few random programs on every run; `random_programs.py` takes hundreds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+
+from tawa.ir import Module, parse_module
+from tawa.sim.errors import SimulationError
+from tests.kernels.attention_numbers import simulated, unspecialised
+from tests.matrix.compiling import specialised_levels
+from tests.matrix.random_programs import examine, options_of
+from tests.matrix.random_source import Recipe, case_of, load_kernel, recipes
+from tests.matrix.random_text import render
+
+PLAIN = Recipe(
+    "fp16", (64, 64, 32), 4, "one", "for", "one", "carried", "given", 3, "none", "none", "none", ("bias",), False,
+    "descriptors", "masked", 0, False, False, "pointer", False, 0, 2, 1, None,
+)  # fmt: skip
+
+
+@given(recipes())
+@settings(max_examples=12, derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+          suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
+def test_a_random_program_compiles_and_keeps_its_bits(tmp_path_factory: pytest.TempPathFactory, recipe: Recipe) -> None:
+    note(render(recipe))
+    found = examine(recipe, tmp_path_factory.mktemp("program"))
+    assert found.status != "failed", found.reason
+
+
+def test_a_plain_program_is_specialised(tmp_path: Path) -> None:
+    assert examine(PLAIN, tmp_path).status == "specialised"
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        replace(PLAIN, dots="softmax", offset="listed", groups=None),
+        replace(PLAIN, dots="three", order="while", nest="two", guard="every other"),
+        replace(PLAIN, loads="pointers", advanced=True),
+        replace(PLAIN, dots="gate", nest="nested", trips="loaded", beside=True),
+    ],
+    ids=("softmax", "three dots", "carried pointers", "nested"),
+)
+def test_a_recipe_becomes_the_source_of_a_kernel(recipe: Recipe, tmp_path: Path) -> None:
+    kernel = load_kernel(render(recipe), tmp_path)
+    case = case_of(recipe, kernel, "program")
+    assert list(case.signature()) == list(kernel.arg_names)
+
+
+def without(text: str, op: str, which: int) -> Module:
+    """A level without the operation of that name and number."""
+    module = parse_module(text)
+    [it for it in module.walk() if it.name == op][which].erase()
+    return module
+
+
+def test_a_wait_that_is_left_out_is_noticed(tmp_path: Path) -> None:
+    case = case_of(PLAIN, load_kernel(render(PLAIN), tmp_path), "program")
+    levels = specialised_levels(case, options_of(PLAIN))
+    wanted = simulated(case, unspecialised(case, levels))["c"].tobytes()
+    waits = levels.asm["barrier"].count('"ttng.wait_barrier"')
+    noticed = 0
+    for which in range(waits):
+        try:
+            broken = simulated(case, without(levels.asm["barrier"], "ttng.wait_barrier", which), "late")
+            noticed += broken["c"].tobytes() != wanted
+        except SimulationError:
+            noticed += 1
+    assert waits > 1 and noticed == waits

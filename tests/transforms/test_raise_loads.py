@@ -1,0 +1,231 @@
+"""`raise_loads`: pointer loads that read a box become TMA loads."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.dialects import structure_rules
+from tawa.ir import Builder, Module, StructureError, Value, clone_op, parse_module, print_module, verify_structure
+from tawa.transforms.drop_dead import DropDead
+from tawa.transforms.raise_loads import RaiseLoads, RaiseResult
+from tests.analysis.tile_programs import TileProgram
+from tests.support.filecheck import brief, check
+
+ARGUMENTS = {"a": "!tt.ptr<f16>", "b": "!tt.ptr<f16>", "c": "!tt.ptr<f32>", "m": "i32", "k": "i32", "s": "i32"}
+
+
+def gemm(turned: bool = False, in_loop: bool = True, divisible: tuple[str, ...] = ("a", "b", "s", "k")) -> Module:
+    """C = A · B for one tile: rows of A move by pointers, B is made anew from the loop variable.
+
+    turned: B is stored the other way round.
+    """
+    p = TileProgram(divisible, **ARGUMENTS)
+    a_at, b_rows = _operands(p, turned)
+    tile = "tensor<64x32xf32>"
+    zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
+
+    def body(args: list[Value]) -> list[Value]:
+        k, pointers, total = args
+        k.hint = "k0"
+        a = p.load(pointers)
+        offset = p.mul(k, p.args["k"]) if not turned else k
+        b = p.load(p.add(b_rows, p.splat(offset, 32, 32)))
+        names = {"inputPrecision": "0 : i32", "maxNumImpreciseAcc": "0 : i32"}
+        total = p.op("tt.dot", [a, b, total], tile, **names)
+        return [p.add(pointers, p.splat(p.number(32), 64, 32)), total]
+
+    if in_loop:
+        loop = p.loop((p.number(0), p.args["k"], p.number(32)), [a_at, zeros], body)
+        p.store(p.splat(p.args["c"], 64, 32), loop.results[1])
+    else:
+        p.store(p.splat(p.args["c"], 64, 32), body([p.number(0), a_at, zeros])[1])
+    return p.finish()
+
+
+def _operands(p: TileProgram, turned: bool) -> tuple[Value, Value]:
+    first = p.mul(p.pid(), p.number(64))
+    rows = p.mul(p.expand(p.add(p.splat(first, 64), p.range(64)), 1), p.splat(p.args["s"], 64, 1))
+    a_at = p.add(p.splat(p.args["a"], 64, 32), p.add(p.broadcast(rows, 64, 32), p.spread(p.range(32), 0, 64, 32)))
+    axis = 0 if turned else 1
+    far = p.expand(p.range(32), axis)
+    far = p.mul(far, p.splat(p.args["k"], *((1, 32) if turned else (32, 1))))
+    near = p.spread(p.range(32), 1 - axis, 32, 32)
+    return a_at, p.add(p.splat(p.args["b"], 32, 32), p.add(p.broadcast(far, 32, 32), near))
+
+
+def raised(module: Module, options: RaiseLoads) -> RaiseResult:
+    """The result of the pass; the module is sound and reads back as itself."""
+    result = options.run(module)
+    errors: list[StructureError] = verify_structure(module, structure_rules())
+    assert [str(error) for error in errors] == []
+    text = print_module(module)
+    assert print_module(parse_module(text)) == text
+    return result
+
+
+def test_descriptors_are_added_behind_the_arguments() -> None:
+    module = gemm()
+    result = raised(module, RaiseLoads("host"))
+    assert result.changed and result.raised == 2
+    check(
+        print_module(module, locations=False),
+        """
+        CHECK: arg_attrs = [{{.*}}, {tawa.base = 0 : i32}, {}, {}, {}, {}, {tawa.base = 1 : i32}, {}, {}, {}, {}]
+        CHECK-SAME: i32, i32, i32, !tt.tensordesc<tensor<64x32xf16>>, i32, i32, i64, i64,
+        CHECK-SAME: !tt.tensordesc<tensor<32x32xf16>>, i32, i32, i64, i64) -> ()
+        """,
+    )
+    check(
+        brief(module),
+        """
+        CHECK: [[ROW:%at_\\d+|%\\d+]] = "arith.muli"({{.*}})
+        CHECK: "scf.for"
+        CHECK: "tt.descriptor_load"(%tawa_desc_0_0, [[ROW]], %k0_0) <{cache = 1 : i32, evict = 1 : i32}>
+        CHECK: "tt.descriptor_load"(%tawa_desc_1_0, %k0_0,
+        CHECK: "tt.dot"
+        CHECK-NOT: tt.load
+        """,
+    )
+    assert [(spec.base, spec.block, spec.argument) for spec in result.launch.descriptors] == [
+        (0, (64, 32), 6),
+        (1, (32, 32), 11),
+    ]
+
+
+def test_nothing_is_left_of_the_pointers() -> None:
+    module = gemm()
+    raised(module, RaiseLoads("host"))
+    text = brief(module)
+    assert text.count("tt.addptr") == 0
+    check(text, 'CHECK: "scf.yield"(%{{\\w+}})\n')
+
+
+def test_descriptors_are_made_before_the_loop() -> None:
+    module = gemm()
+    result = raised(module, RaiseLoads("kernel"))
+    assert result.raised == 2 and not result.launch.descriptors
+    check(
+        print_module(module, locations=False),
+        """
+        CHECK: "tt.make_tensor_descriptor"(%b_0,{{.*}}padding = 1 : i32{{.*}} -> !tt.tensordesc<tensor<32x32xf16>>
+        CHECK: [[A:%\\w+]] = "tt.addptr"(%a_0,
+        CHECK: "tt.make_tensor_descriptor"([[A]],{{.*}}padding = 1 : i32{{.*}} -> !tt.tensordesc<tensor<64x32xf16>>
+        CHECK: "scf.for"
+        CHECK: "tt.descriptor_load"(%desc_
+        """,
+    )
+
+
+def test_later_releases_spell_descriptors_without_the_tensor() -> None:
+    for make in ("host", "kernel"):
+        module = gemm()
+        raised(module, RaiseLoads("host" if make == "host" else "kernel", nested=False))
+        text = print_module(module, locations=False)
+        assert "!tt.tensordesc<64x32xf16>" in text and "tensordesc<tensor<" not in text
+        assert '"tt.descriptor_load"' in text and "<{cache" not in text
+
+
+def test_a_turned_operand_is_loaded_as_it_lies_and_turned() -> None:
+    module = gemm(turned=True)
+    raised(module, RaiseLoads("host"))
+    check(
+        brief(module),
+        """
+        CHECK: [[B:%\\w+]] = "tt.descriptor_load"(%tawa_desc_1_0, {{.*}}, %k0_0)
+        CHECK: [[T:%\\w+]] = "tt.trans"([[B]]) <{order = array<i32: 1, 0>}>
+        CHECK: "tt.dot"({{.*}}, [[T]],
+        """,
+    )
+
+
+def test_a_load_outside_of_loops_stays() -> None:
+    module = gemm(in_loop=False)
+    before = print_module(module)
+    result = RaiseLoads("host").run(module)
+    assert not result.changed and result.remarks == ()
+    assert print_module(module) == before
+
+
+def test_what_stays_is_said_with_its_reason_and_cure() -> None:
+    module = gemm(divisible=("a", "b", "k"))
+    result = raised(module, RaiseLoads("kernel"))
+    assert result.raised == 1
+    stays = next(remark for remark in result.remarks if "stays" in remark.reason)
+    assert stays.reason == "a load stays with pointers: its stride s is not known to be a multiple of 16 bytes"
+    assert "multiple of 16" in stays.cure
+
+
+def test_equal_tensors_share_a_descriptor() -> None:
+    module = gemm()
+    loop = next(op for op in module.walk() if op.name == "scf.for")
+    dot = next(op for op in module.walk() if op.name == "tt.dot")
+    first = next(op for op in loop.walk() if op.name == "tt.load")
+    again = Builder.before(dot).insert(clone_op(first, {}))
+    total = clone_op(dot, {})
+    total.set_operand(0, again.result)
+    Builder.before(dot).insert(total)
+    dot.set_operand(2, total.result)
+    result = raised(module, RaiseLoads("host"))
+    assert result.raised == 3
+    assert len(result.launch.descriptors) == 2
+
+
+def test_a_call_is_not_followed() -> None:
+    module = gemm()
+    function = module.body.ops[0]
+    module.body.append(clone_op(function, {})).properties["sym_name"] = '"other"'
+    result = RaiseLoads("host").run(module)
+    assert not result.changed
+    assert "calls or jumps" in result.remarks[0].reason
+
+
+def test_the_pass_gives_the_same_text_every_time() -> None:
+    texts: set[str] = set()
+    for _ in range(3):
+        module = gemm()
+        raised(module, RaiseLoads("kernel"))
+        texts.add(print_module(module))
+    assert len(texts) == 1
+
+
+# -- what is dead ---------------------------------------------------------------------------------------------------
+
+
+def test_what_a_loop_carries_for_itself_is_dropped() -> None:
+    p = TileProgram((), **ARGUMENTS)
+    kept: list[Value] = []
+
+    def body(args: list[Value]) -> list[Value]:
+        kept.append(args[2])
+        return [p.add(args[1], p.number(1)), p.add(args[2], args[0])]
+
+    loop = p.loop((p.number(0), p.args["k"], p.number(1)), [p.number(3), p.number(4)], body)
+    p.store(p.args["c"], loop.results[1])
+    module = p.finish()
+    assert DropDead().run(module).changed
+    assert verify_structure(module, structure_rules()) == []
+    assert len(loop.results) == 1 and loop.results[0].index == 0
+    assert [arg.index for arg in kept] == [1]
+
+
+def test_effects_are_not_dropped() -> None:
+    p = TileProgram((), **ARGUMENTS)
+
+    def body(args: list[Value]) -> list[Value]:
+        p.store(p.args["c"], args[0])
+        return []
+
+    p.loop((p.number(0), p.args["k"], p.number(1)), [], body)
+    module = p.finish()
+    before = print_module(module)
+    assert not DropDead().run(module).changed
+    assert print_module(module) == before
+
+
+@pytest.mark.parametrize("make", ["host", "kernel"])
+def test_remarks_say_what_was_raised(make: str) -> None:
+    result = RaiseLoads("host" if make == "host" else "kernel").run(gemm())
+    assert [remark.reason for remark in result.remarks] == [
+        "a load through pointers is made by TMA: boxes of 64x32",
+        "a load through pointers is made by TMA: boxes of 32x32",
+    ]
