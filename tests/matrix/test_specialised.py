@@ -14,7 +14,7 @@ from tawa.ir import parse_module
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import SPECIALISED
 from tests.matrix.compiling import compile_case, compiled_pair, pinned
-from tests.support.sample import EVERY_CASE
+from tests.support.sample import EVERY_CASE, sample
 
 FEW_REGISTERS = 64
 """Bytes: a few values, written and read once; which kernels need them differs from one ptxas to the next."""
@@ -24,12 +24,15 @@ def expected(case: Case) -> bool:
     return case.expect.verdict == "specialised"
 
 
-WORK = [
-    pytest.param(case, depth, mma_depth, id=f"{case.name}-D{depth}P{mma_depth}")
-    for number, case in enumerate(SPECIALISED)
-    if expected(case)
-    for depth, mma_depth in (case.plans if EVERY_CASE else case.plans[number % len(case.plans) :][:1])
-]
+WORK = sample(
+    [
+        pytest.param(case, depth, mma_depth, id=f"{case.name}-D{depth}P{mma_depth}")
+        for number, case in enumerate(SPECIALISED)
+        if expected(case)
+        for depth, mma_depth in (case.plans if EVERY_CASE else case.plans[number % len(case.plans) :][:1])
+    ],
+    1,
+)
 
 
 def arefs(text: str) -> Counter[str]:
