@@ -339,17 +339,20 @@ class _Expander:
         found = {value: section.find(value, stage) for value in used}
         dot = WarpGroupDotOp.of(op)
         needed = 0
+        takes: list[tuple[int, _Flight]] = []
         for position, flight in enumerate(section.flights):
             results = [value for value in used if found[value] is flight.result]
             for value in results:
                 if sum_only(op, value) and len(self.graph.nodes[flight.node].result.uses) == 1:
-                    flight.taken = True
+                    takes.append((position, flight))
                 else:
                     needed = position + 1
             if flight.node in self.releases.get(number, ()):
                 needed = position + 1
         if (dot and waits_for_itself(dot)) or (op.regions and any(nested.name in _DOTS for nested in op.walk())):
             needed = len(section.flights)
+        for position, flight in takes:
+            flight.taken = flight.taken or position >= needed  # what is waited for has landed before it is taken over
         self._wait_for(section, needed)
         copy = clone_op(op, {value: section.current(new) for value, new in found.items()})
         section.builder.insert(copy)
