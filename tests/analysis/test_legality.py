@@ -329,7 +329,7 @@ def test_an_address_that_comes_from_an_atomic_is_declined() -> None:
 
 
 def test_addresses_from_scalars_are_fine() -> None:
-    loop = inside(binary("row", "muli", "k", "two")).replace("%zero, %k)", "%row, %k)")
+    loop = inside(binary("row", "muli", "k", "two")).replace("%k, %zero)", "%row, %zero)")
     assert specialise(gemm(loop=loop), LEGAL, Target(4, 3)).applied
 
 

@@ -74,7 +74,7 @@ def test_a_kernel_has_a_name_and_a_structured_body() -> None:
 
 def test_a_load_has_a_descriptor_indices_a_tile_and_a_layout() -> None:
     load = DescriptorLoadOp(ops_named(parse_module(programs.tile_gemm()), "tt.descriptor_load")[0])
-    assert load.descriptor.hint == "a_desc" and [value.hint for value in load.indices] == ["zero", "k"]
+    assert load.descriptor.hint == "a_desc" and [value.hint for value in load.indices] == ["k", "zero"]
     assert load.tile.shape == (64, 64) and load.encoding == "#shared"
 
 

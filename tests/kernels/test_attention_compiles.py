@@ -14,6 +14,7 @@ from tawa.kernels.attention.cases import CASES
 from tawa.kernels.case import Case
 from tawa.plan import PlanOptions
 from tests.matrix.compiling import compile_case, pinned
+from tests.support.sample import sample as thinned
 
 SERIALISED = ("C7510", "C7514", "C7515", "C7517")
 FEW_REGISTERS = 64
@@ -47,7 +48,7 @@ def sample() -> dict[str, list[object]]:
 SAMPLE = sample()
 
 
-@pytest.mark.parametrize("case", SAMPLE["specialised"])
+@pytest.mark.parametrize("case", thinned(SAMPLE["specialised"], 1))
 def test_case_specialises_and_neither_spills_nor_serialises(case: Case) -> None:
     compiled = compile_case(case, pinned(*case.plans[0]))
     record = compiled.metadata.tawa

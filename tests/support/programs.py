@@ -56,7 +56,7 @@ def op(
     return f'{target}"{name}"({operands}){inside} : ({types}) -> {to}{place}'
 
 
-def load(result: str, desc: str, at: str = "%zero, %k", *, line: int = 0) -> str:
+def load(result: str, desc: str, at: str = "%k, %zero", *, line: int = 0) -> str:
     """A TMA load of one tile."""
     properties = "cache = 1 : i32, evict = 1 : i32"
     operands = f"%{desc}, {at}"
@@ -175,7 +175,7 @@ def kernel(body: str, *, arguments: Mapping[str, str] | None = None, num_ctas: i
 # -- whole kernels ----------------------------------------------------------------------------------------------------
 
 
-def iteration(acc: str = "sum", result: str = "next", tag: str = "", at: str = "%zero, %k", line: int = 10) -> str:
+def iteration(acc: str = "sum", result: str = "next", tag: str = "", at: str = "%k, %zero", line: int = 10) -> str:
     """Two loads, two allocations, one dot."""
     a, b, x, y = (f"{name}{tag}" for name in "abxy")
     return "\n".join(
@@ -189,10 +189,16 @@ def iteration(acc: str = "sum", result: str = "next", tag: str = "", at: str = "
     )
 
 
+def column(tile: str) -> str:
+    """The column of tile number %`tile`: a TMA box begins at a multiple of 16 bytes."""
+    eight = op("arith.constant", "", "", "%eight", "i32", properties="value = 8 : i32")
+    return f"{eight}\n{binary('column', 'muli', tile, 'eight')}"
+
+
 def gemm_loop(result: str = "acc", tag: str = "", *, upper: str = "n", init: str = "zeros", at: str = "") -> str:
     """One loop with one dot."""
     inside = f"sum{tag}"
-    body = iteration(inside, f"next{tag}", tag, at or f"%zero, %k{tag}")
+    body = iteration(inside, f"next{tag}", tag, at or f"%k{tag}, %zero")
     carried = {inside: (init, f"next{tag}", ACC)}
     return for_loop(body, induction=f"k{tag}", upper=upper, carried=carried, results=f"%{result}", line=9)
 
@@ -217,7 +223,8 @@ def persistent_gemm(waves: int = 2) -> str:
         (
             compare("is_first", "tile", "zero", 0),
             op("arith.select", "%is_first, %n, %m", "i1, i32, i32", "%trips", "i32"),
-            gemm_loop(upper="trips", at="%tile, %k"),
+            column("tile"),
+            gemm_loop(upper="trips", at="%k, %column"),
             store(at="%tile, %zero"),
         )
     )
@@ -272,13 +279,13 @@ def branching_gemm() -> str:
 
 def while_gemm() -> str:
     """A ``while`` over %m tiles around the usual loop of %n trips."""
-    return kernel(while_loop(f"{gemm_loop(at='%t, %k')}\n{store(at='%t, %zero')}"))
+    return kernel(while_loop(f"{column('t')}\n{gemm_loop(at='%k, %column')}\n{store(at='%t, %zero')}"))
 
 
 def nested_loops() -> str:
     """A loop of %n iterations with a dot of its own and a loop of %m trips behind it, each with its accumulator."""
     inner = for_loop(
-        iteration("low", "low_more", "_2", "%zero, %k_2"),
+        iteration("low", "low_more", "_2", "%k_2, %zero"),
         induction="k_2",
         upper="m",
         carried={"low": ("all_low", "low_more", ACC)},

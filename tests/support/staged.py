@@ -30,7 +30,7 @@ def register_dot(result: str, source: str, b: str, acc: str, *, line: int = 0) -
     )
 
 
-def scores(tag: str = "", acc: str = "sum", at: str = "%zero, %k") -> str:
+def scores(tag: str = "", acc: str = "sum", at: str = "%k, %zero") -> str:
     """One iteration of two dots: what the first gives is worked on, narrowed and multiplied by another tile."""
     return "\n".join(
         (
@@ -50,7 +50,7 @@ def scores(tag: str = "", acc: str = "sum", at: str = "%zero, %k") -> str:
 def attention_loop(result: str = "acc", tag: str = "", *, upper: str = "n", init: str = "zeros", at: str = "") -> str:
     """The loop of two dots."""
     inside = f"sum{tag}"
-    body = scores(tag, inside, at or f"%zero, %k{tag}")
+    body = scores(tag, inside, at or f"%k{tag}, %zero")
     carried = {inside: (init, f"next{tag}", ACC)}
     return programs.for_loop(body, induction=f"k{tag}", upper=upper, carried=carried, results=f"%{result}", line=9)
 
@@ -74,7 +74,7 @@ def two_loops() -> str:
 
 def persistent() -> str:
     """A loop over %m tiles around the loop of %n trips."""
-    body = f"{attention_loop(at='%tile, %k')}\n{programs.store(at='%tile, %zero')}"
+    body = f"{programs.column('tile')}\n{attention_loop(at='%k, %column')}\n{programs.store(at='%tile, %zero')}"
     return kernel(programs.for_loop(body, induction="tile", upper="m"))
 
 
@@ -180,7 +180,7 @@ def text(body: Body) -> str:
 def _write(step: Step, tag: str, tiles: list[str], lines: list[str], variable: str) -> None:
     left, right = (tiles[-1 - index % len(tiles)] for index in (step.left, step.right))
     new = f"t{tag}"
-    at = f"%zero, %{variable}"
+    at = f"%{variable}, %zero"
     match step.kind:
         case "load dot":
             lines += [
@@ -212,7 +212,7 @@ def _write(step: Step, tag: str, tiles: list[str], lines: list[str], variable: s
                 programs.store(new, at=f"%{variable}, %zero"),
             ]
         case "inner loop":
-            inside = programs.iteration(f"i{tag}", f"j{tag}", f"_in{tag}", f"%zero, %k{tag}")
+            inside = programs.iteration(f"i{tag}", f"j{tag}", f"_in{tag}", f"%k{tag}, %zero")
             carried = {f"i{tag}": (left, f"j{tag}", ACC)}
             lines.append(
                 programs.for_loop(inside, induction=f"k{tag}", upper="two", carried=carried, results=f"%{new}")

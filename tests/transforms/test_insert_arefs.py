@@ -21,8 +21,8 @@ def test_loads_of_one_dot_share_a_put_and_the_slot_is_released_behind_the_dot() 
         CHECK:      "scf.for"(%zero_0, %n_0, %one_0, %zeros_0, [[C]])
         CHECK-NEXT: ^bb{{.*}} [[I:%\\w+]]: !aref.index<3>):
         CHECK-NEXT: "aref.put"([[R]], [[I]]) ({
-        CHECK-NEXT: [[A:%\\w+]] = "tt.descriptor_load"(%a_desc_0, %zero_0, [[K:%\\w+]])
-        CHECK-NEXT: [[B:%\\w+]] = "tt.descriptor_load"(%b_desc_0, %zero_0, [[K]])
+        CHECK-NEXT: [[A:%\\w+]] = "tt.descriptor_load"(%a_desc_0, [[K:%\\w+]], %zero_0)
+        CHECK-NEXT: [[B:%\\w+]] = "tt.descriptor_load"(%b_desc_0, [[K]], %zero_0)
         CHECK-NEXT: "aref.filled"([[A]], [[B]])
         CHECK-NEXT: })
         CHECK-NEXT: [[V:%\\w+]]:2 = "aref.get"([[R]], [[I]])
@@ -86,7 +86,7 @@ def test_the_count_goes_through_a_while() -> None:
         CHECK:      "scf.while"(%zero_0, [[C]])
         CHECK:      "scf.condition"({{.*}}, [[B:%count_[0-9]+]])
         CHECK:      ^bb{{.*}} [[A:%count_[0-9]+]]: !aref.index<2>):
-        CHECK-NEXT: [[L:%\\w+]]:2 = "scf.for"({{.*}}, [[A]])
+        CHECK:      [[L:%\\w+]]:2 = "scf.for"({{.*}}, [[A]])
         CHECK:      "scf.yield"({{.*}}, [[L]]#1)
         """,
     )

@@ -121,3 +121,13 @@ def test_a_refuted_program_states_what_was_assumed() -> None:
     verdict = check_barriers(module, assume=("L >= 256",))
     assert isinstance(verdict, Refuted)
     assert "L >= 256" in verdict.assumptions
+
+
+def test_a_refinement_that_runs_out_of_steps_says_how_many_choices_it_made() -> None:
+    aref, low = made("two_loops", 2, 1)
+    verdict = check_refinement(parse_module(aref), parse_module(low), budget_states=2000)
+    assert isinstance(verdict, Proved), verdict
+    assert " of 36 choices" in verdict.bound
+    early = check_refinement(parse_module(aref), parse_module(low), budget_states=1)
+    assert isinstance(early, Unknown)
+    assert "1 of 36 choices" in early.reason

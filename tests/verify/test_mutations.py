@@ -23,6 +23,7 @@ from tawa.plan import PlanOptions
 from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Proved, Refuted
 from tests.sim.problems import ttgir
+from tests.support.sample import EVERY_CASE
 from tests.verify import mutations_aref, mutations_barrier
 from tests.verify.mutations_edits import ARRIVE, WAIT, Kind, Mutant, drop
 from tests.verify.mutations_oracle import DATA, GLUON, Level, Oracle, Subject, hand_written, kernel
@@ -68,7 +69,12 @@ def unlike(simulator: Oracle, wanted: Kind) -> str:
 @pytest.mark.parametrize("shape", FAMILIES)
 def test_every_kind_of_mutant_is_refuted_or_means_the_same(shape: str, level: Level) -> None:
     cases = FAMILIES[shape]
-    found = [unlike(oracle(cases[hashed(shape, kind.name) % len(cases)].name, level), kind) for kind in kinds(level)]
+    picked = [(hashed(shape, kind.name), kind) for kind in kinds(level)]
+    found = [
+        unlike(oracle(cases[it // 3 % len(cases)].name, level), kind)
+        for it, kind in picked
+        if EVERY_CASE or it % 3 == 0
+    ]
     assert [text for text in found if text] == []
 
 

@@ -72,9 +72,12 @@ def check_refinement(
         above, below = Fingerprints(high), Fingerprints(low)
         done: set[tuple[Print | None, Print | None]] = set()
         steps, runs = 0, 0
-        for numbers in vectors(found, effort):
+        left = list(vectors(found, effort))
+        total, occurred = len(left), set[tuple[Value, int]]()
+        for numbers in left:
             if steps >= budget:
-                return Unknown(f"the budget of {budget} steps ended after {runs} choices of numbers", None, used)
+                break
+            occurred |= set(numbers.items())
             upper = {high.entry.args[value.index]: given for value, given in numbers.items()}
             known = (above.of(upper, _ONE_PROGRAM), below.of(numbers, _ONE_PROGRAM))
             if None not in known and known in done:
@@ -94,8 +97,11 @@ def check_refinement(
                 return Refuted(refuted.witness, used)
         if not runs:
             return Unknown("no choice of numbers satisfies the assumptions", None, (*used, *undefined))
+        if 2 * len(occurred) < sum(len(choice.numbers) for choice in found):
+            return Unknown(f"the budget of {budget} steps ended after {runs} of {total} choices of numbers", None, used)
         names = ", ".join(choice.name for choice in found) or "no argument"
-        return Proved(f"the same accesses in the same order for {runs} choices of {names}", (*used, *undefined))
+        count = f"{runs} of {total}" if steps >= budget and runs < total else str(runs)
+        return Proved(f"the same accesses in the same order for {count} choices of {names}", (*used, *undefined))
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", source_of(barrier_module, stop.op))
 

@@ -1,0 +1,29 @@
+"""A choice of cases for tests that compile each of them: all of the matrix in CI would take too long on two cores.
+
+``TEST_EVERY_CASE=1 make test`` takes all. What runs over all of it anyway: the benches, on a GPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TypeVar
+
+T = TypeVar("T")
+EVERY_CASE = bool(os.environ.get("TEST_EVERY_CASE"))
+_MAIN_TRITON = "3.6"
+
+
+def sample(cases: Sequence[T], step: int) -> list[T]:
+    """Every `step`-th case, beginning with the first, and half as many on other releases than Triton 3.6."""
+    return list(cases) if EVERY_CASE else list(cases[:: step * (1 if _main_triton() else 2)])
+
+
+@functools.cache
+def _main_triton() -> bool:
+    try:
+        return version("triton").startswith(_MAIN_TRITON)
+    except PackageNotFoundError:
+        return True
