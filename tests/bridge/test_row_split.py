@@ -74,7 +74,6 @@ SIZES: dict[str, dict[str, int]] = {
     "invariant": SMALL,
     "initial_bias": SMALL,
     "epilogue_all_pointers": {"M": 136, "N": 131, "K": 136},
-    "pointer_gemm": {"M": 136, "N": 131, "K": 136},
 }
 
 

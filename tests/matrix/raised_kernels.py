@@ -3,6 +3,8 @@
 Letters: M N K of a GEMM, Z batches, H heads, S positions, D head size, L blocks of a list; BM, BN, BK tiles of them.
 """
 
+# pyright: reportGeneralTypeIssues=false
+
 import triton
 import triton.language as tl
 

@@ -31,7 +31,7 @@ TYPICAL = [
     "epilogue_all_pointers",
     "if_accumulate_skip2",
 ]
-DECLINED = ["softmax_rows", "early_return", "pointer_gemm"]
+DECLINED = ["softmax_rows", "early_return", "in_place_pointer"]
 EVERY = sample([case.name for case in CASES], 3)
 SPECIALISED = sample([case.name for case in CASES if case.expect.verdict == "specialised"], 3)
 

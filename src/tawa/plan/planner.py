@@ -157,9 +157,7 @@ def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged
     )
 
 
-def why_not_worth_it(
-    plan: Plan, channels: Channels, budget: Budget, persistent: bool, raised: bool = False
-) -> str:
+def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent: bool, raised: bool = False) -> str:
     """Why the Plan is not expected to beat stock Triton; empty when it is.
 
     persistent: whether the loads stand in a loop over tiles, so that one CTA an SM is what the kernel was written for.

@@ -69,10 +69,11 @@ def _overlap(descriptor: TensorDescriptor, at: list[int]) -> tuple[tuple[slice, 
 
 def _elements(descriptor: TensorDescriptor, part: tuple[slice, ...]) -> Array:
     """Places in memory of a part of the tensor; only these need be there: a tensor may have no known end."""
-    places = np.full((1,) * len(part), int(descriptor.pointer.offset), np.int64)
+    places: Array = np.full((1,) * len(part), int(descriptor.pointer.offset), np.int64)
     for dim, (extent, stride) in enumerate(zip(part, descriptor.strides, strict=True)):
         along = [-1 if at == dim else 1 for at in range(len(part))]
-        places = places + (np.arange(extent.start, extent.stop) * int(stride)).reshape(along)
+        steps: Array = np.arange(extent.start, extent.stop, dtype=np.int64) * int(stride)
+        places = places + steps.reshape(along)
     held = descriptor.pointer.tensor.bits.size
     if places.size and not (places.min() >= 0 and places.max() < held):
         name = descriptor.pointer.tensor.name

@@ -304,10 +304,6 @@ K_ONLY: dict[str, Argument] = {**descriptors(), "K": Number("K")}
 SQUARE = {"M": 256, "N": 256, "K": 256}
 COUNTER = {**FP16, "counter": Tensor((64,), "i32", "zero")}
 DECLINED = [
-    case("pointer_gemm", declined.pointer_gemm, FP16, POINTERS, block(), PROBLEM, "tiles_2d", "gemm", no("pointer")),
-    case("mixed_gemm", declined.mixed_gemm, FP16,
-         {"a_ptr": Pointer("a"), "b_desc": Descriptor("b", ("BK", "BN")), "c_desc": Descriptor("c", ("BM", "BN")),
-         "M": Number("M"), "K": Number("K")}, block(), PROBLEM, "tiles_2d", "gemm", no("pointer")),
     case("add", declined.add, {"x": Tensor(("M",), "fp32"), "y": Tensor(("M",), "fp32"), "c": Tensor(("M",), "fp32",
          "nan")}, {"x_ptr": Pointer("x"), "y_ptr": Pointer("y"), "c_ptr": Pointer("c"), "n": Number("M")}, {"BM": 1024},
          {"M": 4096}, "rows", "add", no("dot")),

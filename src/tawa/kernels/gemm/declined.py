@@ -8,43 +8,6 @@ import triton.language as tl
 
 
 @triton.jit
-def pointer_gemm(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """C = A @ B with pointer loads: no load can be made by TMA."""
-    rows = tl.program_id(0) * BM + tl.arange(0, BM)
-    columns = tl.program_id(1) * BN + tl.arange(0, BN)
-    ks = tl.arange(0, BK)
-    a_at = a_ptr + rows[:, None] * K + ks[None, :]
-    b_at = b_ptr + ks[:, None] * N + columns[None, :]
-    acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for k in range(0, K, BK):
-        a = tl.load(a_at, mask=(rows[:, None] < M) & (ks[None, :] < K - k), other=0.0)
-        b = tl.load(b_at, mask=(ks[:, None] < K - k) & (columns[None, :] < N), other=0.0)
-        acc = tl.dot(a, b, acc)
-        a_at += BK
-        b_at += BK * N
-    tl.store(
-        c_ptr + rows[:, None] * N + columns[None, :],
-        acc.to(c_ptr.dtype.element_ty),
-        mask=(rows[:, None] < M) & (columns[None, :] < N),
-    )
-
-
-@triton.jit
-def mixed_gemm(a_ptr, b_desc, c_desc, M, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """C = A @ B, A by pointers and B by a descriptor."""
-    pm = tl.program_id(0)
-    pn = tl.program_id(1)
-    rows = pm * BM + tl.arange(0, BM)
-    ks = tl.arange(0, BK)
-    acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for k in range(0, K, BK):
-        inside = (rows[:, None] < M) & (k + ks[None, :] < K)
-        a = tl.load(a_ptr + rows[:, None] * K + k + ks[None, :], mask=inside, other=0.0)
-        acc = tl.dot(a, b_desc.load([k, pn * BN]), acc)
-    c_desc.store([pm * BM, pn * BN], acc.to(c_desc.dtype))
-
-
-@triton.jit
 def add(x_ptr, y_ptr, c_ptr, n, BM: tl.constexpr):
     """c = x + y: no dot at all."""
     at = tl.program_id(0) * BM + tl.arange(0, BM)
