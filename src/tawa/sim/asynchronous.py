@@ -224,8 +224,9 @@ def _copies_arrive(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
         barrier.pending += threads
     _log(who, op, "arrive", args[0], barrier.phase % 2)
     who.contributes((barrier, barrier.phase))
-    for action in who.copies[-1] if who.recorder is not None else ():
-        who.recorder.signal_when_landed(action, (barrier, barrier.phase))
+    if who.recorder is not None:
+        for action in who.copies[-1]:
+            who.recorder.signal_when_landed(action, (barrier, barrier.phase))
     who.copies[-1][:] = [it for it in who.copies[-1] if not it.landed]
     issued = [it for group in who.copies for it in group if not it.landed]
     action = Action("arrival", who, op, lambda: barriers.arrive(barrier, threads), target=args[0].label, behind=issued)
