@@ -30,7 +30,6 @@ PENDING: dict[str, str] = {
     "grouped_tma": "descriptors made in a loop",
     "paged": "loop bounds from memory are not proved",
     "while_listed": "sums carried by an inner while loop",
-    "acquire_in_loop": "an atomic that acquires is run past",
 }
 """What is not yet as it must be."""
 

@@ -19,10 +19,10 @@ def channels_of(text: str) -> Channels:
     return tuple(find_channels(find_dot_loads(programs.parse(text))))
 
 
-def refusal(budget: Budget) -> str:
+def refusal(budget: Budget, raised: bool = False) -> str:
     channels = channels_of(programs.tile_gemm())
     plan = choose_plan(channels, PlanOptions(), budget, staged_stores=True)
-    return why_not_worth_it(plan, channels, budget, persistent=False)
+    return why_not_worth_it(plan, channels, budget, persistent=False, raised=raised)
 
 
 def test_two_groups_of_one_cta_hide_what_two_ctas_of_stock_do() -> None:
@@ -34,6 +34,18 @@ def test_fewer_groups_than_stock_has_ctas_are_not_expected_to_pay() -> None:
     assert "1 CTA of 2 groups would share an SM instead of 4" in refusal(
         replace(BUDGET, registers=RegisterInfo(32, 32))
     )
+
+
+def test_of_stock_kernels_with_pointers_two_share_an_sm_at_most() -> None:
+    crowded = replace(BUDGET, registers=RegisterInfo(32, 32))
+    assert "would share an SM instead of 2" in refusal(replace(BUDGET, num_warps=8, groups=1), raised=True)
+    assert refusal(crowded, raised=True) == ""
+
+
+def test_ctas_that_share_an_sm_are_worth_it_where_stock_copies_by_instructions() -> None:
+    small = replace(BUDGET, groups=1)
+    assert refusal(small) != ""
+    assert refusal(small, raised=True) == ""
 
 
 def test_rings_of_outer_loops_get_one_slot_where_not_all_fit() -> None:

@@ -162,13 +162,15 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
 
     persistent: whether the loads stand in a loop over tiles, so that one CTA an SM is what the kernel was written for.
     raised: whether stock Triton copies the same tiles by instructions of all its warps, not by TMA; then CTAs that
-        share an SM are worth specialising too (1.04 to 1.08 of stock at 128 × 128, `bench/results/pointers.json`).
+        share an SM are worth specialising too (1.04 to 1.14 of stock at 128 × 128, `bench/results/pointers.json`).
     """
     if persistent:
         return ""
     ours, stock = budget.ctas(channels, max(ring.depth for ring in plan.rings)), budget.stock_ctas(channels)
     groups = f" of {budget.groups} groups" if budget.groups > 1 else ""
-    if ours * budget.groups < stock:  # groups of a CTA run freely, so that one hides the other's arithmetic
+    # Groups of a CTA run freely, so that one hides the other's arithmetic. Of stock kernels that load through pointers
+    # no more than two share an SM in truth: their addresses take the registers.
+    if ours * budget.groups < (min(stock, 2) if raised else stock):
         return (
             f"{ours} CTA{'s' * (ours > 1)}{groups} would share an SM instead of {stock}, "
             "which hide each other's epilogues"

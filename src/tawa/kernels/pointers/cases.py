@@ -167,7 +167,7 @@ DECLINED = [
     safety_case("adds_in_place", safety.adds_in_place, EITHER, reference="",
                 tensors={"c": Tensor(("M", "N"), "fp16", "zero")}),
     safety_case("volatile_load", safety.volatile_load, no("may wait for what others write")),
-    safety_case("acquire_in_loop", safety.acquire_in_loop, no("atomic"), tensors=FLAGS,
+    safety_case("acquire_in_loop", safety.acquire_in_loop, EITHER, tensors=FLAGS,
                 more={"flags_ptr": Pointer("flags")}),
     safety_case("waits_for_flag", safety.waits_for_flag, no("atomic"), tensors=RAISED,
                 more={"flags_ptr": Pointer("flags")}),

@@ -122,7 +122,7 @@ def cached_load(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, B
 def acquire_in_loop(
     a_ptr, b_ptr, c_ptr, flags_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """An atomic that acquires stands before each load: the load must not go ahead of it."""
+    """An atomic that acquires stands before each load; nobody looks at what it returns, so nothing was waited for."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
