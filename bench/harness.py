@@ -20,6 +20,7 @@ import json
 import math
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -102,7 +103,8 @@ class Report:
         RESULTS.mkdir(parents=True, exist_ok=True)
         path = RESULTS / f"{self.name}.json"
         head = json.dumps(self.about, indent=1)[:-2]
-        rows = ",\n  ".join(json.dumps(asdict(row)) for row in self.rows)  # a line each: result files are read in diffs
+        # A line each: result files are read in diffs.
+        rows = ",\n  ".join(_without_folders(json.dumps(asdict(row))) for row in self.rows)
         part = path.with_suffix(".part")
         part.write_text(f'{head},\n "rows": [\n  {rows}\n ]\n}}\n')
         part.replace(path)
@@ -246,6 +248,16 @@ def _version(package: str) -> str | None:
         import tawa  # run from the source tree
 
         return tawa.__version__
+
+
+def _without_folders(text: str) -> str:
+    """Source files by what they are called below ``src`` or, elsewhere, by their names: folders are of one machine."""
+    return re.sub(r"(?<![\w.])/(?:[^\s\"':]*/)?((?:src/)?[^\s\"':/]+\.py)\b", _kept, text)
+
+
+def _kept(match: re.Match[str]) -> str:
+    _, below, rest = match[0].partition("/src/")
+    return f"src/{rest}" if below else match[1]
 
 
 def _relative(path: str) -> str:
