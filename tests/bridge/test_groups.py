@@ -34,10 +34,25 @@ def test_ping_pong_alone_asks_for_groups_also_where_they_would_not_be_tried() ->
     assert plan.consumer_groups == 2 and plan.ping_pong
 
 
-def test_ping_pong_in_four_warps_is_declined_with_the_number_that_it_needs() -> None:
-    remark = refusal(find_attention("two_loops_tile64x64_4warps"), PlanOptions(ping_pong=True))
-    assert "num_warps=4 does not make 2 groups" in remark.reason
+def test_four_warps_are_those_of_each_group() -> None:
+    plan = plan_of(find_attention("two_loops_tile128x64_4warps"), PlanOptions(ping_pong=True))
+    assert [part.num_warps for part in plan.partitions] == [1, 4, 4] and plan.ping_pong
+
+
+def test_two_warps_make_no_groups_and_the_remark_says_how_many_would() -> None:
+    case = replace(find_attention("two_loops_tile128x64_4warps"), num_warps=2)
+    remark = refusal(case, PlanOptions(ping_pong=True))
+    assert "num_warps=2 does not make 2 groups" in remark.reason
     assert remark.cure == "use num_warps=8"
+
+
+def test_a_tile_that_all_groups_read_travels_in_one_ring_and_their_own_in_others() -> None:
+    plan = plan_of(find_gemm("persistent_8warps"), PlanOptions(num_consumer_groups=2))
+    assert [ring.payload for ring in plan.rings] == [
+        ("!ttg.memdesc<64x64xf16, #shared, #smem, mutable>",),
+        ("!ttg.memdesc<256x64xf16, #shared, #smem, mutable>",),
+    ]
+    assert [ring.copies for ring in plan.rings] == [2, 1]
 
 
 def test_ping_pong_in_a_kernel_that_cannot_be_shared_out_says_what_is_in_the_way() -> None:

@@ -13,7 +13,7 @@ from triton._C.libtriton import ir, passes
 
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic, print_generic_ttir
-from tawa.bridge.row_split import split_front
+from tawa.bridge.row_split import split_front, warps_of_group
 from tawa.bridge.signature import Signature, parse_signature
 from tawa.bridge.stages import clean_up
 from tawa.dialects.tt import GroupIndexOp, group_marker
@@ -285,7 +285,12 @@ def test_the_launcher_is_told_the_box_of_one_group() -> None:
     assert boxes == [[[128, HD], [64, HD], [64, HD], [128, HD]], [[64, HD], [64, HD], [64, HD], [64, HD]]]
 
 
-@pytest.mark.parametrize(("num_warps", "groups"), [(4, 2), (8, 3), (2, 2)])
+@pytest.mark.parametrize(("num_warps", "groups"), [(4, 2), (4, 3), (8, 2), (12, 3)])
+def test_four_warps_are_those_of_each_group_and_more_are_shared_out(num_warps: int, groups: int) -> None:
+    assert warps_of_group(num_warps, groups) == 4
+
+
+@pytest.mark.parametrize(("num_warps", "groups"), [(8, 3), (2, 2)])
 def test_groups_of_other_than_four_warps_are_declined(num_warps: int, groups: int) -> None:
     made = case_front("tile_8warps_nn")
     tools = replace(made.tools, options=replace(made.tools.options, num_warps=num_warps))

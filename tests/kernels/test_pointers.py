@@ -111,7 +111,6 @@ def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str) -> 
     assert orders_with_other_bits(case, levels, simulated(case, unspecialised(case, levels))) == []
 
 
-@pytest.mark.xfail(reason="warps are counted over all groups; each group has a ring slot of B to itself", strict=True)
 def test_the_announced_configuration_is_specialised_as_pinned() -> None:
     config = Config({"enable_warp_specialization": True}, **ANNOUNCED)
     options = PlanOptions.from_mapping(config.kwargs)

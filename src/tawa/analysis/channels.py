@@ -75,9 +75,10 @@ class ChannelInfo:
 def find_channels(loads: list[DotLoadInfo]) -> list[ChannelInfo]:
     """Groups loads into sites and sites into channels, in textual order."""
     groups: list[list[DotLoadInfo]] = []
+    own = _of_one_group(loads)
     for info in loads:
         for group in groups:
-            if _travel_together(group, info):
+            if (info in own) is (group[0] in own) and _travel_together(group, info):
                 group.append(info)
                 break
         else:
@@ -114,6 +115,14 @@ def ancestor_in(block: Block, op: Operation) -> Operation:
         if outer.parent is block:
             return outer
     raise ValueError(f"{op.name} is not inside the block")
+
+
+def _of_one_group(loads: list[DotLoadInfo]) -> list[DotLoadInfo]:
+    """Loads of a split program whose tiles differ from consumer group to consumer group: all others are shared."""
+    function = next((op for info in loads[:1] for op in info.load.op.ancestors() if FuncOp.of(op)), None)
+    if function is None or not any(GroupIndexOp.of(op) for op in function.walk()):
+        return []
+    return [info for info in loads if any(GroupIndexOp.of(op) for op in slice_from([info.load.op], function).ops)]
 
 
 def _travel_together(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:

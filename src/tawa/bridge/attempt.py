@@ -22,7 +22,7 @@ from tawa.bridge.handover import Handover
 from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
-from tawa.bridge.row_split import GROUP_WARPS, split_front
+from tawa.bridge.row_split import GROUP_WARPS, split_front, warps_of_group
 from tawa.bridge.spills import HARMLESS_BYTES, smaller_plans, spill_bytes, stock_spills
 from tawa.bridge.stages import StageSplit, clean_up
 from tawa.bridge.versions import installed_text
@@ -174,7 +174,8 @@ def _with_groups(tools: Toolchain, source: Source, request: Request, sheet: Work
             split, notes = split_front(tools, source.ttir, source.context, source.metadata, groups)
         if split is not None:
             sheet.texts["ttgir"] = split
-            shared = replace(tools, options=replace(tools.options, num_warps=tools.options.num_warps // groups))
+            warps = warps_of_group(tools.options.num_warps, groups)
+            shared = replace(tools, options=replace(tools.options, num_warps=warps))
             result = _with_registers(shared, source, request, sheet, split, groups, allowed)
             if isinstance(result, Specialised):
                 split_result = result

@@ -30,11 +30,11 @@ def split_front(
     """Lays out a kernel for one of `groups` consumer groups, up to just before Triton's pipeliner.
 
     ttir: the kernel as Triton's text, in any form. metadata: that of the compile so far; it is not changed.
-    Returns generic TTGIR for ``num_warps / groups`` warps and notes, or None and the remark that declines.
+    Returns generic TTGIR for the warps of one group and notes, or None and the remark that declines.
     Raises what Triton's front half raises, which is a fault of the split: the whole kernel went through it.
     """
-    warps, left = divmod(tools.options.num_warps, groups)
-    if left or warps < GROUP_WARPS or warps % GROUP_WARPS:
+    warps = warps_of_group(tools.options.num_warps, groups)
+    if warps is None:
         reason = f"num_warps={tools.options.num_warps} does not make {groups} groups of {GROUP_WARPS} warps"
         cure = f"use num_warps={groups * GROUP_WARPS}"
         return None, (Remark("declined", f"rows are not split: {reason}", None, cure),)
@@ -44,6 +44,18 @@ def split_front(
     mod = parse_module(text, context)
     tools.split.front(mod, dict(metadata), replace(tools.options, num_warps=warps), tools.capability)
     return print_generic(mod), remarks
+
+
+def warps_of_group(num_warps: int, groups: int) -> int | None:
+    """Warps of one of `groups` consumer groups: its share, or four where the launch asks for four.
+
+    In Meta's branch of Triton, whose option `num_consumer_groups` is, ``num_warps=4`` means each group's. None where no
+    whole wgmma's worth of warps comes out.
+    """
+    if num_warps == GROUP_WARPS:
+        return GROUP_WARPS
+    warps, left = divmod(num_warps, groups)
+    return None if left or warps % GROUP_WARPS else warps
 
 
 def split_ttir(ttir: str, context: Any, groups: int) -> tuple[str | None, tuple[Remark, ...]]:
