@@ -28,7 +28,6 @@ SMALL = {"M": 140, "N": 144, "K": 112}
 PENDING: dict[str, str] = {
     "grouped": "stores through addresses from memory",
     "grouped_tma": "descriptors made in a loop",
-    "paged": "loop bounds from memory are not proved",
     "while_listed": "sums carried by an inner while loop",
 }
 """What is not yet as it must be."""

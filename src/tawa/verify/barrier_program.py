@@ -119,6 +119,8 @@ class BarrierProgram:
         self.alloc_numbers = {op: number for number, op in enumerate(self.allocations)}
         self.plans: dict[Block, list[tuple[Callable[..., None], Operation]]] = {}
         self._scalars: dict[Operation, Scalar | None] = {}
+        self._trees: dict[Value, int | None] = {}
+        self._numbers: dict[tuple[str, ...], int] = {}
 
     def name_of(self, memory: Memory) -> str:
         """What people call an allocation: the name it has in the text."""
@@ -148,6 +150,33 @@ class BarrierProgram:
                 self._keep(op, work)
                 work.append(op.operands[0])
         self._close(work)
+
+    def tree(self, value: Value) -> int | None:
+        """A number for the operations that compute `value` from arguments and program ids: the same for the same tree.
+
+        None where something else comes in: a loop's variable, a number from memory. What has a tree has one value in a
+        run, whichever partition computes it.
+        """
+        if value not in self._trees:
+            self._trees[value] = None  # while it is looked at: a cycle has no tree
+            self._trees[value] = self._find_tree(value)
+        return self._trees[value]
+
+    def _find_tree(self, value: Value) -> int | None:
+        op = value.defining_op
+        if op is None:
+            sources = self.carried.get(value, ())
+            if len(sources) == 1:
+                return self.tree(sources[0])
+            key = ("argument", str(value.index)) if value in self.entry.args else None
+            return None if key is None else self._numbers.setdefault(key, len(self._numbers))
+        if op.regions or len(op.results) != 1 or not (op.name.startswith("arith.") or op.name in NUMBER_OPS):
+            return None
+        operands = [self.tree(operand) for operand in op.operands]
+        if None in operands:
+            return None
+        key = (op.name, str(sorted(op.properties.items())), *map(str, operands))
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def _arguments_behind(self, value: Value) -> set[Value]:
         """The kernel arguments and other unknowns that a number depends on."""

@@ -158,7 +158,12 @@ def _program_number(self: Unrolled, op: Operation, env: Environment, trace: Trac
 
 def _pointer(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
     base, offset = (env.get(operand) for operand in op.operands)
-    env[op.result] = f"{base}+{offset}" if isinstance(base, str) and isinstance(offset, int) else Opaque(op)
+    if isinstance(base, str) and not isinstance(offset, int):
+        # No number that was chosen, but the same in each partition that computes it alike.
+        tree = self.program.tree(op.operands[1])
+        offset = None if tree is None else f"tree {tree}"
+    known = isinstance(base, str) and isinstance(offset, int | str)
+    env[op.result] = f"{base}+{offset}" if known else Opaque(op)
 
 
 def _load(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
