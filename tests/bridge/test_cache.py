@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import triton
 import triton.compiler.compiler
+import triton.runtime.autotuner
 import triton.runtime.jit
 from triton import knobs
 
@@ -139,16 +140,19 @@ def test_detaching_restores_every_slot() -> None:
             triton.runtime.jit.get_cache_key,
             triton.runtime.jit.compute_cache_key,
             triton.AsyncCompileMode.submit,
+            triton.runtime.autotuner.get_cache_invalidating_env_vars,
+            triton.runtime.jit.JITFunction._do_compile,
+            triton.compiler.compiler.CompiledKernel.__init__,
             knobs.runtime.add_stages_inspection_hook,
             "add_stages_inspection_hook" in vars(knobs.runtime),
         ]
 
     before = slots()
     with attached():
-        assert all(now is not then for now, then in zip(slots()[:5], before[:5], strict=True))
+        assert all(now is not then for now, then in zip(slots()[:8], before[:8], strict=True))
         with attached():
             pass
-        assert all(now is not then for now, then in zip(slots()[:5], before[:5], strict=True))
+        assert all(now is not then for now, then in zip(slots()[:8], before[:8], strict=True))
     assert all(now is then for now, then in zip(slots(), before, strict=True))
 
 
@@ -160,3 +164,17 @@ def test_the_source_of_tawa_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(request, "source_hash", lambda: "another Tawa")
     assert DEEP.cache_suffix() != before
     request._cache_suffix.cache_clear()
+
+
+def test_a_tuning_kept_on_disk_is_keyed_by_the_request() -> None:
+    from triton.runtime import autotuner
+
+    plain = autotuner.get_cache_invalidating_env_vars()
+    with attached():
+        assert autotuner.get_cache_invalidating_env_vars() == plain
+        with activate(Request()):
+            ours = autotuner.get_cache_invalidating_env_vars()
+        with activate(Request(PlanOptions(aref_depth=2))):
+            other = autotuner.get_cache_invalidating_env_vars()
+    assert len({str(sorted(it.items())) for it in (plain, ours, other)}) == 3
+    assert autotuner.get_cache_invalidating_env_vars() == plain

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import triton
 import triton.compiler.compiler
+import triton.runtime.autotuner
 import triton.runtime.jit
 from triton import knobs
 
@@ -88,6 +89,9 @@ def slots() -> list[Any]:
         triton.runtime.jit.get_cache_key,
         triton.runtime.jit.compute_cache_key,
         triton.AsyncCompileMode.submit,
+        triton.runtime.autotuner.get_cache_invalidating_env_vars,
+        triton.runtime.jit.JITFunction._do_compile,
+        triton.compiler.compiler.CompiledKernel.__init__,
         knobs.runtime.add_stages_inspection_hook,
         "add_stages_inspection_hook" in vars(knobs.runtime),
     ]

@@ -1,6 +1,6 @@
 """Attaching Tawa to Triton, and taking it off again without a trace.
 
-While attached, seven slots of Triton hold wrappers of ours. Each does nothing but call the original when no request is
+While attached, eight slots of Triton hold wrappers of ours. Each does nothing but call the original when no request is
 active:
 
 | slot | why |
@@ -10,6 +10,7 @@ active:
 | `triton.runtime.jit.get_cache_key` | the same, for Triton's asynchronous compiles |
 | `triton.runtime.jit.compute_cache_key` | the request is part of the key in memory |
 | `AsyncCompileMode.submit` | the request reaches the thread that compiles |
+| `triton.runtime.autotuner.get_cache_invalidating_env_vars` | the request is part of the key of a tuning kept on disk |
 | `JITFunction._do_compile` | says that the kernel is for a launch of its own: arguments may be added |
 | `CompiledKernel.__init__` | kernels with added arguments make them when they are launched |
 
@@ -24,7 +25,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tawa.bridge.added_arguments import wrap_do_compile, wrap_kernel_init
-from tawa.bridge.cache import wrap_compute_cache_key, wrap_get_cache_key, wrap_submit
+from tawa.bridge.cache import wrap_compute_cache_key, wrap_env_vars, wrap_get_cache_key, wrap_submit
 from tawa.bridge.hook import StageHook
 
 _lock = threading.RLock()
@@ -84,15 +85,18 @@ def keep_hook_on_top() -> None:
 def _patch_all() -> None:
     import triton.compiler.compiler
     import triton.runtime._async_compile
+    import triton.runtime.autotuner
     import triton.runtime.jit
     from triton import knobs
 
-    compiler, jit = triton.compiler.compiler, triton.runtime.jit
+    compiler, jit, tuner = triton.compiler.compiler, triton.runtime.jit, triton.runtime.autotuner
     mode = triton.runtime._async_compile.AsyncCompileMode
     _patch(compiler, "get_cache_key", wrap_get_cache_key(compiler.get_cache_key, keep_hook_on_top))
     _patch(jit, "get_cache_key", wrap_get_cache_key(jit.get_cache_key, keep_hook_on_top))
     _patch(jit, "compute_cache_key", wrap_compute_cache_key(jit.compute_cache_key))
     _patch(mode, "submit", wrap_submit(mode.submit, attached))
+    variables = "get_cache_invalidating_env_vars"
+    _patch(tuner, variables, wrap_env_vars(getattr(tuner, variables)))
     _patch(jit.JITFunction, "_do_compile", wrap_do_compile(jit.JITFunction._do_compile))
     _patch(compiler.CompiledKernel, "__init__", wrap_kernel_init(compiler.CompiledKernel.__init__))
     _patch(knobs.runtime, "add_stages_inspection_hook", StageHook(knobs.runtime.add_stages_inspection_hook))

@@ -56,3 +56,13 @@ def wrap_submit(
         return original(mode, key, compile_under_request, *rest, **kwargs)
 
     return submit
+
+
+def wrap_env_vars(original: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+    """Wraps what a tuning kept on disk is keyed by: the best configuration of stock kernels need not be ours."""
+
+    def get_cache_invalidating_env_vars() -> dict[str, Any]:
+        request, variables = active_request(), original()
+        return variables if request is None else {**variables, "TAWA": request.cache_suffix()}
+
+    return get_cache_invalidating_env_vars
