@@ -20,6 +20,7 @@ from tawa.runtime.config import Config
 from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import Levels, signature
 from tests.support.fronts import front
+from tests.support.sample import simulated_once
 
 ALL = [pytest.param(case, id=case.name) for case in CASES]
 NOT_SIMULATED = {"addresses", "assembly"}
@@ -87,6 +88,7 @@ def test_case_gets_the_verdict_that_is_wanted(case: Case) -> None:
         assert case.expect.reason.lower() in reason.lower()
 
 
+@simulated_once
 @pytest.mark.parametrize("case", [pytest.param(*it.values, id=it.id) for it in one_of_each() if it.values[0].reference])
 def test_kernel_is_right_in_the_simulator(case: Case) -> None:
     if case.tags & NOT_SIMULATED:
@@ -102,6 +104,7 @@ SAME_BITS = (
 )  # fmt: skip
 
 
+@simulated_once
 @pytest.mark.parametrize("name", SAME_BITS)
 def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str) -> None:
     case = small(find(name))

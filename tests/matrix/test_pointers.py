@@ -8,6 +8,7 @@ import pytest
 from tawa.ir import parse_module
 from tawa.verify.verdict import Proved
 from tests.matrix.pointer_kernels import CASES, find, made, unspecialised
+from tests.support.sample import simulated_once
 
 NAMES = [case.name for case in CASES]
 DEPTH = 2
@@ -22,6 +23,7 @@ def test_pointer_kernel_is_specialised_and_proved(name: str) -> None:
     assert tuple(ring.fill for ring in outcome.plan.rings) == find(name).fills
 
 
+@simulated_once
 @pytest.mark.parametrize("trips", (0, 1, DEPTH - 1, DEPTH, DEPTH + 1, 2 * DEPTH + 1))
 @pytest.mark.parametrize("name", NAMES)
 def test_specialised_pointer_kernel_gives_the_same_bits_in_every_order(name: str, trips: int) -> None:

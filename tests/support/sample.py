@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
+import pytest
+
 T = TypeVar("T")
 EVERY_CASE = bool(os.environ.get("TEST_EVERY_CASE"))
 _MAIN_TRITON = "3.6"
@@ -27,3 +29,7 @@ def _main_triton() -> bool:
         return version("triton").startswith(_MAIN_TRITON)
     except PackageNotFoundError:
         return True
+
+
+simulated_once = pytest.mark.skipif(not (EVERY_CASE or _main_triton()), reason="simulated with Triton 3.6's layouts")
+"""For tests that simulate: the program differs little between releases, and each has its compile-level tests."""
