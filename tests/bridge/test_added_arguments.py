@@ -104,7 +104,8 @@ class Kernel(SimpleNamespace):
 
     def __init__(self) -> None:
         types = {"x": "*fp16", "M": "i32", "FLAG": "constexpr", "pair": ("i32", "constexpr")}
-        super().__init__(name="kernel", src=SimpleNamespace(signature=types), stock_launches=[])
+        metadata = SimpleNamespace(global_scratch_size=0)
+        super().__init__(name="kernel", src=SimpleNamespace(signature=types), metadata=metadata)
 
 
 def launched(*args: Any, kernel: Kernel | None = None) -> list[Any]:
@@ -130,6 +131,15 @@ def test_a_launch_passes_the_descriptor_behind_the_arguments() -> None:
 
 def test_a_launch_that_breaks_a_condition_takes_the_stock_kernel() -> None:
     assert launched(TENSOR, 100, True, (44, None)) == [("stock", (TENSOR, 100, True, (44, None)))]
+
+
+def test_other_arguments_get_other_descriptors() -> None:
+    made: list[Any] = []
+    launch = added_arguments._Launch(Kernel(), lambda *all_of: made.append(all_of[-1].shape), SPEC)
+    for size in (100, 104, 100):
+        launch(1, 1, 1, 0, 7, None, None, None, None, TENSOR, size, True, (48, None))
+    assert made == [[100, 48], [104, 48], [100, 48]]
+    assert len(launch.known) == 2
 
 
 def test_the_launcher_is_made_for_the_extended_signature() -> None:

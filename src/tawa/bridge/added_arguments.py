@@ -18,18 +18,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from tawa.analysis.launch_values import DescriptorSpec, LaunchSpec
+from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
 from tawa.bridge import record
 from tawa.bridge.request import activate
 
 _log = logging.getLogger("tawa")
 _ours: ContextVar[bool] = ContextVar("tawa_launch_is_ours", default=False)
 
+_MOST_KNOWN = 1024
+_NOTHING = nullcontext()
 _LEAST_ADDRESS = 1 << 32  # sizes are less, memory of a GPU lies above
 _ELEMENTS = {
     "f16": "fp16",
@@ -174,6 +176,8 @@ class _Launch:
     def __init__(self, kernel: Any, inner: Callable[..., None], spec: LaunchSpec, measured: bool = False) -> None:
         self.kernel, self.inner, self.spec = kernel, inner, spec
         self.present = _present(kernel.src.signature.values())
+        self.known: dict[tuple[Any, ...], list[_Descriptor] | Condition] = {}
+        self.scratch = bool(kernel.metadata.global_scratch_size)
         self.undecided = measured
         self.slower = False
         self.stock: Any = None
@@ -184,13 +188,12 @@ class _Launch:
     ) -> None:  # fmt: skip
         """Launches with descriptors; the stock kernel where these arguments do not allow them."""
         launch = (grid_0, grid_1, grid_2, stream), (launch_metadata, enter, leave), args
-        with _scratch():
-            values = list(_flat(self.present, args))
-            broken = self.spec.broken(values)
-            if broken is not None:
-                self._launch_stock(f"not so that {broken}", *launch)
+        with _scratch() if self.scratch else _NOTHING:
+            values = tuple(_flat(self.present, args))
+            made = self._made_for(values)
+            if isinstance(made, Condition):
+                self._launch_stock(f"not so that {made}", *launch)
                 return
-            made = [_descriptor(spec, values) for spec in self.spec.descriptors]
 
             def ours() -> None:
                 self.inner(*launch[0], function, packed, *launch[1], *args, *made)
@@ -201,6 +204,17 @@ class _Launch:
                 self._launch_stock("measured to be faster", *launch)
             else:
                 ours()
+
+    def _made_for(self, values: tuple[Any, ...]) -> list[_Descriptor] | Condition:
+        """The descriptors for these arguments, or the condition that they break; most launches repeat earlier ones."""
+        known = self.known.get(values)
+        if known is None:
+            broken = self.spec.broken(values)
+            known = broken or [_descriptor(spec, values) for spec in self.spec.descriptors]
+            if len(self.known) >= _MOST_KNOWN:
+                self.known.clear()
+            self.known[values] = known
+        return known
 
     def _decide(self, ours: Callable[[], None], stock: Callable[[], None]) -> None:
         """Asks the referee which is faster; he may put it off to a later launch."""
