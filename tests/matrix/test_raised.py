@@ -223,7 +223,7 @@ CASES += [(name, "kernel", launch) for name, launch in (KERNEL | BOTH).items()]
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "launch"), [pytest.param(*it, id=f"{it[0]}, {it[1]}") for it in sample(CASES, 1)]
+    ("name", "make", "launch"), [pytest.param(*it, id=f"{it[0]}, {it[1]}") for it in sample(CASES, 2)]
 )
 def test_a_raised_kernel_gives_the_same_bits(name: str, make: Make, launch: Launch) -> None:
     same_bits(launch, make, 2)
