@@ -30,8 +30,10 @@ from tawa.analysis.forms import Form, Guard
 from tawa.analysis.masks import Bound, conjuncts
 from tawa.analysis.polynomials import ONE, Atom, Monomial, Poly
 from tawa.analysis.split_rules import shape_of
+from tawa.dialects.arith import is_zero
+from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, ScalarType, Value, parse_type
-from tawa.ir.attributes import read_array, read_bool, read_int
+from tawa.ir.attributes import read_bool, read_int
 
 OPEN = 0x7FFF0000
 """The size of a dimension in which nothing is cut off; what Triton's own ragged descriptors take."""
@@ -147,13 +149,13 @@ class BoxFinder:
     # -- the mask --------------------------------------------------------------------------------------------------
 
     def _mask(self, load: Operation) -> tuple[Bound, ...]:
-        _, mask, other = load_operands(load)
-        if mask is None:
+        view = LoadOp(load)
+        if view.mask is None:
             return ()
-        bounds = conjuncts(self.affine.form, mask)
+        bounds = conjuncts(self.affine.form, view.mask)
         if bounds is None:
             raise NotABox("the mask is no conjunction of bounds of one dimension each", _MASK_CURE)
-        if bounds and other is not None and not is_zero(other):
+        if bounds and view.other is not None and not is_zero(view.other):
             reason = "the mask fills with something other than zero, and TMA fills with zero"
             raise NotABox(reason, "use other=0.0 and put the other value in by tl.where")
         return bounds
@@ -361,30 +363,6 @@ def _rank(stride: Poly) -> tuple[bool, int]:
     return number is not None, -(number or 0)
 
 
-def load_operands(load: Operation) -> tuple[Value, Value | None, Value | None]:
-    """Pointer, mask and other of a ``tt.load``."""
-    sizes = read_array(load.properties["operandSegmentSizes"]) if "operandSegmentSizes" in load.properties else ()
-    sizes = sizes or tuple(int(at < len(load.operands)) for at in range(3))
-    rest = list(load.operands)
-    found = [rest.pop(0) if size else None for size in sizes]
-    assert found[0] is not None
-    return found[0], found[1], found[2]
-
-
-def is_zero(value: Value) -> bool:
-    """Whether every element is +0."""
-    op = value.defining_op
-    while op is not None and op.name in ("tt.splat", "tt.broadcast", "arith.sitofp", "arith.extf", "arith.truncf"):
-        op = op.operands[0].defining_op
-    if op is None or op.name != "arith.constant":
-        return False
-    text = op.properties["value"].removeprefix("dense<").partition(" : ")[0].rstrip(">")
-    try:
-        return float(text) == 0 and not text.startswith("-")
-    except ValueError:
-        return text == "false"
-
-
 def _check_plain(load: Operation) -> str:
     """The element type of a load that TMA could do; raises NotABox."""
     type = parse_type(load.result.type)
@@ -405,4 +383,4 @@ def _check_plain(load: Operation) -> str:
     return element
 
 
-__all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "Box", "BoxDim", "BoxFinder", "NotABox", "bytes_of", "load_operands"]
+__all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "Box", "BoxDim", "BoxFinder", "NotABox", "bytes_of"]

@@ -20,7 +20,6 @@ from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.tt import FuncOp, LoadOp
 from tawa.ir import Module, Operation, PointerType, ScalarType, TensorType, Value, parse_type
 from tawa.ir.attributes import read_int
-from tawa.ir.text import match_bracket, parse_dictionary, split_top_level
 
 MOST = 1 << 30
 CHUNK_BYTES = 16
@@ -83,10 +82,8 @@ class Contiguity:
     # -- the walk ----------------------------------------------------------------------------------------------------
 
     def _arguments(self, function: FuncOp) -> None:
-        attributes = _argument_attributes(function.op)
         for arg in function.body.args:
-            known = attributes[arg.index] if arg.index < len(attributes) else {}
-            divisor = read_int(known.get("tt.divisibility", "1"))
+            divisor = read_int(function.attributes_of(arg).get("tt.divisibility", "1"))
             self.infos[arg] = AxisInfo((1,), (_power_of_two(divisor),), (1,))
 
     def _visit(self, outer: Operation) -> bool:
@@ -140,15 +137,6 @@ class Contiguity:
         else:
             info = rule(op, [self.of(operand) for operand in op.operands])
         return [_hinted(op, info)]
-
-
-def _argument_attributes(function: Operation) -> list[dict[str, str]]:
-    text = function.properties.get("arg_attrs", "[]")
-    found: list[dict[str, str]] = []
-    for part in split_top_level(text.strip()[1:-1]):
-        start = part.find("{")
-        found.append(parse_dictionary(part[start + 1 : match_bracket(part, start) - 1]) if start >= 0 else {})
-    return found
 
 
 def _hinted(op: Operation, info: AxisInfo) -> AxisInfo:

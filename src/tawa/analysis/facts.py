@@ -26,7 +26,6 @@ from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Operation, PointerType, Value, parse_type
 from tawa.ir.attributes import read_int
-from tawa.ir.text import parse_dictionary, split_top_level
 
 DIVISORS = "a divisor in the index arithmetic is positive"
 LOADED = "an index that the kernel loads from memory is not negative"
@@ -386,13 +385,8 @@ def _promised(op: Operation) -> int:
 
 def _argument_divisibility(function: FuncOp) -> dict[Value, int]:
     """What Triton found of the arguments: numbers as they are, pointers in bytes."""
-    text = function.op.properties.get("arg_attrs", "[]")
-    found: dict[Value, int] = {}
-    for argument, item in zip(function.body.args, split_top_level(text[1:-1]), strict=False):
-        attributes = parse_dictionary(item.strip()[1:-1])
-        if _DIVISIBILITY in attributes:
-            found[argument] = read_int(attributes[_DIVISIBILITY])
-    return found
+    known = {argument: function.attributes_of(argument).get(_DIVISIBILITY) for argument in function.body.args}
+    return {argument: read_int(text) for argument, text in known.items() if text}
 
 
 def is_pointer(value: Value) -> bool:

@@ -13,11 +13,11 @@ stores whose mask cuts off at least what the load should have cut off. It is see
 from __future__ import annotations
 
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import load_operands
 from tawa.analysis.masks import conjuncts
 from tawa.analysis.polynomials import Poly
 from tawa.analysis.split_rules import Place, relations_of, shape_of
 from tawa.dialects.scf import YIELD
+from tawa.dialects.tt import LoadOp
 from tawa.ir import Module, Operation, Value, source_of
 
 _ENDS = frozenset({YIELD, "scf.condition"})
@@ -38,7 +38,8 @@ def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Pol
                 if use.index != 1 or not _cuts(affine, user, at, room):
                     return _place(module, user)
                 continue
-            if user.name == "tt.load" and load_operands(user)[0] is value:
+            read = LoadOp.of(user)
+            if read is not None and read.pointers is value:
                 return _place(module, user)
             ruled = user.parent_op if user.name in _ENDS else user
             if ruled is None:

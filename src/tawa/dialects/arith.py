@@ -53,10 +53,15 @@ def constant_int(value: Value) -> int | None:
 _ZERO = re.compile(r"(?:dense<)?(?:0|0x0+|0\.0+(?:e\+00)?|false)>?(?:\s*:.*)?", re.DOTALL | re.IGNORECASE)
 
 
+_KEEPS_ZERO = frozenset(
+    {"tt.splat", "tt.broadcast", "ttg.convert_layout", "arith.extf", "arith.sitofp", "arith.truncf"}
+)
+
+
 def is_zero(value: Value) -> bool:
     """Whether `value` is a number or a tile of which every bit is surely 0."""
     op = value.defining_op
-    while op is not None and op.name in ("tt.splat", "tt.broadcast", "ttg.convert_layout"):
+    while op is not None and op.name in _KEEPS_ZERO:
         op = op.operands[0].defining_op
     view = ConstantOp.of(op)
     return view is not None and _ZERO.fullmatch(view.text.strip()) is not None

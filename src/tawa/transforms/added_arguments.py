@@ -8,12 +8,9 @@ The descriptor is followed by its sizes (i32) and its strides (i64), slowest dim
 from __future__ import annotations
 
 from tawa.analysis.launch_values import DescriptorSpec
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import ADDED_BASE, FuncOp
 from tawa.ir import Value
 from tawa.ir.text import split_top_level
-
-BASE = "tawa.base"
-"""The attribute of a descriptor argument that says which argument its memory belongs to."""
 
 
 def add_descriptor(function: FuncOp, spec: DescriptorSpec, number: int, nested: bool) -> Value:
@@ -21,7 +18,7 @@ def add_descriptor(function: FuncOp, spec: DescriptorSpec, number: int, nested: 
     rank = len(spec.block)
     name = f"tawa_desc_{number}"
     types = (descriptor_type(spec.block, spec.element, nested), *("i32",) * rank, *("i64",) * rank)
-    attributes = [f"{{{BASE} = {spec.base} : i32}}", *["{}"] * (2 * rank)]
+    attributes = [f"{{{ADDED_BASE} = {spec.base} : i32}}", *["{}"] * (2 * rank)]
     block = function.body
     before = len(block.args)
     for type in types:
@@ -41,4 +38,4 @@ def descriptor_type(block: tuple[int, ...], element: str, nested: bool) -> str:
     return f"!tt.tensordesc<tensor<{inner}>>" if nested else f"!tt.tensordesc<{inner}>"
 
 
-__all__ = ["BASE", "add_descriptor", "descriptor_type"]
+__all__ = ["add_descriptor", "descriptor_type"]
