@@ -12,11 +12,8 @@ Cases run in several processes under a watchdog (`workers.py`). Results: ``bench
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +21,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from harness import Report, Row, describe
-from workers import Answer, Job, is_fatal, run_jobs, serve_jobs
+from case_jobs import CaseBench
+from harness import describe
 
 from tawa.kernels.case import Case
-from tawa.kernels.pointers.cases import CASES, find
+from tawa.kernels.pointers.cases import CASES
 
 RUNS = 4
 PROGRAMS = (2, 12)
@@ -46,27 +43,6 @@ def problems(case: Case) -> Iterator[tuple[str, Case]]:
     if case.reference == "pointer_gemm" and "stride_am" in case.arguments and not case.constexprs.get("EVEN_K"):
         for trips in TRIPS:
             yield f"{trips} trips", case.with_sizes(K=trips * case.size("BK"))
-
-
-# --- the worker's side ---
-
-
-def handle(job: Job) -> Answer:
-    """One case in one way: all its problems. The answer has one entry a problem."""
-    from tawa.kernels import launch
-
-    launch.allow_device_descriptors()
-    results: list[dict[str, Any]] = []
-    for label, case in problems(find(job["case"])):
-        try:
-            results.append({"problem": label, **check(case, WAYS[job["way"]])})
-        except Exception as error:
-            results.append({"problem": label, "status": "failed", "message": describe(error)})
-            if is_fatal(describe(error)):
-                break
-    failed = any(result["status"] == "failed" for result in results)
-    fatal = any(is_fatal(result.get("message", "")) for result in results)
-    return {"status": "failed" if failed else "ok", "results": results, "fatal": fatal}
 
 
 def check(case: Case, options: dict[str, Any]) -> dict[str, Any]:
@@ -120,53 +96,7 @@ def describe_compiled(case: Case, compiled: Any, pinned: bool) -> tuple[dict[str
     return answer, ((f"{verdict}, not {case.expect.verdict}: {record['reason']}",) if wrong else ())
 
 
-# --- the parent's side ---
-
-
-def rows_of(job: Job, answer: Answer) -> list[Row]:
-    """The rows of one job."""
-    about = {"name": job["case"], "way": job["way"]}
-    if not answer.get("results"):
-        message = f"{answer['status']}: {answer.get('message', '')}"
-        return [Row({**about, "status": answer["status"]}, "tawa", error=message)]
-    rows: list[Row] = []
-    for result in answer["results"]:
-        details = {key: value for key, value in result.items() if key not in ("message", "ratio")}
-        ratio = result.get("ratio")
-        error = result.get("message") or (None if ratio is None else round(ratio, 4))
-        rows.append(Row({**about, **details}, "tawa", error=error))
-    return rows
-
-
-def main() -> int:
-    """Runs everything; returns how the process should end."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--minutes", type=float, default=8.0, help="begin no case after this")
-    parser.add_argument("--processes", type=int, default=12)
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.worker:
-        serve_jobs(handle)
-        return 0
-    start, report, counts = time.monotonic(), Report("pointers_correctness"), Counter[str]()
-    jobs = [{"case": case.name, "way": way} for case in CASES if arguments.only in case.name for way in WAYS]
-
-    def take(job: Job, answer: Answer) -> None:
-        for row in rows_of(job, answer):
-            report.add(row)
-            counts[str(row.case["status"])] += 1
-            counts["specialised"] += row.case.get("specialised") is True
-            if row.case["status"] != "ok":
-                print(f"{job['case']} {job['way']} {row.case.get('problem', '')}: {row.error}"[:300], flush=True)
-
-    run_jobs(Path(__file__).resolve(), jobs, take, arguments.processes, 90.0, start + arguments.minutes * 60)
-    report.rows.sort(key=lambda row: (row.case["name"], row.case["way"]))
-    path = report.save()
-    summary = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()) if count)
-    print(f"{len(jobs)} jobs, {len(report.rows)} problems in {time.monotonic() - start:.0f} s: {summary}\n{path}")
-    return 0 if set(counts) <= {"ok", "specialised"} else 1
-
+BENCH = CaseBench(Path(__file__).resolve(), __doc__ or "", CASES, WAYS, problems, check)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(BENCH.main())

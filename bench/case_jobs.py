@@ -1,0 +1,106 @@
+"""The frame of a correctness bench: each case in each way is a job of a worker process, each problem of it a row.
+
+A bench is a `CaseBench`; its file ends with ``raise SystemExit(BENCH.main())``. Results: ``bench/results/NAME.json``,
+``error`` of a row its error divided by what is allowed (at most 1 passes), or a text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import Report, Row, describe
+from workers import Answer, Job, is_fatal, run_jobs, serve_jobs
+
+if TYPE_CHECKING:
+    from tawa.kernels.case import Case
+
+LIMIT_S = 90.0
+
+
+@dataclass(frozen=True)
+class CaseBench:
+    """What is run.
+
+    script: the bench's own file. ways: launch options by name. problems: a case's problems with their labels. check:
+    runs one problem with some options and judges it.
+    """
+
+    script: Path
+    about: str
+    cases: Sequence[Case]
+    ways: Mapping[str, dict[str, Any]]
+    problems: Callable[[Case], Iterator[tuple[str, Case]]]
+    check: Callable[[Case, dict[str, Any]], dict[str, Any]]
+
+    # --- the worker's side ---
+
+    def handle(self, job: Job) -> Answer:
+        """One case in one way: all its problems. The answer has one entry a problem."""
+        from tawa.kernels import launch
+
+        launch.allow_device_descriptors()
+        asked = next(case for case in self.cases if case.name == job["case"])
+        results: list[dict[str, Any]] = []
+        for label, case in self.problems(asked):
+            try:
+                results.append({"problem": label, **self.check(case, self.ways[job["way"]])})
+            except Exception as error:
+                results.append({"problem": label, "status": "failed", "message": describe(error)})
+                if is_fatal(describe(error)):
+                    break
+        failed = any(result["status"] == "failed" for result in results)
+        fatal = any(is_fatal(result.get("message", "")) for result in results)
+        return {"status": "failed" if failed else "ok", "results": results, "fatal": fatal}
+
+    # --- the parent's side ---
+
+    def main(self) -> int:
+        """Runs everything; returns how the process should end."""
+        parser = argparse.ArgumentParser(description=self.about, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--only", default="", help="cases whose name contains this")
+        parser.add_argument("--minutes", type=float, default=8.0, help="begin no case after this")
+        parser.add_argument("--processes", type=int, default=12)
+        parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+        arguments = parser.parse_args()
+        if arguments.worker:
+            serve_jobs(self.handle)
+            return 0
+        start, report, counts = time.monotonic(), Report(self.script.stem), Counter[str]()
+        names = [case.name for case in self.cases if arguments.only in case.name]
+        jobs = [{"case": name, "way": way} for name in names for way in self.ways]
+
+        def take(job: Job, answer: Answer) -> None:
+            for row in rows_of(job, answer):
+                report.add(row)
+                counts[str(row.case["status"])] += 1
+                counts["specialised"] += row.case.get("specialised") is True
+                if row.case["status"] != "ok":
+                    print(f"{job['case']} {job['way']} {row.case.get('problem', '')}: {row.error}"[:300], flush=True)
+
+        run_jobs(self.script, jobs, take, arguments.processes, LIMIT_S, start + arguments.minutes * 60)
+        report.rows.sort(key=lambda row: (row.case["name"], row.case["way"]))
+        path = report.save()
+        summary = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()) if count)
+        print(f"{len(jobs)} jobs, {len(report.rows)} problems in {time.monotonic() - start:.0f} s: {summary}\n{path}")
+        return 0 if set(counts) <= {"ok", "specialised"} else 1
+
+
+def rows_of(job: Job, answer: Answer) -> list[Row]:
+    """The rows of one job."""
+    about = {"name": job["case"], "way": job["way"]}
+    if not answer.get("results"):
+        message = f"{answer['status']}: {answer.get('message', '')}"
+        return [Row({**about, "status": answer["status"]}, "tawa", error=message)]
+    rows: list[Row] = []
+    for result in answer["results"]:
+        details = {key: value for key, value in result.items() if key not in ("message", "ratio")}
+        ratio = result.get("ratio")
+        error = result.get("message") or (None if ratio is None else round(ratio, 4))
+        rows.append(Row({**about, **details}, "tawa", error=error))
+    return rows
