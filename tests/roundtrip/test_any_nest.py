@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
@@ -17,12 +17,15 @@ from tawa.bridge.stages import clean_up, split_make_ttgir
 from tawa.bridge.versions import installed_text, triton_version
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tests.support.nests import Statement, nests, text
+from tests.support.nests import Branch, Loop, Statement, Step, nests, text
 
 pytestmark = pytest.mark.slow
 
 SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CAPABILITY = 90
+
+SUM_TAKEN_OVER = (Loop(upper="n", body=(Step(accumulator=0), Step(accumulator=0), Branch(then=(), other=()))),)
+"""The first slot is released while the second dot, which took the sum over, is in flight."""
 
 
 def spelt(program: str) -> str:
@@ -33,6 +36,7 @@ def spelt(program: str) -> str:
 
 
 @given(nests(), st.sampled_from([(1, 0), (2, 1), (3, 2)]))
+@example(SUM_TAKEN_OVER, (1, 0))
 @SETTINGS
 def test_a_specialised_nest_verifies_and_lowers_to_llvm(nest: tuple[Statement, ...], plan: tuple[int, int]) -> None:
     backend = CUDABackend(hopper_target())

@@ -374,7 +374,10 @@ class _Expander:
             # Triton may copy a wait of its own accord, when it changes layouts, and then tiles in flight with it.
             issued.properties["isAsync"] = bool_attr(False)
             return
-        values = [flight.result for flight in done if not flight.taken]
+        through = [flight for flight in done if not flight.taken]
+        if not through:  # a wait must return something: what took their sums over, still in flight
+            through = [flight for flight in section.flights if not flight.taken]
+        values = [section.current(flight.result) for flight in through]
         section.builder.loc = self.graph.nodes[done[-1].node].loc
         wait = section.builder.create(
             WarpGroupDotWaitOp.NAME,
