@@ -2,8 +2,8 @@
 
 B=4 H=16 S=4096 d=128 bf16: full, causal, a sliding window, documents, and a score modification. Each of them has a
 process of its own under a watchdog (`workers.py`). It compiles one function for each way with caches that are empty
-(stock; Tawa as installed; Tawa wherever legal), checks some heads against float32, and times all of them round-robin.
-What Tawa says about the kernels while they are compiled is kept with the row.
+(stock; Tawa as installed; Tawa wherever legal; with waits held), checks some heads against float32,
+and times all of them round-robin. What Tawa says about the kernels while they are compiled is kept with the row.
 
 Results: ``bench/results/flex.json``, or ``flex_NAME.json`` with ``--only``; and a table of the wanted ratios.
 """
@@ -29,7 +29,12 @@ from harness import Report, Row, Timing, describe, time_round_robin
 from workers import Answer, Job, run_jobs, serve_jobs
 
 SIZES = {"B": 4, "H": 16, "S": 4096, "D": 128}
-WAYS: dict[str, dict[str, Any] | None] = {"stock": None, "Tawa": {}, "Tawa, wherever legal": {"only_if_faster": False}}
+WAYS: dict[str, dict[str, Any] | None] = {
+    "stock": None,
+    "Tawa": {},
+    "Tawa, wherever legal": {"only_if_faster": False},
+    "Tawa, waits held": {"hold_waits": True},
+}
 WINDOW = 512
 CHECKED_HEADS = ((0, 0), (1, 7), (3, 15))
 FACTOR = 2.0

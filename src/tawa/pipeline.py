@@ -45,6 +45,7 @@ from tawa.transforms.pipeline_mma import PipelineMma
 from tawa.transforms.pipeline_stages import PipelineStages, choose_schedules
 from tawa.transforms.resolve_groups import ResolveGroups
 from tawa.transforms.result import Pass
+from tawa.transforms.scale_behind_max import ScaleBehindMax
 from tawa.transforms.separate_slots import SeparateSlots
 from tawa.transforms.sink_epilogue import SinkEpilogue
 from tawa.transforms.stage_stores import StageStores
@@ -105,6 +106,7 @@ def splitting_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pas
         Partition(plan),  # behind the arefs: puts and consumers are what it slices by
         ResolveGroups(),  # before anything else looks at a group
         LayOutProducer(),
+        ScaleBehindMax(),  # before the costs of operations count
         EarlyPuts(plan),  # behind the split: only the producer's first loop is cut
         PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
     )

@@ -29,7 +29,7 @@ def wait(result: str, value: str) -> str:
 
 
 def held(*between: str) -> tuple[Module, list[Operation]]:
-    """A dot, what is `between` it and its wait, and the wait; with the operations that the pass put in front of that."""
+    """A dot, what is `between` it and its wait, and the wait; with what the pass put in front of that."""
     start = (load("a", "a_desc", "%zero, %zero"), alloc("x", "a"), dot("d", "x", "x", "zeros"))
     module = programs.parse(kernel("\n".join((*start, *between, wait("acc", "d"), store()))))
     changed = HoldWaits().run(module).changed

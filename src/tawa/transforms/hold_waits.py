@@ -48,7 +48,7 @@ def _reduced_before(wait: Operation) -> list[Value]:
     assert wait.parent is not None
     ops = wait.parent.ops
     for op in reversed(ops[: ops.index(wait)]):
-        if WarpGroupDotOp.of(op) or WarpGroupDotWaitOp.of(op) or op.regions and op.name != "tt.reduce":
+        if WarpGroupDotOp.of(op) or WarpGroupDotWaitOp.of(op) or (op.regions and op.name != "tt.reduce"):
             break
         if op.name == "tt.reduce" and op not in behind:
             found += [result for result in op.results if _is_row_of_floats(result)]

@@ -1,0 +1,92 @@
+"""Scale behind max: the largest of scaled numbers is the largest number, scaled.
+
+    %s = mulf %x, dense<1.44>                      %s = mulf %x, dense<1.44>
+    %m = reduce(%s, max)                     →     %n = reduce(%x, max)
+                                                   %m = mulf %n, dense<1.44>
+    %d = subf %s, broadcast %m                     %d = subf %s, broadcast %m
+
+Rounding never changes the order of two numbers, and a positive factor neither: the bits are the same, infinities and
+NaN included. What is left of %s is a difference, which the back end makes one instruction with the product, so that a
+softmax multiplies a row where it multiplied a tile. Where something else needs the product, nothing is won, and
+nothing is done.
+
+Requires: nothing. Ensures: the same values.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from tawa.dialects.arith import ConstantOp
+from tawa.ir import Builder, Module, Operation, Value
+from tawa.transforms.result import PassResult
+
+_KEEPS_ORDER = frozenset({"arith.maxnumf", "arith.maximumf", "arith.minnumf", "arith.minimumf"})
+_FUSES = frozenset({"arith.subf", "arith.addf"})
+_SPLAT = re.compile(r"dense<([-+0-9.eE]+)> : (tensor<.*>)")
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleBehindMax:
+    """No options."""
+
+    def run(self, module: Module) -> PassResult:
+        """Reduces first and multiplies then, wherever that saves the products of a tile."""
+        changed = False
+        for op in list(module.walk()):
+            if op.name == "tt.reduce" and _keeps_order(op):
+                while (factor := _saved_factor(op)) is not None:
+                    _reduce_first(op, factor)
+                    changed = True
+        return PassResult(changed)
+
+
+def _keeps_order(reduce: Operation) -> bool:
+    """Whether `reduce` finds the largest, or smallest, number of one f32 tile."""
+    inside = [op.name for op in reduce.regions[0].block.ops]
+    one = len(reduce.operands) == 1 and len(inside) == 2
+    return (
+        one and inside[0] in _KEEPS_ORDER and "xf32, " in reduce.operands[0].type and reduce.result.type[:6] == "tensor"
+    )
+
+
+def _saved_factor(reduce: Operation) -> int | None:
+    """Which operand of the product that is reduced is a positive factor; None where the product must be made anyway."""
+    product = reduce.operands[0].defining_op
+    if product is None or product.name != "arith.mulf":
+        return None
+    others = [use.op for use in product.result.uses if use.op is not reduce]
+    if any(op.name not in _FUSES for op in others):
+        return None
+    return next((number for number in (1, 0) if _positive(product.operands[number])), None)
+
+
+def _positive(value: Value) -> bool:
+    """Whether `value` is a tile of one constant that is positive and finite."""
+    splat = _splat(value)
+    return splat is not None and 0 < float(splat) < math.inf
+
+
+def _splat(value: Value) -> str | None:
+    """The number that a constant tile is made of, as it is written."""
+    view = ConstantOp.of(value.defining_op)
+    match = _SPLAT.fullmatch(view.text) if view else None
+    return match[1] if match else None
+
+
+def _reduce_first(reduce: Operation, factor: int) -> None:
+    """Reduces what the product was made of, and multiplies the result."""
+    product = reduce.operands[0].defining_op
+    assert product is not None
+    type, number = reduce.result.type, _splat(product.operands[factor])
+    builder = Builder.after(reduce)
+    row = builder.create(ConstantOp.NAME, (), (type,), properties={"value": f"dense<{number}> : {type}"})
+    users = list(reduce.result.uses)
+    scaled = builder.create("arith.mulf", (reduce.result, row.result), (type,), properties=dict(product.properties))
+    for use in users:
+        use.op.set_operand(use.index, scaled.result)
+    reduce.set_operand(0, product.operands[1 - factor])
+    if not product.result.uses:
+        product.erase()
