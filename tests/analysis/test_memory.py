@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.analysis.memory import made_in_a_loop, memory_roots, stores_must_not_wait
+from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Value
 from tests.support import programs
 from tests.support.programs import DESC, for_loop, kernel, op, parse
@@ -39,6 +40,17 @@ def test_a_tile_of_pointers_comes_from_its_base() -> None:
 def test_a_descriptor_made_in_the_kernel_comes_from_its_pointer() -> None:
     made = op("tt.make_tensor_descriptor", "%p, %n, %m, %n", f"{PTR}, i32, i32, i32", "%x", DESC)
     assert roots(made) == ["p"]
+
+
+def test_a_descriptor_that_the_launcher_adds_comes_from_the_argument_it_is_made_of() -> None:
+    module = parse(kernel("", arguments={"given": DESC, "added": DESC}))
+    (function,) = [view for it in module.body.ops if (view := FuncOp.of(it))]
+    given, added = function.body.args[-2:]
+    names = [value.hint for value in function.body.args]
+    attributes = ["{}"] * (len(names) - 1) + [f"{{tawa.base = {names.index('out')} : i32}}"]
+    function.op.properties["arg_attrs"] = f"[{', '.join(attributes)}]"
+    assert memory_roots(given) == [given]
+    assert [value.hint for value in memory_roots(added) or ()] == ["out"]
 
 
 def test_a_select_comes_from_both() -> None:
