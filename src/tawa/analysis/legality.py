@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tawa.analysis.channels import ancestor_in
 from tawa.analysis.effects import effects_of, is_plain_load, is_pure
 from tawa.analysis.loads import DotLoadInfo, find_dots
-from tawa.analysis.memory import made_in_a_loop, memory_roots
+from tawa.analysis.memory import made_in_a_loop, memory_roots, remade_for
 from tawa.analysis.producer_layouts import PRODUCER_WARPS, fixed_layout
 from tawa.analysis.slices import SliceInfo, slice_from
 from tawa.dialects.scf import enclosing_loops
@@ -81,7 +81,7 @@ def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
     for info in loads:
         load = info.load
         maker = made_in_a_loop(module, load.descriptor) if isinstance(load, DescriptorLoadOp) else None
-        if maker:
+        if maker and isinstance(load, DescriptorLoadOp) and remade_for(load) is not maker:
             yield declined(
                 module,
                 maker,

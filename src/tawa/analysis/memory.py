@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tawa.analysis.effects import effects_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp, enclosing_loops
-from tawa.dialects.tt import ATOMICS, FuncOp, releases
+from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, releases
 from tawa.ir import Block, Module, Operation, Value
 
 _MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
@@ -32,6 +32,8 @@ _ADDRESS = {
     "tt.bitcast": 0,
     "tt.broadcast": 0,
     "tt.expand_dims": 0,
+    "tt.int_to_ptr": 0,
+    "tt.load": 0,
     _MAKE_DESCRIPTOR: 0,
     "tt.reshape": 0,
     "tt.splat": 0,
@@ -123,6 +125,18 @@ def made_in_a_loop(module: Module, descriptor: Value) -> Operation | None:
             return next((op for op in module.walk() if op.name == _MAKE_DESCRIPTOR and enclosing_loops(op)), None)
         work += sources
     return None
+
+
+def remade_for(load: DescriptorLoadOp) -> Operation | None:
+    """The operation that makes a load's own descriptor anew in a loop around the loop of the load; None for any other.
+
+    Of such a descriptor all copies are known: nothing carries it on. Between two makings a producer can wait for them.
+    """
+    maker = load.descriptor.defining_op
+    if maker is None or maker.name != _MAKE_DESCRIPTOR:
+        return None
+    around = enclosing_loops(maker)
+    return maker if around and around[0] is not enclosing_loops(load.op)[0] else None
 
 
 def stores_must_not_wait(module: Module) -> bool:
