@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tawa.analysis.channels import ancestor_in
 from tawa.analysis.effects import effects_of, is_plain_load, is_pure
 from tawa.analysis.loads import DotLoadInfo, find_dots
-from tawa.analysis.memory import made_in_a_loop, memory_roots, remade_for
+from tawa.analysis.memory import lies_in_memory, made_in_a_loop, memory_roots, remade_for
 from tawa.analysis.producer_layouts import PRODUCER_WARPS, fixed_layout
 from tawa.analysis.slices import SliceInfo, slice_from
 from tawa.dialects.scf import enclosing_loops
@@ -89,9 +89,28 @@ def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
                 "writes it again while earlier copies may still need it",
                 "make the descriptor before the loop and move its offsets instead",
             )
-        address = load.descriptor if isinstance(load, DescriptorLoadOp) else load.pointers
-        yield from _conflicts(module, load.op, address, writes)
+        yield from _conflicts(module, load.op, _address_of(info), writes)
     yield from _check_order(module, loads)
+
+
+def taken_apart(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
+    """A note where addresses that lie in memory are taken to lead elsewhere than where the kernel writes."""
+    reads = [_address_of(info) for info in loads]
+    writes = _global_writes(module)
+    if writes and any(lies_in_memory(address) for address in (*reads, *(target for _, target in writes))):
+        read, written = _arguments(reads), _arguments([target for _, target in writes])
+        reason = f"taken for granted: what is loaded through {read} is not what is written through {written}"
+        yield Remark("note", reason, source_of(module, writes[0][0]))
+
+
+def _arguments(addresses: list[Value]) -> str:
+    """The arguments that addresses come from, by name."""
+    roots = dict.fromkeys(root for address in addresses for root in memory_roots(address) or [])
+    return ", ".join(repr(root.hint or root.index) for root in roots)
+
+
+def _address_of(info: DotLoadInfo) -> Value:
+    return info.load.descriptor if isinstance(info.load, DescriptorLoadOp) else info.load.pointers
 
 
 def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:

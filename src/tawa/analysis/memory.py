@@ -1,15 +1,19 @@
 """Which argument of the kernel a pointer or descriptor comes from, and where a descriptor is made.
 
 Two accesses that come from different arguments are taken to touch different memory, as Triton's own pipeliner does;
-two that come from the same argument, or from an unknown place, may touch the same.
+two that come from the same argument, or from an unknown place, may touch the same. What is reached through addresses
+that lie in the memory of an argument counts as memory of that argument: a grouped GEMM has one table of addresses for
+each operand. Tables of which one leads to what another one leads to, with a store through it, are like tensors that
+overlap: programs of the grid have no order among them, so that only what one program stores and then loads itself could
+have relied on one.
 """
 
 from __future__ import annotations
 
 from tawa.analysis.effects import effects_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp, enclosing_loops
-from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, releases
-from tawa.ir import Block, Module, Operation, Value
+from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, LoadOp, releases
+from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
 
 _MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
 # What reads or writes global memory; the address is operand 0.
@@ -33,7 +37,6 @@ _ADDRESS = {
     "tt.broadcast": 0,
     "tt.expand_dims": 0,
     "tt.int_to_ptr": 0,
-    "tt.load": 0,
     _MAKE_DESCRIPTOR: 0,
     "tt.reshape": 0,
     "tt.splat": 0,
@@ -46,21 +49,30 @@ _ADDRESS = {
 def memory_roots(address: Value) -> list[Value] | None:
     """The kernel arguments that `address` may be derived from; None when one of them is unknown."""
     roots: list[Value] = []
-    seen: set[Value] = set()
-    work = [address]
-    while work:
-        value = work.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    for value in _origins(address):
         sources = _sources(value)
         if sources is None:
             return None
-        if sources:
-            work += sources
-        else:
+        if not sources:
             roots.append(value)
     return roots
+
+
+def lies_in_memory(address: Value) -> bool:
+    """Whether `address` is, or may be derived from, an address that the kernel loads."""
+    return any(value.defining_op is not None and LoadOp.of(value.defining_op) for value in _origins(address))
+
+
+def _origins(address: Value) -> list[Value]:
+    """Every value that `address` may be derived from, itself included."""
+    seen: dict[Value, None] = {}
+    work = [address]
+    while work:
+        value = work.pop()
+        if value not in seen:
+            seen[value] = None
+            work += _sources(value) or []
+    return list(seen)
 
 
 def _sources(value: Value) -> list[Value] | None:
@@ -70,6 +82,9 @@ def _sources(value: Value) -> list[Value] | None:
         return _argument_sources(value, owner)
     if owner.name in _ADDRESS:
         return [owner.operands[_ADDRESS[owner.name]]]
+    load = LoadOp.of(owner)
+    if load:
+        return [load.pointers] if load.other is None else [load.pointers, load.other]
     if owner.name == "arith.select":
         return owner.operands[1:]
     loop = ForOp.of(owner)
@@ -89,6 +104,8 @@ def _argument_sources(value: Value, block: Block) -> list[Value] | None:
     if parent is None:
         return None
     if parent.name == "tt.func":
+        if not isinstance(parse_type(value.type), PointerType | TensorDescType):
+            return None
         base = FuncOp(parent).memory_of(value)
         return [base] if base is not None else []
     loop = ForOp.of(parent)
@@ -168,7 +185,8 @@ def stores_must_not_wait(module: Module) -> bool:
 def may_run_twice(module: Module) -> bool:
     """Whether a second run on the same arguments leaves memory as the first did: nothing is read that is written.
 
-    False where the kernel has an atomic, prints, or has an address of unknown origin.
+    False where the kernel has an atomic, prints, or has an address of unknown origin or from memory, which no launch
+    compares with others.
     """
     read: list[Value] = []
     written: list[Value] = []
@@ -177,7 +195,7 @@ def may_run_twice(module: Module) -> bool:
             return False
         if op.name in _ACCESSES:
             roots = memory_roots(op.operands[0])
-            if roots is None:
+            if roots is None or lies_in_memory(op.operands[0]):
                 return False
             (written if op.name in _WRITES else read).extend(roots)
         elif not op.regions and any(effect.kind in ("any", "order") for effect in effects_of(op)):

@@ -10,6 +10,7 @@ from typing import Any
 from tawa.kernels.attention.builders import SCALE, block_lists, lengths
 from tawa.kernels.case import Argument, Case, Descriptor, Expectation, Grid, Number, One, Pointer, Size, Tensor
 from tawa.kernels.pointers import attention, gemm, groups, recurrent, weights
+from tawa.kernels.pointers.groups import ELEMENTS
 
 SPECIALISED = Expectation("specialised")
 EITHER = Expectation("either")
@@ -126,8 +127,12 @@ GROUPS = ((256, 384, 128), (128, 128, 512), (384, 256, 64))
 
 
 def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] = GROUPS, programs: int = 4,
-                 tile: tuple[int, int, int] = (128, 128, 64), warps: int = 4) -> Case:  # fmt: skip
-    """Triton's tutorial 08; groups: M, N and K of each. With `tma` they may be any multiples of 8 and B is (N, K)."""
+                 tile: tuple[int, int, int] = (128, 128, 64), warps: int = 4,
+                 dtype: str = "fp16") -> Case:  # fmt: skip
+    """Triton's tutorial 08; groups: M, N and K of each.
+
+    With `tma` B is (N, K), and N and K are any multiples of 16 bytes; without, all are multiples of the tile's.
+    """
     starts: dict[str, list[int]] = {"a": [0], "b": [0], "c": [0]}
     for m, n, k in groups:
         for key, count in (("a", m * k), ("b", n * k), ("c", m * n)):
@@ -136,7 +141,8 @@ def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] 
     sizes = {"G": len(groups), "G3": 3 * len(groups), "PROGRAMS": programs}
     sizes |= {f"{key.upper()}_SIZE": found[-1] for key, found in starts.items()}
     tensors = {
-        "a": Tensor(("A_SIZE",), "fp16"), "b": Tensor(("B_SIZE",), "fp16"), "c": Tensor(("C_SIZE",), "fp16", "nan"),
+        "a": Tensor(("A_SIZE",), dtype), "b": Tensor(("B_SIZE",), dtype),
+        "c": Tensor(("C_SIZE",), output_of(dtype), "nan"),
         "sizes": Tensor(("G3",), "i32", "values", values=tuple(x for group in groups for x in group)),
         "strides": Tensor(("G3",), "i32", "values", values=tuple(leading)),
         **{f"{key}_addresses": Tensor(("G",), "i64", "addresses", values=tuple(found[:-1]), base=key)
@@ -145,8 +151,9 @@ def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] 
     arguments: dict[str, Argument] = {f"{key}_addresses": Pointer(f"{key}_addresses") for key in "abc"}
     arguments |= {"sizes_ptr": Pointer("sizes"), "strides_ptr": Pointer("strides"), "GROUPS": Number("G")}
     tags = frozenset({"persistent", "addresses", *(["transposed"] if tma else [])})
-    return Case(name, groups_kernel(tma), arguments, tensors, block(*tile, PROGRAMS=programs), sizes, "programs",
-                "pointer_grouped", SPECIALISED, warps, tags=tags)  # fmt: skip
+    known = block(*tile, PROGRAMS=programs, ELEMENT=ELEMENTS[dtype], OUT=ELEMENTS[output_of(dtype)])
+    return Case(name, groups_kernel(tma), arguments, tensors, known, sizes, "programs", "pointer_grouped", SPECIALISED,
+                warps, tags=tags)  # fmt: skip
 
 
 def groups_kernel(tma: bool) -> Any:
