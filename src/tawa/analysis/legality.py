@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tawa.analysis.channels import ancestor_in
 from tawa.analysis.effects import effects_of, is_plain_load, is_pure
 from tawa.analysis.loads import DotLoadInfo, find_dots
-from tawa.analysis.memory import lies_in_memory, made_in_a_loop, memory_roots, remade_for
+from tawa.analysis.memory import Root, made_in_a_loop, memory_roots, remade_for
 from tawa.analysis.producer_layouts import PRODUCER_WARPS, fixed_layout
 from tawa.analysis.slices import SliceInfo, slice_from
 from tawa.dialects.scf import enclosing_loops
@@ -97,16 +97,15 @@ def taken_apart(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
     """A note where addresses that lie in memory are taken to lead elsewhere than where the kernel writes."""
     reads = [_address_of(info) for info in loads]
     writes = _global_writes(module)
-    if writes and any(lies_in_memory(address) for address in (*reads, *(target for _, target in writes))):
-        read, written = _arguments(reads), _arguments([target for _, target in writes])
-        reason = f"taken for granted: what is loaded through {read} is not what is written through {written}"
+    loaded, written = _roots(reads), _roots([target for _, target in writes])
+    if written and any(root.behind for root in (*loaded, *written)):
+        names = [", ".join(dict.fromkeys(root.name for root in roots)) for roots in (loaded, written)]
+        reason = f"taken for granted: what is loaded through {names[0]} is not what is written through {names[1]}"
         yield Remark("note", reason, source_of(module, writes[0][0]))
 
 
-def _arguments(addresses: list[Value]) -> str:
-    """The arguments that addresses come from, by name."""
-    roots = dict.fromkeys(root for address in addresses for root in memory_roots(address) or [])
-    return ", ".join(repr(root.hint or root.index) for root in roots)
+def _roots(addresses: list[Value]) -> list[Root]:
+    return [root for address in addresses for root in memory_roots(address) or ()]
 
 
 def _address_of(info: DotLoadInfo) -> Value:
@@ -226,7 +225,7 @@ def _conflicts(
             yield declined(
                 module,
                 op,
-                f"{op.name} writes through argument {shared[0].hint or shared[0].index!r}, which the load at {place} "
+                f"{op.name} writes through argument {shared[0].name}, which the load at {place} "
                 "reads: the load may not run ahead of it",
                 "write to another tensor",
             )

@@ -2,13 +2,14 @@
 
 Two accesses that come from different arguments are taken to touch different memory, as Triton's own pipeliner does;
 two that come from the same argument, or from an unknown place, may touch the same. What is reached through addresses
-that lie in the memory of an argument counts as memory of that argument: a grouped GEMM has one table of addresses for
-each operand. Tables of which one leads to what another one leads to, with a store through it, are like tensors that
-overlap: programs of the grid have no order among them, so that only what one program stores and then loads itself could
-have relied on one.
+that lie in the memory of an argument is memory of its own: a grouped GEMM has one table of addresses for each operand,
+and no table leads to itself or to what another one leads to. Tables that break this are like tensors that overlap:
+programs of the grid have no order among them, so that it can only matter where one program loads what itself stored.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from tawa.analysis.effects import effects_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp, enclosing_loops
@@ -46,33 +47,39 @@ _ADDRESS = {
 }
 
 
-def memory_roots(address: Value) -> list[Value] | None:
-    """The kernel arguments that `address` may be derived from; None when one of them is unknown."""
-    roots: list[Value] = []
-    for value in _origins(address):
-        sources = _sources(value)
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Memory that an argument of the kernel leads to: its own, or `behind` it what addresses stored there lead to."""
+
+    argument: Value
+    behind: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the argument, or its number."""
+        return repr(self.argument.hint or self.argument.index)
+
+
+def memory_roots(address: Value) -> list[Root] | None:
+    """The memory that `address` may lie in; None when one of the places that it may come from is unknown."""
+    roots: list[Root] = []
+    seen: set[tuple[Value, bool]] = set()
+    work = [(address, False)]
+    while work:
+        value, behind = work.pop()
+        if (value, behind) in seen:
+            continue
+        seen.add((value, behind))
+        load = LoadOp.of(value.defining_op)
+        sources = [load.pointers] if load else _sources(value)
         if sources is None:
             return None
+        work += [(source, behind or load is not None) for source in sources]
+        if load and load.other is not None:
+            work.append((load.other, behind))
         if not sources:
-            roots.append(value)
+            roots.append(Root(value, behind))
     return roots
-
-
-def lies_in_memory(address: Value) -> bool:
-    """Whether `address` is, or may be derived from, an address that the kernel loads."""
-    return any(value.defining_op is not None and LoadOp.of(value.defining_op) for value in _origins(address))
-
-
-def _origins(address: Value) -> list[Value]:
-    """Every value that `address` may be derived from, itself included."""
-    seen: dict[Value, None] = {}
-    work = [address]
-    while work:
-        value = work.pop()
-        if value not in seen:
-            seen[value] = None
-            work += _sources(value) or []
-    return list(seen)
 
 
 def _sources(value: Value) -> list[Value] | None:
@@ -82,9 +89,6 @@ def _sources(value: Value) -> list[Value] | None:
         return _argument_sources(value, owner)
     if owner.name in _ADDRESS:
         return [owner.operands[_ADDRESS[owner.name]]]
-    load = LoadOp.of(owner)
-    if load:
-        return [load.pointers] if load.other is None else [load.pointers, load.other]
     if owner.name == "arith.select":
         return owner.operands[1:]
     loop = ForOp.of(owner)
@@ -165,8 +169,8 @@ def stores_must_not_wait(module: Module) -> bool:
     accesses = [op for op in module.walk() if op.name in _ACCESSES]
     if not any(op.name == "tt.descriptor_store" for op in accesses):
         return False
-    stored: list[Value] = []
-    touched: list[Value] = []
+    stored: list[Root] = []
+    touched: list[Root] = []
     for op in accesses:
         if op.name in ATOMICS and releases(op):
             return True
@@ -188,14 +192,14 @@ def may_run_twice(module: Module) -> bool:
     False where the kernel has an atomic, prints, or has an address of unknown origin or from memory, which no launch
     compares with others.
     """
-    read: list[Value] = []
-    written: list[Value] = []
+    read: list[Root] = []
+    written: list[Root] = []
     for op in module.walk():
         if op.name in ATOMICS or op.name == "tt.descriptor_reduce":
             return False
         if op.name in _ACCESSES:
             roots = memory_roots(op.operands[0])
-            if roots is None or lies_in_memory(op.operands[0]):
+            if roots is None or any(root.behind for root in roots):
                 return False
             (written if op.name in _WRITES else read).extend(roots)
         elif not op.regions and any(effect.kind in ("any", "order") for effect in effects_of(op)):
