@@ -23,6 +23,7 @@ PROGRAMS = {
     "branching": programs.branching_gemm,
     "while": programs.while_gemm,
     "nested": programs.nested_loops,
+    "remade": programs.remade_gemm,
 }
 
 
@@ -159,6 +160,17 @@ def test_a_store_that_nothing_waits_for_is_left_over() -> None:
     assert isinstance(check_barriers(module), Proved)
     assert mutate.drop(ops(module, mutate.STORE_WAIT)[1])
     assert kind_of(check_barriers(module)) == "leftover credit"
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_descriptor_that_is_made_while_a_copy_may_read_the_one_before_is_refuted(slot: int) -> None:
+    module = barrier("remade", 2, 0)
+    maker = next(op for op in ops(module, "tt.make_tensor_descriptor") if op.result.hint.startswith("own_a"))
+    assert maker.parent is not None
+    waits = [op for op in maker.parent.ops[: maker.parent.index_of(maker)] if op.name == mutate.WAIT]
+    assert len(waits) == 2
+    assert mutate.drop(waits[slot])
+    assert kind_of(check_barriers(module, effort="fast")) == "write before release"
 
 
 def test_two_readers_and_one_arrival_are_refuted() -> None:
