@@ -150,7 +150,7 @@ def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] 
     }  # fmt: skip
     arguments: dict[str, Argument] = {f"{key}_addresses": Pointer(f"{key}_addresses") for key in "abc"}
     arguments |= {"sizes_ptr": Pointer("sizes"), "strides_ptr": Pointer("strides"), "GROUPS": Number("G")}
-    tags = frozenset({"persistent", "addresses", *(["transposed"] if tma else [])})
+    tags = frozenset({"persistent", *(["transposed"] if tma else [])})
     known = block(*tile, PROGRAMS=programs, ELEMENT=ELEMENTS[dtype], OUT=ELEMENTS[output_of(dtype)])
     return Case(name, groups_kernel(tma), arguments, tensors, known, sizes, "programs", "pointer_grouped", SPECIALISED,
                 warps, tags=tags)  # fmt: skip
@@ -159,6 +159,20 @@ def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] 
 def groups_kernel(tma: bool) -> Any:
     """The kernel of `grouped_case`."""
     return groups.gemm_grouped_tma if tma else groups.gemm_grouped
+
+
+def chain_case(name: str, steps: int = 2) -> Case:
+    """Each product is the first operand of the next; the tables are for the places of one tensor each."""
+    sizes = {"M": 256, "STEPS": steps, "X": 256 * 128 * (steps + 1), "B": 128 * 128 * steps}
+    places = {"x": tuple(256 * 128 * g for g in range(steps + 1)), "b": tuple(128 * 128 * g for g in range(steps))}
+    tensors = {
+        "x": Tensor(("X",), "fp16"), "b": Tensor(("B",), "fp16"),
+        **{f"{key}_addresses": Tensor((len(found),), "i64", "addresses", values=found, base=key)
+           for key, found in places.items()},
+    }  # fmt: skip
+    arguments: dict[str, Argument] = {f"{key}_addresses": Pointer(f"{key}_addresses") for key in "xb"}
+    return Case(name, groups.gemm_chain, {**arguments, "STEPS": Number("STEPS")}, tensors, block(), sizes, "rows", "",
+                no("x_addresses"))  # fmt: skip
 
 
 def offsets_case(name: str, rows: tuple[int, ...]) -> Case:

@@ -15,6 +15,7 @@ from tawa.kernels.pointers.builders import (
     SPECIALISED,
     attention_case,
     batched_case,
+    chain_case,
     experts_case,
     flex_case,
     gate_up_case,
@@ -179,6 +180,7 @@ EDGES = [
 
 DECLINED = [
     safety_case("in_place", safety.in_place, no("a_ptr"), drop="c_ptr", grid="rows", reference=""),
+    chain_case("chain"),
     safety_case("store_in_loop", safety.store_in_loop, no("b_ptr"), reference=""),
     safety_case("adds_in_place", safety.adds_in_place, EITHER, reference="",
                 tensors={"c": Tensor(("M", "N"), "fp16", "zero")}),

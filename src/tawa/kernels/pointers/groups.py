@@ -92,6 +92,24 @@ def gemm_grouped_tma(
 
 
 @triton.jit
+def gemm_chain(x_addresses, b_addresses, STEPS, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """X @ B is the next X, again and again, BN wide: one table leads to what is loaded and to what is stored."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.arange(0, BN)
+    ks = tl.arange(0, BK)
+    for g in range(STEPS):
+        x_ptrs = tl.load(x_addresses + g).to(tl.pointer_type(tl.float16)) + rows[:, None] * BN + ks[None, :]
+        b_ptrs = tl.load(b_addresses + g).to(tl.pointer_type(tl.float16)) + ks[:, None] * BN + columns[None, :]
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for _ in range(0, BN, BK):
+            acc = tl.dot(tl.load(x_ptrs), tl.load(b_ptrs), acc)
+            x_ptrs += BK
+            b_ptrs += BK * BN
+        y_ptr = tl.load(x_addresses + g + 1).to(tl.pointer_type(tl.float16))
+        tl.store(y_ptr + rows[:, None] * BN + columns[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def gemm_offsets(
     a_ptr, b_ptr, c_ptr, offsets_ptr, N, K, stride_am, stride_ak, stride_be, stride_bk, stride_bn, stride_cm,
     stride_cn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
