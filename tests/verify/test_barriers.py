@@ -24,6 +24,7 @@ PROGRAMS = {
     "while": programs.while_gemm,
     "nested": programs.nested_loops,
     "remade": programs.remade_gemm,
+    "remade_store": programs.remade_store,
 }
 
 
@@ -170,6 +171,14 @@ def test_a_descriptor_that_is_made_while_a_copy_may_read_the_one_before_is_refut
     waits = [op for op in maker.parent.ops[: maker.parent.index_of(maker)] if op.name == mutate.WAIT]
     assert len(waits) == 2
     assert mutate.drop(waits[slot])
+    assert kind_of(check_barriers(module, effort="fast")) == "write before release"
+
+
+def test_a_descriptor_that_is_made_while_a_store_may_read_the_one_before_is_refuted() -> None:
+    module = barrier("remade_store")
+    (maker,) = ops(module, "tt.make_tensor_descriptor")
+    assert maker.parent is not None
+    assert mutate.drop(maker.parent.ops[maker.parent.index_of(maker) - 1])
     assert kind_of(check_barriers(module, effort="fast")) == "write before release"
 
 

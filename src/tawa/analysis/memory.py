@@ -153,18 +153,21 @@ def remade_for(load: DescriptorLoadOp) -> Operation | None:
 
     Of such a descriptor all copies are known: nothing carries it on. Between two makings a producer can wait for them.
     """
-    maker = load.descriptor.defining_op
-    if maker is None or maker.name != _MAKE_DESCRIPTOR:
-        return None
-    around = enclosing_loops(maker)
-    return maker if around and around[0] is not enclosing_loops(load.op)[0] else None
+    maker = own_maker(load.descriptor)
+    return maker if maker and enclosing_loops(maker)[0] is not enclosing_loops(load.op)[0] else None
+
+
+def own_maker(descriptor: Value) -> Operation | None:
+    """The operation in a loop that makes `descriptor` itself; None where it is made elsewhere or carried."""
+    op = descriptor.defining_op
+    return op if op is not None and op.name == _MAKE_DESCRIPTOR and enclosing_loops(op) else None
 
 
 def stores_must_not_wait(module: Module) -> bool:
     """Whether a TMA store must have left before what stands behind it, and so may not be deferred.
 
     That is so where the kernel touches what it stores in another way too, where an atomic releases to others what
-    stands before, and where the store's descriptor is written again in every iteration.
+    stands before, and where the store's descriptor is written again in every iteration and carried from one to another.
     """
     accesses = [op for op in module.walk() if op.name in _ACCESSES]
     if not any(op.name == "tt.descriptor_store" for op in accesses):
@@ -179,7 +182,7 @@ def stores_must_not_wait(module: Module) -> bool:
             return True
         if op.name != "tt.descriptor_store":
             touched += roots
-        elif made_in_a_loop(module, op.operands[0]):
+        elif made_in_a_loop(module, op.operands[0]) and own_maker(op.operands[0]) is None:
             return True
         else:
             stored += roots
