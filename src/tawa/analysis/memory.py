@@ -4,7 +4,8 @@ Two accesses that come from different arguments are taken to touch different mem
 two that come from the same argument, or from an unknown place, may touch the same. What is reached through addresses
 that lie in the memory of an argument is memory of its own: a grouped GEMM has one table of addresses for each operand,
 and no table leads to itself or to what another one leads to. Tables that break this are like tensors that overlap:
-programs of the grid have no order among them, so that it can only matter where one program loads what itself stored.
+programs of the grid have no order among them, so that it can only matter where one program loads what itself stored;
+and there Triton keeps an order among threads behind a barrier only, with which a kernel is declined.
 """
 
 from __future__ import annotations
