@@ -19,7 +19,7 @@ from tawa.kernels.pointers.reference import numpy_reference
 from tawa.plan import PlanOptions
 from tawa.runtime.config import Config
 from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised
-from tests.matrix.compiling import Levels, signature
+from tests.matrix.compiling import Levels, attempted, signature
 from tests.support.fronts import front
 from tests.support.sample import simulated_once
 
@@ -113,6 +113,14 @@ def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str) -> 
     found, levels = result_of(case)
     assert isinstance(found, Specialised)
     assert orders_with_other_bits(case, levels, simulated(case, unspecialised(case, levels))) == []
+
+
+@pytest.mark.parametrize(("name", "made"), [("grouped_tma", True), ("grouped", False)])
+def test_automatic_mode_takes_the_grouped_gemm_whose_tiles_come_by_tma(name: str, made: bool) -> None:
+    found, _ = attempted(find(name), PlanOptions())
+    assert isinstance(found, Specialised) == made
+    reasons = [it.reason for it in (found.outcome if isinstance(found, Specialised) else found).remarks]
+    assert any("taken for granted" in it if made else "not expected to pay" in it for it in reasons)
 
 
 def test_the_announced_configuration_is_specialised_as_pinned() -> None:
