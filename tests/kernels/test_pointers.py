@@ -5,6 +5,7 @@ One case of each kernel; `bench/pointers_correctness.py` runs every case on a GP
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tawa.kernels.pointers.reference import numpy_reference
 from tawa.plan import PlanOptions
 from tawa.runtime.config import Config
 from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised
-from tests.matrix.compiling import Levels, attempted, signature
+from tests.matrix.compiling import Levels, attempted, compile_case, signature
 from tests.support.fronts import front
 from tests.support.sample import simulated_once
 
@@ -121,6 +122,15 @@ def test_automatic_mode_takes_the_grouped_gemm_whose_tiles_come_by_tma(name: str
     assert isinstance(found, Specialised) == made
     reasons = [it.reason for it in (found.outcome if isinstance(found, Specialised) else found).remarks]
     assert any("taken for granted" in it if made else "not expected to pay" in it for it in reasons)
+
+
+def test_no_descriptor_moves_in_front_of_the_waits_for_what_uses_the_one_before() -> None:
+    compiled = compile_case(find("grouped_anew"), PlanOptions(enable_warp_specialization=True))
+    marks = "scf.while|ttng.wait_barrier|ttng.async_tma_store_wait|ttng.tensormap_create"
+    consumer, producer = (re.findall(marks, part) for part in compiled.asm["ttgir"].split("partition0(")[:2])
+    assert consumer[:3] == ["scf.while", "ttng.async_tma_store_wait", "ttng.tensormap_create"]
+    waits = producer.index("ttng.tensormap_create") - 1
+    assert waits > 0 and producer[: 1 + waits] == ["scf.while", *["ttng.wait_barrier"] * waits]
 
 
 def test_the_announced_configuration_is_specialised_as_pinned() -> None:

@@ -164,6 +164,11 @@ def own_maker(descriptor: Value) -> Operation | None:
     return op if op is not None and op.name == _MAKE_DESCRIPTOR and enclosing_loops(op) else None
 
 
+def remakes_descriptors(module: Module) -> bool:
+    """Whether a descriptor is made in a loop, so that its place in the program matters."""
+    return any(op.results and own_maker(op.result) for op in module.walk() if op.name == _MAKE_DESCRIPTOR)
+
+
 def stores_must_not_wait(module: Module) -> bool:
     """Whether a TMA store must have left before what stands behind it, and so may not be deferred.
 

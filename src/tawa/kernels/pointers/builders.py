@@ -128,10 +128,11 @@ GROUPS = ((256, 384, 128), (128, 128, 512), (384, 256, 64))
 
 def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] = GROUPS, programs: int = 4,
                  tile: tuple[int, int, int] = (128, 128, 64), warps: int = 4,
-                 dtype: str = "fp16") -> Case:  # fmt: skip
+                 dtype: str = "fp16", anew: bool = False) -> Case:  # fmt: skip
     """Triton's tutorial 08; groups: M, N and K of each.
 
     With `tma` B is (N, K), and N and K are any multiples of 16 bytes; without, all are multiples of the tile's.
+    anew: descriptors are made for each tile, not for each group.
     """
     starts: dict[str, list[int]] = {"a": [0], "b": [0], "c": [0]}
     for m, n, k in groups:
@@ -152,12 +153,14 @@ def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] 
     arguments |= {"sizes_ptr": Pointer("sizes"), "strides_ptr": Pointer("strides"), "GROUPS": Number("G")}
     tags = frozenset({"persistent", *(["transposed"] if tma else [])})
     known = block(*tile, PROGRAMS=programs, ELEMENT=ELEMENTS[dtype], OUT=ELEMENTS[output_of(dtype)])
-    return Case(name, groups_kernel(tma), arguments, tensors, known, sizes, "programs", "pointer_grouped", SPECIALISED,
-                warps, tags=tags)  # fmt: skip
+    return Case(name, groups_kernel(tma, anew), arguments, tensors, known, sizes, "programs", "pointer_grouped",
+                SPECIALISED, warps, tags=tags)  # fmt: skip
 
 
-def groups_kernel(tma: bool) -> Any:
+def groups_kernel(tma: bool, anew: bool) -> Any:
     """The kernel of `grouped_case`."""
+    if anew:
+        return groups.gemm_grouped_anew
     return groups.gemm_grouped_tma if tma else groups.gemm_grouped
 
 

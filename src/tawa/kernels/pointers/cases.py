@@ -104,6 +104,7 @@ LISTS = [
         dtype="bf16",
     ),
     grouped_case("grouped_tma_fp8_8warps", True, ((256, 272, 656), (144, 528, 128)), 2, (128, 256, 128), 8, "fp8e4nv"),
+    grouped_case("grouped_anew", True, ((200, 136, 152), (64, 264, 520)), 2, (64, 128, 64), anew=True),
     offsets_case("offsets", (200, 1, 128, 0, 77)),
     experts_case("experts"),
     experts_case("experts_one_choice", tokens=40, top_k=1, weighted=False),

@@ -92,6 +92,41 @@ def gemm_grouped_tma(
 
 
 @triton.jit
+def gemm_grouped_anew(
+    a_addresses, b_addresses, c_addresses, sizes_ptr, strides_ptr, GROUPS,
+    PROGRAMS: tl.constexpr, ELEMENT: tl.constexpr, OUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    BK: tl.constexpr,
+):  # fmt: skip
+    """The same with descriptors made anew for each tile, though that of B does not change within a group."""
+    tile = tl.program_id(0)
+    end = 0
+    for g in range(GROUPS):
+        m = tl.load(sizes_ptr + g * 3)
+        n = tl.load(sizes_ptr + g * 3 + 1)
+        k = tl.load(sizes_ptr + g * 3 + 2)
+        num_n = tl.cdiv(n, BN)
+        begin = end
+        end += tl.cdiv(m, BM) * num_n
+        lda = tl.load(strides_ptr + g * 3)
+        ldb = tl.load(strides_ptr + g * 3 + 1)
+        ldc = tl.load(strides_ptr + g * 3 + 2)
+        b_ptr = tl.load(b_addresses + g).to(tl.pointer_type(ELEMENT))
+        c_ptr = tl.load(c_addresses + g).to(tl.pointer_type(OUT))
+        while tile >= begin and tile < end:
+            a_ptr = tl.load(a_addresses + g).to(tl.pointer_type(ELEMENT))
+            a_desc = tl.make_tensor_descriptor(a_ptr, shape=[m, k], strides=[lda, 1], block_shape=[BM, BK])
+            b_desc = tl.make_tensor_descriptor(b_ptr, shape=[n, k], strides=[ldb, 1], block_shape=[BN, BK])
+            c_desc = tl.make_tensor_descriptor(c_ptr, shape=[m, n], strides=[ldc, 1], block_shape=[BM, BN])
+            pm = (tile - begin) // num_n
+            pn = (tile - begin) % num_n
+            acc = tl.zeros((BM, BN), dtype=tl.float32)
+            for i in range(tl.cdiv(k, BK)):
+                acc += tl.dot(a_desc.load([pm * BM, i * BK]), b_desc.load([pn * BN, i * BK]).T)
+            c_desc.store([pm * BM, pn * BN], acc.to(OUT))
+            tile += PROGRAMS
+
+
+@triton.jit
 def gemm_chain(x_addresses, b_addresses, STEPS, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """X @ B is the next X, again and again, BN wide: one table leads to what is loaded and to what is stored."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
