@@ -221,3 +221,14 @@ def test_another_order_or_place_does_not_refine(change: mutate.Change, name: str
     changed = change(ops(module, name)[place])
     verdict = check_refinement(parse_module(aref), module, max_trips=3)
     assert kind_of(verdict) == "refinement" if changed else isinstance(verdict, Proved)
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_missing_wait_for_what_was_put_does_not_refine(slot: int) -> None:
+    aref, low = made("remade")
+    module = parse_module(low)
+    maker = next(op for op in ops(module, "tt.make_tensor_descriptor") if op.result.hint.startswith("own_a"))
+    assert maker.parent is not None
+    waits = [op for op in maker.parent.ops[: maker.parent.index_of(maker)] if op.name == mutate.WAIT]
+    assert mutate.drop(waits[slot])
+    assert kind_of(check_refinement(parse_module(aref), module, max_trips=3)) == "refinement"
