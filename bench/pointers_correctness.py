@@ -36,7 +36,7 @@ WAYS: dict[str, dict[str, Any]] = {"planned": {}, "shallow": {"aref_depth": 2, "
 def problems(case: Case) -> Iterator[tuple[str, Case]]:
     """The case's own problem; other trip counts, other numbers of programs."""
     yield "own", case
-    if "persistent" in case.tags and "addresses" not in case.tags:
+    if "persistent" in case.tags:
         for count in PROGRAMS:
             constexprs = {**case.constexprs, "PROGRAMS": count}
             yield f"{count} programs", replace(case.with_sizes(PROGRAMS=count), constexprs=constexprs)

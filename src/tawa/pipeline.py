@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.channels import ChannelInfo, channels_of_groups, find_channels, outer_channels
-from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined
+from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined, taken_apart
 from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
 from tawa.analysis.memory import stores_must_not_wait
 from tawa.analysis.resources import (
@@ -157,6 +157,7 @@ def specialise(
     if isinstance(chosen, Remark):
         return Outcome(False, None, (chosen,), stage_ms=clock.stages)
     pinned, (plan, notes) = plan is not None, chosen
+    notes = (*notes, *taken_apart(module, loads))  # while the loads are where they were
     if plan.max_registers is not None:
         module.op.attributes[_MAX_REGISTERS] = int_attr(plan.max_registers)
     clock.lap("plan")

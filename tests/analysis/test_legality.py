@@ -228,12 +228,53 @@ def made_descriptor(pointer: str = "out", line: int = 0) -> str:
     )
 
 
-def test_a_load_whose_descriptor_is_made_anew_for_each_tile_is_declined_where_it_is_made() -> None:
-    tile = "\n".join((made_descriptor(line=6), gemm_loop().replace("%a_desc", "%own"), store()))
-    remark = first_remark(kernel(for_loop(tile, induction="tile", upper="m")))
+def test_a_load_whose_descriptor_is_made_anew_for_each_tile_is_specialised() -> None:
+    assert specialise(programs.remade_gemm(), PlanOptions(), Target(num_warps=4, num_stages=3)).applied
+
+
+def test_a_load_whose_descriptor_is_that_of_the_tile_before_is_declined_where_it_is_made() -> None:
+    loop = gemm_loop().replace("%a_desc", "%before")
+    tile = "\n".join((loop, made_descriptor(line=6), store()))
+    carried = {"before": ("a_desc", "own", DESC)}
+    remark = first_remark(kernel(for_loop(tile, induction="tile", upper="m", carried=carried, results="%last")))
     assert remark.reason.startswith("the descriptor of the load at kernel.py:10 is made in a loop")
     assert str(remark.location) == "kernel.py:6"
-    assert remark.cure == "make the descriptor before the loop and move its offsets instead"
+
+
+def addresses(*names: str, table: str = "lock") -> tuple[str, ...]:
+    """Pointers whose addresses lie in `table`."""
+    return tuple(
+        line
+        for name in names
+        for line in (
+            op("tt.load", f"%{table}", "!tt.ptr<i32>", f"%{name}_address", "i64"),
+            op("tt.int_to_ptr", f"%{name}_address", "i64", f"%{name}", "!tt.ptr<f16>"),
+        )
+    )
+
+
+def to_memory(pointer: str) -> str:
+    half = op("arith.constant", "", "", "%h", "f16", properties="value = 0.0 : f16")
+    return f"{half}\n{op('tt.store', f'%{pointer}, %h', '!tt.ptr<f16>, f16', line=22)}"
+
+
+def test_a_store_and_a_load_by_addresses_of_one_table_are_declined() -> None:
+    before = (*addresses("p", "q"), made_descriptor("p"))
+    loop = gemm_loop().replace("%a_desc", "%own")
+    remark = first_remark(gemm(*before, loop=loop, behind=to_memory("q"), arguments=LOCK))
+    assert remark.reason.startswith("tt.store writes through argument 'lock', which the load at kernel.py:10 reads")
+    assert str(remark.location) == "kernel.py:22"
+
+
+def test_tables_of_addresses_are_taken_to_lead_to_different_memory_and_a_note_says_so() -> None:
+    before = (*addresses("p"), *addresses("q", table="other"), made_descriptor("p"))
+    loop = gemm_loop().replace("%a_desc", "%own")
+    text = gemm(*before, loop=loop, behind=to_memory("q"), arguments={**LOCK, "other": "!tt.ptr<i32>"})
+    made = specialise(text, LEGAL, Target(num_warps=4, num_stages=3))
+    assert made.applied
+    assert [remark.reason for remark in made.remarks if "taken" in remark.reason] == [
+        "taken for granted: what is loaded through 'lock', 'b_desc' is not what is written through 'c_desc', 'other'"
+    ]
 
 
 def test_a_descriptor_made_in_the_loop_of_its_load_is_declined() -> None:

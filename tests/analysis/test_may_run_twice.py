@@ -20,6 +20,12 @@ def test_a_kernel_that_reads_what_it_writes_may_not() -> None:
     assert not twice(programs.store("acc", "a_desc"))
 
 
+def test_a_kernel_with_addresses_from_memory_may_not() -> None:
+    address = op("tt.load", "%out", "!tt.ptr<f16>", "%i", "i64")
+    loaded = op("tt.load", "%at", "!tt.ptr<f16>", "%half", "f16")
+    assert not twice(address, op("tt.int_to_ptr", "%i", "i64", "%at", "!tt.ptr<f16>"), loaded)
+
+
 def test_an_atomic_may_not() -> None:
     one = op("arith.constant", "", "", "%f", "f16", properties="value = 1.0 : f16")
     add = op(

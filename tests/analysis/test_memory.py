@@ -25,7 +25,7 @@ def value_named(module: Module, hint: str) -> Value:
 
 def roots(body: str, name: str = "x") -> list[str] | None:
     found = memory_roots(value_named(parse(kernel(body, arguments=TWO)), name))
-    return None if found is None else sorted(value.hint for value in found)
+    return None if found is None else sorted(root.argument.hint + " behind" * root.behind for root in found)
 
 
 def test_an_offset_pointer_comes_from_its_base() -> None:
@@ -78,13 +78,29 @@ def test_a_pointer_that_a_loop_swaps_comes_from_both() -> None:
     "body",
     [
         op("tt.int_to_ptr", "%n", "i32", "%x", PTR),
-        op("tt.load", "%p", PTR, "%x", PTR),
+        op("tt.load", "%unknown", PTR, "%x", PTR),
         op("made.up", "%p", PTR, "%x", PTR),
         op("arith.select", "%flag, %p, %unknown", f"i1, {PTR}, {PTR}", "%x", PTR),
     ],
 )
 def test_a_pointer_of_unknown_origin_has_no_roots(body: str) -> None:
     assert roots(op("made.up", "", "", "%unknown", PTR) + "\n" + body) is None
+
+
+def test_an_address_in_memory_leads_behind_the_argument_that_it_lies_in() -> None:
+    loaded = f"{op('tt.load', '%p', PTR, '%i', 'i64')}\n{op('tt.int_to_ptr', '%i', 'i64', '%at', PTR)}"
+    assert roots(f"{loaded}\n{offset('x', 'at')}") == ["p behind"]
+
+
+def test_an_address_that_a_list_leads_to_is_its_head_or_behind_it() -> None:
+    step = op("tt.load", "%node", PTR, "%following", PTR)
+    assert roots(for_loop(step, carried={"node": ("p", "following", PTR)}, results="%x")) == ["p", "p behind"]
+
+
+def test_lanes_outside_a_mask_may_have_another_address() -> None:
+    properties = "operandSegmentSizes = array<i32: 1, 1, 1>"
+    masked = op("tt.load", "%p, %flag, %q", f"{PTR}, i1, {PTR}", "%x", PTR, properties=properties)
+    assert roots(masked) == ["p behind", "q"]
 
 
 def test_a_pointer_that_a_while_carries_is_what_it_starts_from() -> None:

@@ -79,6 +79,7 @@ def test_a_sketch_keeps_the_protocol_and_leaves_out_the_arithmetic():
       "aref.put"(%ring0_0, %count_0) ({
         "aref.filled"() : () -> ()
       }) : (!aref.ring<2 x (!ttg.memdesc<64x32xf16, #shared>)>, !aref.index<2>) -> ()
+      "aref.landed"(%ring0_0, %count_0) : (!aref.ring<2 x (!ttg.memdesc<64x32xf16, #shared>)>, !aref.index<2>) -> ()
       "warp.end"() : () -> ()
     }) : () -> ()
     "tt.return"() : () -> ()
@@ -90,6 +91,7 @@ def test_a_sketch_keeps_the_protocol_and_leaves_out_the_arithmetic():
         "warp.group producer, 1 warp {",
         "  aref.put %ring0[%count] {",
         "  }",
+        "  aref.landed %ring0[%count]",
         "}",
     ]
 

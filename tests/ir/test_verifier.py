@@ -189,6 +189,10 @@ BAD: dict[str, tuple[list[str], str]] = {
         ring(f'"aref.consumed"(%ring, %j) : ({RING}, !aref.index<3>) -> ()'),
         "aref.consumed: index !aref.index<3> into a ring of depth 2",
     ),
+    "landed_index": (
+        ring(f'"aref.landed"(%ring, %j) : ({RING}, !aref.index<3>) -> ()'),
+        "aref.landed: index !aref.index<3> into a ring of depth 2",
+    ),
     "consumed_condition": (
         ring(f'"aref.consumed"(%ring, %i, %n) : ({RING}, !aref.index<2>, i32) -> ()'),
         "aref.consumed: the condition is i32, not i1",

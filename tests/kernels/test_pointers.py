@@ -5,6 +5,7 @@ One case of each kernel; `bench/pointers_correctness.py` runs every case on a GP
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -19,17 +20,15 @@ from tawa.kernels.pointers.reference import numpy_reference
 from tawa.plan import PlanOptions
 from tawa.runtime.config import Config
 from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised
-from tests.matrix.compiling import Levels, signature
+from tests.matrix.compiling import Levels, attempted, compile_case, signature
 from tests.support.fronts import front
 from tests.support.sample import simulated_once
 
 ALL = [pytest.param(case, id=case.name) for case in CASES]
-NOT_SIMULATED = {"addresses", "assembly"}
-"""Tags: addresses in memory, and inline assembly, mean nothing to the simulator."""
+NOT_SIMULATED = {"assembly"}
+"""A tag: inline assembly means nothing to the simulator."""
 SMALL = {"M": 140, "N": 144, "K": 112}
 PENDING: dict[str, str] = {
-    "grouped": "stores through addresses from memory",
-    "grouped_tma": "descriptors made in a loop",
     "while_listed": "sums carried by an inner while loop",
 }
 """What is not yet as it must be."""
@@ -95,7 +94,7 @@ def test_case_gets_the_verdict_that_is_wanted(case: Case) -> None:
 @pytest.mark.parametrize("case", [pytest.param(*it.values, id=it.id) for it in one_of_each() if it.values[0].reference])
 def test_kernel_is_right_in_the_simulator(case: Case) -> None:
     if case.tags & NOT_SIMULATED:
-        pytest.skip("the simulator has no meaning for addresses in memory, nor for inline assembly")
+        pytest.skip("the simulator has no meaning for inline assembly")
     case = small(case)
     made = front(case.kernel, signature(case), **case.options())
     assert errors(case, simulated(case, made.whole()), numpy_reference).share <= 1
@@ -103,7 +102,8 @@ def test_kernel_is_right_in_the_simulator(case: Case) -> None:
 
 SAME_BITS = (
     "tutorial_fp16_nn", "tutorial_odd", "experts_one_choice", "gram", "wraps_into_sums", "clamped", "shifted_base_4",
-    "windows_step3", "fill_with_one", "mask_from_memory", "reads_on", "linear_attention",
+    "windows_step3", "fill_with_one", "mask_from_memory", "reads_on", "linear_attention", "grouped_lengths",
+    "grouped_tma_lengths",
 )  # fmt: skip
 
 
@@ -114,6 +114,23 @@ def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str) -> 
     found, levels = result_of(case)
     assert isinstance(found, Specialised)
     assert orders_with_other_bits(case, levels, simulated(case, unspecialised(case, levels))) == []
+
+
+@pytest.mark.parametrize(("name", "made"), [("grouped_tma", True), ("grouped", False)])
+def test_automatic_mode_takes_the_grouped_gemm_whose_tiles_come_by_tma(name: str, made: bool) -> None:
+    found, _ = attempted(find(name), PlanOptions())
+    assert isinstance(found, Specialised) == made
+    reasons = [it.reason for it in (found.outcome if isinstance(found, Specialised) else found).remarks]
+    assert any("taken for granted" in it if made else "not expected to pay" in it for it in reasons)
+
+
+def test_no_descriptor_moves_in_front_of_the_waits_for_what_uses_the_one_before() -> None:
+    compiled = compile_case(find("grouped_anew"), PlanOptions(enable_warp_specialization=True))
+    marks = "scf.while|ttng.wait_barrier|ttng.async_tma_store_wait|ttng.tensormap_create"
+    consumer, producer = (re.findall(marks, part) for part in compiled.asm["ttgir"].split("partition0(")[:2])
+    assert consumer[:3] == ["scf.while", "ttng.async_tma_store_wait", "ttng.tensormap_create"]
+    waits = producer.index("ttng.tensormap_create") - 1
+    assert waits > 0 and producer[: 1 + waits] == ["scf.while", *["ttng.wait_barrier"] * waits]
 
 
 def test_the_announced_configuration_is_specialised_as_pinned() -> None:

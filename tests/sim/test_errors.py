@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
 from tawa.errors import TawaError
 from tawa.ir import Module, parse_module
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
 from tawa.sim import Descriptor, UnsupportedOp, simulate
 from tawa.sim.barriers import arrive, deliver, initialise, living, passes
 from tawa.sim.errors import (
     ArgumentError,
     BarrierMisuse,
     Deadlock,
+    DescriptorInUse,
     FailedAssertion,
     MisalignedBox,
     MissingFence,
@@ -20,6 +25,7 @@ from tawa.sim.errors import (
     SimulationError,
     UnwrittenRead,
 )
+from tawa.sim.machine import Order
 from tawa.sim.shared import allocate, memdesc
 from tests.sim.small import BUFFER, POINTERS, ROW, kernel, row
 from tests.support import programs
@@ -137,6 +143,35 @@ def test_a_box_that_leaves_its_memory_traps() -> None:
     arguments = {"a_desc": desc, "b_desc": small, "c_desc": small, "out": np.zeros(4, np.float16), "n": 1, "m": 0}
     with pytest.raises(OutOfBounds, match="a box of a_desc holds the elements 0 to 4095 of 2048"):
         simulate(parse_module(programs.tile_gemm()), arguments, (1,))
+
+
+def remade(level: str, *, waits: bool, order: Order) -> np.ndarray:
+    """C of a kernel that makes its descriptors anew for each tile, with or without its waits for copies."""
+    made = specialise(programs.remade_gemm(), PlanOptions(aref_depth=3, mma_depth=1), Target(4, 3))
+    module = parse_module(made.aref if level == "aref" else made.barrier)
+    makers = programs.ops_named(module, "tt.make_tensor_descriptor")
+    first = next(it for it in makers if it.result.hint.startswith("own_a"))
+    assert first.parent is not None
+    before = first.parent.ops[: first.parent.index_of(first)]
+    guards = [it for it in before if it.name in ("aref.landed", "ttng.wait_barrier")]
+    assert len(guards) == (1 if level == "aref" else 3)
+    for guard in guards if not waits else ():
+        guard.erase()
+    lot = np.random.default_rng(0)
+    p, q = (lot.standard_normal((64, 64)).astype(np.float16) for _ in range(2))
+    c = np.zeros((128, 64), np.float16)
+    arguments = {"a_desc": Descriptor(p), "b_desc": Descriptor(q), "c_desc": Descriptor(c), "out": c, "p": p, "q": q}
+    simulate(module, {**arguments, "n": 2, "m": 2}, (1,), order)
+    return c
+
+
+@pytest.mark.parametrize("level", ["aref", "barrier"])
+def test_a_descriptor_made_anew_while_a_copy_may_still_read_it_traps(level: str) -> None:
+    right = remade(level, waits=True, order="eager")
+    for order in get_args(Order):
+        assert (remade(level, waits=True, order=order) == right).all()
+    with pytest.raises(DescriptorInUse, match=r"own_a is made anew while the load of .* may still read it"):
+        remade(level, waits=False, order="late")
 
 
 def test_a_phase_needs_its_arrivals_and_its_bytes() -> None:

@@ -282,6 +282,37 @@ def while_gemm() -> str:
     return kernel(while_loop(f"{column('t')}\n{gemm_loop(at='%k, %column')}\n{store(at='%t, %zero')}"))
 
 
+BASES = {"p": "!tt.ptr<f16>", "q": "!tt.ptr<f16>"}
+"""Arguments to make descriptors of."""
+
+
+EXTENTS = "\n".join(
+    op("arith.constant", "", "", f"%{name}", type, properties=f"value = {value} : {type}")
+    for name, value, type in (("wide", 64, "i32"), ("row", 64, "i64"), ("element", 1, "i64"))
+)
+"""What `made` needs."""
+
+
+def made(result: str, pointer: str, *, line: int = 0) -> str:
+    """A descriptor of 64 × 64 elements, made in the kernel."""
+    operands, types = f"%{pointer}, %wide, %wide, %row, %element", "!tt.ptr<f16>, i32, i32, i64, i64"
+    padding = "padding = 1 : i32"
+    return op("tt.make_tensor_descriptor", operands, types, f"%{result}", DESC, line=line, properties=padding)
+
+
+def remade_gemm() -> str:
+    """A loop over %m tiles that makes the descriptors of A and B anew for each; a loop of %n trips loads them."""
+    loop = gemm_loop().replace("%a_desc", "%own_a").replace("%b_desc", "%own_b")
+    tile = "\n".join((made("own_a", "p", line=6), made("own_b", "q", line=7), loop, store(at="%tile, %zero")))
+    return kernel(f"{EXTENTS}\n{for_loop(tile, induction='tile', upper='m')}", arguments=BASES)
+
+
+def remade_store() -> str:
+    """A loop over %m tiles that makes the descriptor of C anew for each."""
+    tile = "\n".join((made("own_c", "p", line=6), gemm_loop(), store(desc="own_c", at="%tile, %zero")))
+    return kernel(f"{EXTENTS}\n{for_loop(tile, induction='tile', upper='m')}", arguments=BASES)
+
+
 def nested_loops() -> str:
     """A loop of %n iterations with a dot of its own and a loop of %m trips behind it, each with its accumulator."""
     inner = for_loop(

@@ -48,6 +48,30 @@ def test_one_count_goes_through_two_loops() -> None:
     )
 
 
+def test_descriptors_that_a_loop_makes_anew_wait_for_the_copies_before_them_once() -> None:
+    check(
+        inserted(programs.remade_gemm()),
+        """
+        CHECK:      "scf.for"(%zero_0, %m_0, %one_0, %count_0)
+        CHECK:      [[C:%count_[0-9]+]]: !aref.index<2>):
+        CHECK-NEXT: "aref.landed"(%ring0_0, [[C]])
+        CHECK-NEXT: "tt.make_tensor_descriptor"(%p_0
+        CHECK-NEXT: "tt.make_tensor_descriptor"(%q_0
+        CHECK-NEXT: "scf.for"(%zero_0, %n_0, %one_0, %zeros_0, [[C]])
+        CHECK-NOT:  aref.landed
+        """,
+    )
+
+
+def test_a_descriptor_that_is_made_behind_more_copies_waits_for_them_too() -> None:
+    second = programs.gemm_loop("more", "_2", init="acc").replace("%a_desc", "%again")
+    text = programs.remade_gemm().replace(
+        '%acc_narrow = "arith.truncf"(%acc)',
+        f'{programs.made("again", "p")}\n{second}\n%acc_narrow = "arith.truncf"(%more)',
+    )
+    assert inserted(text).count('"aref.landed"') == 2
+
+
 def test_the_count_goes_through_both_branches_of_an_if() -> None:
     check(
         inserted(programs.branching_gemm()),

@@ -121,6 +121,26 @@ def test_both_halves_of_a_count_go_through_loops_branches_and_whiles() -> None:
         check(found, 'CHECK: "scf.{{if|while}}"\nCHECK: "scf.yield"({{.*}}#{{[0-9]}}, {{.*}}#{{[0-9]}})')
 
 
+def test_a_wait_for_what_was_put_is_a_wait_for_the_last_put_of_each_slot() -> None:
+    check(
+        lowered(programs.remade_gemm()),
+        """
+        CHECK:      partition = "producer"
+        CHECK:      [[S:%slot_[0-9]+]]: i32, [[P:%parity_[0-9]+]]: i32):
+        CHECK:      [[BEFORE:%\\w+]] = "arith.xori"([[P]],
+        CHECK:      [[ZERO:%\\w+]] = "arith.constant"() <{value = 0 : i32}>
+        CHECK-NEXT: [[IS:%\\w+]] = "arith.cmpi"([[ZERO]], [[S]]) <{predicate = 2 : i64}>
+        CHECK-NEXT: [[Q:%\\w+]] = "arith.select"([[IS]], [[P]], [[BEFORE]])
+        CHECK-NEXT: [[F:%\\w+]] = "ttg.memdesc_index"(%ring0_full_0, [[ZERO]])
+        CHECK-NEXT: "ttng.wait_barrier"([[F]], [[Q]],
+        CHECK-NEXT: [[ONE:%\\w+]] = "arith.constant"() <{value = 1 : i32}>
+        CHECK:      [[F:%\\w+]] = "ttg.memdesc_index"(%ring0_full_0, [[ONE]])
+        CHECK-NEXT: "ttng.wait_barrier"([[F]],
+        CHECK-NEXT: "tt.make_tensor_descriptor"
+        """,
+    )
+
+
 def test_a_fresh_put_does_not_wait() -> None:
     check(
         lowered(programs.tile_gemm(), 2, 0, early_puts=1),

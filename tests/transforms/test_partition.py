@@ -53,6 +53,21 @@ def test_the_producer_loop_carries_the_count_only() -> None:
     )
 
 
+def test_the_producer_makes_the_descriptors_of_its_loads_and_waits_for_its_copies() -> None:
+    check(
+        partitioned(programs.remade_gemm()),
+        """
+        CHECK:      partition = "producer"
+        CHECK:      "aref.landed"
+        CHECK-NEXT: "tt.make_tensor_descriptor"
+        CHECK-NEXT: "tt.make_tensor_descriptor"
+        CHECK:      partition = "consumer"
+        CHECK-NOT:  aref.landed
+        CHECK-NOT:  tt.make_tensor_descriptor
+        """,
+    )
+
+
 def test_scalars_that_both_need_are_computed_by_both() -> None:
     check(
         partitioned(programs.persistent_gemm()),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tawa.dialects.aref import PutOp
+from tawa.dialects.aref import LandedOp, PutOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import GroupIndexOp
 from tawa.ir import Module, parse_module
+from tawa.kernels.pointers.cases import find
+from tawa.plan import PlanOptions
 from tawa.transforms.serve_groups import dependent_values, obstacle
+from tests.matrix.compiling import specialised_levels
 from tests.matrix.pointer_kernels import made, ttgir
 from tests.support.programs import for_loop, kernel, op, ops_named, parse
 
@@ -55,3 +58,12 @@ def test_a_loop_of_the_producer_carries_the_addresses_of_each_group() -> None:
     pointers = [arg.type for arg in loop.iter_args if "!tt.ptr" in arg.type]
     assert len([text for text in pointers if text.startswith("tensor<64x32x")]) == 2  # A, for two groups of 64 rows
     assert len([it for it in producer.walk() if PutOp.of(it)]) == 3  # A of each group; B, which both read
+
+
+def test_before_a_descriptor_is_made_anew_the_copies_of_every_group_have_landed() -> None:
+    options = PlanOptions(enable_warp_specialization=True, num_consumer_groups=2, aref_depth=2)
+    module = parse_module(specialised_levels(find("grouped_tma"), options).asm["aref"])
+    producer = next(it for it in ops_named(module, "warp.group") if "producer" in it.properties["role"])
+    waits = [view for it in producer.walk() if (view := LandedOp.of(it))]
+    assert {wait.ring for wait in waits} == {put.ring for it in producer.walk() if (put := PutOp.of(it))}
+    assert len(waits) == 3  # for A of each group, and for B, which both read

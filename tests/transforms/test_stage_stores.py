@@ -121,10 +121,28 @@ def test_a_release_behind_a_store_keeps_the_store_in_place() -> None:
     assert made.plan is not None and not made.plan.staged_stores
 
 
-def test_a_store_through_a_descriptor_made_for_each_tile_stays_in_place() -> None:
-    types = "!tt.ptr<f16>, i32, i32, i32"
-    made_here = programs.op("tt.make_tensor_descriptor", "%out, %n, %m, %n", types, "%own", programs.DESC)
-    made = specialise(tiles(f"{made_here}\n{programs.store(desc='own')}"), PlanOptions(aref_depth=2), Target(4, 3))
+def test_stores_are_waited_for_before_a_loop_makes_their_descriptor_anew() -> None:
+    made = specialise(programs.remade_store(), PlanOptions(aref_depth=2), Target(4, 3))
+    assert made.plan is not None and made.plan.staged_stores
+    check(
+        brief(parse_module(made.aref)),
+        """
+        CHECK:      [[STAGE:%\\w+]] = "ttg.local_alloc"()
+        CHECK:      "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: [[D:%\\w+]] = "tt.make_tensor_descriptor"(%p_0
+        CHECK:      "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: "ttg.local_store"({{.*}}, [[STAGE]])
+        CHECK:      "ttng.async_tma_copy_local_to_global"([[D]], {{.*}}, [[STAGE]])
+        """,
+    )
+
+
+def test_a_store_through_the_descriptor_of_the_tile_before_stays_in_place() -> None:
+    tile = "\n".join((programs.gemm_loop(), programs.store(desc="before"), programs.made("own_c", "p")))
+    carried = {"before": ("c_desc", "own_c", programs.DESC)}
+    loop = programs.for_loop(tile, induction="tile", upper="m", carried=carried, results="%last")
+    text = programs.kernel(f"{programs.EXTENTS}\n{loop}", arguments=programs.BASES)
+    made = specialise(text, PlanOptions(aref_depth=2), Target(4, 3))
     assert made.plan is not None and not made.plan.staged_stores
     assert "tt.descriptor_store" in made.aref
 

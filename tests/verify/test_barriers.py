@@ -23,6 +23,8 @@ PROGRAMS = {
     "branching": programs.branching_gemm,
     "while": programs.while_gemm,
     "nested": programs.nested_loops,
+    "remade": programs.remade_gemm,
+    "remade_store": programs.remade_store,
 }
 
 
@@ -161,6 +163,25 @@ def test_a_store_that_nothing_waits_for_is_left_over() -> None:
     assert kind_of(check_barriers(module)) == "leftover credit"
 
 
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_descriptor_that_is_made_while_a_copy_may_read_the_one_before_is_refuted(slot: int) -> None:
+    module = barrier("remade", 2, 0)
+    maker = next(op for op in ops(module, "tt.make_tensor_descriptor") if op.result.hint.startswith("own_a"))
+    assert maker.parent is not None
+    waits = [op for op in maker.parent.ops[: maker.parent.index_of(maker)] if op.name == mutate.WAIT]
+    assert len(waits) == 2
+    assert mutate.drop(waits[slot])
+    assert kind_of(check_barriers(module, effort="fast")) == "write before release"
+
+
+def test_a_descriptor_that_is_made_while_a_store_may_read_the_one_before_is_refuted() -> None:
+    module = barrier("remade_store")
+    (maker,) = ops(module, "tt.make_tensor_descriptor")
+    assert maker.parent is not None
+    assert mutate.drop(maker.parent.ops[maker.parent.index_of(maker) - 1])
+    assert kind_of(check_barriers(module, effort="fast")) == "write before release"
+
+
 def test_two_readers_and_one_arrival_are_refuted() -> None:
     module = data("gluon_attention_ping_pong.triton3_6")
     for init in ops(module, mutate.INIT):
@@ -200,3 +221,14 @@ def test_another_order_or_place_does_not_refine(change: mutate.Change, name: str
     changed = change(ops(module, name)[place])
     verdict = check_refinement(parse_module(aref), module, max_trips=3)
     assert kind_of(verdict) == "refinement" if changed else isinstance(verdict, Proved)
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_missing_wait_for_what_was_put_does_not_refine(slot: int) -> None:
+    aref, low = made("remade")
+    module = parse_module(low)
+    maker = next(op for op in ops(module, "tt.make_tensor_descriptor") if op.result.hint.startswith("own_a"))
+    assert maker.parent is not None
+    waits = [op for op in maker.parent.ops[: maker.parent.index_of(maker)] if op.name == mutate.WAIT]
+    assert mutate.drop(waits[slot])
+    assert kind_of(check_refinement(parse_module(aref), module, max_trips=3)) == "refinement"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tawa.analysis.channels import ancestor_in
 from tawa.analysis.effects import effects_of, is_plain_load, is_pure
 from tawa.analysis.loads import DotLoadInfo, find_dots
-from tawa.analysis.memory import made_in_a_loop, memory_roots
+from tawa.analysis.memory import Root, made_in_a_loop, memory_roots, remade_for
 from tawa.analysis.producer_layouts import PRODUCER_WARPS, fixed_layout
 from tawa.analysis.slices import SliceInfo, slice_from
 from tawa.dialects.scf import enclosing_loops
@@ -81,7 +81,7 @@ def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
     for info in loads:
         load = info.load
         maker = made_in_a_loop(module, load.descriptor) if isinstance(load, DescriptorLoadOp) else None
-        if maker:
+        if maker and isinstance(load, DescriptorLoadOp) and remade_for(load) is not maker:
             yield declined(
                 module,
                 maker,
@@ -89,9 +89,27 @@ def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
                 "writes it again while earlier copies may still need it",
                 "make the descriptor before the loop and move its offsets instead",
             )
-        address = load.descriptor if isinstance(load, DescriptorLoadOp) else load.pointers
-        yield from _conflicts(module, load.op, address, writes)
+        yield from _conflicts(module, load.op, _address_of(info), writes)
     yield from _check_order(module, loads)
+
+
+def taken_apart(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
+    """A note where addresses that lie in memory are taken to lead elsewhere than where the kernel writes."""
+    reads = [_address_of(info) for info in loads]
+    writes = _global_writes(module)
+    loaded, written = _roots(reads), _roots([target for _, target in writes])
+    if written and any(root.behind for root in (*loaded, *written)):
+        names = [", ".join(dict.fromkeys(root.name for root in roots)) for roots in (loaded, written)]
+        reason = f"taken for granted: what is loaded through {names[0]} is not what is written through {names[1]}"
+        yield Remark("note", reason, source_of(module, writes[0][0]))
+
+
+def _roots(addresses: list[Value]) -> list[Root]:
+    return [root for address in addresses for root in memory_roots(address) or ()]
+
+
+def _address_of(info: DotLoadInfo) -> Value:
+    return info.load.descriptor if isinstance(info.load, DescriptorLoadOp) else info.load.pointers
 
 
 def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
@@ -207,7 +225,7 @@ def _conflicts(
             yield declined(
                 module,
                 op,
-                f"{op.name} writes through argument {shared[0].hint or shared[0].index!r}, which the load at {place} "
+                f"{op.name} writes through argument {shared[0].name}, which the load at {place} "
                 "reads: the load may not run ahead of it",
                 "write to another tensor",
             )

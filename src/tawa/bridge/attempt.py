@@ -17,6 +17,7 @@ from typing import Any
 from tawa import pipeline
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_values import LaunchSpec
+from tawa.analysis.memory import remakes_descriptors
 from tawa.bridge.generic_print import parse_module, print_generic, print_generic_ttir
 from tawa.bridge.handover import Handover
 from tawa.bridge.raising import raise_loads
@@ -331,7 +332,9 @@ def _finish(tools: Toolchain, source: Source, outcome: Outcome, options: PlanOpt
     with sheet.timed("parse"):
         mod = parse_module(sheet.texts["installed"], source.context)
     with sheet.timed("back", ours=False):
-        mod = tools.split.back(clean_up(mod, tools.capability), metadata, tools.options, tools.capability)
+        hoist = outcome.module is None or not remakes_descriptors(outcome.module)
+        mod = clean_up(mod, tools.capability, hoist=hoist)
+        mod = tools.split.back(mod, metadata, tools.options, tools.capability)
     results["ttgir"] = StageResult(Handover(str(mod), mod, source.context), dict(metadata))
     value: Any = mod
     for name, stage in tools.later:

@@ -69,18 +69,21 @@ def split_make_ttgir(backend_class: type) -> StageSplit | None:
     return StageSplit(front, middle, back)
 
 
-def clean_up(mod: Any, capability: int) -> Any:
+def clean_up(mod: Any, capability: int, *, hoist: bool = True) -> Any:
     """What stands in for the middle of a specialised module: the part of it that does not pipeline.
 
-    Triton's pipeliner must never see a specialised loop: it would wait for every wgmma in it.
+    Triton's pipeliner must never see a specialised loop: it would wait for every wgmma in it. hoist: whether what does
+    not change in a loop may move out of it. To Triton the making of a descriptor is pure; where a wait for the copies
+    that use the one before stands in front of it, it must not leave that behind.
     """
     from triton._C.libtriton import ir, passes
 
     pm = ir.pass_manager(mod.context)
     pm.enable_debug()
     passes.common.add_canonicalizer(pm)
-    passes.ttir.add_triton_licm(pm)
-    passes.common.add_canonicalizer(pm)
+    if hoist:
+        passes.ttir.add_triton_licm(pm)
+        passes.common.add_canonicalizer(pm)
     passes.ttgpuir.add_combine_tensor_select_and_if(pm)
     pm.run(mod, "tawa_clean_up")
     return mod

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
@@ -60,6 +60,8 @@ def _lines(op: Operation) -> Iterator[str]:
     elif consumed := ConsumedOp.of(op):
         condition = f" if {_name(consumed.condition)}" if consumed.condition else ""
         yield f"aref.consumed {_slot(consumed)}{condition}"
+    elif landed := LandedOp.of(op):
+        yield f"aref.landed {_slot(landed)}"
     elif op.name in ("ttng.warp_group_dot_wait", "ttng.async_tma_store_wait"):
         yield f"{op.name} pendings = {op.properties['pendings'].partition(' ')[0]}"
     elif op.name == "ttng.warp_group_dot":
@@ -88,7 +90,7 @@ def _nested(head: str, body: Block) -> Iterator[str]:
     yield "}"
 
 
-def _slot(view: PutOp | GetOp | ConsumedOp) -> str:
+def _slot(view: PutOp | GetOp | ConsumedOp | LandedOp) -> str:
     return f"{_name(view.ring)}[{_name(view.index)}]"
 
 

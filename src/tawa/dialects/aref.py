@@ -5,6 +5,7 @@
     "aref.put"(%r, %i) ({ loads; "aref.filled"(%tiles…) })               waits until the slot is empty, fills it
     %a, %b = "aref.get"(%r, %i)                                           waits until full; views of the slot's buffers
     "aref.consumed"(%r, %j [, %if])                                       this reader is done with slot j
+    "aref.landed"(%r, %i)                                                 waits until every put before i has landed
     %n = "aref.advance"(%i)                 : -> !aref.index<3>          the count plus one
 
 Semantics per slot ⟨buf, F, E⟩ from arXiv 2510.14719, section 3: put needs E, get needs F, consumed gives E back. An
@@ -30,6 +31,7 @@ declare(
     OpSpec("aref.filled", terminator=True),
     OpSpec("aref.get", (Effect("order"),)),
     OpSpec("aref.consumed", (Effect("order"),)),
+    OpSpec("aref.landed", (Effect("order"),)),
 )
 
 
@@ -169,3 +171,14 @@ class ConsumedOp(_AccessOp):
     def condition(self) -> Value | None:
         """Whether it happens; None means always."""
         return self.op.operands[2] if len(self.op.operands) > 2 else None
+
+
+class LandedOp(_AccessOp):
+    """``aref.landed``: operands ring, index of the next put. Waits until all copies of earlier puts have landed.
+
+    Executed by the writer, which may then write again what those copies read beside global memory: their descriptors.
+    The slots stay as they are. Becomes wait(full) of each slot, for the phase of its last put.
+    """
+
+    NAME = "aref.landed"
+    __slots__ = ()

@@ -22,6 +22,7 @@ def structure_rules() -> StructureRules:
             ("aref.put", _check_put),
             ("aref.get", _check_get),
             ("aref.consumed", _check_consumed),
+            ("aref.landed", _check_landed),
             ("ttg.warp_specialize", _check_warp_specialize),
             ("warp.group", _check_group),
         ),
@@ -102,6 +103,13 @@ def _check_consumed(op: Operation) -> str | None:
     if len(op.operands) > 2 and op.operands[2].type != "i1":
         return f"the condition is {op.operands[2].type}, not i1"
     return None
+
+
+def _check_landed(op: Operation) -> str | None:
+    ring = RingType.parse(op.operands[0].type)
+    if op.operands[1].type != ring.index_type:
+        return f"index {op.operands[1].type} into a ring of depth {ring.depth}"
+    return None if ring.payload else "nothing is copied into a token"
 
 
 def _check_group(op: Operation) -> str | None:

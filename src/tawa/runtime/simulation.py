@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tawa.ir import Module
+from tawa.sim import Addresses, SimulationResult, from_floats, simulate, to_floats
 from tawa.sim import Descriptor as HostDescriptor
-from tawa.sim import SimulationResult, from_floats, simulate, to_floats
 
 if TYPE_CHECKING:
     from tawa.kernels.case import Case, Tensor
@@ -73,7 +73,10 @@ def simulate_case(
             case Descriptor(tensor):
                 arguments[name] = HostDescriptor(arrays[tensor])
             case Pointer(tensor):
-                arguments[name] = arrays[tensor]
+                known = case.tensors[tensor]
+                table = known.fill == "addresses"
+                places = tuple(int(place) for place in known.values)
+                arguments[name] = Addresses(arrays[known.base], places) if table else arrays[tensor]
             case Number(value):
                 arguments[name] = value if isinstance(value, float) else case.size(value)
             case _:

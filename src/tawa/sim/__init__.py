@@ -12,6 +12,7 @@ Not modelled: layouts, the finite precision of fp8 sums in wgmma, memory consist
 the other), the reuse of shared memory that has died, and in times whatever `cost` leaves out.
 """
 
+from tawa.sim.addresses import Addresses
 from tawa.sim.cost import H100, Cost, CostModel, cycles
 from tawa.sim.errors import SimulationError, UnsupportedOp
 from tawa.sim.formats import from_floats, to_floats
@@ -22,6 +23,7 @@ from tawa.sim.timeline import Span, Summary, Timeline, chrome_trace, summary
 
 __all__ = [
     "H100",
+    "Addresses",
     "Cost",
     "CostModel",
     "Descriptor",

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tawa.dialects.aref import CreateOp, PutOp, RingType
+from tawa.dialects.tt import DescriptorLoadOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation
 from tawa.sim.asynchronous import Step, Wait
@@ -115,7 +116,8 @@ def put(who: Partition, op: Operation, args: list[Any], run_block: RunBlock) -> 
     who.contributes((slot, "full", count))
     _log(who, op, "put", ring, count)
     if slot.views:
-        who.cta.issue(Action("load", who, op, fill, target=ring.name))
+        used = [who.env[load.descriptor] for it in view.body.ops if (load := DescriptorLoadOp.of(it))]
+        who.cta.issue(Action("load", who, op, fill, target=ring.name, descriptors=tuple(used)))
     else:
         fill()
     return []
@@ -163,6 +165,20 @@ def _consumed(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     return []
 
 
+def _landed(who: Partition, op: Operation, args: list[Any]) -> Run:
+    ring, count = args
+    if ring.slot(count).turn != count:
+        raise ProtocolTrap(f"a wait for what {ring.name} got before put {count}, whose slot is at another put")
+    yield Pause(
+        lambda: all(slot.empty or slot.full for slot in ring.slots),
+        lambda: f"what was put into {ring.name} before put {count} to land",
+    )
+    for before in range(max(0, count - len(ring.slots)), count):
+        who.waits_for((ring.slot(before), "full", before))
+    _log(who, op, "landed", ring, count)
+    return []
+
+
 def run_groups(who: Partition, op: Operation, run_block: RunBlock) -> Run:
     """``warp.group``: at the first group of a block all of them start; returns when all have ended."""
     assert op.parent is not None
@@ -191,7 +207,7 @@ STEPS: dict[str, Step] = {
 }
 """Operations that never block, by name."""
 
-WAITS: dict[str, Wait] = {"aref.get": _get}
+WAITS: dict[str, Wait] = {"aref.get": _get, "aref.landed": _landed}
 """Operations that may block, by name; ``aref.put`` and ``warp.group`` need the interpreter and are in `control`."""
 
 __all__ = ["STEPS", "WAITS", "Ring", "Slot", "put", "run_groups"]

@@ -16,7 +16,7 @@ from tawa.sim.descriptors import reduce_box
 from tawa.sim.elementwise import element_of
 from tawa.sim.errors import UnsupportedOp
 from tawa.sim.machine import Action, Partition, Pause, Run
-from tawa.sim.memory import gather, optional, read_box, write_box
+from tawa.sim.memory import gather, make_descriptor, optional, read_box, write_box
 from tawa.sim.numbers import Array, decode, encode, register_dtype
 from tawa.sim.shared import (
     IN_FLIGHT,
@@ -144,6 +144,11 @@ def _dot_wait(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 # -- TMA ---------------------------------------------------------------------------------------------------------------
 
 
+def _make_descriptor(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    who.cta.require_unused(op)
+    return [make_descriptor(op, args)]
+
+
 def _tma_load(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     descriptor: TensorDescriptor = args[0]
     rank = len(descriptor.shape)
@@ -162,7 +167,7 @@ def _tma_load(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
         target.state[...] = VISIBLE
         barriers.deliver(barrier, target.bits.size * target.bits.itemsize)
 
-    who.cta.issue(Action("load", who, op, copy, target=target.label))
+    who.cta.issue(Action("load", who, op, copy, target=target.label, descriptors=(descriptor,)))
     return []
 
 
@@ -184,7 +189,7 @@ def _tma_store(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
         else:
             write_box(descriptor, at, bits)
 
-    action = Action("store", who, op, copy, [own], target=source.label)
+    action = Action("store", who, op, copy, [own], target=source.label, descriptors=(descriptor,))
     who.stores.append(action)
     who.cta.issue(action)
     return []
@@ -306,6 +311,7 @@ def _wait_barrier(who: Partition, op: Operation, args: list[Any]) -> Run:
 
 
 STEPS: dict[str, Step] = {
+    "tt.make_tensor_descriptor": _make_descriptor,
     "ttg.local_alloc": _local_alloc,
     "ttg.local_store": _local_store,
     "ttg.local_load": _local_load,

@@ -10,6 +10,7 @@ from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Region, Value
 from tawa.ir.attributes import read_array
 from tawa.sim import arefs, asynchronous
+from tawa.sim.addresses import ADDRESSES
 from tawa.sim.cost import DELIVERED_LATER
 from tawa.sim.descriptors import DESCRIPTORS
 from tawa.sim.elementwise import ELEMENTWISE
@@ -20,7 +21,7 @@ from tawa.sim.memory import MEMORY
 from tawa.sim.tiles import TILES
 from tawa.sim.values import Accumulator, Handler
 
-_PLAIN: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY, **DESCRIPTORS, **EXTERN}
+_PLAIN: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY, **ADDRESSES, **DESCRIPTORS, **EXTERN}
 _STEPS = {**asynchronous.STEPS, **arefs.STEPS}
 _WAITS = {**asynchronous.WAITS, **arefs.WAITS}
 _RETURNS = frozenset(

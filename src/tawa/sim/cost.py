@@ -101,7 +101,8 @@ _FREE = frozenset(
 _BARRIER = frozenset(
     {
         *("ttng.wait_barrier", "ttng.arrive_barrier", "ttng.barrier_expect", "ttng.init_barrier", "ttng.inval_barrier"),
-        *("ttng.async_copy_mbarrier_arrive", "aref.get", "aref.consumed", "gpu.barrier", "ttg.barrier"),
+        *("ttng.async_copy_mbarrier_arrive", "aref.get", "aref.consumed", "aref.landed", "gpu.barrier"),
+        "ttg.barrier",
     }
 )
 _FENCES = frozenset({"ttng.fence_async_shared", "ttng.tensormap_create", "ttng.tensormap_fenceproxy_acquire"})

@@ -66,6 +66,12 @@ class SharedMemoryRace(SimulationError):
     cure = "wait for the asynchronous operation before the memory is given back"
 
 
+class DescriptorInUse(SimulationError):
+    """A descriptor is made where an earlier one lies, which a TMA copy in flight may still read."""
+
+    cure = "wait for the copies before the descriptor is made anew"
+
+
 class AccumulatorInFlight(SimulationError):
     """The result of an asynchronous wgmma is used before a wait that covers it."""
 

@@ -13,16 +13,17 @@ import numpy as np
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Operation, PointerType, TensorDescType, Value, parse_type
 from tawa.remarks import SourceLocation
+from tawa.sim.addresses import Addresses, AddressSpace
 from tawa.sim.clock import time_trace
 from tawa.sim.control import run_region
 from tawa.sim.cost import H100, CostModel
 from tawa.sim.errors import ArgumentError
 from tawa.sim.machine import Cta, Event, Order
 from tawa.sim.memory import block_shape
-from tawa.sim.numbers import Array, is_float, memory_dtype, round_to, wrap
+from tawa.sim.numbers import Array, is_float, round_to, wrap
 from tawa.sim.timeline import Timeline
 from tawa.sim.trace import Trace
-from tawa.sim.values import GlobalTensor, Pointer, TensorDescriptor
+from tawa.sim.values import Pointer, TensorDescriptor
 
 _SIGN = re.compile(r"^[su]i(?=\d)")
 _LOC_NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
@@ -43,7 +44,7 @@ class Descriptor:
     padding: Literal["zero", "nan"] = "zero"
 
 
-Argument = Array | Descriptor | int | float
+Argument = Array | Descriptor | Addresses | int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ def simulate(
 
     arguments: by the names of the kernel's parameters. Tensors are C-contiguous arrays whose elements have the width of
     the kernel's: fp16 float16 (or uint16 bits), fp32 float32, bf16 uint16 bits, fp8 uint8 bits, integers their own
-    type; `tawa.sim.from_floats` and `to_floats` convert. A host descriptor is a `Descriptor`.
+    type; `tawa.sim.from_floats` and `to_floats` convert. A host descriptor is a `Descriptor`, a table of the addresses
+    of other arrays is `Addresses`.
     grid: one to three numbers of CTAs. order: when asynchronous work lands (see `machine`); seed: of random.
     programs: which CTAs run; None runs all of the grid. timing: keeps what `SimulationResult.timeline` needs.
 
@@ -108,7 +110,8 @@ def simulate(
         raise ArgumentError(f"the grid {tuple(grid)}: it has one to three sizes")
     function = _kernel(module)
     whole = (*grid, *(1,) * (3 - len(grid)))
-    values = _bind(module, function.body.args, arguments)
+    memory = AddressSpace()
+    values = _bind(module, function.body.args, arguments, memory)
     events: list[Event] = []
     places: dict[Operation, SourceLocation | None] = {}
     lot = random.Random(seed)
@@ -118,7 +121,7 @@ def simulate(
             raise ArgumentError(f"program {program} is outside the grid {tuple(grid)}")
     traces: list[Trace] = []
     for program in everything if programs is None else programs:
-        cta = Cta(module, program, (whole[0], whole[1], whole[2]), order, lot, events, places, timing)
+        cta = Cta(module, program, (whole[0], whole[1], whole[2]), order, lot, events, places, memory, timing)
         main = cta.spawn("main", {})
         main.code = run_region(main, function.op.regions[0], values)
         cta.run()
@@ -147,9 +150,8 @@ def parameter_name(module: Module, arg: Value) -> str:
     return arg.hint
 
 
-def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument]) -> list[Any]:
+def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument], memory: AddressSpace) -> list[Any]:
     """One value a block argument. A descriptor is followed by its shape and its strides."""
-    tensors: dict[int, GlobalTensor] = {}
     values: list[Any] = []
     for arg in args:
         name = parameter_name(module, arg)
@@ -159,16 +161,19 @@ def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument]) 
             raise ArgumentError(f"no argument {name!r} ({arg.type}); given: {', '.join(sorted(arguments))}")
         value, kind = arguments[name], parse_type(arg.type)
         if isinstance(kind, TensorDescType):
-            descriptor = _descriptor(name, value, arg.type, _SIGN.sub("i", kind.block.element), tensors)
+            descriptor = _descriptor(name, value, arg.type, _SIGN.sub("i", kind.block.element), memory)
             values.append(descriptor)
             # Triton 3.6 names them as the descriptor, 3.9 `name.shape.0`, `name.stride.0`.
             follow = [parameter_name(module, it).split(".")[0] == name for it in args[arg.index + 1 :]]
             if follow[: 2 * len(descriptor.shape)].count(True) == 2 * len(descriptor.shape):
                 values += [*descriptor.shape, *descriptor.strides]
         elif isinstance(kind, PointerType):
-            if not isinstance(value, np.ndarray):
+            if isinstance(value, Addresses) and kind.pointee == "i64":
+                values.append(Pointer(memory.table(name, value), 0))
+            elif isinstance(value, np.ndarray):
+                values.append(Pointer(memory.tensor(name, value, kind.pointee), 0))
+            else:
                 raise ArgumentError(f"{name} is a pointer: it takes an array, not {type(value).__name__}")
-            values.append(Pointer(_tensor(name, value, kind.pointee, tensors), 0))
         elif isinstance(value, int | float | np.integer | np.floating):
             values.append(round_to(float(value), arg.type) if is_float(arg.type) else wrap(int(value), arg.type))
         else:
@@ -176,29 +181,13 @@ def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument]) 
     return values
 
 
-def _tensor(name: str, array: Array, element: str, tensors: dict[int, GlobalTensor]) -> GlobalTensor:
-    """The memory of an array, the same for every argument that shares it."""
-    wanted = np.dtype(memory_dtype(element))
-    if array.dtype.itemsize != wanted.itemsize:
-        raise ArgumentError(f"{name} has elements of type {array.dtype}, the kernel's are {element}")
-    if element not in ("f16", "f32", "f64") and array.dtype.kind == "f":
-        raise ArgumentError(f"{name} holds {element}: give its bits as {wanted} (tawa.sim.from_floats)")
-    if not array.flags.c_contiguous:
-        raise ArgumentError(f"{name} is not contiguous")
-    if id(array) not in tensors:
-        tensors[id(array)] = GlobalTensor(name, array.reshape(-1).view(wanted), element)
-    return tensors[id(array)]
-
-
-def _descriptor(
-    name: str, value: Argument, type: str, element: str, tensors: dict[int, GlobalTensor]
-) -> TensorDescriptor:
+def _descriptor(name: str, value: Argument, type: str, element: str, memory: AddressSpace) -> TensorDescriptor:
     given = value if isinstance(value, Descriptor) else Descriptor(value) if isinstance(value, np.ndarray) else None
     if given is None:
         raise ArgumentError(f"{name} is a tensor descriptor: give a Descriptor")
     if given.dtype is not None and given.dtype != element:
         raise ArgumentError(f"{name} is described as {given.dtype}, the kernel's elements are {element}")
-    tensor = _tensor(name, given.array, element, tensors)
+    tensor = memory.tensor(name, given.array, element)
     shape = given.shape or given.array.shape
     strides = given.strides or tuple(stride // given.array.itemsize for stride in given.array.strides)
     block = block_shape(type)

@@ -19,9 +19,10 @@ from typing import Any, Literal
 
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
-from tawa.sim.errors import Deadlock, SimulationError
+from tawa.sim.addresses import AddressSpace
+from tawa.sim.errors import Deadlock, DescriptorInUse, SimulationError
 from tawa.sim.trace import Key, Recorder, Trace
-from tawa.sim.values import Accumulator, SharedView
+from tawa.sim.values import Accumulator, SharedView, TensorDescriptor
 
 Order = Literal["eager", "late", "random"]
 Kind = Literal["load", "copy", "arrival", "wgmma", "store"]
@@ -61,7 +62,7 @@ STEP = Pause(lambda: True)
 class Action:
     """Something asynchronous. `reads`: the shared memory it reads until it is waited for.
 
-    behind: what lands first. fills: what a cp.async writes.
+    behind: what lands first. fills: what a cp.async writes. descriptors: what a TMA copy reads until it has landed.
     """
 
     kind: Kind
@@ -74,6 +75,7 @@ class Action:
     landed: bool = False
     behind: list[Action] = field(default_factory=list["Action"])
     fills: SharedView | None = None
+    descriptors: tuple[TensorDescriptor, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +106,11 @@ class Partition:
     def grid(self) -> tuple[int, int, int]:
         """The grid."""
         return self.cta.grid
+
+    @property
+    def memory(self) -> AddressSpace:
+        """Where arrays lie in global memory."""
+        return self.cta.memory
 
     def log(
         self, op: Operation, action: str, target: str = "", slot: int | None = None, parity: int | None = None
@@ -162,6 +169,7 @@ class Cta:
     lot: random.Random
     events: list[Event]
     places: dict[Operation, SourceLocation | None]
+    memory: AddressSpace
     timing: bool = False
     partitions: list[Partition] = field(default_factory=list[Partition])
     flying: list[Action] = field(default_factory=list[Action])
@@ -217,6 +225,13 @@ class Cta:
             except SimulationError as error:
                 raise self.located(error, it.op, it.owner) from None
             self.note(it.owner.name, it.op, f"land {it.kind}", it.target)
+
+    def require_unused(self, maker: Operation) -> None:
+        """Raises DescriptorInUse where something in flight may still read what `maker` made before."""
+        for action in self.flying:
+            if any(descriptor.maker is maker for descriptor in action.descriptors):
+                name, what = maker.result.hint or "a descriptor", f"the {action.kind} of {action.owner.name}"
+                raise DescriptorInUse(f"{name} is made anew while {what} at {action.target} may still read it")
 
     def release(self, action: Action) -> None:
         """What the action read may be written again."""

@@ -220,12 +220,13 @@ def _addptr(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     return [Pointer(pointer.tensor, moved if shape_of(op.result.type) else int(moved))]
 
 
-def _make_tensor_descriptor(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+def make_descriptor(op: Operation, args: list[Any]) -> TensorDescriptor:
+    """What ``tt.make_tensor_descriptor`` makes."""
     base = _pointer(args[0])
     nan = read_int(op.properties.get("padding", "1 : i32")) == _PAD_NAN
     rank = len(block_shape(op.result.type))
     shape, strides = args[1 : 1 + rank], args[1 + rank : 1 + 2 * rank]
-    return [TensorDescriptor(base, tuple(shape), tuple(strides), block_shape(op.result.type), nan)]
+    return TensorDescriptor(base, tuple(shape), tuple(strides), block_shape(op.result.type), nan, op)
 
 
 def _descriptor_load(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
@@ -245,7 +246,6 @@ MEMORY: dict[str, Handler] = {
     "tt.atomic_rmw": _atomic_rmw,
     "tt.atomic_cas": _atomic_cas,
     "tt.addptr": _addptr,
-    "tt.make_tensor_descriptor": _make_tensor_descriptor,
     "tt.descriptor_load": _descriptor_load,
     "tt.descriptor_store": _descriptor_store,
 }

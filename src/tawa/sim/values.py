@@ -42,7 +42,8 @@ class Pointer:
 class TensorDescriptor:
     """A TMA descriptor: a strided box of a tensor. Shape and strides count elements.
 
-    nan_outside: what lies outside the tensor reads as NaN, not as zero.
+    nan_outside: what lies outside the tensor reads as NaN, not as zero. maker: the operation of the kernel that made
+    it; whatever one operation makes lies in one place of global memory.
     """
 
     pointer: Pointer
@@ -50,6 +51,7 @@ class TensorDescriptor:
     strides: tuple[int, ...]
     block: tuple[int, ...]
     nan_outside: bool = False
+    maker: Operation | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +100,14 @@ class Accumulator:
         return self.tile
 
 
+class GlobalMemory(Protocol):
+    """What an operation sees of global memory that no argument points to."""
+
+    def pointer(self, addresses: Any, element: str) -> Pointer:
+        """Where an address, or a tile of them, points to."""
+        ...
+
+
 class Context(Protocol):
     """What an operation sees of the partition that executes it."""
 
@@ -111,6 +121,11 @@ class Context(Protocol):
     @property
     def grid(self) -> tuple[int, int, int]:
         """The grid."""
+        ...
+
+    @property
+    def memory(self) -> GlobalMemory:
+        """Where arrays lie in global memory."""
         ...
 
 

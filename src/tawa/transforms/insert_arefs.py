@@ -10,6 +10,16 @@
 
 The running count is carried through every loop and branch around a site, so that it counts over the whole kernel.
 
+A descriptor that a loop makes anew lies in one place of global memory, which TMA reads some time between the issue of a
+copy and its landing. In front of it stands a wait for all copies that were put before, in this ring and in any other
+that it serves. Copies of the loop before are then over, their slots still full: the consumer works on meanwhile.
+
+    for g:                                            for g:
+      d = make_tensor_descriptor                        aref.landed(r, i)
+      for k:                                            d = make_tensor_descriptor
+        a = descriptor_load d[m, k]            →        for k, i = …:
+        …                                                 aref.put(r, i) { descriptor_load d } …
+
 Requires: channels of this module, each with its depth in the Plan.
 Ensures: each load of a channel stands in a put; each slot is released once, behind its last reader.
 Source: arXiv 2510.14719, section 4 (tuple payloads, loads that feed one dot share an aref).
@@ -20,9 +30,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tawa.analysis.channels import ChannelInfo, SiteInfo
+from tawa.analysis.memory import remade_for
 from tawa.dialects.aref import RingType
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp
 from tawa.dialects.ttg import VIEWS
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Region, Value, parse_type
 from tawa.ir.attributes import string_attr
@@ -55,7 +66,9 @@ def _insert_ring(module: Module, channel: ChannelInfo, depth: int) -> None:
     ring = builder.create("aref.create", (), (str(type),), properties=properties, hints=(channel.name,)).result
     first = builder.create("aref.first", (ring,), (type.index_type,), hints=("count",)).result
     triples = [_rewrite_site(ring, first, site) for site in channel.sites]
-    _thread(function.body, first, {op for put, get, _ in triples for op in (put, get)})
+    puts = {put for put, _, _ in triples}
+    waits = _wait_for_copies(function, ring, first, puts)
+    _thread(function.body, first, {*puts, *waits, *(get for _, get, _ in triples)})
     for _, get, consumed in triples:
         consumed.set_operand(1, get.operands[1])
 
@@ -78,6 +91,21 @@ def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation,
         body.append(op.detach())
     body.append(Operation("aref.filled", [op.result for op in loads], loc=put.loc))
     return put, get, consumed
+
+
+def _wait_for_copies(function: FuncOp, ring: Value, first: Value, puts: set[Operation]) -> list[Operation]:
+    """Waits in front of descriptors that loops make anew, until no copy of the ring uses the one before."""
+    loads = [load for put in puts for op in put.walk() if (load := DescriptorLoadOp.of(op))]
+    makers = {maker for load in loads if (maker := remade_for(load)) is not None}
+    waits: list[Operation] = []
+    for maker in [op for op in function.op.walk() if op in makers]:
+        block = maker.parent
+        assert block is not None
+        before = block.ops[: block.index_of(maker)]
+        since = next((before[number:] for number in reversed(range(len(before))) if before[number] in waits), None)
+        if since is None or any(nested in puts for op in since for nested in op.walk()):
+            waits.append(Builder.before(maker).create("aref.landed", (ring, first)))
+    return waits
 
 
 def _use_view(tile: Value, view: Value, allocations: tuple[Operation, ...], builder: Builder) -> None:

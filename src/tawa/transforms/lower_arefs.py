@@ -6,6 +6,7 @@
     aref.put (s, p) { loads }      wait(empty[s], p ^ 1); expect(full[s], bytes of A and B); TMA copies into a[s], b[s]
     aref.get (s, p)                wait(full[s], p); views a[s], b[s]
     aref.consumed (s, _)           arrive(empty[s])
+    aref.landed (s, p)             for each slot t: wait(full[t], p where t < s, p ^ 1 from there on)
 
 A put into a ring that is not filled by TMA is
 
@@ -34,7 +35,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.channels import slot_readers
 from tawa.analysis.layouts import WARP
-from tawa.dialects.aref import ConsumedOp, CreateOp, Fill, GetOp, PutOp, index_depth
+from tawa.dialects.aref import ConsumedOp, CreateOp, Fill, GetOp, LandedOp, PutOp, index_depth
 from tawa.dialects.tt import DescriptorLoadOp, LoadOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
@@ -94,6 +95,7 @@ class _Lowering:
             "aref.put": self.put,
             "aref.get": self.get,
             "aref.consumed": self.consumed,
+            "aref.landed": self.landed,
             "scf.for": self.control,
             "scf.if": self.control,
             "scf.while": self.control,
@@ -217,6 +219,22 @@ class _Lowering:
             (_slot_view(builder, ring.empty, count.slot), *condition),
             properties={"count": int_attr(1)},
         )
+
+    def landed(self, op: Operation) -> None:
+        """Slots before the next one were filled in this round, others in the round before, or never: that passes."""
+        view = LandedOp(op)
+        ring, count = self.rings[view.ring], self.counts[view.index]
+        builder = Builder.before(op)
+        yes = builder.constant(1, "i1")
+        opposite = builder.create("arith.xori", (count.parity, builder.constant(1)), ("i32",)).result
+        for number in range(ring.depth):
+            slot = builder.constant(number)
+            this_round = builder.create(
+                "arith.cmpi", (slot, count.slot), ("i1",), properties={"predicate": "2 : i64"}
+            ).result
+            parity = builder.create("arith.select", (this_round, count.parity, opposite), ("i32",)).result
+            _wait(builder, _slot_view(builder, ring.full, slot), parity, yes)
+        self.dead.append(op)
 
     # -- counts through control flow -----------------------------------------------------------------------------
 

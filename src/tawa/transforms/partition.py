@@ -6,8 +6,9 @@
       warp.group producer { loop { put } }
       warp.group consumer { loop { get; dot; consumed }; store } }
 
-Roots of the producer: puts. Roots of the consumer: every other operation that must happen. Each slice takes along
-what it needs, the control flow around it included; pure operations that both need are in both.
+Roots of the producer: puts, and its waits for what it has put. Roots of the consumer: every other operation that must
+happen. Each slice takes along what it needs, the control flow around it included; pure operations that both need are in
+both.
 
 Requires: `insert_arefs`; a structured function; the producer's slice is scalar (`analysis.legality.check_producer`).
 Ensures: the function body is ring creations, one group a partition, return. Groups share rings and arguments only.
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.effects import has_side_effect
 from tawa.analysis.slices import SliceInfo, slice_from
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Builder, Module, Operation, Region, ValueMap, clone_op
@@ -79,7 +80,7 @@ def _roots(function: FuncOp, part: PartitionPlan) -> list[Operation]:
                 for region in op.regions:
                     for nested in region.blocks:
                         visit(nested)
-            elif PutOp.of(op):
+            elif PutOp.of(op) or LandedOp.of(op):
                 if part.role == "producer":
                     roots.append(op)
             elif part.role == "consumer" and op.name not in _ENDS and _must_happen(op):

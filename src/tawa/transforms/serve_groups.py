@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.dialects.aref import PutOp
+from tawa.dialects.aref import LandedOp, PutOp
 from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.tt import GroupIndexOp
 from tawa.ir import Block, Builder, Operation, Value, ValueMap, clone_op
@@ -66,8 +66,8 @@ class GroupServer:
                 for number, values in enumerate(self.maps):
                     values[op.result] = builder.constant(number)
                 self.dead.append(op)
-            elif PutOp.of(op):
-                if PutOp(op).ring in self.rings:
+            elif access := PutOp.of(op) or LandedOp.of(op):
+                if access.ring in self.rings:
                     self._copies(op)
                     op.erase()
             elif loop:

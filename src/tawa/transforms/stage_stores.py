@@ -12,11 +12,13 @@
 Triton's own lowering waits right behind each store. Here the store of a tile overlaps the next tile's main loop. The
 layout change before the store is dropped: the staging buffer is written from any layout. A buffer is made as late as
 can be, so that it takes the place of tiles that the consumer needs no more, and lives until its last store has left.
-Stores behind the partitions (`sink_epilogue`) stay as they are: nothing is left to overlap them with.
+Stores behind the partitions (`sink_epilogue`) stay as they are: nothing is left to overlap them with. Where a loop
+makes the descriptor of a store anew, the stores that use the one before are waited for first.
 
 Requires: `sink_epilogue`; stores that may be deferred (`analysis.memory.stores_must_not_wait`).
-Ensures: a staging buffer is never written while TMA reads it; the proxy fence stands between write and copy.
-Source: PTX ISA, "cp.async.bulk.wait_group" and "Async proxy".
+Ensures: neither a staging buffer nor a descriptor is ever written while TMA reads it; the proxy fence stands between
+write and copy.
+Source: PTX ISA, "cp.async.bulk.wait_group" (its `.read` ends the reads of the tensormap too) and "Async proxy".
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.channels import ancestor_in
+from tawa.analysis.memory import own_maker
 from tawa.dialects.tt import DescriptorStoreOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Builder, MemDescType, Module, Operation, TensorDescType, TensorType, Value, parse_type
@@ -44,6 +47,9 @@ class StageStores:
                 continue
             stores = [store for nested in op.walk() if (store := DescriptorStoreOp.of(nested))]
             buffers: dict[str, Value] = {}
+            for maker in dict.fromkeys(own_maker(store.descriptor) for store in stores):
+                if maker is not None:
+                    _wait(Builder.before(maker))
             for store in stores:
                 _stage(store, group, buffers)
             if stores:

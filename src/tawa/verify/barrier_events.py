@@ -56,7 +56,10 @@ Environment = dict[Value, Known]
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """One protocol event. `amount`: arrivals, bytes, or groups that may stay in flight."""
+    """One protocol event. `amount`: arrivals, bytes, or groups that may stay in flight.
+
+    descriptor: where the descriptor of a TMA copy lies, if the kernel makes it in a loop.
+    """
 
     kind: str
     op: Operation
@@ -64,6 +67,7 @@ class Event:
     barrier: Memory | None = None
     amount: int = 0
     parity: int = 0
+    descriptor: Memory | None = None
 
 
 @dataclass(slots=True)
@@ -113,7 +117,10 @@ Signature = tuple[tuple[tuple[object, ...], ...], ...]
 def signature(segments: list[Segment]) -> Signature:
     """What two unrollings with the same events have in common."""
     return tuple(
-        tuple((event.kind, event.op, event.memory, event.barrier, event.amount, event.parity) for event in trace.events)
+        tuple(
+            (event.kind, event.op, event.memory, event.barrier, event.amount, event.parity, event.descriptor)
+            for event in trace.events
+        )
         for segment in segments
         for trace in segment
     )

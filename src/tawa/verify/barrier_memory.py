@@ -1,10 +1,11 @@
-"""Shared memory in a run: is every access ordered behind those that it must not meet, in whatever order things land?
+"""Memory in a run: is every access ordered behind those that it must not meet, in whatever order things land?
 
     write     behind the last write of the same place and all reads since then
     read      behind the last write; through the async proxy, with a fence where the generic proxy wrote
 
 An asynchronous access (TMA, wgmma, cp.async) lasts from its start until a wait of its partition, or a barrier, says
-that it is over.
+that it is over. Beside shared memory these are descriptors in global memory that the kernel writes more than once: a
+TMA copy reads its own, from its start to its end.
 
 Source: PTX ISA, "Async proxy", "wgmma.wait_group", "cp.async.bulk.wait_group".
 """

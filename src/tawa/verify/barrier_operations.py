@@ -15,7 +15,7 @@ from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, Value, parse_type
 from tawa.ir.attributes import read_array, read_int
 from tawa.verify.barrier_events import Environment, Event, InFlight, Opaque, Recorder, Trace, Undefined
-from tawa.verify.barrier_program import Memory, NotUnderstood
+from tawa.verify.barrier_program import MAKE_DESCRIPTOR, Memory, NotUnderstood
 
 Step = Callable[[Recorder, Operation, Environment, Trace], None]
 _WARP = 32
@@ -190,12 +190,26 @@ def _copy_in(self: Recorder, op: Operation, env: Environment, trace: Trace) -> N
         type = parse_type(target.type)
         assert isinstance(type, MemDescType)
         memory = memory_of(op, target, env)
-        self.emit(trace, Event("copy in", op, (memory,), memory_of(op, barrier, env), type.bytes))
+        full = memory_of(op, barrier, env)
+        self.emit(trace, Event("copy in", op, (memory,), full, type.bytes, descriptor=_descriptor_of(op, env)))
 
 
 def _copy_out(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
     sources = [operand for operand in op.operands if operand.type.startswith("!ttg.memdesc")]
-    self.emit(trace, Event("copy out", op, tuple(memory_of(op, source, env) for source in sources)))
+    memory = tuple(memory_of(op, source, env) for source in sources)
+    self.emit(trace, Event("copy out", op, memory, descriptor=_descriptor_of(op, env)))
+
+
+def _descriptor_of(op: Operation, env: Environment) -> Memory | None:
+    """Where the descriptor of a copy lies; None for one that is made once."""
+    known = env.get(op.operands[0])
+    return known if isinstance(known, Memory) else None
+
+
+def _describe(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    memory = Memory(self.program.alloc_numbers[op])
+    env[op.result] = memory
+    self.emit(trace, Event("describe", op, (memory,)))
 
 
 def _pendings(kind: str) -> Step:
@@ -286,4 +300,5 @@ STEPS: dict[str, Step] = {
     "ttng.async_copy_mbarrier_arrive": _copies_arrive,
     "ttng.warp_group_dot_wait": _dot_wait,
     "llvm.intr.assume": _assume,
+    MAKE_DESCRIPTOR: _describe,
 }

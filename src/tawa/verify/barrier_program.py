@@ -1,7 +1,8 @@
 """A barrier-level kernel, made ready to be unrolled many times: which operations matter to the protocol.
 
 Protocol operations matter, with the numbers that decide slots, parities and predicates; so does the control flow
-around them, whatever those numbers are computed from, and each use of a tile that a wgmma may still write. Everything
+around them, whatever those numbers are computed from, and each use of a tile that a wgmma may still write. A descriptor
+that is made in a loop lies in one place of global memory, which copies read: it counts as an allocation. Everything
 else (pointers, tiles, epilogues) is skipped.
 """
 
@@ -41,6 +42,7 @@ class Memory(NamedTuple):
     reshaped: bool = False
 
 
+MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
 NUMBER_OPS = {"tt.get_program_id": "program_id", "tt.get_num_programs": "num_programs"}
 _SYNCHRONISERS = frozenset(
     {"gpu.barrier", "ttg.barrier", "ttg.local_barrier", "ttng.fence_mbarrier_init_release_cluster"}
@@ -56,6 +58,7 @@ _GLOBAL_ONLY = frozenset(
 """Descriptors that the kernel makes itself: global memory, and no part of the protocol."""
 CLOSED = ("ttng.", "ttg.", "nvws.", "nvgpu.", "nvg.", "nvvm.", "gpu.", "llvm.inline_asm", "tt.call")
 _WRITERS_OF_FLOW = frozenset({"scf.yield", "scf.condition", "cf.br", "cf.cond_br", "ttg.warp_yield", "warp.end"})
+_LOOPS = frozenset({"scf.for", "scf.while"})
 _STRUCTURE = frozenset({"scf.for", "scf.if", "scf.while", "ttg.warp_specialize", "warp.group"})
 PROTOCOL = frozenset(
     {
@@ -103,6 +106,7 @@ class BarrierProgram:
             raise NotUnderstood("clusters of more than one CTA", self.function)
         self.ops = list(self.function.walk())
         self.allocations: list[Operation] = []
+        self.described: list[Operation] = []
         self.carried = _flow(self.ops)
         self.kept: set[Operation] = set()
         self.needed: set[Value] = set()
@@ -116,7 +120,7 @@ class BarrierProgram:
         self.loops = [op for op in self.ops if op.name in ("scf.for", "scf.while") and op in self.kept]
         self.outer_loops = {outer for op in self.loops for outer in op.ancestors() if outer in self.kept}
         self.constants = self._constants()
-        self.alloc_numbers = {op: number for number, op in enumerate(self.allocations)}
+        self.alloc_numbers = {op: number for number, op in enumerate((*self.allocations, *self.described))}
         self.plans: dict[Block, list[tuple[Callable[..., None], Operation]]] = {}
         self._scalars: dict[Operation, Scalar | None] = {}
         self._trees: dict[Value, int | None] = {}
@@ -124,7 +128,7 @@ class BarrierProgram:
 
     def name_of(self, memory: Memory) -> str:
         """What people call an allocation: the name it has in the text."""
-        op = self.allocations[memory.alloc]
+        op = (*self.allocations, *self.described)[memory.alloc]
         return op.result.hint or f"alloc{memory.alloc}"
 
     # -- what matters ------------------------------------------------------------------------------------------------
@@ -135,6 +139,9 @@ class BarrierProgram:
         for op in self.ops:
             if op.name == "ttg.local_alloc":
                 self.allocations.append(op)
+            if op.name == MAKE_DESCRIPTOR and any(outer.name in _LOOPS for outer in op.ancestors()):
+                self.described.append(op)
+                self._keep(op, work)
             kind = "protocol" if op.name in self.also else _kind(op, tiles)
             if kind == "ignore":
                 continue

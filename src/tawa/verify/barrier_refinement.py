@@ -7,6 +7,7 @@
     put of a token    →           wait empty[s], p ^ 1; arrive full[s]
     get r[i]          →           wait full[s], p
     consumed r[i]     →           arrive empty[s]
+    landed r[i]       →           wait full[t], the parity of the last put into it, for each slot t
     dot reads r[i]    →           dot reads buffer[s]
 
 (A ring with `implied_empty` has neither the wait for an empty slot nor the arrival that ends it.)
@@ -185,10 +186,18 @@ def _asked(events: list[Event], names: list[str], rings: Mapping[str, int]) -> l
                     found.append((Access("get", name, slot, parity), event))
                 case "consumed":
                     found.append((Access("consumed", name, slot), event))
+                case "landed":
+                    found += [(it, event) for it in _landings(name, memory.path[0], rings[name])]
                 case _:
                     entry = memory.alloc % _PER_RING
                     found.append((Access(event.kind, name, slot, entry=entry), event))
     return found
+
+
+def _landings(name: str, count: int, depth: int) -> list[Access]:
+    """The waits for everything put before `count`; a slot that nobody filled lets a wait for the round before pass."""
+    rounds = [(count - 1 - slot) // depth for slot in range(depth)]
+    return [Access("get", name, slot, number % 2) for slot, number in enumerate(rounds)]
 
 
 _FILLING: Mapping[str, tuple[str, str, str]] = {
@@ -301,6 +310,10 @@ def _consumed(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> 
         self.emit(trace, Event("consumed", op, (_count(op, env),)))
 
 
+def _landed(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    self.emit(trace, Event("landed", op, (_count(op, env),)))
+
+
 def _group(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
     name = op.properties["partition"].strip('"')
     self.segments.append([Trace(trace.partition, trace.events)])
@@ -321,5 +334,6 @@ AREF_HANDLERS: Mapping[str, Handler] = {
     "aref.put": _put,
     "aref.get": _get,
     "aref.consumed": _consumed,
+    "aref.landed": _landed,
     "warp.group": _group,
 }

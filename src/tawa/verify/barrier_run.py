@@ -108,8 +108,8 @@ class BarrierRun:
                 self._copy_in(thread, event)
             case "copy out":
                 self.history.add(thread, event)
-                accesses = [self.memory.read(thread, event, memory, asynchronous=True) for memory in event.memory]
-                thread.stores.append(accesses)
+                read = (*event.memory, event.descriptor) if event.descriptor is not None else event.memory
+                thread.stores.append([self.memory.read(thread, event, memory, asynchronous=True) for memory in read])
             case "store wait":
                 self.history.add(thread, event)
                 self._drain(thread, thread.stores, event.amount)
@@ -134,6 +134,10 @@ class BarrierRun:
                 for memory in event.memory:
                     access = self.memory.read(thread, event, memory, asynchronous=False)
                     access.end = access.start
+            case "describe":
+                self.history.add(thread, event)
+                access = self.memory.write(thread, event, event.memory[0], asynchronous=False)
+                access.end = access.fence = access.start  # Triton's back end fences what it writes, for TMA
             case "fence":
                 self.history.add(thread, event)
                 for access in thread.unfenced:
@@ -292,6 +296,8 @@ class BarrierRun:
     def _copy_in(self, thread: Thread, event: Event) -> None:
         self.history.add(thread, event)
         accesses = [self.memory.write(thread, event, memory, asynchronous=True) for memory in event.memory]
+        if event.descriptor is not None:
+            accesses.append(self.memory.read(thread, event, event.descriptor, asynchronous=True))
         self.history.steps.append(Happening("TMA", "copy lands", event, event.memory[0]))
         for access in accesses:
             access.end = self.history.bit

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp, index_depth
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp, index_depth
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import Block, Operation, Value
@@ -18,7 +18,8 @@ PROTOCOL = frozenset(
     {PutOp.NAME, GetOp.NAME, ConsumedOp.NAME, WarpGroupDotOp.NAME, WarpGroupDotWaitOp.NAME, "ttg.local_load"}
 )
 CONTROL = frozenset({"scf.for", "scf.if", "scf.while"})
-_PLAIN_AREF = ("aref.create", "aref.first", "aref.advance", "aref.filled")
+# What is put lands by itself: waiting for it takes no credit, and whether it is waited for shows at the barrier level.
+_PLAIN_AREF = ("aref.create", "aref.first", "aref.advance", "aref.filled", LandedOp.NAME)
 _TAME = frozenset(
     {"arith.cmpi", "arith.addi", "arith.subi", "arith.select", "arith.andi", "arith.ori", "arith.xori", "argument"}
 )

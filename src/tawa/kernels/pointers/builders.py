@@ -10,6 +10,7 @@ from typing import Any
 from tawa.kernels.attention.builders import SCALE, block_lists, lengths
 from tawa.kernels.case import Argument, Case, Descriptor, Expectation, Grid, Number, One, Pointer, Size, Tensor
 from tawa.kernels.pointers import attention, gemm, groups, recurrent, weights
+from tawa.kernels.pointers.groups import ELEMENTS
 
 SPECIALISED = Expectation("specialised")
 EITHER = Expectation("either")
@@ -126,8 +127,13 @@ GROUPS = ((256, 384, 128), (128, 128, 512), (384, 256, 64))
 
 
 def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] = GROUPS, programs: int = 4,
-                 tile: tuple[int, int, int] = (128, 128, 64), warps: int = 4) -> Case:  # fmt: skip
-    """Triton's tutorial 08; groups: M, N and K of each. With `tma` they may be any multiples of 8 and B is (N, K)."""
+                 tile: tuple[int, int, int] = (128, 128, 64), warps: int = 4,
+                 dtype: str = "fp16", anew: bool = False) -> Case:  # fmt: skip
+    """Triton's tutorial 08; groups: M, N and K of each.
+
+    With `tma` B is (N, K), and N and K are any multiples of 16 bytes; without, all are multiples of the tile's.
+    anew: descriptors are made for each tile, not for each group.
+    """
     starts: dict[str, list[int]] = {"a": [0], "b": [0], "c": [0]}
     for m, n, k in groups:
         for key, count in (("a", m * k), ("b", n * k), ("c", m * n)):
@@ -136,7 +142,8 @@ def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] 
     sizes = {"G": len(groups), "G3": 3 * len(groups), "PROGRAMS": programs}
     sizes |= {f"{key.upper()}_SIZE": found[-1] for key, found in starts.items()}
     tensors = {
-        "a": Tensor(("A_SIZE",), "fp16"), "b": Tensor(("B_SIZE",), "fp16"), "c": Tensor(("C_SIZE",), "fp16", "nan"),
+        "a": Tensor(("A_SIZE",), dtype), "b": Tensor(("B_SIZE",), dtype),
+        "c": Tensor(("C_SIZE",), output_of(dtype), "nan"),
         "sizes": Tensor(("G3",), "i32", "values", values=tuple(x for group in groups for x in group)),
         "strides": Tensor(("G3",), "i32", "values", values=tuple(leading)),
         **{f"{key}_addresses": Tensor(("G",), "i64", "addresses", values=tuple(found[:-1]), base=key)
@@ -144,14 +151,31 @@ def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] 
     }  # fmt: skip
     arguments: dict[str, Argument] = {f"{key}_addresses": Pointer(f"{key}_addresses") for key in "abc"}
     arguments |= {"sizes_ptr": Pointer("sizes"), "strides_ptr": Pointer("strides"), "GROUPS": Number("G")}
-    tags = frozenset({"persistent", "addresses", *(["transposed"] if tma else [])})
-    return Case(name, groups_kernel(tma), arguments, tensors, block(*tile, PROGRAMS=programs), sizes, "programs",
-                "pointer_grouped", SPECIALISED, warps, tags=tags)  # fmt: skip
+    tags = frozenset({"persistent", *(["transposed"] if tma else [])})
+    known = block(*tile, PROGRAMS=programs, ELEMENT=ELEMENTS[dtype], OUT=ELEMENTS[output_of(dtype)])
+    return Case(name, groups_kernel(tma, anew), arguments, tensors, known, sizes, "programs", "pointer_grouped",
+                SPECIALISED, warps, tags=tags)  # fmt: skip
 
 
-def groups_kernel(tma: bool) -> Any:
+def groups_kernel(tma: bool, anew: bool) -> Any:
     """The kernel of `grouped_case`."""
+    if anew:
+        return groups.gemm_grouped_anew
     return groups.gemm_grouped_tma if tma else groups.gemm_grouped
+
+
+def chain_case(name: str, steps: int = 2) -> Case:
+    """Each product is the first operand of the next; the tables are for the places of one tensor each."""
+    sizes = {"M": 256, "STEPS": steps, "X": 256 * 128 * (steps + 1), "B": 128 * 128 * steps}
+    places = {"x": tuple(256 * 128 * g for g in range(steps + 1)), "b": tuple(128 * 128 * g for g in range(steps))}
+    tensors = {
+        "x": Tensor(("X",), "fp16"), "b": Tensor(("B",), "fp16"),
+        **{f"{key}_addresses": Tensor((len(found),), "i64", "addresses", values=found, base=key)
+           for key, found in places.items()},
+    }  # fmt: skip
+    arguments: dict[str, Argument] = {f"{key}_addresses": Pointer(f"{key}_addresses") for key in "xb"}
+    return Case(name, groups.gemm_chain, {**arguments, "STEPS": Number("STEPS")}, tensors, block(), sizes, "rows", "",
+                no("x_addresses"))  # fmt: skip
 
 
 def offsets_case(name: str, rows: tuple[int, ...]) -> Case:

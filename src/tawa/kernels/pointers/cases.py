@@ -15,6 +15,7 @@ from tawa.kernels.pointers.builders import (
     SPECIALISED,
     attention_case,
     batched_case,
+    chain_case,
     experts_case,
     flex_case,
     gate_up_case,
@@ -87,6 +88,23 @@ WEIGHTS = [
 LISTS = [
     grouped_case("grouped", False),
     grouped_case("grouped_tma", True, ((256, 384, 128), (136, 120, 520), (384, 256, 64))),
+    grouped_case(
+        "grouped_lengths",
+        False,
+        ((128, 128, 64), (0, 128, 256), (128, 256, 0), (192, 64, 320), (64, 64, 32)),
+        tile=(64, 64, 32),
+    ),
+    grouped_case("grouped_bf16_8warps", False, ((256, 256, 192), (128, 512, 64)), 2, (128, 256, 64), 8, "bf16"),
+    grouped_case(
+        "grouped_tma_lengths",
+        True,
+        ((200, 136, 24), (0, 128, 256), (64, 264, 520), (8, 8, 8)),
+        3,
+        (64, 128, 64),
+        dtype="bf16",
+    ),
+    grouped_case("grouped_tma_fp8_8warps", True, ((256, 272, 656), (144, 528, 128)), 2, (128, 256, 128), 8, "fp8e4nv"),
+    grouped_case("grouped_anew", True, ((200, 136, 152), (64, 264, 520)), 2, (64, 128, 64), anew=True),
     offsets_case("offsets", (200, 1, 128, 0, 77)),
     experts_case("experts"),
     experts_case("experts_one_choice", tokens=40, top_k=1, weighted=False),
@@ -163,6 +181,7 @@ EDGES = [
 
 DECLINED = [
     safety_case("in_place", safety.in_place, no("a_ptr"), drop="c_ptr", grid="rows", reference=""),
+    chain_case("chain"),
     safety_case("store_in_loop", safety.store_in_loop, no("b_ptr"), reference=""),
     safety_case("adds_in_place", safety.adds_in_place, EITHER, reference="",
                 tensors={"c": Tensor(("M", "N"), "fp16", "zero")}),

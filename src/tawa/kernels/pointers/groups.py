@@ -6,13 +6,17 @@ Plain Triton; letters as in `gemm.py`. What is loaded, and how much of it, is kn
 import triton
 import triton.language as tl
 
+ELEMENTS = {"fp16": tl.float16, "bf16": tl.bfloat16, "fp8e4nv": tl.float8e4nv, "fp8e5": tl.float8e5}
+"""What addresses of elements point to, by Triton's name."""
+
 
 @triton.jit
 def gemm_grouped(
     a_addresses, b_addresses, c_addresses, sizes_ptr, strides_ptr, GROUPS,
-    PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    PROGRAMS: tl.constexpr, ELEMENT: tl.constexpr, OUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    BK: tl.constexpr,
 ):  # fmt: skip
-    """After Triton's tutorial 08: lists of base addresses, of (M, N, K) and of leading strides; no K is left over."""
+    """After Triton's tutorial 08: lists of base addresses, of (M, N, K) and of leading strides; no edges."""
     tile = tl.program_id(0)
     end = 0
     for g in range(GROUPS):
@@ -26,9 +30,9 @@ def gemm_grouped(
             lda = tl.load(strides_ptr + g * 3)
             ldb = tl.load(strides_ptr + g * 3 + 1)
             ldc = tl.load(strides_ptr + g * 3 + 2)
-            a_ptr = tl.load(a_addresses + g).to(tl.pointer_type(tl.float16))
-            b_ptr = tl.load(b_addresses + g).to(tl.pointer_type(tl.float16))
-            c_ptr = tl.load(c_addresses + g).to(tl.pointer_type(tl.float16))
+            a_ptr = tl.load(a_addresses + g).to(tl.pointer_type(ELEMENT))
+            b_ptr = tl.load(b_addresses + g).to(tl.pointer_type(ELEMENT))
+            c_ptr = tl.load(c_addresses + g).to(tl.pointer_type(OUT))
             pm = (tile - begin) // num_n
             pn = (tile - begin) % num_n
             rows = pm * BM + tl.arange(0, BM)
@@ -45,14 +49,15 @@ def gemm_grouped(
                 acc += tl.dot(a, b)
                 a_ptrs += BK
                 b_ptrs += BK * ldb
-            tl.store(c_ptr + rows[:, None] * ldc + columns[None, :], acc.to(tl.float16))
+            tl.store(c_ptr + rows[:, None] * ldc + columns[None, :], acc.to(OUT))
             tile += PROGRAMS
 
 
 @triton.jit
 def gemm_grouped_tma(
     a_addresses, b_addresses, c_addresses, sizes_ptr, strides_ptr, GROUPS,
-    PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    PROGRAMS: tl.constexpr, ELEMENT: tl.constexpr, OUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    BK: tl.constexpr,
 ):  # fmt: skip
     """The same with descriptors made in the kernel, once for each group that a program comes to; B is (N, K)."""
     tile = tl.program_id(0)
@@ -68,9 +73,9 @@ def gemm_grouped_tma(
             lda = tl.load(strides_ptr + g * 3)
             ldb = tl.load(strides_ptr + g * 3 + 1)
             ldc = tl.load(strides_ptr + g * 3 + 2)
-            a_ptr = tl.load(a_addresses + g).to(tl.pointer_type(tl.float16))
-            b_ptr = tl.load(b_addresses + g).to(tl.pointer_type(tl.float16))
-            c_ptr = tl.load(c_addresses + g).to(tl.pointer_type(tl.float16))
+            a_ptr = tl.load(a_addresses + g).to(tl.pointer_type(ELEMENT))
+            b_ptr = tl.load(b_addresses + g).to(tl.pointer_type(ELEMENT))
+            c_ptr = tl.load(c_addresses + g).to(tl.pointer_type(OUT))
             a_desc = tl.make_tensor_descriptor(a_ptr, shape=[m, k], strides=[lda, 1], block_shape=[BM, BK])
             b_desc = tl.make_tensor_descriptor(b_ptr, shape=[n, k], strides=[ldb, 1], block_shape=[BN, BK])
             c_desc = tl.make_tensor_descriptor(c_ptr, shape=[m, n], strides=[ldc, 1], block_shape=[BM, BN])
@@ -82,8 +87,61 @@ def gemm_grouped_tma(
                     a = a_desc.load([pm * BM, i * BK])
                     b = b_desc.load([pn * BN, i * BK])
                     acc += tl.dot(a, b.T)
-                c_desc.store([pm * BM, pn * BN], acc.to(tl.float16))
+                c_desc.store([pm * BM, pn * BN], acc.to(OUT))
                 tile += PROGRAMS
+
+
+@triton.jit
+def gemm_grouped_anew(
+    a_addresses, b_addresses, c_addresses, sizes_ptr, strides_ptr, GROUPS,
+    PROGRAMS: tl.constexpr, ELEMENT: tl.constexpr, OUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    BK: tl.constexpr,
+):  # fmt: skip
+    """The same with descriptors made anew for each tile, though that of B does not change within a group."""
+    tile = tl.program_id(0)
+    end = 0
+    for g in range(GROUPS):
+        m = tl.load(sizes_ptr + g * 3)
+        n = tl.load(sizes_ptr + g * 3 + 1)
+        k = tl.load(sizes_ptr + g * 3 + 2)
+        num_n = tl.cdiv(n, BN)
+        begin = end
+        end += tl.cdiv(m, BM) * num_n
+        lda = tl.load(strides_ptr + g * 3)
+        ldb = tl.load(strides_ptr + g * 3 + 1)
+        ldc = tl.load(strides_ptr + g * 3 + 2)
+        b_ptr = tl.load(b_addresses + g).to(tl.pointer_type(ELEMENT))
+        c_ptr = tl.load(c_addresses + g).to(tl.pointer_type(OUT))
+        while tile >= begin and tile < end:
+            a_ptr = tl.load(a_addresses + g).to(tl.pointer_type(ELEMENT))
+            a_desc = tl.make_tensor_descriptor(a_ptr, shape=[m, k], strides=[lda, 1], block_shape=[BM, BK])
+            b_desc = tl.make_tensor_descriptor(b_ptr, shape=[n, k], strides=[ldb, 1], block_shape=[BN, BK])
+            c_desc = tl.make_tensor_descriptor(c_ptr, shape=[m, n], strides=[ldc, 1], block_shape=[BM, BN])
+            pm = (tile - begin) // num_n
+            pn = (tile - begin) % num_n
+            acc = tl.zeros((BM, BN), dtype=tl.float32)
+            for i in range(tl.cdiv(k, BK)):
+                acc += tl.dot(a_desc.load([pm * BM, i * BK]), b_desc.load([pn * BN, i * BK]).T)
+            c_desc.store([pm * BM, pn * BN], acc.to(OUT))
+            tile += PROGRAMS
+
+
+@triton.jit
+def gemm_chain(x_addresses, b_addresses, STEPS, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """X @ B is the next X, again and again, BN wide: one table leads to what is loaded and to what is stored."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.arange(0, BN)
+    ks = tl.arange(0, BK)
+    for g in range(STEPS):
+        x_ptrs = tl.load(x_addresses + g).to(tl.pointer_type(tl.float16)) + rows[:, None] * BN + ks[None, :]
+        b_ptrs = tl.load(b_addresses + g).to(tl.pointer_type(tl.float16)) + ks[:, None] * BN + columns[None, :]
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for _ in range(0, BN, BK):
+            acc = tl.dot(tl.load(x_ptrs), tl.load(b_ptrs), acc)
+            x_ptrs += BK
+            b_ptrs += BK * BN
+        y_ptr = tl.load(x_addresses + g + 1).to(tl.pointer_type(tl.float16))
+        tl.store(y_ptr + rows[:, None] * BN + columns[None, :], acc.to(tl.float16))
 
 
 @triton.jit
