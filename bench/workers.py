@@ -2,17 +2,19 @@
 
 A worker is this interpreter running a bench file with ``--worker``; it reads one job (a line of JSON) from its
 standard input and answers with one line of JSON. The parent hands out jobs as workers become free. A worker that stays
-silent longer than the limit is killed, with its CUDA context, and replaced; its job is answered with ``{"status":
-"hung"}``. Jobs that end a worker (a fault of the GPU makes the whole context useless) are answered with
-``{"status": "crashed"}``.
+silent longer than the limit is killed, with its CUDA context and the processes that it started, and replaced; its job
+is answered with ``{"status": "hung"}``. Jobs that end a worker (a fault of the GPU makes the whole context useless) are
+answered with ``{"status": "crashed"}`` and its last lines. No worker outlives its parent, however that ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import selectors
+import signal
 import subprocess
 import sys
 import threading
@@ -35,6 +37,7 @@ class _Worker:
     log: Path
     process: subprocess.Popen[bytes] | None = None
     pending: bytes = field(default=b"")
+    said_before: int = 0  # bytes in the log, of earlier processes
 
     def ask(self, job: Job, limit_s: float) -> Answer:
         """Runs one job; starts the process if there is none."""
@@ -59,17 +62,19 @@ class _Worker:
     def stop(self) -> None:
         """Ends the process, if there is one."""
         if self.process is not None:
-            self.process.kill()
+            with contextlib.suppress(ProcessLookupError):  # nobody is left of its group
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.process, self.pending = None, b""
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self.process is None or self.process.poll() is not None:
+            self.stop()  # what a worker that ended left behind
             with self.log.open("ab") as log:
+                self.said_before = log.tell()
                 self.process = subprocess.Popen(
-                    self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=os.environ.copy()
+                    self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
                 )
-            self.pending = b""
         return self.process
 
     def _read_answer(self, process: subprocess.Popen[bytes], until: float) -> str:
@@ -92,8 +97,8 @@ class _Worker:
                 self.pending += chunk
 
     def _last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        return " | ".join(lines[-3:])[:400]
+        lines = self.log.read_bytes()[self.said_before :].decode(errors="replace").strip().splitlines()
+        return " | ".join(lines[-3:])[-400:]
 
 
 def run_jobs(
@@ -113,12 +118,16 @@ def run_jobs(
     done: queue.SimpleQueue[tuple[Job, Answer]] = queue.SimpleQueue()
     for job in jobs:
         waiting.put(job)
+    over = threading.Event()
+    logs = Path(os.environ.get("TMPDIR", "/tmp"))
+    workers = [
+        _Worker([sys.executable, str(script), "--worker"], logs / f"{script.stem}.worker{number}.{os.getpid()}.log")
+        for number in range(min(processes, len(jobs)))
+    ]
 
-    def serve(number: int) -> None:
-        log = Path(os.environ.get("TMPDIR", "/tmp")) / f"{script.stem}.worker{number}.{os.getpid()}.log"
-        worker = _Worker([sys.executable, str(script), "--worker"], log)
+    def serve(worker: _Worker) -> None:
         try:
-            while True:
+            while not over.is_set():
                 try:
                     job = waiting.get_nowait()
                 except queue.Empty:
@@ -136,11 +145,17 @@ def run_jobs(
         finally:
             worker.stop()
 
-    threads = [threading.Thread(target=serve, args=(i,), daemon=True) for i in range(min(processes, len(jobs)))]
+    threads = [threading.Thread(target=serve, args=(worker,), daemon=True) for worker in workers]
     for thread in threads:
         thread.start()
-    for _ in range(len(jobs)):
-        on_answer(*done.get())
+    try:
+        for _ in range(len(jobs)):
+            on_answer(*done.get())
+    except BaseException:  # interrupted: nothing is left to run
+        over.set()
+        for worker in workers:
+            worker.stop()
+        raise
     for thread in threads:
         thread.join(timeout=10)
 
@@ -155,6 +170,7 @@ def serve_jobs(handle: Callable[[Job], Answer]) -> None:
 
     An answer whose ``message`` is a fatal error, or that has ``fatal``, makes the parent replace this process.
     """
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     for line in sys.stdin:
         job = json.loads(line)
         try:
@@ -165,3 +181,12 @@ def serve_jobs(handle: Callable[[Job], Answer]) -> None:
         answer[_FRESH] = bool(answer.get("fatal")) or is_fatal(str(answer.get("message", "")))
         sys.stdout.write(f"{_MARK}{json.dumps(answer)}\n")
         sys.stdout.flush()
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process and what it started when its parent is gone: one whose kernel hangs would not notice."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)

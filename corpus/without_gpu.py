@@ -69,18 +69,16 @@ def pretend() -> None:
     from triton.runtime import driver
     from triton.runtime.autotuner import Autotuner
 
-    driver.set_active(HopperOnPaper())
+    paper: Any = HopperOnPaper()
+    driver.set_active(paper)
     tuners: Any = Autotuner
-    tuners._bench = _compile_only
+    tuners.do_bench = _launch_once
     _answer_for_torch()
 
 
-def _compile_only(tuner: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
-    """One configuration of a tuner; a pre-hook may make block shapes fit it."""
-    current = {**meta, **config.all_kwargs()}
-    if config.pre_hook:
-        config.pre_hook({**tuner.nargs, **current})
-    tuner.fn.run(*args, **current)
+def _launch_once(tuner: Any, launch: Callable[[], object], quantiles: object) -> list[float]:
+    """In place of timing: each configuration is compiled, those that cannot be are passed over as on a GPU."""
+    launch()
     return [1.0, 1.0, 1.0]
 
 
@@ -138,5 +136,6 @@ def _on_cpu_mode() -> Any:
 def _cpu_for(value: Any) -> Any:
     import torch
 
-    cuda = isinstance(value, str) and value.split(":")[0] == "cuda"
-    return torch.device("cpu") if cuda or (isinstance(value, torch.device) and value.type == "cuda") else value
+    if isinstance(value, str):
+        return torch.device("cpu") if value.split(":")[0] == "cuda" else value
+    return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value

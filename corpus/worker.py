@@ -115,17 +115,25 @@ def measure(entry: Entry, modes: list[str], tell: Callable[[str], object], devic
     tell("timing")
     timings, errors = harness.time_round_robin({name: candidate(name) for name in modes})
     answer = {name: [it.median_ms, it.p10_ms, it.p90_ms] for name, it in timings.items()}
-    return {"status": "done", "timings": answer, "errors": errors}
+    captured = all(it.captured for it in timings.values())
+    return {"status": "done", "timings": answer, "errors": errors, "captured": captured}
 
 
 def compile_only(entry: Entry, modes: list[str], tell: Callable[[str], object]) -> dict[str, Any]:
-    """Compiles what the entry launches, on CPU tensors, without a GPU."""
+    """Compiles what the entry launches, on CPU tensors, without a GPU; as stock Triton does only if that fails."""
     found: dict[str, Any] = {}
     inputs = make_inputs(entry, "cpu", SEEDS[0])
     for name in modes:
         tell(name)
-        switch_to(name)
-        _, kernels = _run_recorded(entry, inputs, "cpu")
+        try:
+            switch_to(name)
+            _, kernels = _run_recorded(entry, inputs, "cpu")
+        except Exception:
+            tell("stock")
+            switch_to("stock")
+            _run_recorded(entry, inputs, "cpu")
+            tell(name)  # stock Triton can
+            raise
         found[name] = {"kernels": kernels}
     return {"status": "done", "modes": found}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,11 +24,18 @@ def handle(job: dict[str, Any]) -> dict[str, Any]:
     if what == "missing":
         return {"status": "skipped", "message": "not installed: No module named 'pack'"}
     if what == "hangs":
+        child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        if job["packages"]:  # of this test, a folder to leave word in
+            Path(job["packages"], "child").write_text(str(child.pid))
         time.sleep(600)
     if what == "dies":
         os._exit(7)
+    if what == "screams":
+        os.write(2, b"ptxas died\nSegmentation fault\n")
+        os.abort()
     if job["task"] == "time":
-        return {"status": "done", "errors": {}, "timings": {"stock": [2.0, 1.9, 2.1], "tawa": [1.6, 1.5, 1.7]}}
+        timings = {"stock": [2.0, 1.9, 2.1], "tawa": [1.6, 1.5, 1.7]}
+        return {"status": "done", "errors": {}, "timings": timings, "captured": what != "uncaptured"}
     kernels = [DECLINED] if what == "declined" else [APPLIED]
     found = {mode: {"worst": 0.5, "peak": 1.0, "equal_bits": True, "kernels": kernels} for mode in job["modes"]}
     found["stock"]["kernels"] = []

@@ -1,0 +1,37 @@
+"""What is compiled where there is no GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+from types import SimpleNamespace
+import triton
+from triton.compiler.errors import CompileTimeAssertionFailure
+from triton.runtime.autotuner import Autotuner
+from corpus import without_gpu
+from tests.bridge import kernels
+
+triton.runtime.driver.set_active(without_gpu.HopperOnPaper())
+Autotuner.do_bench = without_gpu._launch_once
+tried = []
+
+def run(*args, BLOCK, **kwargs):
+    tried.append(BLOCK)
+    if BLOCK < 64:
+        raise CompileTimeAssertionFailure(None, None, "BLOCK is too small")
+
+tuner = triton.autotune([triton.Config({"BLOCK": 2**at}) for at in range(4, 8)], key=["columns"])(kernels.softmax_rows)
+tuner.fn = SimpleNamespace(run=run, fn=tuner.fn)
+tuner.run(None, None, columns=100, grid=(1,), warmup=False)
+assert tried == [16, 32, 64, 128, 64], tried
+"""
+
+
+def test_a_configuration_that_does_not_compile_is_passed_over_as_on_a_gpu(tmp_path: Path) -> None:
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
