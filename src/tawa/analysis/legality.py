@@ -37,7 +37,7 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
     if read_int(ctas) != 1:
         yield declined(module, None, f"num_ctas={read_int(ctas)}: clusters of CTAs are not supported", "use num_ctas=1")
     if num_warps not in _WARPS:
-        yield declined(module, None, f"num_warps={num_warps}: a consumer has 4 or 8 warps", "use num_warps=4 or 8")
+        yield declined(module, None, *wrong_warps(num_warps))
     for function in functions:
         view = FuncOp(function)
         if not view.structured:
@@ -59,6 +59,11 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
             yield declined(module, op, f"{op.name} has unknown effects, so no load may move across it")
         elif "barrier" in kinds:
             yield declined(module, op, f"{op.name} synchronises all warps of the kernel", "remove the barrier")
+
+
+def wrong_warps(num_warps: int) -> tuple[str, str]:
+    """Why a consumer cannot have so many warps, and the cure."""
+    return f"num_warps={num_warps}: a consumer has 4 or 8 warps", "use num_warps=4 or 8"
 
 
 def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
