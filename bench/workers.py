@@ -2,9 +2,10 @@
 
 A worker is this interpreter running a bench file with ``--worker``; it reads one job (a line of JSON) from its
 standard input and answers with one line of JSON. The parent hands out jobs as workers become free. A worker that stays
-silent longer than the limit is killed, with its CUDA context and the processes that it started, and replaced; its job
-is answered with ``{"status": "hung"}``. Jobs that end a worker (a fault of the GPU makes the whole context useless) are
-answered with ``{"status": "crashed"}`` and its last lines. No worker outlives its parent, however that ends.
+silent longer than the limit (`say_alive` breaks the silence) is killed, with its CUDA context and the processes that it
+started, and replaced; its job is answered with ``{"status": "hung"}``. Jobs that end a worker (a fault of the GPU makes
+the whole context useless) are answered with ``{"status": "crashed"}`` and its last lines. No worker outlives its
+parent, however that ends.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ FATAL = ("cuda error", "illegal memory", "unspecified launch", "misaligned", "de
 Job = dict[str, Any]
 Answer = dict[str, Any]
 _MARK = "@answer "
+_ALIVE = "@alive"
 _FRESH = "fresh"
 
 
@@ -46,14 +48,14 @@ class _Worker:
         try:
             process.stdin.write(json.dumps(job).encode() + b"\n")
             process.stdin.flush()
-            line = self._read_answer(process, time.monotonic() + limit_s)
+            line = self._read_answer(process, limit_s)
         except (BrokenPipeError, EOFError):
             code = process.wait()
             self.stop()
             return {"status": "crashed", "message": f"worker ended with status {code}; {self._last_words()}"}
         except TimeoutError:
             self.stop()
-            return {"status": "hung", "message": f"no answer within {limit_s:.0f} s"}
+            return {"status": "hung", "message": f"silent for {limit_s:.0f} s"}
         answer: Answer = json.loads(line)
         if answer.pop(_FRESH, False):
             self.stop()
@@ -77,9 +79,10 @@ class _Worker:
                 )
         return self.process
 
-    def _read_answer(self, process: subprocess.Popen[bytes], until: float) -> str:
+    def _read_answer(self, process: subprocess.Popen[bytes], limit_s: float) -> str:
         """The next marked line; anything else a kernel or a library prints is passed over."""
         assert process.stdout
+        until = time.monotonic() + limit_s
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
@@ -88,6 +91,8 @@ class _Worker:
                     text = line.decode(errors="replace")
                     if text.startswith(_MARK):
                         return text[len(_MARK) :]
+                    if text == _ALIVE:
+                        until = time.monotonic() + limit_s
                 left = until - time.monotonic()
                 if left <= 0 or not selector.select(left):
                     raise TimeoutError
@@ -111,8 +116,8 @@ def run_jobs(
 ) -> None:
     """Runs `jobs` through ``python script --worker`` in several processes; calls `on_answer` in this thread.
 
-    limit_s: seconds a job may take (the first of a worker gets 60 more, for imports). deadline: `time.monotonic` value
-    after which the jobs that have not begun are answered with ``{"status": "skipped"}``.
+    limit_s: seconds a job may be silent (the first of a worker gets 60 more, for imports). deadline: `time.monotonic`
+    value after which the jobs that have not begun are answered with ``{"status": "skipped"}``.
     """
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[Job, Answer]] = queue.SimpleQueue()
@@ -181,6 +186,12 @@ def serve_jobs(handle: Callable[[Job], Answer]) -> None:
         answer[_FRESH] = bool(answer.get("fatal")) or is_fatal(str(answer.get("message", "")))
         sys.stdout.write(f"{_MARK}{json.dumps(answer)}\n")
         sys.stdout.flush()
+
+
+def say_alive() -> None:
+    """Of a worker whose job is long, as one with many kernels to compile is: the limit starts anew."""
+    sys.stdout.write(f"{_ALIVE}\n")
+    sys.stdout.flush()
 
 
 def _end_with(parent: int) -> None:

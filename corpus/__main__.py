@@ -147,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     running = argparse.ArgumentParser(add_help=False, parents=[only])
     running.add_argument("--packages", default="", metavar="FOLDER", help="packages that are not installed")
     running.add_argument("--processes", type=int, default=8, help="checked at once (8); timings never share the GPU")
-    running.add_argument("--limit", type=float, default=240.0, metavar="SECONDS", help="for each job (240)")
+    running.add_argument("--limit", type=float, default=180.0, metavar="SECONDS", help="of silence of a job (180)")
     running.add_argument("--configs", type=int, default=4, help="most of each autotuner's list; 0: all (4)")
     running.add_argument("--seconds", type=float, help="begin no further entry after this time")
     fetching = commands.add_parser("fetch", parents=[only], help="bring the packages into a folder")

@@ -32,7 +32,7 @@ class Options:
 
     packages: str = ""
     processes: int = 8
-    limit_s: float = 240.0
+    limit_s: float = 180.0
     configs: int = 4
     deadline: float | None = None
     timing: bool = True

@@ -1,7 +1,8 @@
 """Compiling without a GPU: operations run on CPU tensors, and launching one of their kernels only compiles it.
 
-Outputs are garbage, but shapes are right, so that the operation walks to its end, backward too, unless it reads results
-on the way. What the packages ask of PyTorch about the GPU is answered as an H200 would.
+Outputs are ones, or what else they are allocated with, but shapes are right, so that the operation walks to its end,
+backward too; one that reads results on the way (how many tiles there are) finds ones. What the packages ask of PyTorch
+about the GPU is answered as an H200 would.
 """
 
 from __future__ import annotations
@@ -122,13 +123,19 @@ def _answer_for_torch() -> None:
 
 
 def _on_cpu_mode() -> Any:
-    """Whatever is made on, or moved to, a CUDA device stays on the CPU."""
+    """Whatever is made on, or moved to, a CUDA device stays on the CPU; what is not initialised holds ones."""
+    import torch
     from torch.overrides import TorchFunctionMode
+
+    fresh = {torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty}
 
     class OnCpu(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kept = {key: _cpu_for(value) for key, value in (kwargs or {}).items()}
-            return func(*(_cpu_for(value) for value in args), **kept)
+            made = func(*(_cpu_for(value) for value in args), **kept)
+            if func in fresh:
+                made.detach().fill_(1)
+            return made
 
     return OnCpu()
 

@@ -16,7 +16,7 @@ if __name__ == "__main__":  # run as a script: this folder must not hide modules
     sys.path[:] = [str(ROOT), str(ROOT / "src"), *sys.path[1:]]
 sys.path.append(str(ROOT / "bench"))
 
-from workers import is_fatal, serve_jobs  # noqa: E402
+from workers import is_fatal, say_alive, serve_jobs  # noqa: E402
 
 from corpus.entry import Entry, Inputs, Outputs  # noqa: E402
 from corpus.modes import keep_tunings_apart, switch_to  # noqa: E402
@@ -54,7 +54,15 @@ def _prepare(task: str, configs: int) -> None:
 
         pretend()
     keep_tunings_apart(configs)
+    _tell_of_kernels()
     _prepared = True
+
+
+def _tell_of_kernels() -> None:
+    """Says after each compile that this process is at work: what is silent for long waits for a kernel."""
+    from triton import knobs
+
+    knobs.compilation.listener = lambda **about: say_alive()
 
 
 def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device: str = "cuda") -> dict[str, Any]:

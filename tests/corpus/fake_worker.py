@@ -11,7 +11,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
-from workers import serve_jobs
+from workers import say_alive, serve_jobs
 
 APPLIED = {"kernel": "gemm", "applied": True, "reason": "one producer", "location": None, "launches": 1, "versions": 1}
 DECLINED = {**APPLIED, "applied": False, "reason": "no tl.dot in the kernel", "location": "pack/gemm.py:7"}
@@ -28,6 +28,10 @@ def handle(job: dict[str, Any]) -> dict[str, Any]:
         if job["packages"]:  # of this test, a folder to leave word in
             Path(job["packages"], "child").write_text(str(child.pid))
         time.sleep(600)
+    if what.startswith("compiles"):
+        for _ in range(8):
+            time.sleep(0.5)
+            say_alive()
     if what == "dies":
         os._exit(7)
     if what == "screams":

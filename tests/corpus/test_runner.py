@@ -81,6 +81,13 @@ def test_what_a_hung_worker_started_ends_with_it(monkeypatch: pytest.MonkeyPatch
     assert not is_alive(child)
 
 
+def test_a_job_that_takes_long_hangs_only_if_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_impatient(monkeypatch)
+    found = statuses(["compiles_hangs", "hangs_in_tawa"])
+    assert found["compiles_hangs"].status == "ok"
+    assert found["hangs_in_tawa"].message == "in tawa: silent for 2 s"
+
+
 def test_nothing_runs_on_when_a_run_is_interrupted(tmp_path: Path) -> None:
     def interrupt(text: str) -> None:
         while not (tmp_path / "child").exists():

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 from types import SimpleNamespace
 import triton
@@ -35,3 +37,17 @@ def test_a_configuration_that_does_not_compile_is_passed_over_as_on_a_gpu(tmp_pa
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_a_kernel_would_have_written_is_the_same_in_every_run() -> None:
+    torch = pytest.importorskip("torch")
+    from corpus.without_gpu import _on_cpu_mode
+
+    with _on_cpu_mode():
+        made = [
+            torch.empty(5, dtype=torch.int32, device="cuda"),
+            torch.empty_like(torch.zeros(5, dtype=torch.float8_e5m2)),
+            torch.zeros(5).new_empty(5),
+            torch.empty(5, requires_grad=True),
+        ]
+    assert all(it.device.type == "cpu" and it.tolist() == [1] * 5 for it in made)
