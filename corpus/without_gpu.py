@@ -123,21 +123,36 @@ def _answer_for_torch() -> None:
 
 
 def _on_cpu_mode() -> Any:
-    """Whatever is made on, or moved to, a CUDA device stays on the CPU; what is not initialised holds ones."""
+    """Whatever is made on, or moved to, a CUDA device stays on the CPU.
+
+    What is not initialised holds ones, and so do products that an operation leaves to PyTorch: they take a CPU minutes.
+    """
     import torch
     from torch.overrides import TorchFunctionMode
 
-    fresh = {torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty}
+    tensor = torch.Tensor
+    fresh = {torch.empty, torch.empty_like, torch.empty_strided, tensor.new_empty}
+    products = {torch.matmul, torch.mm, torch.bmm, torch.nn.functional.linear}
+    products |= {tensor.matmul, tensor.mm, tensor.bmm, tensor.__matmul__}
 
     class OnCpu(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kept = {key: _cpu_for(value) for key, value in (kwargs or {}).items()}
-            made = func(*(_cpu_for(value) for value in args), **kept)
+            placed = tuple(_cpu_for(value) for value in args)
+            if func in products and not torch.is_grad_enabled():
+                return torch.ones_like(func(*(_shape_of(it) for it in placed), **kept), device="cpu")
+            made = func(*placed, **kept)
             if func in fresh:
                 made.detach().fill_(1)
             return made
 
     return OnCpu()
+
+
+def _shape_of(value: Any) -> Any:
+    import torch
+
+    return value.to("meta") if isinstance(value, torch.Tensor) else value
 
 
 def _cpu_for(value: Any) -> Any:

@@ -51,3 +51,20 @@ def test_what_a_kernel_would_have_written_is_the_same_in_every_run() -> None:
             torch.empty(5, requires_grad=True),
         ]
     assert all(it.device.type == "cpu" and it.tolist() == [1] * 5 for it in made)
+
+
+def test_products_of_pytorch_have_the_right_shape_and_cost_nothing() -> None:
+    torch = pytest.importorskip("torch")
+    from corpus.without_gpu import _on_cpu_mode
+
+    with _on_cpu_mode(), torch.no_grad():
+        made = [
+            torch.zeros(3, 4) @ torch.zeros(4, 5),
+            torch.zeros(2, 3, 4).bfloat16().matmul(torch.zeros(4, 5).bfloat16()),
+            torch.nn.functional.linear(torch.zeros(3, 4), torch.zeros(5, 4)),
+        ]
+    assert [tuple(it.shape) for it in made] == [(3, 5), (2, 3, 5), (3, 5)]
+    assert all(it.device.type == "cpu" and bool((it == 1).all()) for it in made)
+    with _on_cpu_mode():
+        weight = torch.zeros(4, 5, requires_grad=True)
+        assert (torch.zeros(3, 4) @ weight).requires_grad  # what needs a gradient is computed
