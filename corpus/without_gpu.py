@@ -120,33 +120,42 @@ def _answer_for_torch() -> None:
     tensors.is_cuda = property(lambda self: True)
     tensors.cuda = lambda self, *args, **kwargs: self
     _on_cpu_mode().__enter__()
+    _ones_mode().__enter__()
 
 
 def _on_cpu_mode() -> Any:
-    """Whatever is made on, or moved to, a CUDA device stays on the CPU.
-
-    What is not initialised holds ones, and so do products that an operation leaves to PyTorch: they take a CPU minutes.
-    """
-    import torch
+    """Whatever is made on, or moved to, a CUDA device stays on the CPU."""
     from torch.overrides import TorchFunctionMode
-
-    tensor = torch.Tensor
-    fresh = {torch.empty, torch.empty_like, torch.empty_strided, tensor.new_empty}
-    products = {torch.matmul, torch.mm, torch.bmm, torch.nn.functional.linear}
-    products |= {tensor.matmul, tensor.mm, tensor.bmm, tensor.__matmul__}
 
     class OnCpu(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kept = {key: _cpu_for(value) for key, value in (kwargs or {}).items()}
-            placed = tuple(_cpu_for(value) for value in args)
-            if func in products and not torch.is_grad_enabled():
-                return torch.ones_like(func(*(_shape_of(it) for it in placed), **kept), device="cpu")
-            made = func(*placed, **kept)
-            if func in fresh:
-                made.detach().fill_(1)
-            return made
+            return func(*(_cpu_for(value) for value in args), **kept)
 
     return OnCpu()
+
+
+def _ones_mode() -> Any:
+    """What is not initialised holds ones, and so do products that are left to PyTorch, which take a CPU minutes.
+
+    Below autograd, so that backward passes are reached too.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    aten = torch.ops.aten
+    fresh = {aten.empty.memory_format, aten.empty_like.default, aten.empty_strided.default, aten.new_empty.default}
+    products = {aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default}
+
+    class Ones(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kept = kwargs or {}
+            if func in products:
+                return torch.ones_like(func(*(_shape_of(it) for it in args), **kept), device="cpu")
+            made = func(*args, **kept)
+            return made.fill_(1) if func in fresh else made
+
+    return Ones()
 
 
 def _shape_of(value: Any) -> Any:

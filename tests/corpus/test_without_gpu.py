@@ -41,9 +41,9 @@ def test_a_configuration_that_does_not_compile_is_passed_over_as_on_a_gpu(tmp_pa
 
 def test_what_a_kernel_would_have_written_is_the_same_in_every_run() -> None:
     torch = pytest.importorskip("torch")
-    from corpus.without_gpu import _on_cpu_mode
+    from corpus.without_gpu import _on_cpu_mode, _ones_mode
 
-    with _on_cpu_mode():
+    with _on_cpu_mode(), _ones_mode():
         made = [
             torch.empty(5, dtype=torch.int32, device="cuda"),
             torch.empty_like(torch.zeros(5, dtype=torch.float8_e5m2)),
@@ -55,16 +55,11 @@ def test_what_a_kernel_would_have_written_is_the_same_in_every_run() -> None:
 
 def test_products_of_pytorch_have_the_right_shape_and_cost_nothing() -> None:
     torch = pytest.importorskip("torch")
-    from corpus.without_gpu import _on_cpu_mode
+    from corpus.without_gpu import _ones_mode
 
-    with _on_cpu_mode(), torch.no_grad():
-        made = [
-            torch.zeros(3, 4) @ torch.zeros(4, 5),
-            torch.zeros(2, 3, 4).bfloat16().matmul(torch.zeros(4, 5).bfloat16()),
-            torch.nn.functional.linear(torch.zeros(3, 4), torch.zeros(5, 4)),
-        ]
-    assert [tuple(it.shape) for it in made] == [(3, 5), (2, 3, 5), (3, 5)]
-    assert all(it.device.type == "cpu" and bool((it == 1).all()) for it in made)
-    with _on_cpu_mode():
-        weight = torch.zeros(4, 5, requires_grad=True)
-        assert (torch.zeros(3, 4) @ weight).requires_grad  # what needs a gradient is computed
+    a, b = torch.zeros(2, 3, 4).bfloat16(), torch.zeros(4, 5).bfloat16().requires_grad_()
+    with _ones_mode():
+        made = [a[0] @ b, a.matmul(b), torch.nn.functional.linear(a, b.T)]
+        (gradient,) = torch.autograd.grad(made[2].sum(), [b])
+    assert [tuple(it.shape) for it in (*made, gradient)] == [(3, 5), (2, 3, 5), (2, 3, 5), (4, 5)]
+    assert all(it.device.type == "cpu" and bool((it == 1).all()) for it in (*made, gradient))
