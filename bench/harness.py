@@ -2,7 +2,8 @@
 
 Machines are shared and power-limited, so candidates are never timed one after the other: each gets a short burst in
 turn, with rests between, round after round (`time_round_robin`), and only ratios of medians are compared. A burst is
-one CUDA graph of many launches, so that the cost of launching from Python does not count.
+one CUDA graph of many launches, so that the cost of launching from Python does not count; where a candidate cannot be
+captured, none is, and all are launched one by one (`Timing.captured`).
 
 Every bench writes one schema (`Report`)::
 
@@ -38,21 +39,22 @@ Candidate = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds of one launch: median, 10th and 90th percentile over the rounds."""
+    """Milliseconds of one launch: median, 10th and 90th percentile over the rounds; whether CUDA graphs ran."""
 
     median_ms: float
     p10_ms: float
     p90_ms: float
+    captured: bool = True
 
     @staticmethod
-    def of(samples: Sequence[float]) -> Timing:
+    def of(samples: Sequence[float], captured: bool = True) -> Timing:
         """The timing of some samples (at least one)."""
         ordered = sorted(samples)
 
         def at(share: float) -> float:
             return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
 
-        return Timing(round(statistics.median(ordered), 6), round(at(0.1), 6), round(at(0.9), 6))
+        return Timing(round(statistics.median(ordered), 6), round(at(0.1), 6), round(at(0.9), 6), captured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,49 +130,70 @@ def time_round_robin(
 
     Returns timings by candidate, and error texts of those that failed (a failure drops only that candidate).
     """
-    bursts: dict[str, tuple[Candidate, int]] = {}
+    launches: dict[str, int] = {}
     errors: dict[str, str] = {}
     for name, candidate in candidates.items():
         try:
-            bursts[name] = _make_burst(candidate, burst_ms)
+            launches[name] = _launches(candidate, burst_ms)
         except Exception as error:
             errors[name] = describe(error)
+    bursts, captured = _bursts({name: candidates[name] for name in launches}, launches)
     samples: dict[str, list[float]] = {name: [] for name in bursts}
     names = list(bursts)
     for turn in range(rounds):
         start = turn % max(len(names), 1)
         for name in names[start:] + names[:start]:
             time.sleep(rest_s)
-            burst, launches = bursts[name]
-            samples[name].append(_elapsed_ms(burst) / launches)
-    return {name: Timing.of(values) for name, values in samples.items()}, errors
+            samples[name].append(_elapsed_ms(bursts[name]) / launches[name])
+    return {name: Timing.of(values, captured) for name, values in samples.items()}, errors
 
 
-def _make_burst(candidate: Candidate, burst_ms: float) -> tuple[Candidate, int]:
-    """One callable that launches often enough to last `burst_ms`, and how often that is."""
+def _launches(candidate: Candidate, burst_ms: float) -> int:
+    """How many launches of a candidate last `burst_ms`; it is warm afterwards."""
     import torch
 
     for _ in range(3):
         candidate()
     torch.cuda.synchronize()
     once = max(min(_elapsed_ms(candidate) for _ in range(3)), 1e-3)
-    launches = max(1, min(200, round(burst_ms / once)))
-    try:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(launches):
-                candidate()
-        graph.replay()
-        torch.cuda.synchronize()
-    except RuntimeError:
-        torch.cuda.synchronize()
+    return max(1, min(200, round(burst_ms / once)))
 
-        def repeat() -> None:
-            for _ in range(launches):
-                candidate()
 
-        return repeat, launches
-    return graph.replay, launches
+def _bursts(candidates: Mapping[str, Candidate], launches: Mapping[str, int]) -> tuple[dict[str, Candidate], bool]:
+    """A callable for each candidate that launches it so often, and whether they are CUDA graphs.
+
+    All of them are or none: launches from Python cost time that those in a graph do not.
+    """
+    import torch
+
+    bursts: dict[str, Candidate] = {}
+    for name, candidate in candidates.items():
+        try:
+            bursts[name] = _captured(candidate, launches[name])
+        except Exception:  # PyTorch's, or of an operation that waits for the GPU
+            torch.cuda.synchronize()
+            return {name: _repeated(it, launches[name]) for name, it in candidates.items()}, False
+    return bursts, True
+
+
+def _captured(candidate: Candidate, launches: int) -> Candidate:
+    import torch
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(launches):
+            candidate()
+    graph.replay()
+    torch.cuda.synchronize()
+    return graph.replay
+
+
+def _repeated(candidate: Candidate, launches: int) -> Candidate:
+    def repeat() -> None:
+        for _ in range(launches):
+            candidate()
+
+    return repeat
 
 
 def _elapsed_ms(work: Candidate) -> float:
@@ -226,7 +249,7 @@ def environment() -> dict[str, Any]:
         "driver": gpu.get("driver_version", "none"),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in packages}},
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python", _relative(sys.argv[0]), *sys.argv[1:]]),
+        "command": _command(sys.argv),
     }
 
 
@@ -258,6 +281,14 @@ def _without_folders(text: str) -> str:
 def _kept(match: re.Match[str]) -> str:
     _, below, rest = match[0].partition("/src/")
     return f"src/{rest}" if below else match[1]
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """The command line without folders of one machine; of a package's ``__main__`` as ``python -m``."""
+    script = _relative(arguments[0])
+    folder, _, name = script.rpartition("/")
+    what = f"-m {folder.replace('/', '.')}" if name == "__main__.py" and folder else script
+    return " ".join(["python", what, *(_relative(it) if it.startswith("/") else it for it in arguments[1:])])
 
 
 def _relative(path: str) -> str:

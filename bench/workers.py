@@ -2,17 +2,20 @@
 
 A worker is this interpreter running a bench file with ``--worker``; it reads one job (a line of JSON) from its
 standard input and answers with one line of JSON. The parent hands out jobs as workers become free. A worker that stays
-silent longer than the limit is killed, with its CUDA context, and replaced; its job is answered with ``{"status":
-"hung"}``. Jobs that end a worker (a fault of the GPU makes the whole context useless) are answered with
-``{"status": "crashed"}``.
+silent longer than the limit (`say_alive` breaks the silence) is killed, with its CUDA context and the processes that it
+started, and replaced; its job is answered with ``{"status": "hung"}``. Jobs that end a worker (a fault of the GPU makes
+the whole context useless) are answered with ``{"status": "crashed"}`` and its last lines. No worker outlives its
+parent, however that ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import selectors
+import signal
 import subprocess
 import sys
 import threading
@@ -26,6 +29,7 @@ FATAL = ("cuda error", "illegal memory", "unspecified launch", "misaligned", "de
 Job = dict[str, Any]
 Answer = dict[str, Any]
 _MARK = "@answer "
+_ALIVE = "@alive"
 _FRESH = "fresh"
 
 
@@ -35,6 +39,7 @@ class _Worker:
     log: Path
     process: subprocess.Popen[bytes] | None = None
     pending: bytes = field(default=b"")
+    said_before: int = 0  # bytes in the log, of earlier processes
 
     def ask(self, job: Job, limit_s: float) -> Answer:
         """Runs one job; starts the process if there is none."""
@@ -43,14 +48,14 @@ class _Worker:
         try:
             process.stdin.write(json.dumps(job).encode() + b"\n")
             process.stdin.flush()
-            line = self._read_answer(process, time.monotonic() + limit_s)
+            line = self._read_answer(process, limit_s)
         except (BrokenPipeError, EOFError):
             code = process.wait()
             self.stop()
             return {"status": "crashed", "message": f"worker ended with status {code}; {self._last_words()}"}
         except TimeoutError:
             self.stop()
-            return {"status": "hung", "message": f"no answer within {limit_s:.0f} s"}
+            return {"status": "hung", "message": f"silent for {limit_s:.0f} s"}
         answer: Answer = json.loads(line)
         if answer.pop(_FRESH, False):
             self.stop()
@@ -59,22 +64,25 @@ class _Worker:
     def stop(self) -> None:
         """Ends the process, if there is one."""
         if self.process is not None:
-            self.process.kill()
+            with contextlib.suppress(ProcessLookupError):  # nobody is left of its group
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.process, self.pending = None, b""
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self.process is None or self.process.poll() is not None:
+            self.stop()  # what a worker that ended left behind
             with self.log.open("ab") as log:
+                self.said_before = log.tell()
                 self.process = subprocess.Popen(
-                    self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=os.environ.copy()
+                    self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
                 )
-            self.pending = b""
         return self.process
 
-    def _read_answer(self, process: subprocess.Popen[bytes], until: float) -> str:
+    def _read_answer(self, process: subprocess.Popen[bytes], limit_s: float) -> str:
         """The next marked line; anything else a kernel or a library prints is passed over."""
         assert process.stdout
+        until = time.monotonic() + limit_s
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
@@ -83,6 +91,8 @@ class _Worker:
                     text = line.decode(errors="replace")
                     if text.startswith(_MARK):
                         return text[len(_MARK) :]
+                    if text == _ALIVE:
+                        until = time.monotonic() + limit_s
                 left = until - time.monotonic()
                 if left <= 0 or not selector.select(left):
                     raise TimeoutError
@@ -92,8 +102,8 @@ class _Worker:
                 self.pending += chunk
 
     def _last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        return " | ".join(lines[-3:])[:400]
+        lines = self.log.read_bytes()[self.said_before :].decode(errors="replace").strip().splitlines()
+        return " | ".join(lines[-3:])[-400:]
 
 
 def run_jobs(
@@ -106,19 +116,23 @@ def run_jobs(
 ) -> None:
     """Runs `jobs` through ``python script --worker`` in several processes; calls `on_answer` in this thread.
 
-    limit_s: seconds a job may take (the first of a worker gets 60 more, for imports). deadline: `time.monotonic` value
-    after which the jobs that have not begun are answered with ``{"status": "skipped"}``.
+    limit_s: seconds a job may be silent (the first of a worker gets 60 more, for imports). deadline: `time.monotonic`
+    value after which the jobs that have not begun are answered with ``{"status": "skipped"}``.
     """
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[Job, Answer]] = queue.SimpleQueue()
     for job in jobs:
         waiting.put(job)
+    over = threading.Event()
+    logs = Path(os.environ.get("TMPDIR", "/tmp"))
+    workers = [
+        _Worker([sys.executable, str(script), "--worker"], logs / f"{script.stem}.worker{number}.{os.getpid()}.log")
+        for number in range(min(processes, len(jobs)))
+    ]
 
-    def serve(number: int) -> None:
-        log = Path(os.environ.get("TMPDIR", "/tmp")) / f"{script.stem}.worker{number}.{os.getpid()}.log"
-        worker = _Worker([sys.executable, str(script), "--worker"], log)
+    def serve(worker: _Worker) -> None:
         try:
-            while True:
+            while not over.is_set():
                 try:
                     job = waiting.get_nowait()
                 except queue.Empty:
@@ -136,11 +150,17 @@ def run_jobs(
         finally:
             worker.stop()
 
-    threads = [threading.Thread(target=serve, args=(i,), daemon=True) for i in range(min(processes, len(jobs)))]
+    threads = [threading.Thread(target=serve, args=(worker,), daemon=True) for worker in workers]
     for thread in threads:
         thread.start()
-    for _ in range(len(jobs)):
-        on_answer(*done.get())
+    try:
+        for _ in range(len(jobs)):
+            on_answer(*done.get())
+    except BaseException:  # interrupted: nothing is left to run
+        over.set()
+        for worker in workers:
+            worker.stop()
+        raise
     for thread in threads:
         thread.join(timeout=10)
 
@@ -155,6 +175,7 @@ def serve_jobs(handle: Callable[[Job], Answer]) -> None:
 
     An answer whose ``message`` is a fatal error, or that has ``fatal``, makes the parent replace this process.
     """
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     for line in sys.stdin:
         job = json.loads(line)
         try:
@@ -165,3 +186,18 @@ def serve_jobs(handle: Callable[[Job], Answer]) -> None:
         answer[_FRESH] = bool(answer.get("fatal")) or is_fatal(str(answer.get("message", "")))
         sys.stdout.write(f"{_MARK}{json.dumps(answer)}\n")
         sys.stdout.flush()
+
+
+def say_alive() -> None:
+    """Of a worker whose job is long, as one with many kernels to compile is: the limit starts anew."""
+    sys.stdout.write(f"{_ALIVE}\n")
+    sys.stdout.flush()
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process and what it started when its parent is gone: one whose kernel hangs would not notice."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)

@@ -32,9 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status: 1 if something is wrong, crashed or hung, 2 for wrong usage."""
     given = _parser().parse_args(arguments)
     pairs = chosen(given.only)
+    if not pairs:
+        print(f"no entry's name contains {' or '.join(given.only)}; python -m corpus list names them", file=sys.stderr)
+        return 2
     if given.command == "list":
         for package, entry in pairs:
-            print(f"{package.name}: {entry.key}{'  with gradients' if entry.backward else ''}")
+            gradients = ", with gradients" if entry.backward else ""
+            print(f"{package.name}: {entry.key}{gradients}; shape: {entry.shape_source}")
         return 0
     if given.command == "fetch":
         return _fetch([it for it in PACKAGES if any(it is package for package, _ in pairs)], given.folder)
@@ -58,7 +62,7 @@ def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
 
     from corpus import runner
     from corpus.page import RESULTS, reasons_table, summary_table
-    from corpus.result_file import read, rows_of, write
+    from corpus.result_file import about_run, read, rows_of, write
     from corpus.results import summarise
 
     options = runner.Options(
@@ -76,24 +80,33 @@ def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
         if given.json:
             rows = [dataclasses.asdict(row) for it in results for row in rows_of(it)]
             given.json.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        return 0
+        return _say_faults(results)
     if environment()["device"] == "none":
         print("there is no GPU here; python -m corpus compile needs none", file=sys.stderr)
         return 2
-    before = read(RESULTS)[1] if RESULTS.exists() and (given.only or given.missing) else []
+    about, before = read(RESULTS) if RESULTS.exists() else ({}, [])
     if given.missing:
         pairs = missing(pairs, before)
+    run = about_run(options.configs)
 
     def merged(found: Sequence[Result]) -> list[Result]:
         again = {it.identity() for it in found}
-        return in_order([*(it for it in before if it.identity() not in again), *found])
+        now = [dataclasses.replace(it, date=run["date"]) for it in found]
+        return in_order([*(it for it in before if it.identity() not in again), *now])
 
-    results = runner.run(pairs, options, keep=lambda found: write(merged(found), options.configs))
-    print(f"\n{len(results)} of {len(pairs)} entries reached; written to {RESULTS}\n")
+    results = runner.run(pairs, options, keep=lambda found: write(merged(found), run, about))
+    print(f"\n{len(results)} of {len(pairs)} entries reached; results are in {RESULTS}\n")
     print(summary_table(summarise(merged(results))))
+    return _say_faults(results)
+
+
+def _say_faults(results: Sequence[Result]) -> int:
+    """Prints what is wrong, crashed or hung; returns the exit status."""
+    from corpus.runner import line
+
     bad = [it for it in results if it.status in ("wrong", "crashed", "hung")]
     for it in bad:
-        print(runner.line(it))
+        print(line(it))
     return 1 if bad else 0
 
 
@@ -134,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     running = argparse.ArgumentParser(add_help=False, parents=[only])
     running.add_argument("--packages", default="", metavar="FOLDER", help="packages that are not installed")
     running.add_argument("--processes", type=int, default=8, help="checked at once (8); timings never share the GPU")
-    running.add_argument("--limit", type=float, default=240.0, metavar="SECONDS", help="for each job (240)")
+    running.add_argument("--limit", type=float, default=180.0, metavar="SECONDS", help="of silence of a job (180)")
     running.add_argument("--configs", type=int, default=4, help="most of each autotuner's list; 0: all (4)")
     running.add_argument("--seconds", type=float, help="begin no further entry after this time")
     fetching = commands.add_parser("fetch", parents=[only], help="bring the packages into a folder")
@@ -142,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("list", parents=[only], help="name every entry")
     run = commands.add_parser("run", parents=[running], help="check and time, on a Hopper GPU")
     run.add_argument("--no-timing", action="store_true", help="only check")
-    run.add_argument("--missing", action="store_true", help="only what the result file lacks, or skipped")
+    run.add_argument("--missing", action="store_true", help="only what the result file lacks")
     run.add_argument("--time-legal", action="store_true", help="time what automatic mode declines, too")
     compiling = commands.add_parser("compile", parents=[running], help="compile only, without a GPU")
     compiling.add_argument(

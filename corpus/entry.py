@@ -11,6 +11,7 @@ from typing import Any
 
 Inputs = dict[str, Any]
 Outputs = dict[str, Any]
+OURS = "chosen here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,11 @@ class Entry:
     """One operation of a package on one shape.
 
     make: inputs by name, on a device; the random state is seeded before. run: the package's operation. reference: the
-    package's own, or PyTorch, at higher precision. tolerance: as the package's tests state it; `limits` has other ones
-    for some outputs. backward: gradients for all inputs that require them, named ``d`` and the input's name, are
-    compared and timed too. source: of shape and tolerance. reset: fills outputs that `make` allocated with NaN; called
-    before a run that is checked, and not timed.
+    package's own, or PyTorch, at higher precision. tolerance: `limits` has other ones for some outputs. backward:
+    gradients for all inputs that require them, named ``d`` and the input's name, are compared and timed too. source:
+    the file of the package that the tolerance is from; shape_source: the one that tests or times this very shape,
+    `OURS` if none does. reset: fills outputs that `make` allocated with NaN; called before a run that is checked, and
+    not timed.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Entry:
     source: str
     limits: Mapping[str, Tolerance] = field(default_factory=dict[str, Tolerance])
     backward: bool = False
+    shape_source: str = OURS
     reset: Callable[[Inputs], None] | None = None
 
     @property

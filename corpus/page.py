@@ -16,6 +16,7 @@ PAGE = ROOT / "docs" / "corpus.md"
 BEGIN = "<!-- written by python -m corpus page, from bench/results/corpus.json -->"
 END = "<!-- end -->"
 NOTHING = "There are no measurements yet."
+NO_DOT = "no tl.dot in the kernel"  # as Tawa says of such a kernel
 
 
 def write_page(page: Path = PAGE, results: Path = RESULTS) -> bool:
@@ -37,16 +38,28 @@ def render_file(results: Path = RESULTS) -> str:
 
 def render(about: Mapping[str, Any], results: Sequence[Result]) -> str:
     """The whole block: where it was measured, the summary, the entries, the reasons for declining."""
-    versions = about["versions"]
-    where = (
-        f"{about['device']}, driver {about['driver']}, PyTorch {versions['torch']}, Triton {versions['triton']}, "
-        f"Tawa {versions['tawa']}, {about['date'][:10]}; configurations tuned over: {about['configs']}."
-    )
-    parts = [where, summary_table(summarise(results))]
+    parts = [_where(about, results), summary_table(summarise(results))]
     for package in dict.fromkeys(it.package for it in results):
         parts.append(f"### {package}\n\n" + entries_table([it for it in results if it.package == package]))
     parts.append("### Why kernels are declined\n\n" + reasons_table(results))
     return "\n\n".join(parts)
+
+
+def _where(about: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """A line for each run that results are of: device, versions, date."""
+    counts = {it["date"]: sum(found.date == it["date"] for found in results) for it in about.get("earlier", [])}
+    runs = [(about, len(results) - sum(counts.values()))]
+    runs += [(it, counts[it["date"]]) for it in reversed(about.get("earlier", []))]
+    return "\n".join(_about(run, count if len(runs) > 1 else None) for run, count in runs)
+
+
+def _about(run: Mapping[str, Any], count: int | None) -> str:
+    versions = run["versions"]
+    return (
+        ("" if count is None else f"- {count} entries: ")
+        + f"{run['device']}, driver {run['driver']}, PyTorch {versions['torch']}, Triton {versions['triton']}, "
+        + f"Tawa {versions['tawa']}, {run['date'][:10]}; configurations tuned over: {run['configs']}."
+    )
 
 
 def summary_table(found: Summary) -> str:
@@ -71,9 +84,10 @@ def entries_table(results: Iterable[Result]) -> str:
         "operation",
         "shape",
         "kernels specialised",
+        "why not the others",
         "error, stock / Tawa / legal",
         "bits",
-        "ms, stock",
+        "ms, stock / Tawa",
         "speed-up",
         "",
     )
@@ -90,11 +104,20 @@ def _row(it: Result) -> tuple[str, ...]:
     errors = " / ".join(_error(it, mode) for mode in ("stock", "tawa", "legal"))
     bits = {True: "equal", False: "other"}.get(it.equal_bits.get("tawa", None), "")  # type: ignore[arg-type]
     speed = it.speedup()
-    time = f"{it.times['stock'][0]:.3f}" if "stock" in it.times else ""
+    time = " / ".join(f"{it.times[mode][0]:.3f}" for mode in ("stock", "tawa") if mode in it.times)
     name = it.name + (", with gradients" if it.backward else "")
     what = "" if it.status == "ok" and not it.message else f"{it.status}: {it.message}".rstrip(": ")
-    return (name, shape, kernels if names else "", errors if it.errors else "", bits, time,
+    return (name, shape, kernels if names else "", _why_not(verdicts), errors if it.errors else "", bits, time,
             f"{speed:.2f}" if speed else "", what)  # fmt: skip
+
+
+def _why_not(verdicts: Sequence[Verdict]) -> str:
+    """The reasons why kernels of an entry are declined, but for those that have no dot."""
+    kernels: dict[str, set[str]] = {}
+    for verdict in verdicts:
+        if not verdict.applied and not verdict.reason.startswith(NO_DOT):
+            kernels.setdefault(plain_reason(verdict), set()).add(verdict.kernel)
+    return "; ".join(f"{', '.join(sorted(names))}: {reason}" for reason, names in kernels.items())
 
 
 def _error(it: Result, mode: str) -> str:

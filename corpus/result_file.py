@@ -1,7 +1,8 @@
 """``bench/results/corpus.json``: a row for each entry and mode, in the schema of every bench.
 
 The case of a row has, beside package, operation and shape, what became of the entry and of each of its kernels; the
-error is a part of the tolerance, or a text where there is none.
+error is a part of the tolerance, or a text where there is none. A file may hold rows of several runs: the case has the
+date of its run, the file what is known about the last run, and under ``earlier`` about the others.
 """
 
 from __future__ import annotations
@@ -17,16 +18,23 @@ from corpus.results import Result, Verdict
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "bench"))
 
-from harness import Report, Row
+from harness import Report, Row, environment
 
 NAME = "corpus"
 INFINITE = "infinite"
 
 
-def write(results: Sequence[Result], configs: int) -> Path:
-    """Writes the file; returns its path. configs: the most that each autotuner tried."""
-    report = Report(NAME)
-    report.about["configs"] = f"at most {configs} of each autotuner" if configs else "all"
+def about_run(configs: int) -> dict[str, Any]:
+    """What a file says about the run that begins now. configs: the most that each autotuner tries."""
+    return {**environment(), "configs": f"at most {configs} of each autotuner" if configs else "all"}
+
+
+def write(results: Sequence[Result], run: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> Path:
+    """Writes the file; returns its path. run: about the last run; before: what the file said until now."""
+    known = [*before.get("earlier", []), {**before, "earlier": []}] if before else []
+    dates = {it.date for it in results} - {run["date"]}
+    earlier = [{key: value for key, value in it.items() if key != "earlier"} for it in known if it["date"] in dates]
+    report = Report(NAME, about={**run, "earlier": earlier})
     report.rows = [row for it in results for row in rows_of(it)]
     report.note_clocks()
     return report.save()
@@ -47,6 +55,7 @@ def rows_of(result: Result) -> list[Row]:
         "backward": result.backward,
         "status": result.status,
         "message": result.message,
+        **({"date": result.date} if result.date else {}),
     }
     if not result.kernels:
         return [Row(case, "tawa", error=result.status)]
@@ -82,6 +91,7 @@ def _result(rows: Sequence[Row]) -> Result:
         equal_bits={row.candidate: row.case["equal_bits"] for row in ran if row.case["equal_bits"] is not None},
         kernels={row.candidate: tuple(_verdict(it) for it in row.case["kernels"]) for row in ran},
         times={row.candidate: _times(row) for row in ran if row.median_ms is not None},
+        date=case.get("date", ""),
     )
 
 

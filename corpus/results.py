@@ -32,6 +32,7 @@ class Result:
     ``hung`` (under Tawa); ``skipped`` (the package is missing, or stock Triton fails, crashes or hangs by itself).
     errors: by mode, the largest error of any output as a part of its tolerance; None: infinite or not a number.
     equal_bits: by mode, whether every output has stock's bits. times: by mode, median, 10th and 90th percentile in ms.
+    date: of the run that found it.
     """
 
     package: str
@@ -44,6 +45,7 @@ class Result:
     equal_bits: Mapping[str, bool] = field(default_factory=dict[str, bool])
     kernels: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict[str, tuple[Verdict, ...]])
     times: Mapping[str, tuple[float, float, float]] = field(default_factory=dict[str, tuple[float, float, float]])
+    date: str = ""
 
     @property
     def applied(self) -> bool:

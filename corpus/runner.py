@@ -32,7 +32,7 @@ class Options:
 
     packages: str = ""
     processes: int = 8
-    limit_s: float = 240.0
+    limit_s: float = 180.0
     configs: int = 4
     deadline: float | None = None
     timing: bool = True
@@ -47,7 +47,7 @@ def run(
     pairs: Sequence[Pair],
     options: Options,
     say: Callable[[str], None] = print,
-    keep: Callable[[Sequence[Result]], None] = lambda results: None,
+    keep: Callable[[Sequence[Result]], object] = lambda results: None,
 ) -> list[Result]:
     """Checks some, then times them, then the next; returns what was reached, in the order of `pairs`.
 
@@ -114,9 +114,12 @@ def with_times(result: Result, answer: Answer, reached: str) -> Result:
         return replace(result, status="ok" if reached in ("stock", "import") else fault, message=text)
     if status != "done":
         return replace(result, message=f"not timed: {answer.get('message', status)}")
-    errors = "; ".join(f"{mode} not timed: {text}" for mode, text in answer["errors"].items())
+    errors = [f"{mode} not timed: {text}" for mode, text in answer["errors"].items()]
+    notes = errors or [result.message] * bool(result.message)
+    if not answer["captured"]:
+        notes.append("timed without CUDA graphs: launches from Python count")
     times = {mode: (it[0], it[1], it[2]) for mode, it in answer["timings"].items()}
-    return replace(result, times=times, message=errors or result.message)
+    return replace(result, times=times, message="; ".join(notes))
 
 
 def compile_all(pairs: Sequence[Pair], options: Options, say: Callable[[str], None]) -> list[Result]:
@@ -126,7 +129,7 @@ def compile_all(pairs: Sequence[Pair], options: Options, say: Callable[[str], No
 
         def take(job: Job, answer: Answer) -> None:
             at = job["number"]
-            results[at] = compiled(_about(*pairs[at]), answer)
+            results[at] = compiled(_about(*pairs[at]), answer, _reached(job))
             say(line(results[at]))
 
         jobs = [_job(at, pair, "compile", ["tawa", "legal"], options, folder) for at, pair in enumerate(pairs)]
@@ -134,10 +137,10 @@ def compile_all(pairs: Sequence[Pair], options: Options, say: Callable[[str], No
     return [results[at] for at in range(len(pairs))]
 
 
-def compiled(about: dict[str, Any], answer: Answer) -> Result:
-    """The result of compiling: there are kernels, and neither errors nor times."""
+def compiled(about: dict[str, Any], answer: Answer, reached: str) -> Result:
+    """The result of compiling: there are kernels, and neither errors nor times. reached: as for `judge`."""
     if answer["status"] != "done":
-        return Result(**about, status="skipped", message=answer.get("message", answer["status"]))
+        return judge(about, answer, reached)
     modes = {mode: {**found, "worst": 0.0, "peak": 0.0, "equal_bits": True} for mode, found in answer["modes"].items()}
     found = judge(about, {"status": "done", "modes": {"stock": _NOTHING, **modes}}, "")
     kernels = {mode: it for mode, it in found.kernels.items() if mode != "stock"}

@@ -1,7 +1,8 @@
 """Compiling without a GPU: operations run on CPU tensors, and launching one of their kernels only compiles it.
 
-Outputs are garbage, but shapes are right, so that the operation walks to its end, backward too, unless it reads results
-on the way. What the packages ask of PyTorch about the GPU is answered as an H200 would.
+Outputs are ones, or what else they are allocated with, but shapes are right, so that the operation walks to its end,
+backward too; one that reads results on the way (how many tiles there are) finds ones. What the packages ask of PyTorch
+about the GPU is answered as an H200 would.
 """
 
 from __future__ import annotations
@@ -69,18 +70,16 @@ def pretend() -> None:
     from triton.runtime import driver
     from triton.runtime.autotuner import Autotuner
 
-    driver.set_active(HopperOnPaper())
+    paper: Any = HopperOnPaper()
+    driver.set_active(paper)
     tuners: Any = Autotuner
-    tuners._bench = _compile_only
+    tuners.do_bench = _launch_once
     _answer_for_torch()
 
 
-def _compile_only(tuner: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
-    """One configuration of a tuner; a pre-hook may make block shapes fit it."""
-    current = {**meta, **config.all_kwargs()}
-    if config.pre_hook:
-        config.pre_hook({**tuner.nargs, **current})
-    tuner.fn.run(*args, **current)
+def _launch_once(tuner: Any, launch: Callable[[], object], quantiles: object) -> list[float]:
+    """In place of timing: each configuration is compiled, those that cannot be are passed over as on a GPU."""
+    launch()
     return [1.0, 1.0, 1.0]
 
 
@@ -121,6 +120,7 @@ def _answer_for_torch() -> None:
     tensors.is_cuda = property(lambda self: True)
     tensors.cuda = lambda self, *args, **kwargs: self
     _on_cpu_mode().__enter__()
+    _ones_mode().__enter__()
 
 
 def _on_cpu_mode() -> Any:
@@ -135,8 +135,38 @@ def _on_cpu_mode() -> Any:
     return OnCpu()
 
 
+def _ones_mode() -> Any:
+    """What is not initialised holds ones, and so do products that are left to PyTorch, which take a CPU minutes.
+
+    Below autograd, so that backward passes are reached too.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    aten = torch.ops.aten
+    fresh = {aten.empty.memory_format, aten.empty_like.default, aten.empty_strided.default, aten.new_empty.default}
+    products = {aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default}
+
+    class Ones(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kept = kwargs or {}
+            if func in products:
+                return torch.ones_like(func(*(_shape_of(it) for it in args), **kept), device="cpu")
+            made = func(*args, **kept)
+            return made.fill_(1) if func in fresh else made
+
+    return Ones()
+
+
+def _shape_of(value: Any) -> Any:
+    import torch
+
+    return value.to("meta") if isinstance(value, torch.Tensor) else value
+
+
 def _cpu_for(value: Any) -> Any:
     import torch
 
-    cuda = isinstance(value, str) and value.split(":")[0] == "cuda"
-    return torch.device("cpu") if cuda or (isinstance(value, torch.device) and value.type == "cuda") else value
+    if isinstance(value, str):
+        return torch.device("cpu") if value.split(":")[0] == "cuda" else value
+    return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value

@@ -16,7 +16,7 @@ if __name__ == "__main__":  # run as a script: this folder must not hide modules
     sys.path[:] = [str(ROOT), str(ROOT / "src"), *sys.path[1:]]
 sys.path.append(str(ROOT / "bench"))
 
-from workers import is_fatal, serve_jobs  # noqa: E402
+from workers import is_fatal, say_alive, serve_jobs  # noqa: E402
 
 from corpus.entry import Entry, Inputs, Outputs  # noqa: E402
 from corpus.modes import keep_tunings_apart, switch_to  # noqa: E402
@@ -54,7 +54,15 @@ def _prepare(task: str, configs: int) -> None:
 
         pretend()
     keep_tunings_apart(configs)
+    _tell_of_kernels()
     _prepared = True
+
+
+def _tell_of_kernels() -> None:
+    """Says after each compile that this process is at work: what is silent for long waits for a kernel."""
+    from triton import knobs
+
+    knobs.compilation.listener = lambda **about: say_alive()
 
 
 def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device: str = "cuda") -> dict[str, Any]:
@@ -115,17 +123,25 @@ def measure(entry: Entry, modes: list[str], tell: Callable[[str], object], devic
     tell("timing")
     timings, errors = harness.time_round_robin({name: candidate(name) for name in modes})
     answer = {name: [it.median_ms, it.p10_ms, it.p90_ms] for name, it in timings.items()}
-    return {"status": "done", "timings": answer, "errors": errors}
+    captured = all(it.captured for it in timings.values())
+    return {"status": "done", "timings": answer, "errors": errors, "captured": captured}
 
 
 def compile_only(entry: Entry, modes: list[str], tell: Callable[[str], object]) -> dict[str, Any]:
-    """Compiles what the entry launches, on CPU tensors, without a GPU."""
+    """Compiles what the entry launches, on CPU tensors, without a GPU; as stock Triton does only if that fails."""
     found: dict[str, Any] = {}
     inputs = make_inputs(entry, "cpu", SEEDS[0])
     for name in modes:
         tell(name)
-        switch_to(name)
-        _, kernels = _run_recorded(entry, inputs, "cpu")
+        try:
+            switch_to(name)
+            _, kernels = _run_recorded(entry, inputs, "cpu")
+        except Exception:
+            tell("stock")
+            switch_to("stock")
+            _run_recorded(entry, inputs, "cpu")
+            tell(name)  # stock Triton can
+            raise
         found[name] = {"kernels": kernels}
     return {"status": "done", "modes": found}
 

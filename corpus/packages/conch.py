@@ -1,12 +1,13 @@
 """conch-triton-kernels: GEMMs with weights of 4 and 8 bits, and scaled GEMMs of 8 bits.
 
-M, N, K of C = A · B. Shapes and tolerances are those of ``tests/mixed_precision_gemm_test.py`` and
-``tests/scaled_gemm_test.py``.
+M, N, K of C = A · B. Shapes, inputs and tolerances are those of ``tests/mixed_precision_gemm_test.py`` and
+``tests/scaled_gemm_test.py``; references are in float64.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from corpus.entry import AllClose, Entry, Inputs, Outputs, Package
 
@@ -71,14 +72,17 @@ def _entries() -> list[Entry]:
         for bits in (4, 8):
             tolerance = AllClose(min(5e-2 * math.sqrt(K), 1), 1e-1)
             shape = {"M": M, "N": N, "K": K, "weights": f"int{bits}", "dtype": "fp16"}
-            make = lambda device, size=(M, N, K, bits): _weights(*size, device)  # noqa: E731
+            make = partial(_weights, M, N, K, bits)
             source = "tests/mixed_precision_gemm_test.py"
-            found.append(Entry("mixed_precision_gemm", shape, make, _run_weights, _want_weights, tolerance, source))
+            found.append(Entry("mixed_precision_gemm", shape, make, _run_weights, _want_weights, tolerance, source,
+                               shape_source=source))  # fmt: skip
         for dtype in ("int8", "fp8"):
             shape = {"M": M, "N": N, "K": K, "dtype": dtype}
-            make = lambda device, size=(M, N, K, dtype): _scaled(*size, device)  # noqa: E731
+            make = partial(_scaled, M, N, K, dtype)
             tolerance, source = AllClose(1e-1, 1e-1), "tests/scaled_gemm_test.py"
-            found.append(Entry("scaled_gemm", shape, make, _run_scaled, _want_scaled, tolerance, source))
+            found.append(
+                Entry("scaled_gemm", shape, make, _run_scaled, _want_scaled, tolerance, source, shape_source=source)
+            )
     return found
 
 

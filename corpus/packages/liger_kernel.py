@@ -1,12 +1,16 @@
 """Liger-Kernel: those of its kernels that have a dot. Most of it is normalisation and losses, which have none.
 
-T tokens of H features, E experts, top K of them, I inner features. Shapes and tolerances are those of
-``test/transformers``; the larger ones are those of the package's benchmarks.
+T tokens of H features, E experts, top K of them, I inner features. Tolerances are those of ``test/transformers``, but
+for the GEMM of integers, which is to be exact here (the test allows 1e-2, and is skipped: the kernel is experimental).
 """
 
 from __future__ import annotations
 
-from corpus.entry import AllClose, Entry, Inputs, Outputs, Package, RmsRatio
+from functools import partial
+
+from corpus.entry import OURS, AllClose, Entry, Inputs, Outputs, Package, RmsRatio
+
+_BENCHMARK_MLP = "benchmark/scripts/benchmark_mlp.py"  # with --model llama_2_7b
 
 
 def _moe(T: int, E: int, H: int, I: int, K: int, device: str) -> Inputs:  # noqa: E741
@@ -108,26 +112,30 @@ def _want_neighborhood(it: Inputs) -> Outputs:
 def _entries() -> list[Entry]:
     found: list[Entry] = []
     for T, E, H, I, K in ((512, 8, 256, 128, 2), (512, 8, 97, 47, 2), (4096, 8, 2048, 1024, 2)):  # noqa: E741
-        make = lambda device, size=(T, E, H, I, K): _moe(*size, device)  # noqa: E731
+        make = partial(_moe, T, E, H, I, K)
         shape = {"T": T, "E": E, "H": H, "I": I, "K": K, "dtype": "bf16"}
         source = "test/transformers/test_fused_moe.py"
-        found.append(Entry("fused_moe", shape, make, _run_moe, _want_moe, AllClose(1e-1, 1e-2), source))
+        found.append(Entry("fused_moe", shape, make, _run_moe, _want_moe, AllClose(1e-1, 1e-2), source,
+                           shape_source=source if T == 512 else OURS))  # fmt: skip
     for T, H, I in ((2048, 1024, 2816), (4096, 4096, 11008)):  # noqa: E741
-        make = lambda device, size=(T, H, I): _mlp(*size, device)  # noqa: E731
+        make = partial(_mlp, T, H, I)
         shape = {"T": T, "H": H, "I": I, "dtype": "bf16"}
         source, tolerance = "test/transformers/test_mlp.py", RmsRatio(2e-5**0.5)  # its measure: ratio² / 2 < 1e-5
-        found.append(Entry("mlp", shape, make, _run_mlp, _want_mlp, tolerance, source, backward=True))
+        found.append(Entry("mlp", shape, make, _run_mlp, _want_mlp, tolerance, source, backward=True,
+                           shape_source=_BENCHMARK_MLP if H == 4096 else OURS))  # fmt: skip
     for M, N, K in ((2048, 2048, 2048), (1024, 4096, 4096)):
-        make = lambda device, size=(M, N, K): _int8int2(*size, device)  # noqa: E731
+        make = partial(_int8int2, M, N, K)
         shape = {"M": M, "N": N, "K": K, "dtype": "int8", "weights": "int2"}
         source = "test/transformers/test_mm_int8int2.py"
-        found.append(Entry("mm_int8int2", shape, make, _run_int8int2, _want_int8int2, AllClose(1e-6, 0.0), source))
+        found.append(Entry("mm_int8int2", shape, make, _run_int8int2, _want_int8int2, AllClose(1e-6, 0.0), source,
+                           shape_source=source if M == 2048 else OURS))  # fmt: skip
     for B, H, S, D in ((2, 4, 32, 32), (1, 8, 1024, 64)):
-        make = lambda device, size=(B, H, S, D): _neighborhood(*size, device)  # noqa: E731
+        make = partial(_neighborhood, B, H, S, D)
         shape = {"B": B, "H": H, "S": S, "D": D, "dtype": "bf16"}
-        source, tolerance = "test/transformers/test_fused_neighborhood_attention.py", AllClose(5e-1, 5e-1)
+        source, tolerance = "test/transformers/test_fused_neighborhood_attention.py", AllClose(5e-2, 5e-2)
         run, want = _run_neighborhood, _want_neighborhood
-        found.append(Entry("neighborhood_attention", shape, make, run, want, tolerance, source, backward=True))
+        found.append(Entry("neighborhood_attention", shape, make, run, want, tolerance, source, backward=True,
+                           shape_source=source if S == 32 else OURS))  # fmt: skip
     return found
 
 

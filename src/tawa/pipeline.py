@@ -18,9 +18,9 @@ from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, oper
 from tawa.analysis.memory import stores_must_not_wait
 from tawa.analysis.resources import (
     SHARED_BYTES,
-    partial_sums,
     producer_registers,
     shared_beside_rings,
+    unfit_dots,
     wgmma_registers,
 )
 from tawa.dialects import structure_rules
@@ -290,7 +290,7 @@ def _plan(
         return declined(module, place, str(error))
     reason = "" if pointer_loads_worth(channels, has_chained_dots(module)) else _POINTERS
     reason = reason or why_not_worth_it(plan, channels, budget, is_persistent(loads), target.raised)
-    reason = reason or partial_sums(module)
+    reason = reason or unfit_dots(module)
     if not reason:
         return plan, ()
     if options.wherever_legal:

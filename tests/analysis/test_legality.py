@@ -120,10 +120,24 @@ def test_an_operation_of_unknown_effect_is_declined_where_it_stands(name: str) -
     assert str(remark.location) == "kernel.py:5"
 
 
-def test_a_barrier_is_declined_where_it_stands() -> None:
-    remark = first_remark(gemm(op("ttg.barrier", "", "", line=5)))
+BARRIER = op("ttg.barrier", "", "", line=5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [gemm(loop=inside(BARRIER)), gemm(atomic(sem=1), BARRIER, arguments=LOCK)],
+    ids=["in the loop", "behind an atomic"],
+)
+def test_a_barrier_in_a_loop_or_beside_an_atomic_is_declined_where_it_stands(text: str) -> None:
+    remark = first_remark(text)
     assert remark.reason == "ttg.barrier synchronises all warps of the kernel"
-    assert str(remark.location) == "kernel.py:5" and remark.cure == "remove the barrier"
+    assert str(remark.location) == "kernel.py:5" and remark.cure == "remove the barrier, or move it out of the loop"
+
+
+def test_a_barrier_outside_the_loops_is_the_consumers() -> None:
+    made = specialise(gemm(BARRIER, behind=BARRIER), LEGAL, Target(num_warps=4, num_stages=3), verification="full")
+    assert made.applied and made.verdict is not None
+    assert made.aref.count("ttg.barrier") == 2
 
 
 # -- the loads ---------------------------------------------------------------------------------------------------------

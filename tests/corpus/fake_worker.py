@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
-from workers import serve_jobs
+from workers import say_alive, serve_jobs
 
 APPLIED = {"kernel": "gemm", "applied": True, "reason": "one producer", "location": None, "launches": 1, "versions": 1}
 DECLINED = {**APPLIED, "applied": False, "reason": "no tl.dot in the kernel", "location": "pack/gemm.py:7"}
@@ -23,11 +24,22 @@ def handle(job: dict[str, Any]) -> dict[str, Any]:
     if what == "missing":
         return {"status": "skipped", "message": "not installed: No module named 'pack'"}
     if what == "hangs":
+        child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        if job["packages"]:  # of this test, a folder to leave word in
+            Path(job["packages"], "child").write_text(str(child.pid))
         time.sleep(600)
+    if what.startswith("compiles"):
+        for _ in range(8):
+            time.sleep(0.5)
+            say_alive()
     if what == "dies":
         os._exit(7)
+    if what == "screams":
+        os.write(2, b"ptxas died\nSegmentation fault\n")
+        os.abort()
     if job["task"] == "time":
-        return {"status": "done", "errors": {}, "timings": {"stock": [2.0, 1.9, 2.1], "tawa": [1.6, 1.5, 1.7]}}
+        timings = {"stock": [2.0, 1.9, 2.1], "tawa": [1.6, 1.5, 1.7]}
+        return {"status": "done", "errors": {}, "timings": timings, "captured": what != "uncaptured"}
     kernels = [DECLINED] if what == "declined" else [APPLIED]
     found = {mode: {"worst": 0.5, "peak": 1.0, "equal_bits": True, "kernels": kernels} for mode in job["modes"]}
     found["stock"]["kernels"] = []

@@ -6,7 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus.page import BEGIN, END, NOTHING, PAGE, RESULTS, plain_reason, reasons_table, render, render_file, write_page
+from corpus.page import (
+    BEGIN,
+    END,
+    NOTHING,
+    PAGE,
+    RESULTS,
+    entries_table,
+    plain_reason,
+    reasons_table,
+    render,
+    render_file,
+    write_page,
+)
 from corpus.results import Result, Verdict, geomean, judge, right, summarise
 
 ABOUT: dict[str, Any] = {"package": "pack", "name": "gemm", "shape": {"M": 64}, "backward": False}
@@ -97,8 +109,8 @@ def test_the_page_holds_every_entry_and_nothing_else_changes(tmp_path: Path) -> 
     errors = {"stock": 0.2, "tawa": 0.25, "legal": None}
     bad = result(status="crashed", errors=errors, equal_bits={"tawa": False}, message="in legal: a | b")
     text = render(about, [result(2.0, 1.0), bad])
-    assert "| gemm | M 64 | 1 of 2 |" in text
-    assert "| 2.000 | 2.00 |" in text
+    assert "| gemm | M 64 | 1 of 2 |  |" in text  # the one without a dot needs no reason
+    assert "| 2.000 / 1.000 | 2.00 |" in text
     assert "0.2 / 0.25 / ∞ | other |" in text
     assert "crashed: in legal: a \\| b" in text
     page = tmp_path / "page.md"
@@ -106,6 +118,12 @@ def test_the_page_holds_every_entry_and_nothing_else_changes(tmp_path: Path) -> 
     assert write_page(page, tmp_path / "none.json")
     assert page.read_text() == f"before\n{BEGIN}\n\n{NOTHING}\n\n{END}\nafter\n"
     assert not write_page(page, tmp_path / "none.json")
+
+
+def test_an_entry_says_why_its_kernels_are_declined() -> None:
+    why = Verdict("sum", False, "the loop at /home/me/pack/sum.py:7 has 3 ways out", None, 1, 1)
+    text = entries_table([result(kernels={"tawa": (APPLIED, DECLINED, why)})])
+    assert "| 1 of 3 | sum: the loop at … has N ways out |" in text
 
 
 def test_the_committed_page_shows_the_committed_results() -> None:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import sys
+import time
 from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+
+import harness
+import workers
 from corpus import __main__ as command
-from corpus import result_file, runner
+from corpus import page, result_file, runner
 from corpus.entry import AllClose, Entry, Package
 from corpus.packages import PACKAGES
 from corpus.results import Result, summarise
@@ -44,7 +53,7 @@ def test_each_way_to_end_has_its_status_and_costs_no_other_entry(monkeypatch: py
         "missing": "skipped",
         "right_too": "ok",
     }
-    monkeypatch.setattr("workers._Worker.ask", _impatient(runner))
+    be_impatient(monkeypatch)
     found = statuses(list(ends))
     assert {name: it.status for name, it in found.items()} == ends
     assert "illegal instruction" in found["raises"].message
@@ -52,12 +61,52 @@ def test_each_way_to_end_has_its_status_and_costs_no_other_entry(monkeypatch: py
     assert "No module named 'pack'" in found["missing"].message
 
 
-def _impatient(_: object):
+def be_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers wait 60 seconds for imports; the fake has none."""
-    import workers
-
     ask = workers._Worker.ask
-    return lambda self, job, limit_s: ask(self, job, 2.5 if "hangs" in job["entry"] else limit_s)
+    soon = lambda self, job, limit_s: ask(self, job, 2.5 if "hangs" in job["entry"] else limit_s)  # noqa: E731
+    monkeypatch.setattr("workers._Worker.ask", soon)
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process runs; one that ended and that nobody has waited for does not."""
+    stat = Path(f"/proc/{process}/stat")
+    return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+
+
+def test_what_a_hung_worker_started_ends_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    be_impatient(monkeypatch)
+    assert statuses(["hangs_in_tawa"], packages=str(tmp_path))["hangs_in_tawa"].status == "hung"
+    child = int((tmp_path / "child").read_text())
+    assert not is_alive(child)
+
+
+def test_a_job_that_takes_long_hangs_only_if_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_impatient(monkeypatch)
+    found = statuses(["compiles_hangs", "hangs_in_tawa"])
+    assert found["compiles_hangs"].status == "ok"
+    assert found["hangs_in_tawa"].message == "in tawa: silent for 2 s"
+
+
+def test_nothing_runs_on_when_a_run_is_interrupted(tmp_path: Path) -> None:
+    def interrupt(text: str) -> None:
+        while not (tmp_path / "child").exists():
+            time.sleep(0.05)
+        raise KeyboardInterrupt
+
+    options = runner.Options(worker=FAKE, processes=2, packages=str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(pairs("right", "hangs_in_tawa"), options, interrupt)
+    assert not is_alive(int((tmp_path / "child").read_text()))
+
+
+def test_a_crash_is_told_with_the_last_words_of_its_own_process() -> None:
+    found = runner.run(
+        pairs("screams_in_tawa", "dies_in_tawa"), runner.Options(worker=FAKE, processes=1), lambda text: None
+    )
+    assert found[0].status == found[1].status == "crashed"
+    assert found[0].message == "in tawa: worker ended with status -6; ptxas died | Segmentation fault"
+    assert found[1].message == "in tawa: worker ended with status 7; "
 
 
 def test_only_entries_that_tawa_changes_are_timed() -> None:
@@ -76,12 +125,10 @@ def test_a_timing_that_dies_under_tawa_is_a_crash_and_keeps_the_check() -> None:
 
 
 def test_what_a_run_finds_is_what_its_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import harness
-
     monkeypatch.setattr(harness, "RESULTS", tmp_path)
     monkeypatch.setattr(harness, "_query_gpu", lambda *fields: {})
     found = list(statuses(["right", "raises", "declined", "missing"]).values())
-    path = result_file.write(found, 4)
+    path = result_file.write(found, result_file.about_run(4))
     assert result_file.read(path)[1] == found
     _, rows = harness.read(path)
     timed = [row for row in rows if row.median_ms]
@@ -95,7 +142,7 @@ def test_an_infinite_error_survives_the_file() -> None:
 
 def test_verdicts_of_a_compile_are_written_without_errors() -> None:
     answer = {"status": "done", "modes": {"tawa": {"kernels": [APPLIED]}, "legal": {"kernels": []}}}
-    result = runner.compiled({"package": "pack", "name": "gemm", "shape": {}, "backward": False}, answer)
+    result = runner.compiled({"package": "pack", "name": "gemm", "shape": {}, "backward": False}, answer, "")
     assert (result.status, result.errors, list(result.kernels)) == ("compiled", {}, ["tawa", "legal"])
     assert result_file.from_rows(result_file.rows_of(result)) == [result]
 
@@ -125,6 +172,69 @@ def test_what_was_skipped_or_not_timed_is_missing() -> None:
     names = lambda results: [entry.name for _, entry in command.missing(pairs("right", "missing"), results)]  # noqa: E731
     assert names(list(found.values())) == ["missing"]
     assert names([untimed]) == ["right", "missing"]
+
+
+@pytest.fixture
+def fake_corpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A corpus of three entries, and a GPU, for the command; returns the file that it writes."""
+    package = pairs("right", "declined", "wrong")[0][0]
+    monkeypatch.setattr(command, "PACKAGES", (package,))
+    monkeypatch.setattr(runner, "Options", functools.partial(runner.Options, worker=FAKE))
+    monkeypatch.setattr(harness, "_query_gpu", lambda *fields: dict.fromkeys(fields, "NVIDIA H200"))
+    monkeypatch.setattr(harness, "RESULTS", tmp_path)
+    monkeypatch.setattr(page, "RESULTS", tmp_path / "corpus.json")
+    return tmp_path / "corpus.json"
+
+
+def test_a_run_of_some_entries_keeps_the_others_and_says_of_which_run_each_is(
+    fake_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(["2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00", "2026-01-03T00:00:00+00:00"])
+    about = result_file.environment
+    monkeypatch.setattr(result_file, "environment", lambda: {**about(), "date": next(clock)})
+    assert command.main(["run", "--processes", "1"]) == 1  # one is wrong
+    first = result_file.read(fake_corpus)[1]
+    assert [it.name for it in first] == ["right", "declined", "wrong"]
+    assert command.main(["run", "--only", "declined", "--processes", "1"]) == 0
+    said, second = result_file.read(fake_corpus)
+    assert [it.date[:10] for it in second] == ["2026-01-01", "2026-01-02", "2026-01-01"]
+    assert (said["date"][:10], [it["date"][:10] for it in said["earlier"]]) == ("2026-01-02", ["2026-01-01"])
+    text = page.render_file(fake_corpus)
+    assert "- 1 entries: NVIDIA H200" in text
+    assert "- 2 entries: NVIDIA H200" in text
+    assert command.main(["run", "--seconds", "0"]) == 0  # reaches nothing, loses nothing
+    assert result_file.read(fake_corpus)[1] == second
+
+
+def test_a_run_without_missing_entries_changes_nothing(fake_corpus: Path) -> None:
+    command.main(["run", "--processes", "1"])
+    before = fake_corpus.read_bytes()
+    assert command.main(["run", "--missing"]) == 0
+    assert fake_corpus.read_bytes() == before
+
+
+def test_a_file_says_where_when_and_how_it_was_made(fake_corpus: Path) -> None:
+    command.main(["run", "--only", "right"])
+    said = json.loads(fake_corpus.read_text())
+    assert said["device"] == "NVIDIA H200"
+    assert {"clocks", "driver", "versions", "date", "command", "configs"} <= set(said)
+
+
+def test_a_timing_without_cuda_graphs_is_noted() -> None:
+    assert statuses(["uncaptured"])["uncaptured"].message.startswith("timed without CUDA graphs")
+    assert statuses(["right"])["right"].message == ""
+
+
+def test_a_text_that_no_entry_has_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["list", "--only", "no such entry"]) == 2
+    assert "no such entry" in capsys.readouterr().err
+
+
+def test_what_fails_while_it_is_compiled_under_tawa_is_a_fault() -> None:
+    about = {"package": "pack", "name": "gemm", "shape": {}, "backward": False}
+    failed = {"status": "failed", "message": "InternalError: a pass broke"}
+    assert runner.compiled(about, failed, "tawa").status == "crashed"
+    assert runner.compiled(about, failed, "stock").status == "skipped"
 
 
 def test_without_a_gpu_nothing_is_begun(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,6 +80,19 @@ def test_one_wrong_element_shows_in_the_peak() -> None:
     assert answer["modes"]["legal"]["peak"] > 4
 
 
+@pytest.mark.parametrize(("broken", "last"), [(("tawa",), "tawa"), (("stock", "tawa"), "stock")])
+def test_a_compile_that_fails_is_blamed_on_tawa_only_if_stock_can(broken: tuple[str, ...], last: str) -> None:
+    def run(it: dict[str, Any]) -> dict[str, Any]:
+        if modes._current in broken:
+            raise RuntimeError("a pass broke")
+        return product(it)
+
+    told: list[str] = []
+    with pytest.raises(RuntimeError):
+        worker.compile_only(entry(run), ["tawa", "legal"], told.append)
+    assert told[-1] == last
+
+
 def test_memory_that_runs_out_is_no_fault_of_tawa() -> None:
     def fail(it: Any) -> Any:
         raise torch.OutOfMemoryError("3 GiB")

@@ -37,7 +37,7 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
     if read_int(ctas) != 1:
         yield declined(module, None, f"num_ctas={read_int(ctas)}: clusters of CTAs are not supported", "use num_ctas=1")
     if num_warps not in _WARPS:
-        yield declined(module, None, f"num_warps={num_warps}: a consumer has 4 or 8 warps", "use num_warps=4 or 8")
+        yield declined(module, None, *wrong_warps(num_warps))
     for function in functions:
         view = FuncOp(function)
         if not view.structured:
@@ -57,8 +57,24 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
             yield declined(module, op, f"calls {callee}, which is not inlined", "drop noinline=True from the callee")
         elif "any" in kinds:
             yield declined(module, op, f"{op.name} has unknown effects, so no load may move across it")
-        elif "barrier" in kinds:
-            yield declined(module, op, f"{op.name} synchronises all warps of the kernel", "remove the barrier")
+        elif "barrier" in kinds and not _of_consumer(op, module):
+            reason = f"{op.name} synchronises all warps of the kernel"
+            yield declined(module, op, reason, "remove the barrier, or move it out of the loop")
+
+
+def _of_consumer(barrier: Operation, module: Module) -> bool:
+    """Whether a barrier of the consumer's warps alone does what the kernel means by it.
+
+    It orders what these warps store and load again, and no moved load reads what the kernel stores. With an atomic or a
+    volatile load it may be part of a wait for other CTAs, and in a loop nobody writes one that tiles may run ahead of.
+    """
+    waits = any(op.name in ATOMICS or (op.name == "tt.load" and not is_plain_load(op)) for op in module.walk())
+    return not waits and not enclosing_loops(barrier)
+
+
+def wrong_warps(num_warps: int) -> tuple[str, str]:
+    """Why a consumer cannot have so many warps, and the cure."""
+    return f"num_warps={num_warps}: a consumer has 4 or 8 warps", "use num_warps=4 or 8"
 
 
 def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:

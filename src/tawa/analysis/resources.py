@@ -171,9 +171,15 @@ def wgmma_registers(module: Module, num_warps: int) -> RegisterInfo:
     return RegisterInfo(max(blocks.values(), default=0), widest)
 
 
-def partial_sums(module: Module) -> str:
-    """Why a kernel with fp8 dots that add up partial sums is left alone: two accumulators, and a wait in every dot."""
+def unfit_dots(module: Module) -> str:
+    """Why a kernel is left alone for its dots.
+
+    A dot that is too small for wgmma reads its operands through registers, so that none stays in flight; one in fp8
+    that adds up partial sums has two accumulators, and a wait in every dot.
+    """
     dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))]
+    if not dots:
+        return "no dot is a wgmma, which has at least 64 rows: none stays in flight while the consumer goes on"
     if any(dot.adds_partial_sums for dot in dots):
         return "an fp8 dot adds up partial sums (max_num_imprecise_acc), which keeps the consumer from running ahead"
     return ""

@@ -18,6 +18,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from tawa.analysis.legality import wrong_warps
 from tawa.analysis.memory import may_run_twice
 from tawa.bridge import record, reproducer
 from tawa.bridge.added_arguments import launch_is_ours
@@ -25,6 +26,7 @@ from tawa.bridge.attempt import Source, Specialised, Stage, StockFailure, Toolch
 from tawa.bridge.generic_print import parse_module, print_generic_ttir
 from tawa.bridge.handover import Handover
 from tawa.bridge.request import Request
+from tawa.bridge.row_split import GROUP_WARPS
 from tawa.bridge.stages import StageSplit
 from tawa.errors import InternalError, PlanError, ResourceError, UnsupportedKernel
 from tawa.ir import parse_module as read_module
@@ -96,7 +98,7 @@ class Compilation:
 
     def _try(self, source: Source, sheet: Worksheet) -> tuple[Specialised | Outcome, str]:
         """Attempts it. Returns the result, and the reproducer's path if a fault of ours was the reason to decline."""
-        refusal = self.refusal or _nothing_to_do(source)
+        refusal = self.refusal or _nothing_to_do(source, self.request, self.options.num_warps)
         if refusal is not None or self.split is None:
             assert refusal is not None
             return self._declined(source, Outcome(False, None, (refusal,))), ""
@@ -180,12 +182,14 @@ def _can_measure(source: Source) -> bool:
     return may_run_twice(read_module(print_generic_ttir(parse_module(source.ttir, source.context))))
 
 
-def _nothing_to_do(source: Source) -> Remark | None:
-    """Kernels without a dot are left alone before they cost anything."""
-    if "tt.dot" in source.ttir:
+def _nothing_to_do(source: Source, request: Request, num_warps: int) -> Remark | None:
+    """Kernels without a dot, or of fewer warps than any consumer has, are left alone before they cost anything."""
+    options = request.options
+    groups_wanted = request.plan is not None or options.num_consumer_groups is not None or options.ping_pong
+    if "tt.dot" not in source.ttir:
+        reason, cure = "no tl.dot in the kernel: there is nothing to feed by separate warps", ""
+    elif num_warps < GROUP_WARPS and not groups_wanted:
+        reason, cure = wrong_warps(num_warps)
+    else:
         return None
-    return Remark(
-        "declined",
-        "no tl.dot in the kernel: there is nothing to feed by separate warps",
-        record.kernel_location(source.ttir),
-    )
+    return Remark("declined", reason, record.kernel_location(source.ttir), cure)

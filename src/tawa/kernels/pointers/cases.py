@@ -55,6 +55,8 @@ PRODUCTS = [
     gemm_case("tutorial_odd", sizes={"M": 201, "N": 267, "K": 107}, expect=EITHER),
     gemm_case("tutorial_one_trip", sizes={**PROBLEM, "K": 48}),
     gemm_case("tutorial_k_zero", sizes={**PROBLEM, "K": 0}),
+    *(gemm_case(f"tutorial_16_rows_{dtype}", dtype=dtype, b_t=True, tile=(16, 128, 64))
+      for dtype in ("fp16", "fp8e4nv")),
     gemm_case("tutorial_smaller_than_tile", sizes={"M": 40, "N": 48, "K": 336}),
     strided_case("tutorial_stride2"),
     *(gemm_case(f"masked_{ORDER[b_t]}", gemm.gemm_masked, b_t=b_t) for b_t in BOTH),
@@ -145,6 +147,8 @@ SAFE = [
     safety_case("adds_to_c", safety.adds_to_c, SPECIALISED, reference="pointer_adds_to_c",
                 tensors={"c0": Tensor(("M", "N"), "fp16")}, more={"c0_ptr": Pointer("c0")}),
     safety_case("cached_load", safety.cached_load, SPECIALISED),
+    safety_case("barrier_between", safety.barrier_between, SPECIALISED,
+                tensors={"c": Tensor(("M", "N"), "fp32", "nan")}),
     safety_case("assembly_in_loop_pure", safety.assembly_in_loop, EITHER, tags="assembly", PURE=True),
     safety_case("print_in_loop", safety.print_in_loop, EITHER),
     safety_case("early_return", safety.early_return, EITHER, more={"M": Number("M")}),

@@ -186,6 +186,30 @@ def barrier_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexp
 
 
 @triton.jit
+def barrier_between(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Half of the sum goes through C: stored, and read back by other threads behind a `tl.debug_barrier`."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K // 2, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+    tl.debug_barrier()
+    rows = pm * BM + tl.arange(0, BM)
+    columns = pn * BN + tl.arange(0, BN)
+    acc = tl.trans(tl.load(c_ptr + rows[None, :] * N + columns[:, None]))
+    for _ in range(K // 2, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    tl.debug_barrier()
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
 def print_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """A `tl.device_print` in the loop."""
     pm = tl.program_id(0)
