@@ -92,3 +92,16 @@ def test_the_user_may_know_more() -> None:
 
 def test_an_operation_that_is_not_known_says_nothing() -> None:
     assert known(row(), op("made.up", "%r", ROW, "%x", ROW)) == AxisInfo.unknown(1)
+
+
+def test_what_a_while_carries_keeps_what_each_trip_keeps() -> None:
+    step = constant(16, "step")
+    grown = op("arith.addi", "%at, %step", "i32, i32", "%grown", "i32")
+    more = op("arith.cmpi", "%before, %m", "i32, i32", "%more", "i1", properties="predicate = 2 : i64")
+    loop = (
+        f'%end = "scf.while"(%n) ({{\n^bb0(%before: i32):\n{more}\n"scf.condition"(%more, %before) : (i1, i32) -> ()\n'
+        f'}}, {{\n^bb0(%at: i32):\n{grown}\n"scf.yield"(%grown) : (i32) -> ()\n}}) : (i32) -> i32'
+    )
+    for name in ("grown", "end"):
+        assert known(step, loop, name=name).divisibility == (16,)
+    assert known(constant(3, "step"), loop, name="end").divisibility == (1,)

@@ -86,3 +86,29 @@ def test_nothing_behind_the_roots_is_taken() -> None:
     part = sliced(module, ops_named(module, "ttng.warp_group_dot"))
     assert not {"tt.print", "tt.descriptor_store"} & set(names(module, part))
     assert part.kept_indices(the(module, "scf.for")) == [0]
+
+
+def test_of_a_while_only_what_somebody_needs_is_carried() -> None:
+    module = parse(programs.while_sum())
+    loop = the(module, "scf.while")
+    part = sliced(module, ops_named(module, "tt.descriptor_load"))
+    assert (part.kept_inits(loop), part.kept_indices(loop)) == ([1], [1])
+    assert "t_next" in names(module, part) and "next" not in names(module, part)
+    part = sliced(module, ops_named(module, "tt.descriptor_store"))
+    assert (part.kept_inits(loop), part.kept_indices(loop)) == ([0, 1], [0, 1])
+    assert "idle_next" not in names(module, part)
+
+
+def test_guards_and_what_decides_them_are_left_out() -> None:
+    module = parse(programs.guarded_gemm())
+    loads, guard = ops_named(module, "tt.descriptor_load"), the(module, "scf.if")
+    assert guard in sliced(module, loads)
+    part = slice_from(loads, the(module, "tt.func"), [guard])
+    assert guard not in part and the(module, "scf.for") in part
+    assert not {"go", "zeros"} & set(names(module, part))
+
+
+def test_values_can_be_sliced_for() -> None:
+    module = parse(programs.guarded_gemm())
+    part = slice_from((), the(module, "tt.func"), (), [the(module, "scf.if").operands[0]])
+    assert names(module, part) == ["zero", "go"]

@@ -28,10 +28,6 @@ ALL = [pytest.param(case, id=case.name) for case in CASES]
 NOT_SIMULATED = {"assembly"}
 """A tag: inline assembly means nothing to the simulator."""
 SMALL = {"M": 140, "N": 144, "K": 112}
-PENDING: dict[str, str] = {
-    "while_listed": "sums carried by an inner while loop",
-}
-"""What is not yet as it must be."""
 
 
 def one_of_each() -> list[Any]:
@@ -42,9 +38,8 @@ def one_of_each() -> list[Any]:
         key = (case.kernel.fn.__name__, case.expect.verdict)
         if key not in seen:
             seen.add(key)
-            marks = pytest.mark.xfail(reason=PENDING[case.name], strict=True) if case.name in PENDING else ()
-            if case.name.startswith("block_pointers"):
-                marks = pytest.mark.skipif(triton_version()[:2] > (3, 6), reason="later Tritons have none")
+            blocks = case.name.startswith("block_pointers") and triton_version()[:2] > (3, 6)
+            marks = pytest.mark.skip(reason="later Tritons have no block pointers") if blocks else ()
             found.append(pytest.param(case, id=case.name, marks=marks))
     return found
 
@@ -103,7 +98,8 @@ def test_kernel_is_right_in_the_simulator(case: Case) -> None:
 SAME_BITS = (
     "tutorial_fp16_nn", "tutorial_odd", "experts_one_choice", "gram", "wraps_into_sums", "clamped", "shifted_base_4",
     "windows_step3", "fill_with_one", "mask_from_memory", "reads_on", "linear_attention", "grouped_lengths",
-    "grouped_tma_lengths", "barrier_between", "tutorial_16_rows_fp16", "tutorial_16_rows_fp8e4nv",
+    "grouped_tma_lengths", "barrier_between", "tutorial_16_rows_fp16", "tutorial_16_rows_fp8e4nv", "return_in_branch",
+    "experts_elsewhere_one_choice", "attention_lengths_4warps", "while_listed",
 )  # fmt: skip
 
 

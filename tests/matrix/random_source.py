@@ -25,10 +25,11 @@ class Recipe:
 
     dots: "one" to "three" that share A, or a "chain" S = A @ B^T, then P(S) @ U, as in attention. order: of tiles.
     nest: of the loops over K. offset: where the place in K comes from. trips: how many, given or found in the kernel.
-    guard: an `if` in or around the loop. before: what happens to A, between: to the sums in the loop, behind: to them
-    after it. beside: a row that is loaded in the loop and feeds no dot. loads: how operands are loaded. edges: by
-    pointers, what stands for rows and columns outside, fill: for other elements outside. advanced: the loop carries the
-    pointers. narrow: B is int8, made wider before the dot. spare: columns and rows behind the last whole tile.
+    guard: an `if` in or around the loop. exit: a return before it, of programs with one tile. before: what is done to
+    A, between: to the sums in the loop, behind: to them after it. beside: a row that is loaded in the loop and feeds no
+    dot. loads: how operands are loaded. edges: by pointers, what stands for rows and columns outside, fill: for other
+    elements outside. advanced: the loop carries the pointers. narrow: B is int8, made wider before the dot. spare:
+    columns and rows behind the last whole tile.
     """
 
     dtype: Literal["fp16", "bf16"]
@@ -41,6 +42,7 @@ class Recipe:
     trips: Literal["given", "triangular", "loaded"]
     count: int
     guard: Literal["none", "around", "every other", "late"]
+    exit: Literal["none", "rows", "loaded", "instead", "branch", "behind a store"]
     before: Literal["none", "scale", "relu"]
     between: Literal["none", "scale", "clip"]
     behind: tuple[Literal["bias", "relu", "normalise", "centre", "scan", "square"], ...]
@@ -94,6 +96,7 @@ def recipes(draw: st.DrawFn, loads: tuple[str, ...] = ("descriptors", "descripto
         trips=one("given", "given", "triangular", "loaded"),
         count=draw(st.integers(0, 4)),
         guard=one("none", "none", "around", "every other", "late"),
+        exit=one("none", "none", "none", "rows", "loaded", "instead", "branch", "behind a store"),
         before=one("none", "none", "none", "scale", "relu"),
         between=one("none", "none", "scale", "clip"),
         behind=tuple(draw(st.lists(st.sampled_from(BEHIND), max_size=2, unique=True))),
@@ -136,7 +139,8 @@ def arguments_of(recipe: Recipe) -> dict[str, Argument]:
     found |= {"bias_ptr": Pointer("bias")} if "bias" in recipe.behind else {}
     found |= {"side_ptr": Pointer("side")} if recipe.beside else {}
     found |= {"list_ptr": Pointer("list")} if recipe.offset == "listed" else {}
-    found |= {"trips_ptr": Pointer("trips")} if recipe.trips == "loaded" else {}
+    exits = recipe.exit == "loaded" and recipe.order == "tile"
+    found |= {"trips_ptr": Pointer("trips")} if recipe.trips == "loaded" or exits else {}
     return found | {name: Number(name) for name in ("M", "N", "K", "TRIPS")}
 
 

@@ -48,6 +48,7 @@ class _Renderer:
         out = self.out
         if self.recipe.order == "tile":
             out("pm = tl.program_id(0)", "pn = tl.program_id(1)")
+            self._exit()
             return self._tile()
         out("num_n = tl.cdiv(N, BN)", "tiles = tl.cdiv(M, BM) * num_n")
         if self.recipe.order == "for":
@@ -59,6 +60,36 @@ class _Renderer:
             out("tile += PROGRAMS")
 
         out.block("while tile < tiles:", body)
+
+    def _exit(self) -> None:
+        """Programs that return before they work; C is full of NaN there, or zero."""
+        out, late = self.out, self.recipe.exit
+        if late in ("instead", "behind a store"):
+            out(
+                "rows = pm * BM + tl.arange(0, BM)",
+                "columns = pn * BN + tl.arange(0, BN)",
+                "acc = tl.zeros((BM, BN), tl.float32)",
+            )
+        match late:
+            case "none":
+                pass
+            case "rows":
+                out("if pm * BM >= M - BM:", "    return")
+            case "loaded":
+                out(
+                    "if tl.load(trips_ptr + pm) == 1:",
+                    "    return",
+                    "if tl.load(trips_ptr + pn + 1) == 0:",
+                    "    return",
+                )
+            case "instead":
+                out.block("if pm + pn == 1:", self._store)
+                out("    return")
+            case "branch":
+                out("if pn == 0:", "    if pm == 1:", "        return", "    pn = pn + 0 * TRIPS")
+            case "behind a store":
+                self._store()
+                out("if pm + pn == 1:", "    return")
 
     def _placed_tile(self) -> None:
         self.out("pm = tile // num_n", "pn = tile % num_n")

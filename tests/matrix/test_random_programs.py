@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
@@ -17,8 +18,8 @@ from tests.matrix.random_source import Recipe, case_of, load_kernel, recipes
 from tests.matrix.random_text import render
 
 PLAIN = Recipe(
-    "fp16", (64, 64, 32), 4, "one", "for", "one", "carried", "given", 3, "none", "none", "none", ("bias",), False,
-    "descriptors", "masked", 0, False, False, "pointer", False, 0, 2, 1, None,
+    "fp16", (64, 64, 32), 4, "one", "for", "one", "carried", "given", 3, "none", "none", "none", "none", ("bias",),
+    False, "descriptors", "masked", 0, False, False, "pointer", False, 0, 2, 1, None,
 )  # fmt: skip
 
 
@@ -42,8 +43,9 @@ def test_a_plain_program_is_specialised(tmp_path: Path) -> None:
         replace(PLAIN, dots="three", order="while", nest="two", guard="every other"),
         replace(PLAIN, loads="pointers", advanced=True),
         replace(PLAIN, dots="gate", nest="nested", trips="loaded", beside=True),
+        replace(PLAIN, order="tile", exit="loaded"),
     ],
-    ids=("softmax", "three dots", "carried pointers", "nested"),
+    ids=("softmax", "three dots", "carried pointers", "nested", "exit"),
 )
 def test_a_recipe_becomes_the_source_of_a_kernel(recipe: Recipe, tmp_path: Path) -> None:
     kernel = load_kernel(render(recipe), tmp_path)
@@ -71,3 +73,13 @@ def test_a_wait_that_is_left_out_is_noticed(tmp_path: Path) -> None:
         except SimulationError:
             noticed += 1
     assert waits > 1 and noticed == waits
+
+
+@pytest.mark.parametrize("exit", ["rows", "loaded", "instead", "branch", "behind a store"])
+def test_a_program_that_returns_early_is_specialised_and_keeps_its_bits(exit: Any, tmp_path: Path) -> None:
+    assert examine(replace(PLAIN, order="tile", exit=exit), tmp_path).status == "specialised"
+
+
+@pytest.mark.parametrize("dots", ["one", "gate", "softmax"])
+def test_sums_that_a_while_carries_keep_their_bits(dots: Any, tmp_path: Path) -> None:
+    assert examine(replace(PLAIN, dots=dots, nest="while"), tmp_path).status == "specialised"

@@ -13,7 +13,17 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tests.support import programs
 
-PROGRAMS = ["tile_gemm", "persistent_gemm", "two_loops", "gate_up", "branching_gemm", "while_gemm", "nested_loops"]
+PROGRAMS = [
+    "tile_gemm",
+    "persistent_gemm",
+    "two_loops",
+    "gate_up",
+    "branching_gemm",
+    "while_gemm",
+    "nested_loops",
+    "guarded_gemm",
+    "while_sum",
+]
 
 
 def digest(program: str) -> str:

@@ -20,6 +20,7 @@ from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic
 from tawa.bridge.signature import Signature
 from tawa.bridge.stages import split_make_ttgir
+from tawa.bridge.structuring import structure_flow
 from tawa.ir import Module, parse_module
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find
@@ -50,7 +51,10 @@ def ttgir(name: str) -> str:
             return ("simulated", "simulated")
 
         def front(mod: Any, metadata: Any) -> Any:
-            texts.append(print_generic(split.front(mod, metadata, options, capability)))
+            text = str(mod)
+            nested = structure_flow(text, mod.context)
+            whole = mod if nested is text else parse_with_triton(nested, mod.context)
+            texts.append(print_generic(split.front(whole, metadata, options, capability)))
             raise _Enough
 
         stages["ttgir"] = front

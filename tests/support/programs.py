@@ -313,6 +313,51 @@ def remade_store() -> str:
     return kernel(f"{EXTENTS}\n{for_loop(tile, induction='tile', upper='m')}", arguments=BASES)
 
 
+def guarded_gemm() -> str:
+    """One tile a program, of programs that have work (%m > 0); the others store zeros."""
+    go = compare("go", "zero", "m", 2)
+    work = f"{column('n')}\n{gemm_loop()}\n{store()}"
+    return kernel(f"{go}\n{branch(work, store('zeros'), condition='go')}")
+
+
+def while_sum() -> str:
+    """A ``while`` of %n trips that carries the accumulator and a number nobody needs."""
+    last = compare("more", "t_before", "n", 2)
+    counted = (binary("t_next", "addi", "t", "one"), binary("idle_next", "addi", "idle", "two"))
+    types = f"({ACC}, i32, i32)"
+    loop = (
+        f'%acc:3 = "scf.while"(%zeros, %zero, %m) ({{\n^bb0(%sum_before: {ACC}, %t_before: i32, %idle_before: i32):\n'
+        f'{last}\n"scf.condition"(%more, %sum_before, %t_before, %idle_before) : (i1, {types[1:]} -> ()\n}}, {{\n'
+        f"^bb0(%sum: {ACC}, %t: i32, %idle: i32):\n{column('t')}\n{iteration(at='%column, %zero')}\n"
+        + "\n".join(counted)
+        + f'\n"scf.yield"(%next, %t_next, %idle_next) : {types} -> ()\n}}) : {types} -> {types}'
+    )
+    return kernel(f"{loop}\n{store('acc#0')}".replace("%acc#0_", "%acc_"))
+
+
+def while_listed() -> str:
+    """A ``while`` that goes on as long as the numbers of a list in memory are positive."""
+    first = scalar_load("first", "lock")
+    following = op("tt.addptr", "%lock, %t_next", "!tt.ptr<i32>, i32", "%there", "!tt.ptr<i32>")
+    types = f"({ACC}, i32, i32)"
+    body = (
+        column("block"),
+        iteration(at="%column, %zero"),
+        binary("t_next", "addi", "t", "one"),
+        following,
+        scalar_load("block_next", "there"),
+    )
+    loop = (
+        f'%acc:3 = "scf.while"(%zeros, %zero, %first) ({{\n^bb0(%sum_before: {ACC}, %t_before: i32, %at: i32):\n'
+        f'{compare("more", "zero", "at", 2)}\n"scf.condition"(%more, %sum_before, %t_before, %at) : '
+        f"(i1, {types[1:]} -> ()\n}}, {{\n^bb0(%sum: {ACC}, %t: i32, %block: i32):\n"
+        + "\n".join(body)
+        + f'\n"scf.yield"(%next, %t_next, %block_next) : {types} -> ()\n}}) : {types} -> {types}'
+    )
+    text = f"{first}\n{loop}\n{store('acc#0')}".replace("%acc#0_", "%acc_")
+    return kernel(text, arguments=LOCK)
+
+
 def nested_loops() -> str:
     """A loop of %n iterations with a dot of its own and a loop of %m trips behind it, each with its accumulator."""
     inner = for_loop(

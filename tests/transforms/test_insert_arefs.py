@@ -91,13 +91,29 @@ def test_the_count_goes_through_both_branches_of_an_if() -> None:
 
 def test_an_if_without_else_hands_the_count_on() -> None:
     body = programs.branch(f"{programs.gemm_loop()}\n{programs.store()}")
+    behind = programs.store("zeros")  # so that the branch is no guard
     check(
-        inserted(programs.kernel(body)),
+        inserted(programs.kernel(f"{body}\n{behind}")),
         """
         CHECK:      [[C:%\\w+]] = "aref.first"
         CHECK:      "scf.if"(%flag_0) ({
         CHECK:      }, {
         CHECK-NEXT: "scf.yield"([[C]])
+        """,
+    )
+
+
+def test_rings_of_a_guarded_program_are_made_inside_of_the_guard() -> None:
+    body = programs.branch(f"{programs.gemm_loop()}\n{programs.store()}")
+    check(
+        inserted(programs.kernel(body)),
+        """
+        CHECK-NOT:  "aref.create"
+        CHECK:      "scf.if"(%flag_0) ({
+        CHECK-NEXT: "aref.create"
+        CHECK-NEXT: "aref.first"
+        CHECK:      "tt.descriptor_store"
+        CHECK-NEXT: "scf.yield"()
         """,
     )
 

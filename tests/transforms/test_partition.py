@@ -110,6 +110,56 @@ def test_a_while_keeps_its_control_in_both() -> None:
     )
 
 
+def test_a_guard_stays_around_the_partitions_with_what_happens_instead() -> None:
+    check(
+        partitioned(programs.guarded_gemm()),
+        """
+        CHECK:      "arith.cmpi"
+        CHECK:      "scf.if"
+        CHECK:      "aref.create"
+        CHECK-NOT:  "scf.if"
+        CHECK:      partition = "producer"
+        CHECK-NOT:  "arith.cmpi"
+        CHECK:      partition = "consumer"
+        CHECK-NOT:  "arith.cmpi"
+        CHECK:      "tt.descriptor_store"
+        CHECK:      "warp.end"()
+        CHECK:      }, {
+        CHECK:      "tt.descriptor_store"
+        CHECK-NOT:  "scf.for"
+        CHECK:      "tt.return"
+        """,
+    )
+
+
+def test_what_only_the_work_needs_is_not_left_before_the_guard() -> None:
+    before = programs.binary("row", "muli", "n", "m")
+    work = f"{programs.gemm_loop()}\n{programs.store(at='%row, %zero')}"
+    check(
+        partitioned(programs.kernel(f"{before}\n{programs.branch(work)}")),
+        """
+        CHECK-NOT: "arith.muli"
+        CHECK:     "scf.if"
+        CHECK:     partition = "consumer"
+        CHECK:     "arith.muli"
+        """,
+    )
+
+
+def test_of_what_a_while_carries_each_partition_has_its_own() -> None:
+    check(
+        partitioned(programs.while_sum()),
+        """
+        CHECK:      partition = "producer"
+        CHECK:      "scf.while"(%zero_0, [[C:%\\w+]]) ({
+        CHECK-NEXT: ^bb{{[0-9]+}}(%t_before_0: i32, {{%\\w+}}: !aref.index<2>):
+        CHECK:      partition = "consumer"
+        CHECK:      "scf.while"(%zeros_0, {{%\\w+}}, {{%\\w+}}) ({
+        CHECK-NEXT: ^bb{{[0-9]+}}(%sum_before_0: tensor<64x64xf32, #mma>, {{%\\w+}}: i32, {{%\\w+}}: !aref.index<2>):
+        """,
+    )
+
+
 def test_a_print_happens_once_and_in_the_consumer() -> None:
     properties = 'hex = false, isSigned = array<i32: 1>, prefix = "n: "'
     text = programs.op("tt.print", "%n", "i32", properties=properties)

@@ -219,3 +219,10 @@ def test_a_slot_that_is_read_behind_the_wait_as_well_is_not_released_before(mma_
     for trips in (0, 1, 2, 5):
         assert violations(run(module, {"n": trips}), 3, mma_depth, trips) == []
     assert brief(module).count("isAsync = true") == 2
+
+
+def test_a_while_is_left_at_p_0_with_a_note() -> None:
+    module, remarks = after(PipelineMma, programs.while_sum())
+    assert not any(it.name == "ttng.warp_group_dot_wait" for it in module.walk())
+    assert [remark.reason for remark in remarks] == ["P = 0 in this loop: it is a `while`"]
+    assert after(PipelineMma, programs.while_gemm())[1] == []

@@ -30,6 +30,8 @@ PROGRAMS: dict[str, tuple[Callable[[], str], Trips]] = {
     "gate_up": (programs.gate_up, lambda n, m: n),
     "branching": (programs.branching_gemm, lambda n, m: (m + 1) // 2 * n + m // 2 * m),
     "while": (programs.while_gemm, lambda n, m: n * m),
+    "guarded": (programs.guarded_gemm, lambda n, m: n if m > 0 else 0),
+    "while_sum": (programs.while_sum, lambda n, m: n),
     "nested": (programs.nested_loops, lambda n, m: {"ring0": n, "ring1": n * m}),
 }
 

@@ -9,7 +9,9 @@ from tawa.ir import Builder, Module, StructureError, Value, clone_op, parse_modu
 from tawa.transforms.drop_dead import DropDead
 from tawa.transforms.raise_loads import RaiseLoads, RaiseResult
 from tests.analysis.tile_programs import TileProgram
+from tests.support import programs
 from tests.support.filecheck import brief, check
+from tests.support.programs import parse, the
 
 ARGUMENTS = {"a": "!tt.ptr<f16>", "b": "!tt.ptr<f16>", "c": "!tt.ptr<f32>", "m": "i32", "k": "i32", "s": "i32"}
 
@@ -206,6 +208,16 @@ def test_what_a_loop_carries_for_itself_is_dropped() -> None:
     assert verify_structure(module, structure_rules()) == []
     assert len(loop.results) == 1 and loop.results[0].index == 0
     assert [arg.index for arg in kept] == [1]
+
+
+def test_what_a_while_carries_for_itself_is_dropped() -> None:
+    module = parse(programs.while_sum())
+    loop = the(module, "scf.while")
+    assert DropDead().run(module).changed
+    assert verify_structure(module, structure_rules()) == []
+    assert [value.hint for value in loop.regions[1].block.args] == ["sum", "t"]
+    assert [len(values) for values in (loop.operands, loop.results)] == [2, 2]
+    assert not DropDead().run(module).changed
 
 
 def test_effects_are_not_dropped() -> None:

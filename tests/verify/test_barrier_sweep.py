@@ -16,7 +16,7 @@ from tawa.verify.barrier_trace import unroll
 from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Proved, Refuted, Unknown
 from tests.verify import mutations_barrier as mutate
-from tests.verify.test_barriers import PROGRAMS, barrier, ops
+from tests.verify.test_barriers import FORESEEN, barrier, ops
 
 MANY = 10**9
 NUMBERS = (0, 1, 5)
@@ -73,7 +73,7 @@ def sweep(program: BarrierProgram, most: int = MANY) -> Sweep:
     return Sweep(Fingerprints(program), {it.argument: it.numbers for it in found}, numbers_of, most)
 
 
-SOURCES = {**{name: lambda name=name: barrier(name) for name in PROGRAMS}, "memory": bounded_by_memory}
+SOURCES = {**{name: lambda name=name: barrier(name) for name in FORESEEN}, "memory": bounded_by_memory}
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -12,6 +12,7 @@ from tawa.plan import PlanOptions
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown, Verdict
 from tests.support import programs
+from tests.support.programs import LOCK, branch, compare, gemm_loop, kernel, scalar_load, store
 from tests.verify import mutations_barrier as mutate
 
 DATA = Path(__file__).parent / "data"
@@ -25,7 +26,12 @@ PROGRAMS = {
     "nested": programs.nested_loops,
     "remade": programs.remade_gemm,
     "remade_store": programs.remade_store,
+    "guarded": programs.guarded_gemm,
+    "while_sum": programs.while_sum,
+    "while_listed": programs.while_listed,
 }
+FORESEEN = [name for name in PROGRAMS if name != "while_listed"]
+"""Those whose runs are decided by scalars alone: a loop that memory ends goes round as often as is chosen."""
 
 
 def made(program: str, depth: int = 2, mma_depth: int = 1) -> tuple[str, str]:
@@ -153,6 +159,61 @@ def test_a_fault_is_named(kind: FaultKind, program: str, change: mutate.Change, 
     module = barrier(program)
     assert change(ops(module, name)[place])
     assert kind_of(check_barriers(module)) == kind
+
+
+@pytest.mark.parametrize("program", ["guarded", "while_listed"])
+def test_a_missing_release_is_found_behind_a_guard_and_in_a_loop_that_memory_ends(program: str) -> None:
+    module = barrier(program)
+    assert mutate.drop(ops(module, mutate.ARRIVE)[0])
+    assert kind_of(check_barriers(module)) == "deadlock"
+
+
+def test_partitions_whose_loops_memory_ends_differently_are_refuted() -> None:
+    """A loop is told from another by its condition and by where it reads, not by the place of its operations."""
+    for change in (_other_condition, _other_place):
+        module = barrier("while_listed")
+        change(ops(module, "scf.while")[1])
+        assert isinstance(check_barriers(module), Refuted)
+
+
+def _other_condition(loop: Operation) -> None:
+    next(it for it in loop.walk() if it.name == "arith.cmpi").properties["predicate"] = "3 : i64"
+
+
+def _other_place(loop: Operation) -> None:
+    addptr = next(it for it in loop.walk() if it.name == "tt.addptr")
+    addptr.set_operand(1, loop.regions[1].block.args[1])
+
+
+def test_what_happens_behind_a_guard_is_checked_whatever_decides_it() -> None:
+    """No number that is tried is more than 1000."""
+    many = programs.op("arith.constant", "", "", "%many", "i32", properties="value = 1000 : i32")
+    go = f"{scalar_load('count', 'lock')}\n{compare('go', 'many', 'count', 2)}"
+    work = branch(f"{gemm_loop()}\n{store()}", condition="go")
+    text = kernel(f"{many}\n{go}\n{work}", arguments=LOCK)
+    outcome = specialise(text, PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
+    assert outcome.applied, outcome.remarks
+    module = parse_module(outcome.barrier)
+    assert isinstance(check_barriers(module), Proved)
+    assert mutate.drop(ops(module, mutate.ARRIVE)[0])
+    assert kind_of(check_barriers(module)) == "deadlock"
+    aref = parse_module(outcome.aref)
+    ops(aref, "aref.consumed")[0].erase()
+    assert isinstance(check_refinement(aref, parse_module(outcome.barrier)), Refuted)
+
+
+def test_how_often_a_loop_goes_round_that_memory_ends_is_part_of_the_verdict() -> None:
+    found = check_barriers(barrier("while_listed", depth=2))
+    assert isinstance(found, Proved)
+    assert "trips of loops that memory ends in 0, 1, …, 5" in found.bound
+    assert found.assumptions == ("numbers in memory are the same in every partition",)
+
+
+def test_a_loop_that_something_unknown_ends_is_not_foreseen() -> None:
+    """Each partition that asks might be told something else."""
+    text = made("while_listed")[1].replace('"tt.load"(%there', '"tt.mystery"(%there')
+    verdict = check_barriers(parse_module(text))
+    assert isinstance(verdict, Unknown)
 
 
 def test_a_store_that_nothing_waits_for_is_left_over() -> None:

@@ -20,7 +20,7 @@ from tests.verify.mutations_barrier import mutants
 from tests.verify.mutations_edits import Mutant
 from tests.verify.test_barriers import made
 
-SOURCES = ("tile", "persistent")
+SOURCES = ("tile", "persistent", "guarded", "while_listed")
 
 
 @cache

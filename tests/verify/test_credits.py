@@ -36,6 +36,9 @@ PROGRAMS: dict[str, Callable[[], str]] = {
     "branching": programs.branching_gemm,
     "while": programs.while_gemm,
     "nested": programs.nested_loops,
+    "guarded": programs.guarded_gemm,
+    "while_sum": programs.while_sum,
+    "while_listed": programs.while_listed,
 }
 PLANS = [(depth, p) for depth in range(1, 5) for p in range(3) if depth > p]
 

@@ -138,7 +138,7 @@ def test_a_split_is_known_only_as_early_puts_compute_it(change: str) -> None:
 # -- against numbers, and against an interpreter -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "while"])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if not name.startswith("while")])
 def test_no_mutant_that_goes_wrong_is_proved(name: str) -> None:
     missed: list[str] = []
     kept = 0

@@ -16,7 +16,7 @@ from tawa.verify.verdict import Proved, Refuted
 from tests.support.protocol import run
 from tests.verify.mutations_aref import mutants
 from tests.verify.mutations_reasons import reason_of
-from tests.verify.test_credits import DATA, PROGRAMS, aref
+from tests.verify.test_credits import DATA, aref
 
 PLANS = {
     "tile": [(1, 0), (2, 1), (3, 1), (4, 2)],
@@ -26,8 +26,12 @@ PLANS = {
     "branching": [(1, 0)],
     "while": [(2, 1)],
     "nested": [(2, 1)],
+    "guarded": [(2, 1)],
+    "while_sum": [(2, 1)],
 }
-CASES = [pytest.param(name, *plan, id=f"{name}-D{plan[0]}P{plan[1]}") for name in PROGRAMS for plan in PLANS[name]]
+CASES = [
+    pytest.param(name, *plan, id=f"{name}-D{plan[0]}P{plan[1]}") for name, plans in PLANS.items() for plan in plans
+]
 
 
 def wrong(module: Module, depth: int) -> str:

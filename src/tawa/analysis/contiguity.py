@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from tawa.analysis.layouts import tile_order
-from tawa.dialects.scf import ForOp, IfOp
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp, LoadOp
-from tawa.ir import Module, Operation, PointerType, ScalarType, TensorType, Value, parse_type
+from tawa.ir import Block, Module, Operation, PointerType, ScalarType, TensorType, Value, parse_type
 from tawa.ir.attributes import read_int
 
 MOST = 1 << 30
@@ -89,8 +89,10 @@ class Contiguity:
     def _visit(self, outer: Operation) -> bool:
         """One pass over what an operation holds; whether anything changed."""
         changed = False
+        repeat = WhileOp.of(outer)
         for region in outer.regions:
             for block in region.blocks:
+                changed |= self._enter_half(repeat, block) if repeat else False
                 for op in block.ops:
                     loop = ForOp.of(op)
                     if loop:
@@ -114,6 +116,14 @@ class Contiguity:
             changed |= self._set(arg, self._either([init, yielded]))
         return changed
 
+    def _enter_half(self, repeat: WhileOp, block: Block) -> bool:
+        """What the deciding half is given at first and later, or the working half by the deciding one."""
+        end = repeat.before.terminator.operands
+        given = list(zip(repeat.op.operands, repeat.after.terminator.operands, strict=True))
+        handed = given if block is repeat.before else [(value,) for value in end[1:]]
+        found = [self._set(arg, self._either(values)) for arg, values in zip(block.args, handed, strict=True)]
+        return any(found)
+
     def _either(self, values: Sequence[Value]) -> AxisInfo:
         """The join of those of which something is known by now; a value not yet seen does not count."""
         known = [self.infos[value] for value in values if value in self.infos] or [self.of(values[0])]
@@ -123,7 +133,9 @@ class Contiguity:
         return found
 
     def _results(self, op: Operation) -> list[AxisInfo]:
-        loop, branch = ForOp.of(op), IfOp.of(op)
+        loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
+        if repeat:
+            return [self._either((value,)) for value in repeat.before.terminator.operands[1:]]
         if loop:
             return [self._either(pair) for pair in zip(loop.inits, loop.yielded, strict=True)]
         if branch:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from tawa.analysis.channels import ancestor_in
 from tawa.analysis.effects import effects_of, is_plain_load, is_pure
+from tawa.analysis.guards import GuardInfo, find_guards
 from tawa.analysis.loads import DotLoadInfo, find_dots
 from tawa.analysis.memory import Root, made_in_a_loop, memory_roots, remade_for
 from tawa.analysis.producer_layouts import PRODUCER_WARPS, fixed_layout
@@ -130,7 +131,7 @@ def _address_of(info: DotLoadInfo) -> Value:
 
 def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
     """Refusals about operations that order reads: what is read behind a wait for somebody may not be read before."""
-    body = next(view.body for op in module.body.ops if (view := FuncOp.of(op)))
+    body = _guarded(module, loads).work
     last = max((body.index_of(ancestor_in(body, info.load.op)) for info in loads), default=-1)
     for outer in body.ops[: last + 1]:
         for op in outer.walk():
@@ -155,7 +156,7 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
 
     num_warps: of a consumer, for which the tiles of the program are laid out.
     """
-    part = slice_from([info.load.op for info in loads], function)
+    part = slice_from([info.load.op for info in loads], function, _guarded(module, loads).guards)
     own = {info.load.op for info in loads}
     tiles = any(info.fill != "tma" for info in loads)  # then the producer has warps to work on them
     writes = _global_writes(module)
@@ -185,6 +186,12 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
                 f"cannot take from a program of {num_warps}",
                 "num_warps=4, or num_consumer_groups=2",
             )
+
+
+def _guarded(module: Module, loads: list[DotLoadInfo]) -> GuardInfo:
+    """The work of the kernel, in the guards that stay outside of the partitions."""
+    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+    return find_guards(function, [info.load.op for info in loads])
 
 
 def ordered(part: SliceInfo, function: Operation) -> list[Operation]:

@@ -27,7 +27,7 @@ from tawa.analysis.layouts import fields_of, layout_name, per_thread, tile_order
 from tawa.analysis.producer_layouts import CP_ASYNC_BITS, may_widen
 from tawa.dialects.aref import Fill
 from tawa.dialects.arith import is_zero
-from tawa.dialects.scf import ForOp, enclosing_loops
+from tawa.dialects.scf import enclosing_loops, handed_to
 from tawa.dialects.tt import DOTS, DescriptorLoadOp, LoadOp
 from tawa.dialects.ttg import LocalAllocOp
 from tawa.ir import MemDescType, Module, Operation, ScalarType, Value, parse_type
@@ -125,14 +125,7 @@ def from_dots(module: Module) -> set[Value]:
             continue
         found.add(value)
         for use in value.uses:
-            if use.op.name == "scf.yield" and use.op.parent is not None and use.op.parent.parent_op is not None:
-                holder = use.op.parent.parent_op
-                loop = ForOp.of(holder)
-                work += [holder.results[use.index]] if use.index < len(holder.results) else []
-                work += [loop.iter_args[use.index]] if loop else []
-            else:
-                loop = ForOp.of(use.op)
-                work += [loop.iter_args[use.index - 3]] if loop and use.index >= 3 else use.op.results
+            work += handed_to(use) or use.op.results
     return found
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.channels import ChannelInfo, ancestor_in
 from tawa.analysis.costs import stays_in_registers
+from tawa.analysis.guards import find_guards
 from tawa.analysis.layouts import per_thread, tile_order
 from tawa.analysis.loads import DotLoadInfo
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
@@ -80,7 +81,8 @@ def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo], groups:
     """
     infos = [info for channel in channels for site in channel.sites for info in site.loads]
     moved = {info.load.op for info in infos} | {op for info in infos for op in info.allocations}
-    body = next(view.body for op in module.body.ops if (view := FuncOp.of(op)))
+    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+    body = find_guards(function, [info.load.op for info in infos]).work
     last = max((body.index_of(ancestor_in(body, info.load.op)) for info in infos), default=-1)
     places = {op: place for place, op in enumerate(nested for outer in body.ops for nested in outer.walk())}
     border = _end(body.ops[last], places) if last >= 0 else -1

@@ -7,7 +7,7 @@ This is aggressive dead-code elimination with the partition's roots as the only 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
@@ -16,10 +16,14 @@ from tawa.ir import Block, Operation, Value
 
 @dataclass(slots=True, eq=False)
 class SliceInfo:
-    """The live operations, and for each live loop or branch the indices of the results it keeps (all, for `while`)."""
+    """The live operations, and for each live loop or branch the indices of the results it keeps.
+
+    inits: for each live `while` the indices of what it begins with and goes on with; its results are another list.
+    """
 
     ops: set[Operation] = field(default_factory=set[Operation])
     kept: dict[Operation, set[int]] = field(default_factory=dict[Operation, set[int]])
+    inits: dict[Operation, set[int]] = field(default_factory=dict[Operation, set[int]])
 
     def __contains__(self, op: Operation) -> bool:
         return op in self.ops
@@ -28,18 +32,32 @@ class SliceInfo:
         """Which carried values or results of `op` the slice keeps, in order."""
         return sorted(self.kept.get(op, ()))
 
+    def kept_inits(self, op: Operation) -> list[int]:
+        """Which initial values of a `while` the slice keeps, in order."""
+        return sorted(self.inits.get(op, ()))
 
-def slice_from(roots: Iterable[Operation], function: Operation) -> SliceInfo:
-    """The slice of `function` that `roots` need. Operations nested in a root belong to it."""
-    walker = _Walker(function)
+
+def slice_from(
+    roots: Iterable[Operation],
+    function: Operation,
+    guards: Collection[Operation] = (),
+    values: Iterable[Value] = (),
+) -> SliceInfo:
+    """The slice of `function` that `roots` and `values` need. Operations nested in a root belong to it.
+
+    guards: branches around roots that are not to be in the slice, nor what they are decided by.
+    """
+    walker = _Walker(function, guards)
     for root in roots:
         walker.op(root)
+    walker.work += values
     walker.drain()
     return walker.slice
 
 
 class _Walker:
-    def __init__(self, function: Operation) -> None:
+    def __init__(self, function: Operation, guards: Collection[Operation]) -> None:
+        self.around = {function, *guards}
         self.function = function
         self.slice = SliceInfo()
         self.work: list[Value] = []
@@ -58,24 +76,43 @@ class _Walker:
             parent = owner.parent_op
             if parent is None or parent is self.function:
                 return
-            loop = ForOp.of(parent)
+            loop, repeat = ForOp.of(parent), WhileOp.of(parent)
             if loop and value.index > 0:
                 self.carried(loop, value.index - 1)
+            elif repeat and owner is repeat.before:
+                self.begun(repeat, value.index)
+            elif repeat:
+                self.handed(repeat, value.index)
             else:
                 self.op(parent)
             return
-        loop, branch = ForOp.of(owner), IfOp.of(owner)
+        loop, branch, repeat = ForOp.of(owner), IfOp.of(owner), WhileOp.of(owner)
         if loop:
             self.carried(loop, value.index)
         elif branch:
             self.keep(owner, value.index)
             self.work += [block.terminator.operands[value.index] for block in branch.branches]
+        elif repeat:
+            self.handed(repeat, value.index)
         else:
             self.op(owner)
 
     def carried(self, loop: ForOp, index: int) -> None:
         if self.keep(loop.op, index):
             self.work += [loop.inits[index], loop.yielded[index]]
+
+    def handed(self, repeat: WhileOp, index: int) -> None:
+        """What the deciding half of a `while` hands to the working half, and at last to what is behind."""
+        if self.keep(repeat.op, index):
+            self.work.append(repeat.before.terminator.operands[1 + index])
+
+    def begun(self, repeat: WhileOp, index: int) -> None:
+        """What the deciding half is given, at first and then by the working half."""
+        self.op(repeat.op)
+        inits = self.slice.inits.setdefault(repeat.op, set())
+        if index not in inits:
+            inits.add(index)
+            self.work += [repeat.op.operands[index], repeat.after.terminator.operands[index]]
 
     def keep(self, op: Operation, index: int) -> bool:
         self.op(op)
@@ -86,7 +123,7 @@ class _Walker:
         return True
 
     def op(self, op: Operation) -> None:
-        if op is self.function or op in self.slice.ops:
+        if op in self.around or op in self.slice.ops:
             return
         self.slice.ops.add(op)
         for outer in op.ancestors():
@@ -99,10 +136,7 @@ class _Walker:
         elif branch:
             self.work.append(branch.condition)
         elif repeat:
-            self.slice.kept[op] = set(range(len(op.operands)))
-            self.work += op.operands
-            self.work += repeat.before.terminator.operands
-            self.work += repeat.after.terminator.operands
+            self.work.append(repeat.before.terminator.operands[0])
         else:
             self.work += op.operands
             for region in op.regions:

@@ -26,6 +26,7 @@ from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflo
 from tawa.bridge.row_split import GROUP_WARPS, split_front, warps_of_group
 from tawa.bridge.spills import HARMLESS_BYTES, smaller_plans, spill_bytes, stock_spills
 from tawa.bridge.stages import StageSplit, clean_up
+from tawa.bridge.structuring import structure_flow
 from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import parse_module as read_module
@@ -123,6 +124,8 @@ def attempt(tools: Toolchain, source: Source, request: Request, sheet: Worksheet
     StockFailure when Triton itself refuses the kernel, and any other exception for a fault of ours.
     """
     with _garbage_uncollected():
+        with sheet.timed("structure flow"):
+            source = replace(source, ttir=structure_flow(source.ttir, source.context))
         return _attempt(tools, source, request, sheet)
 
 

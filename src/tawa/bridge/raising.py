@@ -28,7 +28,7 @@ from tawa.plan import PlanOptions
 from tawa.remarks import Remark
 from tawa.transforms.raise_loads import RaiseLoads
 
-_TILE_OF_POINTERS = re.compile(r"tt\.load .*: tensor<")
+_TILE_OF_POINTERS = re.compile(r"tt\.load(?: .*: |\".*: \()tensor<")  # in either form of the text
 
 
 _TOO_DEAR = (

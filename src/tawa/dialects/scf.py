@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tawa.dialects.registry import OpSpec, declare
 from tawa.dialects.view import OpView
-from tawa.ir import Block, Operation, Value
+from tawa.ir import Block, Operation, Use, Value
 
 declare(
     OpSpec("scf.for", recursive=True),
@@ -19,7 +19,7 @@ declare(
     OpSpec("cf.cond_br", terminator=True),
 )
 
-YIELD = "scf.yield"
+YIELD, CONDITION = "scf.yield", "scf.condition"
 
 
 class ForOp(OpView):
@@ -117,6 +117,25 @@ class WhileOp(OpView):
     def after(self) -> Block:
         """The block that works."""
         return self.op.regions[1].block
+
+
+def handed_to(use: Use) -> list[Value]:
+    """The arguments and results that control flow may hand an operand on to; nothing where `use` is no such thing."""
+    op, index = use.op, use.index
+    loop, repeat = ForOp.of(op), WhileOp.of(op)
+    if loop:
+        return [loop.iter_args[index - 3], op.results[index - 3]] if index >= 3 else []
+    if repeat:
+        return [repeat.before.args[index]]
+    holder = op.parent_op
+    loop, branch, repeat = ForOp.of(holder), IfOp.of(holder), WhileOp.of(holder)
+    if repeat and op.name == CONDITION:
+        return [repeat.after.args[index - 1], repeat.op.results[index - 1]] if index >= 1 else []
+    if repeat and op.name == YIELD:
+        return [repeat.before.args[index]]
+    if loop and op.name == YIELD:
+        return [loop.iter_args[index], loop.op.results[index]]
+    return [branch.op.results[index]] if branch and op.name == YIELD else []
 
 
 LOOPS = frozenset({ForOp.NAME, WhileOp.NAME})

@@ -3,8 +3,8 @@
     "warp.group"() <{partition = "producer", role = "producer", num_warps = 1 : i32, registers = 24 : i32}> ({
       … "warp.end"() })
 
-All groups of a function run side by side and see the values above them. What the consumer hands to ``warp.end`` are
-the results of its group, for the operations behind all groups.
+All groups of a function stand in one block, run side by side and see the values above them. What the consumer hands to
+``warp.end`` are the results of its group, for the operations behind all groups.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 
 from tawa.dialects.registry import OpSpec, declare
 from tawa.dialects.view import OpView
-from tawa.ir import Block
+from tawa.ir import Block, Module
 from tawa.ir.attributes import read_int, read_string
 
 declare(
@@ -58,3 +58,11 @@ class GroupOp(OpView):
     def body(self) -> Block:
         """Its program."""
         return self.op.regions[0].block
+
+
+def find_groups(module: Module) -> list[GroupOp]:
+    """The groups of a kernel, in textual order."""
+    first = next((op for op in module.walk() if GroupOp.of(op)), None)
+    if first is None or first.parent is None:
+        return []
+    return [group for op in first.parent.ops if (group := GroupOp.of(op))]

@@ -8,11 +8,12 @@ Triton's own passes drop unused operations, but not a value that is carried from
 compute nothing but itself. Where every load through a pointer was replaced, those pointers would stay in registers.
 
 Requires: a structured function.
-Ensures: every operation left is needed by one with an effect; what a `scf.while` carries stays.
+Ensures: every operation left is needed by one with an effect.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.effects import has_side_effect
@@ -43,7 +44,11 @@ class DropDead:
 def _clean(function: FuncOp) -> bool:
     nested = [op for op in function.op.walk() if op is not function.op]
     roots = [op for op in nested if op.name not in _CONTROL | _ENDS and (has_side_effect(op) or op.name == "tt.return")]
-    live = slice_from(roots, function.op)
+    return keep_only(nested, slice_from(roots, function.op))
+
+
+def keep_only(nested: Sequence[Operation], live: SliceInfo) -> bool:
+    """Removes all but `live` of some operations, in textual order with those inside of them; whether that was any."""
     changed = False
     for op in nested:
         if op in live and op.name in _CONTROL:
@@ -69,27 +74,33 @@ def _inner(op: Operation, live: SliceInfo) -> bool:
 
 def _narrow(op: Operation, live: SliceInfo) -> bool:
     """Leaves a loop or a branch only the results that somebody needs."""
-    kept = live.kept_indices(op)
-    loop, branch = ForOp.of(op), IfOp.of(op)
-    if len(kept) == len(op.results) or not (loop or branch):
+    kept, inits = live.kept_indices(op), live.kept_inits(op)
+    loop, repeat = ForOp.of(op), WhileOp.of(op)
+    if len(kept) == len(op.results) and not (repeat and len(inits) < len(op.operands)):
         return False
     if loop:
         op.set_operands([*loop.bounds, *(loop.inits[index] for index in kept)])
-        block = loop.body
-        block.args = _renumber([block.args[0], *(block.args[1 + index] for index in kept)])
-        ends = [block.terminator]
+        loop.body.args = _chosen(loop.body.args, [0, *(1 + index for index in kept)])
+        ends = [(loop.body.terminator, kept)]
+    elif repeat:
+        op.set_operands([op.operands[index] for index in inits])
+        repeat.before.args = _chosen(repeat.before.args, inits)
+        repeat.after.args = _chosen(repeat.after.args, kept)
+        ends = [(repeat.before.terminator, [0, *(1 + index for index in kept)]), (repeat.after.terminator, inits)]
     else:
-        ends = [block.terminator for block in IfOp(op).branches]
-    for end in ends:
-        end.set_operands([end.operands[index] for index in kept])
-    op.results = _renumber([op.results[index] for index in kept])
+        ends = [(block.terminator, kept) for block in IfOp(op).branches]
+    for end, indices in ends:
+        end.set_operands([end.operands[index] for index in indices])
+    op.results = _chosen(op.results, kept)
     return True
 
 
-def _renumber(values: list[Value]) -> list[Value]:
-    for index, value in enumerate(values):
-        value.index = index
-    return values
+def _chosen(values: list[Value], indices: list[int]) -> list[Value]:
+    """Some of the arguments or results, which take the places of all."""
+    chosen = [values[index] for index in indices]
+    for place, value in enumerate(chosen):
+        value.index = place
+    return chosen
 
 
-__all__ = ["DropDead"]
+__all__ = ["DropDead", "keep_only"]

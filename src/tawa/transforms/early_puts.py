@@ -25,8 +25,7 @@ from dataclasses import dataclass
 from tawa.dialects.aref import PutOp
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import FuncOp
-from tawa.dialects.warp import GroupOp
+from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Builder, Module, Operation, Value, ValueMap, clone_op
 from tawa.ir.attributes import bool_attr
 from tawa.plan import Plan
@@ -46,8 +45,8 @@ class EarlyPuts:
     def run(self, module: Module) -> PassResult:
         """Splits the first loop of the producer."""
         count = min(self.plan.early_puts, *(ring.depth for ring in self.plan.rings))
-        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-        producers = [group for op in function.body.ops if (group := GroupOp.of(op)) and group.role == "producer"]
+        groups = find_groups(module)
+        producers = [group for group in groups if group.role == "producer"]
         by_tma = all(ring.fill == "tma" for ring in self.plan.rings)
         if count == 0 or len(producers) != 1 or not by_tma:
             return PassResult(changed=False)
@@ -57,7 +56,7 @@ class EarlyPuts:
             return PassResult(changed=False)
         if any(op.name == _MAKE_DESCRIPTOR for op in _before(producers[0], loop)):
             return PassResult(changed=False)
-        _split(function, producers[0], loop, step * count)
+        _split(groups[0].op, producers[0], loop, step * count)
         return PassResult(changed=True)
 
 
@@ -75,9 +74,8 @@ def _before(group: GroupOp, loop: ForOp) -> list[Operation]:
     return group.body.ops[: group.body.index_of(loop.op)]
 
 
-def _split(function: FuncOp, group: GroupOp, loop: ForOp, distance: int) -> None:
-    """Clones what stands before the loop, and the loop itself with a nearer end, to the front of the groups."""
-    first = next(op for op in function.body.ops if GroupOp.of(op))
+def _split(first: Operation, group: GroupOp, loop: ForOp, distance: int) -> None:
+    """Clones what stands before the loop, and the loop itself with a nearer end, to the front of the `first` group."""
     builder = Builder.before(first)
     mapping: ValueMap = {}
     for op in _before(group, loop):

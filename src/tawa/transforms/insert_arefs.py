@@ -8,7 +8,8 @@
                                                         acc = dot(x, y, acc)
                                                         aref.consumed(r, i)
 
-The running count is carried through every loop and branch around a site, so that it counts over the whole kernel.
+The running count is carried through every loop and branch around a site, so that it counts over the whole kernel; only
+guards (`tawa.analysis.guards`) are outside: the rings are made inside of them.
 
 A descriptor that a loop makes anew lies in one place of global memory, which TMA reads some time between the issue of a
 copy and its landing. In front of it stands a wait for all copies that were put before, in this ring and in any other
@@ -30,6 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tawa.analysis.channels import ChannelInfo, SiteInfo
+from tawa.analysis.guards import find_guards
 from tawa.analysis.memory import remade_for
 from tawa.dialects.aref import RingType
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
@@ -55,14 +57,16 @@ class InsertArefs:
         depths = {ring.name: ring.depth for ring in self.plan.rings}
         if self.channels:  # a kernel whose dots all read registers has no name for it yet
             module.aliases.setdefault(_SHARED, "#ttg.shared_memory")
+        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+        loads = [info.load.op for channel in self.channels for site in channel.sites for info in site.loads]
+        work = find_guards(function, loads).work
         for channel in self.channels:
-            _insert_ring(module, channel, depths[channel.name])
+            _insert_ring(work, function.op.loc, channel, depths[channel.name])
         return PassResult(changed=bool(self.channels))
 
 
-def _insert_ring(module: Module, channel: ChannelInfo, depth: int) -> None:
-    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-    builder = Builder.at_start(function.body, function.op.loc)
+def _insert_ring(work: Block, loc: str, channel: ChannelInfo, depth: int) -> None:
+    builder = Builder.at_start(work, loc)
     type = RingType(depth, channel.payload)
     properties = {"name": string_attr(channel.name)}
     if channel.fill != "tma":
@@ -71,8 +75,8 @@ def _insert_ring(module: Module, channel: ChannelInfo, depth: int) -> None:
     first = builder.create("aref.first", (ring,), (type.index_type,), hints=("count",)).result
     triples = [_rewrite_site(ring, first, site) for site in channel.sites]
     puts = {put for put, _, _ in triples}
-    waits = _wait_for_copies(function, ring, first, puts)
-    _thread(function.body, first, {*puts, *waits, *(get for _, get, _ in triples)})
+    waits = _wait_for_copies(work, ring, first, puts)
+    _thread(work, first, {*puts, *waits, *(get for _, get, _ in triples)})
     for _, get, consumed in triples:
         consumed.set_operand(1, get.operands[1])
 
@@ -97,12 +101,12 @@ def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation,
     return put, get, consumed
 
 
-def _wait_for_copies(function: FuncOp, ring: Value, first: Value, puts: set[Operation]) -> list[Operation]:
+def _wait_for_copies(work: Block, ring: Value, first: Value, puts: set[Operation]) -> list[Operation]:
     """Waits in front of descriptors that loops make anew, until no copy of the ring uses the one before."""
     loads = [load for put in puts for op in put.walk() if (load := DescriptorLoadOp.of(op))]
     makers = {maker for load in loads if (maker := remade_for(load)) is not None}
     waits: list[Operation] = []
-    for maker in [op for op in function.op.walk() if op in makers]:
+    for maker in [op for outer in work.ops for op in outer.walk() if op in makers]:
         block = maker.parent
         assert block is not None
         before = block.ops[: block.index_of(maker)]

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from tawa.analysis.producer_layouts import PRODUCER_WARPS, layouts_for, rename
 from tawa.dialects.aref import CreateOp, PutOp
-from tawa.dialects.tt import FuncOp, LoadOp
-from tawa.dialects.warp import GroupOp
+from tawa.dialects.tt import LoadOp
+from tawa.dialects.warp import find_groups
 from tawa.ir import Module, Operation
 from tawa.transforms.result import PassResult
 
@@ -28,15 +28,11 @@ class LayOutProducer:
 
     def run(self, module: Module) -> PassResult:
         """Renames the layouts in every producer."""
-        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
         changed = False
-        for op in function.body.ops:
-            group = GroupOp.of(op)
-            if group is None or group.role != "producer":
-                continue
-            inside = list(op.walk())
-            if group.num_warps != PRODUCER_WARPS:
-                continue  # there is no tile in it
+        for group in find_groups(module):
+            if group.role != "producer" or group.num_warps != PRODUCER_WARPS:
+                continue  # there is no tile in a smaller one
+            inside = list(group.op.walk())
             names = layouts_for(module, inside, group.num_warps, _copies(inside))
             for nested in inside if names else []:
                 _rename(nested, names)

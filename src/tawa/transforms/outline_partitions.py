@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.dialects.tt import FuncOp
-from tawa.dialects.warp import GroupOp
+from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Builder, Module, Operation, Region, Value
 from tawa.ir.attributes import array_attr
 from tawa.transforms.result import PassResult
@@ -28,8 +27,7 @@ class OutlinePartitions:
 
     def run(self, module: Module) -> PassResult:
         """Replaces the groups of the kernel."""
-        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-        groups = [group for op in function.body.ops if (group := GroupOp.of(op))]
+        groups = find_groups(module)
         if not groups:
             return PassResult(changed=False)
         consumers = [group for group in groups if group.role == "consumer"]
@@ -37,7 +35,7 @@ class OutlinePartitions:
         others = [*consumers[1:], *producers]  # larger ones first, as their warps are aligned to warp groups
         captures = _captures(others)
         regions = [_isolate(group, captures) for group in others]
-        holder = Operation("ttg.warp_specialize.partitions", regions=regions, loc=function.op.loc)
+        holder = Operation("ttg.warp_specialize.partitions", regions=regions, loc=groups[0].op.loc)
         registers = [group.registers for group in others]
         properties = {"partitionNumWarps": array_attr([group.num_warps for group in others])}
         if all(count is not None for count in registers):

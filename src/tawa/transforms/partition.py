@@ -10,8 +10,14 @@ Roots of the producer: puts, and its waits for what it has put. Roots of the con
 happen. Each slice takes along what it needs, the control flow around it included; pure operations that both need are in
 both.
 
+Guards (`tawa.analysis.guards`) stay around the groups, with what they are decided by and what happens instead:
+
+    %x = load; scf.if (cmp %x) {                  %x = load; scf.if (cmp %x) {
+      create; loop { put; get; dot; … %x } }   →    create; warp.group … { %x = load; … }; warp.group … }
+
 Requires: `insert_arefs`; a structured function; the producer's slice is scalar (`analysis.legality.check_producer`).
-Ensures: the function body is ring creations, one group a partition, return. Groups share rings and arguments only.
+Ensures: the block of the rings is ring creations, one group a partition, and its end; around it are guards alone.
+Groups share rings and arguments only.
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.effects import has_side_effect
+from tawa.analysis.guards import GuardInfo, guards_around
 from tawa.analysis.slices import SliceInfo, slice_from
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
@@ -26,6 +33,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Builder, Module, Operation, Region, ValueMap, clone_op
 from tawa.ir.attributes import int_attr, string_attr
 from tawa.plan import PartitionPlan, Plan
+from tawa.transforms.drop_dead import keep_only
 from tawa.transforms.result import PassResult
 
 _CONTROL = frozenset({ForOp.NAME, IfOp.NAME, WhileOp.NAME})
@@ -41,22 +49,33 @@ class Partition:
     def run(self, module: Module) -> PassResult:
         """Splits the kernel into its partitions."""
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-        body = function.body
-        original = [op for op in body.ops if CreateOp.of(op) is None and op is not body.terminator]
-        builder = Builder.before(body.terminator)
+        work = next((op.parent for op in function.op.walk() if CreateOp.of(op) and op.parent), function.body)
+        found = guards_around(function, work)
+        replaced = [op for op in work.ops[:-1] if CreateOp.of(op) is None]
+        builder = Builder.before(work.terminator)
         builder.loc = function.op.loc
         blocks: list[Block] = []
         for part in self.plan.partitions:
             block = Block()
-            slice = slice_from(_roots(function, part), function.op)
-            _clone_block(body, block, slice, {}, skip_terminator=True)
+            slice = slice_from(_roots(found, part), function.op, found.guards)
+            mapping: ValueMap = {}
+            for source in found.way:
+                _clone_block(source, block, slice, mapping, skip_terminator=True)
             block.append(Operation("warp.end", loc=builder.loc))
             blocks.append(block)
         for part, block in zip(self.plan.partitions, blocks, strict=True):
             builder.create("warp.group", properties=_properties(part), regions=[Region([block])])
-        for op in reversed(original):
+        for op in reversed(replaced):
             op.erase()
+        _clear_way(found)
         return PassResult(changed=True)
+
+
+def _clear_way(found: GuardInfo) -> None:
+    """Leaves around the work only what stays there."""
+    beside = [op for block in found.way[:-1] for op in block.ops[:-1] if op not in found.guards]
+    nested = [nested for op in beside for nested in op.walk()]
+    keep_only([*nested, *found.instead], found.stays())
 
 
 def _properties(part: PartitionPlan) -> dict[str, str]:
@@ -70,12 +89,15 @@ def _properties(part: PartitionPlan) -> dict[str, str]:
     return properties
 
 
-def _roots(function: FuncOp, part: PartitionPlan) -> list[Operation]:
+def _roots(found: GuardInfo, part: PartitionPlan) -> list[Operation]:
     """The operations that must happen in this partition, in textual order."""
     roots: list[Operation] = []
+    instead = set(found.instead)
 
     def visit(block: Block) -> None:
         for op in block.ops:
+            if op in instead:
+                continue
             if op.name in _CONTROL:
                 for region in op.regions:
                     for nested in region.blocks:
@@ -86,7 +108,7 @@ def _roots(function: FuncOp, part: PartitionPlan) -> list[Operation]:
             elif part.role == "consumer" and op.name not in _ENDS and _must_happen(op):
                 roots.append(op)
 
-    visit(function.body)
+    visit(found.function.body)
     return roots
 
 
@@ -154,14 +176,15 @@ def _clone_if(branch: IfOp, part: SliceInfo, mapping: ValueMap) -> Operation:
 
 
 def _clone_while(repeat: WhileOp, part: SliceInfo, mapping: ValueMap) -> Operation:
-    op = repeat.op
-    copy = _shell(op, list(range(len(op.operands))), list(range(len(op.results))), mapping)
-    for source in (repeat.before, repeat.after):
+    inits, handed = part.kept_inits(repeat.op), part.kept_indices(repeat.op)
+    copy = _shell(repeat.op, inits, handed, mapping)
+    ends = [0, *(1 + index for index in handed)], inits
+    for source, args, end in zip((repeat.before, repeat.after), (inits, handed), ends, strict=True):
         block = Block()
-        for arg in source.args:
+        for arg in (source.args[index] for index in args):
             mapping[arg] = block.add_arg(arg.type, arg.hint, arg.loc)
         _clone_block(source, block, part, mapping, skip_terminator=True)
-        block.append(clone_op(source.terminator, mapping))
+        _yield(source, block, end, mapping)
         copy.add_region(Region([block]))
     return copy
 

@@ -37,9 +37,8 @@ from tawa.analysis.effects import has_side_effect
 from tawa.analysis.twins import TwinInfo
 from tawa.dialects.aref import ConsumedOp, RingType
 from tawa.dialects.scf import LOOPS, ForOp, IfOp, WhileOp
-from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
-from tawa.dialects.warp import GroupOp
+from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, source_of
 from tawa.ir.attributes import bool_attr, string_attr
 from tawa.plan import Plan
@@ -62,14 +61,13 @@ class PingPong:
         """Puts the tokens in."""
         if not self.plan.ping_pong:
             return PassResult(changed=False)
-        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-        groups = [group for op in function.body.ops if (group := GroupOp.of(op))]
+        groups = find_groups(module)
         consumers = [group for group in groups if group.role == "consumer"]
         sections = [_sections(group) for group in consumers]
         obstacle = _obstacle(consumers, sections)
         if obstacle is not None:
             op, reason = obstacle
-            return PassResult(False, (Remark("declined", reason, source_of(module, op or function.op), _CURE),))
+            return PassResult(False, (Remark("declined", reason, source_of(module, op or groups[0].op), _CURE),))
         tokens = _make_tokens(groups[0], len(consumers))
         for number, (group, turns) in enumerate(zip(consumers, sections, strict=True)):
             _Turns(number, tokens, turns).write(group)

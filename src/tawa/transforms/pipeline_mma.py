@@ -16,7 +16,7 @@ behind the last of them.
 Requires: `partition`. Works on loops of the consumer.
 Ensures: every slot is released after the wgmmas that read it are complete.
 Leaves a loop at P = 0 (with a note) when a wgmma may not stay in flight: its accumulator is used inside the loop, its
-operand lives in registers or in a buffer the loop writes, or the slot's count is not the loop's own.
+operand lives in registers or in a buffer the loop writes, the slot's count is not the loop's own, or it is a `while`.
 Source: arXiv 2510.14719, section 5.1 (fine-grained pipeline); PTX ISA, "wgmma.wait_group".
 """
 
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.channels import slot_readers
 from tawa.dialects.aref import ConsumedOp, GetOp
-from tawa.dialects.scf import ForOp
+from tawa.dialects.scf import ForOp, WhileOp
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import GroupOp
@@ -53,7 +53,10 @@ class PipelineMma:
             if group is None or group.role != "consumer":
                 continue
             for nested in list(op.walk()):
-                loop = ForOp.of(nested)
+                loop, repeat = ForOp.of(nested), WhileOp.of(nested)
+                if repeat and depth and any(WarpGroupDotOp.of(it) for it in repeat.after.ops):
+                    text = "P = 0 in this loop: it is a `while`"
+                    remarks.append(Remark("note", text, source_of(module, nested)))
                 if loop is None or len(_dots(loop)) < (1 if depth else 2):
                     continue
                 reason = _obstacle(loop)

@@ -20,8 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.dialects.aref import CreateOp, PutOp
-from tawa.dialects.tt import FuncOp, GroupIndexOp
-from tawa.dialects.warp import GroupOp
+from tawa.dialects.tt import GroupIndexOp
+from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Builder, Module, Operation, Value, clone_op, source_of
 from tawa.ir.attributes import string_attr
 from tawa.remarks import Remark
@@ -37,8 +37,7 @@ class ResolveGroups:
 
     def run(self, module: Module) -> PassResult:
         """Puts the numbers in."""
-        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-        groups = [group for op in function.body.ops if (group := GroupOp.of(op))]
+        groups = find_groups(module)
         consumers = [group for group in groups if group.role == "consumer"]
         if not any(GroupIndexOp.of(op) for op in module.walk()):
             return PassResult(changed=False)

@@ -19,8 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.dialects.arith import ConstantOp
-from tawa.dialects.tt import FuncOp
-from tawa.dialects.warp import GroupOp
+from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Builder, Module, Operation, Value, clone_op
 from tawa.transforms.result import PassResult
 
@@ -31,15 +30,15 @@ class SinkEpilogue:
 
     def run(self, module: Module) -> PassResult:
         """Moves the tail of the one consumer behind the groups."""
-        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-        groups = [group for op in function.body.ops if (group := GroupOp.of(op))]
+        groups = find_groups(module)
         consumers = [group for group in groups if group.role == "consumer"]
         if len(consumers) != 1:
             return PassResult(changed=False)
         tail = _tail(consumers[0])
         if not tail:
             return PassResult(changed=False)
-        builder = Builder.before(function.body.terminator)
+        assert groups[0].op.parent is not None
+        builder = Builder.before(groups[0].op.parent.terminator)
         for op in tail:
             builder.insert(op.detach())
         _hand_over(consumers[0], tail)

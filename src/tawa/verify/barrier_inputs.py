@@ -191,6 +191,8 @@ def _units(program: BarrierProgram) -> tuple[dict[Value, set[int]], set[Value], 
 def _loops(program: BarrierProgram) -> Iterator[tuple[Operation, list[Value], int]]:
     """The loops that matter, each with the numbers that bound it and its step."""
     for op in program.loops:
+        if op in program.ended_by_memory:
+            continue
         if op.name == "scf.for":
             yield op, op.operands[:2], constant_int(op.operands[2]) or 1
         else:

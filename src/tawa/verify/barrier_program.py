@@ -19,6 +19,7 @@ from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.attributes import read_array, read_int
+from tawa.verify.barrier_whiles import loops_ended_by_memory
 
 
 class NotUnderstood(Exception):
@@ -59,7 +60,8 @@ _GLOBAL_ONLY = frozenset(
 CLOSED = ("ttng.", "ttg.", "nvws.", "nvgpu.", "nvg.", "nvvm.", "gpu.", "llvm.inline_asm", "tt.call")
 _WRITERS_OF_FLOW = frozenset({"scf.yield", "scf.condition", "cf.br", "cf.cond_br", "ttg.warp_yield", "warp.end"})
 _LOOPS = frozenset({"scf.for", "scf.while"})
-_STRUCTURE = frozenset({"scf.for", "scf.if", "scf.while", "ttg.warp_specialize", "warp.group"})
+_FORKS = frozenset({"ttg.warp_specialize", "warp.group"})
+_STRUCTURE = frozenset({"scf.for", "scf.if", "scf.while"}) | _FORKS
 PROTOCOL = frozenset(
     {
         "ttng.init_barrier",
@@ -108,6 +110,8 @@ class BarrierProgram:
         self.allocations: list[Operation] = []
         self.described: list[Operation] = []
         self.carried = _flow(self.ops)
+        self.ended_by_memory = loops_ended_by_memory(self.ops, self.carried)
+        self.guards = _guards(self.ops)
         self.kept: set[Operation] = set()
         self.needed: set[Value] = set()
         self._find_kept()
@@ -228,11 +232,11 @@ class BarrierProgram:
                 case "scf.for":
                     work += outer.operands[:3]
                 case "scf.if":
-                    work.append(outer.operands[0])
+                    work += [] if outer in self.guards else [outer.operands[0]]
                 case "scf.while":
                     end = outer.regions[0].block.terminator
                     self.kept.add(end)
-                    work.append(end.operands[0])
+                    work += [] if outer in self.ended_by_memory else [end.operands[0]]
                 case _:
                     pass
             outer = outer.parent_op
@@ -282,6 +286,23 @@ class BarrierProgram:
         if op not in self._scalars:
             self._scalars[op] = scalar_of(op)
         return self._scalars[op]
+
+
+def _guards(ops: list[Operation]) -> dict[Operation, Block]:
+    """The branches around the partitions, each with the block that leads to them, where the other one does nothing.
+
+    What they are decided by is of no interest: without the partitions nothing happens that could go wrong.
+    """
+    found: dict[Operation, Block] = {}
+    for fork in ops:
+        inside = fork.parent
+        for op in fork.ancestors() if fork.name in _FORKS else ():
+            blocks = [block for region in op.regions for block in region.blocks if block is not inside]
+            others = [inner for block in blocks for it in block.ops for inner in it.walk()]
+            if op.name == "scf.if" and not op.results and inside and not any(it.name in PROTOCOL for it in others):
+                found[op] = inside
+            inside = op.parent
+    return found
 
 
 def _decisive(op: Operation) -> list[Value]:

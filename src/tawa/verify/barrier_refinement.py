@@ -30,6 +30,7 @@ from tawa.verify.barrier_inputs import BUDGET, choices, read_facts, trips_to_try
 from tawa.verify.barrier_operations import holds, number
 from tawa.verify.barrier_program import BarrierProgram, Memory, NotUnderstood
 from tawa.verify.barrier_trace import Handler, Unrolled, unroll
+from tawa.verify.barrier_whiles import PREFIX
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
@@ -67,7 +68,8 @@ def check_refinement(
         high, low = BarrierProgram(aref_module, AREF_HANDLERS), BarrierProgram(barrier_module)
         budget = BUDGET[effort] if budget_states is None else budget_states
         facts = read_facts(low, assume)
-        found = choices(low, arguments or {}, facts, trips_to_try(low, effort, max_trips))
+        trips = trips_to_try(low, effort, max_trips)
+        found, others = choices(low, arguments or {}, facts, trips), _OneProgram(max(trips))
         used = tuple(dict.fromkeys(fact for choice in found for fact in choice.facts))
         undefined: tuple[str, ...] = ()
         above, below = Fingerprints(high), Fingerprints(low)
@@ -80,14 +82,14 @@ def check_refinement(
                 break
             occurred |= set(numbers.items())
             upper = {high.entry.args[value.index]: given for value, given in numbers.items()}
-            known = (above.of(upper, _ONE_PROGRAM), below.of(numbers, _ONE_PROGRAM))
+            known = (above.of(upper, others), below.of(numbers, others))
             if None not in known and known in done:
                 runs += 1
                 continue
             done.add(known)
             try:
-                wanted = unroll(high, upper, _ONE_PROGRAM, AREF_HANDLERS)
-                unrolled = unroll(low, numbers, _ONE_PROGRAM)
+                wanted = unroll(high, upper, others, AREF_HANDLERS)
+                unrolled = unroll(low, numbers, others)
             except Undefined:
                 undefined = ("no division by zero",)
                 continue
@@ -108,16 +110,19 @@ def check_refinement(
 
 
 class _OneProgram(dict[str, int]):
-    """One program in the grid; numbers in memory are 1."""
+    """One program in the grid; numbers in memory are 1; a loop that memory ends makes `trips` trips."""
+
+    def __init__(self, trips: int) -> None:
+        super().__init__()
+        self.trips = trips
 
     def __contains__(self, key: object) -> bool:
         return True
 
     def __missing__(self, key: str) -> int:
+        if key.startswith(PREFIX):
+            return self.trips
         return 0 if key.startswith("program_id") else 1
-
-
-_ONE_PROGRAM = _OneProgram()
 
 
 def _compare(

@@ -39,6 +39,7 @@ from tawa.verify.barrier_program import (
     is_number,
     number_key,
 )
+from tawa.verify.barrier_whiles import PREFIX
 
 
 class Unrolled(Recorder):
@@ -56,6 +57,7 @@ class Unrolled(Recorder):
         self.more = more
         self.chosen = chosen
         self.segments: list[Segment] = []
+        self.times: dict[tuple[str, str], int] = {}  # a loop that memory ends is come to, by partition
         self.main = Trace("default")
         self._function(first_values(program, numbers))
         self.segments.append([self.main])
@@ -85,6 +87,17 @@ class Unrolled(Recorder):
         for step, op in plan:
             step(self, op, env, trace)
         return [env.get(operand) for operand in block.terminator.operands]
+
+    def trips_of(self, loop: Operation, trace: Trace) -> int | None:
+        """How often a loop that memory ends goes round this time; None where its condition says so."""
+        name = self.program.ended_by_memory.get(loop)
+        if name is None:
+            return None
+        time = self.times[trace.partition, name] = self.times.get((trace.partition, name), -1) + 1
+        key = f"{PREFIX}{name}, time {time}"
+        if key not in self.chosen:
+            raise NeedsNumber(key)
+        return self.chosen[key]
 
     def _step_of(self, op: Operation) -> Handler:
         step = self.more.get(op.name)
@@ -221,6 +234,9 @@ def _for(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
 
 
 def _if(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    if op in self.program.guards:
+        self.run(self.program.guards[op], env, trace)
+        return
     condition = env.get(op.operands[0])
     blocks = [region.block if region.blocks and region.blocks[0].ops else None for region in op.regions]
     if not isinstance(condition, int):
@@ -233,6 +249,8 @@ def _if(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
 
 def _either(self: Unrolled, op: Operation, blocks: list[Block | None], env: Environment, trace: Trace) -> None:
     """A condition that is not a number: fine as long as neither branch takes part in the protocol."""
+    if any(inner.name in _FORKS for inner in op.walk()):
+        number(op, op.operands[0], env, "the condition")
     before, outcomes = len(trace.events), list[list[Known]]()
     for block in blocks:
         if block is not None:
@@ -254,11 +272,14 @@ def _either(self: Unrolled, op: Operation, blocks: list[Block | None], env: Envi
 def _while(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
     before, after = op.regions[0].block, op.regions[1].block
     carried = [env.get(value) for value in op.operands]
+    left = self.trips_of(op, trace)
     while True:
         env.update(zip(before.args, carried, strict=True))
         _, *handed = self.run(before, env, trace)
         self.tick(op)
-        if not number(op, before.terminator.operands[0], env, "the condition"):
+        again = number(op, before.terminator.operands[0], env, "the condition") if left is None else left
+        left = None if left is None else left - 1
+        if not again:
             env.update(zip(op.results, handed, strict=True))
             return
         env.update(zip(after.args, handed, strict=True))
@@ -285,6 +306,8 @@ def _fork(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None
     trace.issued, trace.done = default.issued, default.done
     env.update(zip(op.results, results, strict=True))
 
+
+_FORKS = ("ttg.warp_specialize", "warp.group")
 
 # -- memory and barriers -----------------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from tawa.verify.barrier_refinement import check_refinement
 from tawa.verify.barrier_run import BarrierRun
 from tawa.verify.barrier_sweep import State, Sweep
 from tawa.verify.barrier_trace import Unrolled, unroll
+from tawa.verify.barrier_whiles import PREFIX
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
@@ -66,7 +67,7 @@ def check_barriers(
         trips = trips_to_try(program, effort, max_trips)
         found = choices(program, arguments or {}, facts, trips)
         budget = BUDGET[effort] if budget_states is None else budget_states
-        return _Search(program, effort, budget, inner_numbers(program, trips)).run(found)
+        return _Search(program, effort, budget, trips, inner_numbers(program, trips)).run(found)
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", _place(module, stop.op))
 
@@ -78,11 +79,13 @@ class _Search:
     program: BarrierProgram
     effort: Effort
     budget: int
+    trips: Sequence[int]
     inner: Mapping[str, tuple[int, ...]]
     steps: int = 0
     seen: set[Signature] = field(default_factory=set[Signature])
     tried: list[State] = field(default_factory=list[State])
     runs: int = 0
+    cut: bool = False  # the budget ended between the choices of one state
     used: dict[str, None] = field(default_factory=dict[str, None])
     read: dict[str, dict[int, None]] = field(default_factory=dict[str, dict[int, None]])
 
@@ -116,6 +119,7 @@ class _Search:
             if refuted is not None:
                 return refuted
             self.tried.append(state)
+        complete = complete and not self.cut
         few = not complete and 2 * sweep.numbers_in(self.tried) < sweep.numbers_in(states)
         return self._verdict(found, complete, few, f"{'more than ' if sweep.dropped else ''}{len(states)} choices")
 
@@ -144,6 +148,9 @@ class _Search:
             return None
         except NeedsNumber as need:
             for number in self._numbers_for(need.key, chosen):
+                if self.steps >= self.budget:
+                    self.cut = True
+                    break
                 self.read.setdefault(need.key, {})[number] = None
                 refuted = self._try(numbers, {**chosen, need.key: number}, names)
                 if refuted is not None:
@@ -171,6 +178,8 @@ class _Search:
         if key.startswith("program_id"):
             numbers, most = {0, 1, *inner}, chosen.get(f"num_programs{key[10:]}")
             return sorted(number for number in numbers if most is None or number < most)
+        if key.startswith(PREFIX):  # the first time all of them: each further time multiplies the runs
+            return list(self.trips) if key.endswith(" 0") else sorted({0, 1, max(self.trips)})
         if key.startswith("num_programs"):
             least = chosen.get(f"program_id{key[12:]}", 0) + 1
             small = {least} if self.effort == "fast" else {*range(least, max(least, 3) + 1)}
@@ -185,7 +194,7 @@ class _Search:
             self.used[f"tl.assume at {place}" if place else "llvm.intr.assume of the program"] = None
 
     def _assumptions(self) -> tuple[str, ...]:
-        read = any(key.startswith("*") for key in self.read)
+        read = any(key.startswith(("*", PREFIX)) for key in self.read)
         return (*self.used, *(["numbers in memory are the same in every partition"] if read else []))
 
     def _bound(self, found: list[Choices], counts: str) -> str:
@@ -193,9 +202,11 @@ class _Search:
         if not found and not self.read:
             return "every interleaving; control flow depends on no argument"
         offered = {choice.name: choice.numbers for choice in found}
-        memory = {number for key, numbers in self.read.items() if key.startswith("*") for number in numbers}
-        offered |= {key: tuple(sorted(read)) for key, read in self.read.items() if not key.startswith("*")}
-        offered |= {"numbers in memory": tuple(sorted(memory))} if memory else {}
+        many = {"*": "numbers in memory", PREFIX: "trips of loops that memory ends"}
+        offered |= {key: tuple(sorted(read)) for key, read in self.read.items() if not key.startswith(tuple(many))}
+        for prefix, name in many.items():
+            numbers = {number for key, read in self.read.items() if key.startswith(prefix) for number in read}
+            offered |= {name: tuple(sorted(numbers))} if numbers else {}
         names: dict[tuple[int, ...], list[str]] = {}
         for name, numbers in offered.items():
             names.setdefault(numbers, []).append(name)

@@ -19,7 +19,7 @@ from tawa.dialects.registry import spec_of
 from tawa.dialects.scalars import scalar_of, width_of
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
-from tawa.dialects.warp import GroupOp
+from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Module, Operation, Value
 from tawa.verify.credits_live import live_registers, uses_of
 from tawa.verify.credits_skeleton import (
@@ -76,31 +76,15 @@ class _Compiler:
         for arg in body.args:
             if arg in self.needed:
                 self._define(arg, self.canonical.get(arg))
-        self.groups = groups = [op for op in body.ops if GroupOp.of(op)]
-        last = groups[-1] if groups else None
-        main = self.part
-        program.parts.append(main)
-        for op in body.ops[:-1]:
-            if op in groups:
-                self.part = Part(GroupOp(op).partition)
-                program.parts.append(self.part)
-                self._block(GroupOp(op).body, GroupOp(op).body.ops[:-1])
-                handed = GroupOp(op).body.terminator.operands
-                self._move(handed, op.results)
-                self._emit(None, Code.END)
-                self.part = main
-                if op is last:
-                    self._emit(op, Code.FORK)
-            else:
-                self._block(body, [op])
+        self.groups = [group.op for group in find_groups(program.module)]
+        program.parts.append(self.part)
+        self._block(body, body.ops[:-1])
         self._emit(None, Code.END)
         for part in program.parts:
             part.uses = uses_of(part.code)
             part.live = live_registers(part.uses, self.kinds)
         program.measure = lambda: find_wild(program, self.sources, self.canonical)
         return program
-
-    # -- what is needed ----------------------------------------------------------------------------------------------
 
     # -- instructions ------------------------------------------------------------------------------------------------
 
@@ -142,6 +126,8 @@ class _Compiler:
                     getattr(self, "_" + op.name.replace(".", "_"))(op)
             elif op.name in PROTOCOL:
                 self._protocol(op)
+            elif op.name == GroupOp.NAME:
+                self._group(op)
             elif op.name == CreateOp.NAME:
                 create = CreateOp(op)
                 self.rings[op.result] = len(self.program.rings)
@@ -151,6 +137,20 @@ class _Compiler:
                 self._take_assumption(op)
             elif any(result in self.needed for result in op.results):
                 self._scalar(op)
+
+    def _group(self, op: Operation) -> None:
+        """A partition's own list of instructions; the last one starts them all."""
+        if self.part is not self.program.parts[0] or op not in self.groups:
+            raise UnsupportedError("partitions stand in more than one place", op)
+        main, group = self.part, GroupOp(op)
+        self.part = Part(group.partition)
+        self.program.parts.append(self.part)
+        self._block(group.body, group.body.ops[:-1])
+        self._move(group.body.terminator.operands, op.results)
+        self._emit(None, Code.END)
+        self.part = main
+        if op is self.groups[-1]:
+            self._emit(op, Code.FORK)
 
     def _take_assumption(self, op: Operation) -> None:
         """Keeps what is assumed at the top of the kernel or of a partition, before anything can wait."""

@@ -219,6 +219,9 @@ STRUCTURE = [
     *(case(f"if_accumulate_skip{skip}", structure.gemm_if_accumulate, {**FP16, "c0": Tensor(("M", "N"), "fp16")},
            {**descriptors(), "c0_desc": Descriptor("c0", ("BM", "BN")), **SIZES, "skip": Number("SKIP")},
            block(GROUP_M=4), {**PROBLEM, "SKIP": skip}, "tiles", "if_accumulate", plans=((2, 1),)) for skip in (0, 2)),
+    case("early_return", structure.gemm_early_return, FP16,
+         {**descriptors(), "limit": Number("LIMIT"), "K": Number("K")}, block(), {**PROBLEM, "LIMIT": 4096},
+         "tiles_2d", "gemm"),
 ]  # fmt: skip
 
 # --- epilogues ---
@@ -329,8 +332,6 @@ DECLINED = [
     case("with_barrier", declined.with_barrier, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("barrier")),
     case("with_impure_asm", declined.with_impure_asm, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("asm")),
     case("with_call", declined.with_call, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("call")),
-    case("early_return", declined.early_return, FP16, {**descriptors(), "limit": Number("LIMIT"), "K": Number("K")},
-         block(), {**PROBLEM, "LIMIT": 4096}, "tiles_2d", "gemm", no("return")),
     case("with_print", declined.with_print, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", Expectation("either")),
 ]  # fmt: skip
 

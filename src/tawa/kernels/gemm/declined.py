@@ -139,19 +139,6 @@ def with_call(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, BK:
 
 
 @triton.jit
-def early_return(a_desc, b_desc, c_desc, limit, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """`return` inside an `if`: the control flow is a graph of blocks, not a nest."""
-    pm = tl.program_id(0)
-    pn = tl.program_id(1)
-    if pm * BM >= limit:
-        return
-    acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for k in range(0, K, BK):
-        acc = tl.dot(a_desc.load([pm * BM, k]), b_desc.load([k, pn * BN]), acc)
-    c_desc.store([pm * BM, pn * BN], acc.to(c_desc.dtype))
-
-
-@triton.jit
 def with_print(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """A `tl.device_print` in the loop: a side effect whose order users see."""
     pm = tl.program_id(0)

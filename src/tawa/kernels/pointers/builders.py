@@ -9,7 +9,7 @@ from typing import Any
 
 from tawa.kernels.attention.builders import SCALE, block_lists, lengths
 from tawa.kernels.case import Argument, Case, Descriptor, Expectation, Grid, Number, One, Pointer, Size, Tensor
-from tawa.kernels.pointers import attention, gemm, groups, recurrent, weights
+from tawa.kernels.pointers import attention, exits, gemm, groups, recurrent, weights
 from tawa.kernels.pointers.groups import ELEMENTS
 
 SPECIALISED = Expectation("specialised")
@@ -192,8 +192,9 @@ def offsets_case(name: str, rows: tuple[int, ...]) -> Case:
 
 
 def experts_case(name: str, *, tokens: int = 100, experts: int = 4, top_k: int = 2, weighted: bool = True,
-                 exit: bool = False, tile: tuple[int, int, int] = (64, 128, 64)) -> Case:  # fmt: skip
-    """Every token goes to `top_k` of the experts; the last expert gets none."""
+                 exit: bool = False, elsewhere: bool = False,
+                 tile: tuple[int, int, int] = (64, 128, 64)) -> Case:  # fmt: skip
+    """Every token goes to `top_k` of the experts; the last expert gets none. elsewhere: expert 1 is absent."""
     lot = random.Random(tokens)
     choice = [e for _ in range(tokens) for e in lot.sample(range(experts - 1), top_k)]
     rows: list[int] = []
@@ -202,7 +203,7 @@ def experts_case(name: str, *, tokens: int = 100, experts: int = 4, top_k: int =
         mine = [pair for pair, chosen in enumerate(choice) if chosen == expert]
         mine += [len(choice)] * (-len(mine) % tile[0])
         rows += mine
-        owners += [expert] * (len(mine) // tile[0])
+        owners += [-1 if elsewhere and expert == 1 else expert] * (len(mine) // tile[0])
     used = len(rows)
     rows += [len(choice)] * tile[0]
     owners.append(0)
@@ -219,9 +220,9 @@ def experts_case(name: str, *, tokens: int = 100, experts: int = 4, top_k: int =
         **gemm_arguments(b_t=True), "stride_be": Number("K*N"), "TOKENS": Number("TOKENS"),
         **{f"{key}_ptr": Pointer(key) for key in ("weights", "tokens", "experts", "padded")},
     }  # fmt: skip
-    return Case(name, groups.gemm_experts, arguments, tensors,
-                block(*tile, GROUP_M=4, TOP_K=top_k, WEIGHTED=weighted, EXIT=exit), sizes, "tiles", "pointer_experts",
-                EITHER if exit else SPECIALISED)  # fmt: skip
+    kernel, more = (exits.gemm_experts_elsewhere, {}) if elsewhere else (groups.gemm_experts, {"EXIT": exit})
+    return Case(name, kernel, arguments, tensors, block(*tile, GROUP_M=4, TOP_K=top_k, WEIGHTED=weighted, **more),
+                sizes, "tiles", "pointer_experts", SPECIALISED)  # fmt: skip
 
 
 # --- attention, recurrent ---
@@ -281,6 +282,20 @@ def paged_case(name: str, queries: int, keys: tuple[int, ...], *, page: int = 64
     constexprs = {"GROUP": heads // key_heads, "BM": 128, "PAGE": page, "D": dim}
     return Case(name, attention.attention_paged, arguments, tensors, constexprs, sizes, "queries", "pointer_paged",
                 SPECIALISED, 8, plans=((2, 0),), tags=frozenset({"varying"}))  # fmt: skip
+
+
+def lengths_case(name: str, keys: tuple[int, ...], *, dim: int = 64, warps: int = 8) -> Case:
+    """`attention_lengths`; keys: of each sequence. Rows behind the end of a sequence stay zero."""
+    sizes = {"B": len(keys), "H": 2, "HK": 2, "SQ": max(keys), "SK": max(keys), "DIM": dim, "DIAGONAL": 0}
+    tensors = {x: Tensor(("B", "H", "SQ", "DIM"), "fp16", "zero" if x == "o" else "normal") for x in "qkvo"}
+    tensors["lengths"] = Tensor(("B",), "i32", "values", values=keys)
+    arguments: dict[str, Argument] = {
+        **pointers_to("q k v o lengths"), "H": Number("H"), "scale": Number(SCALE[dim]),
+        "stride_qb": Number("H*SQ*DIM"), "stride_qh": Number("SQ*DIM"), "stride_qm": Number("DIM"),
+    }  # fmt: skip
+    constexprs = {"BM": 128 if warps == 8 else 64, "BN": 64, "D": dim}
+    return Case(name, exits.attention_lengths, arguments, tensors, constexprs, sizes, "queries", "pointer_lengths",
+                SPECIALISED, warps, plans=((2, 0),), tags=frozenset({"varying"}))  # fmt: skip
 
 
 def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0, keys: int = 64, **sizes: int) -> Case:

@@ -7,7 +7,7 @@ kernel where speed is not asked about: "either" stands where both are right.
 from __future__ import annotations
 
 from tawa.kernels.case import Case, Number, Pointer, Tensor
-from tawa.kernels.pointers import edges, gemm, persistent, safety
+from tawa.kernels.pointers import edges, exits, gemm, persistent, safety
 from tawa.kernels.pointers.builders import (
     EITHER,
     EVEN,
@@ -23,6 +23,7 @@ from tawa.kernels.pointers.builders import (
     gram_case,
     grouped_case,
     int4_case,
+    lengths_case,
     linear_case,
     mixed_case,
     no,
@@ -151,9 +152,10 @@ SAFE = [
                 tensors={"c": Tensor(("M", "N"), "fp32", "nan")}),
     safety_case("assembly_in_loop_pure", safety.assembly_in_loop, EITHER, tags="assembly", PURE=True),
     safety_case("print_in_loop", safety.print_in_loop, EITHER),
-    safety_case("early_return", safety.early_return, EITHER, more={"M": Number("M")}),
+    safety_case("early_return", safety.early_return, SPECIALISED, more={"M": Number("M")}),
     safety_case("while_listed", safety.while_listed, SPECIALISED, reference="pointer_listed",
                 tensors={"list": Tensor((4,), "i32", "values", values=LIST)}, more={"list_ptr": Pointer("list")}),
+    safety_case("while_counted", safety.while_counted, SPECIALISED),
     safety_case("scan_behind", safety.scan_behind, SPECIALISED, reference="pointer_scan"),
     *(safety_case(f"atomics_behind_{order}", safety.atomics_behind, expect, grid="tiles_3d",
                   tensors={"c": Tensor(("M", "N"), "fp32", "zero")},
@@ -183,6 +185,19 @@ EDGES = [
                   tensors={"a": Tensor(("LENGTH",), "fp16")}) for step in (16, 3)),
 ]  # fmt: skip
 
+SKIPPED = {"c": Tensor(("M", "N"), "fp16", "zero"), "skip": Tensor((3,), "i32", "values", values=(0, 1, 0))}
+BEYOND = {"M": Number("ROWS"), "skip_ptr": Pointer("skip")}
+EXITS = [
+    safety_case("two_returns", exits.two_returns, SPECIALISED, reference="pointer_left_out",
+                sizes={**UNEVEN, "M": 392, "ROWS": 136}, tensors=SKIPPED, more=BEYOND),
+    safety_case("return_in_branch", exits.return_in_branch, SPECIALISED, reference="pointer_left_out", tags="meets",
+                sizes={**UNEVEN, "M": 392, "ROWS": 136}, tensors=SKIPPED, more=BEYOND),
+    experts_case("experts_elsewhere", elsewhere=True),
+    experts_case("experts_elsewhere_one_choice", tokens=40, top_k=1, weighted=False, elsewhere=True),
+    lengths_case("attention_lengths", (300, 130, 0, 257)),
+    lengths_case("attention_lengths_4warps", (64, 200), warps=4),
+]  # fmt: skip
+
 DECLINED = [
     safety_case("in_place", safety.in_place, no("a_ptr"), drop="c_ptr", grid="rows", reference=""),
     chain_case("chain"),
@@ -201,7 +216,9 @@ DECLINED = [
     safety_case("with_call", safety.with_call, no("call")),
 ]  # fmt: skip
 
-CASES: tuple[Case, ...] = (*PRODUCTS, *LOOPS, *WEIGHTS, *LISTS, *ATTENTION, *RECURRENT, *SAFE, *EDGES, *DECLINED)
+CASES: tuple[Case, ...] = (
+    *PRODUCTS, *LOOPS, *WEIGHTS, *LISTS, *ATTENTION, *RECURRENT, *SAFE, *EDGES, *EXITS, *DECLINED,
+)  # fmt: skip
 
 
 def find(name: str) -> Case:

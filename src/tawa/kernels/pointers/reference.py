@@ -150,7 +150,7 @@ def _experts(case: Case, t: Arrays, math: Numbers) -> Arrays:
     c = math.zeros(case.shape("c"))
     for i, expert in enumerate(case.tensors["experts"].values):
         mine = [pair for pair in pairs[i * block : (i + 1) * block] if pair < case.size("TOKENS")]
-        if mine:
+        if mine and expert >= 0:
             rows = [pair // case.size("TOP_K") for pair in mine]
             c[mine] = math.product(t["a"][rows], t["b"][int(expert)].T)
     return {"c": c * math.number(t["weights"])[:, None] if case.constexprs["WEIGHTED"] else c}
@@ -207,6 +207,18 @@ def _paged(case: Case, t: Arrays, math: Numbers) -> Arrays:
     return {"o": o}
 
 
+def _lengths(case: Case, t: Arrays, math: Numbers) -> Arrays:
+    o, scale, dtype = math.zeros(case.shape("o")), number(case, "scale") * LOG2_E, case.tensors["q"].dtype
+    for b, length in enumerate(int(x) for x in case.tensors["lengths"].values):
+        rows = math.count(length)
+        for h in range(case.size("H") if length else 0):
+            q, k, v = (t[name][b, h, :length] for name in "qkv")
+            s = math.lib.where(rows[None, :] <= rows[:, None], math.product(q, k.T) * scale, float("-inf"))
+            p = math.lib.exp2(s - math.lib.amax(s, 1)[:, None])
+            o[b, h, :length] = math.product(math.operand(p, dtype), v) / p.sum(1)[:, None]
+    return {"o": o}
+
+
 # --- the safety list ---
 
 
@@ -241,6 +253,16 @@ def _listed(case: Case, t: Arrays, math: Numbers) -> Arrays:
             break
         part = slice(int(block) * bk, (int(block) + 1) * bk)
         c = c + math.product(a[:, part], b[part])
+    return {"c": c}
+
+
+def _left_out(case: Case, t: Arrays, math: Numbers) -> Arrays:
+    """Only the first ROWS rows; columns of tiles on a list are left out, or their first columns of A."""
+    c, rows, bn = math.zeros(case.shape("c")), case.size("ROWS"), case.size("BN")
+    first = case.size("BK") if "meets" in case.tags else case.size("K")
+    for at, skip in enumerate(case.tensors["skip"].values):
+        part, begin = slice(at * bn, (at + 1) * bn), first if skip else 0
+        c[:rows, part] = math.product(t["a"][:rows, begin:], t["b"][begin:, part])
     return {"c": c}
 
 
@@ -282,11 +304,13 @@ REFERENCES: dict[str, Callable[[Case, Arrays, Numbers], Arrays]] = {
     "pointer_gram": _gram,
     "pointer_linear": _linear,
     "pointer_paged": _paged,
+    "pointer_lengths": _lengths,
     "pointer_adds_to_c": _adds_to_c,
     "pointer_scan": _scan,
     "pointer_fill_one": _fill_one,
     "pointer_kept": _kept,
     "pointer_listed": _listed,
+    "pointer_left_out": _left_out,
     "pointer_column_sums": _column_sums,
     "pointer_shifted": _shifted,
     "pointer_reads_on": _reads_on,

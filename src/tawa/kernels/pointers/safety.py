@@ -294,6 +294,22 @@ def while_listed(
 
 
 @triton.jit
+def while_counted(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A while loop that counts, with its pointers carried."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    k = 0
+    while k < K:
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+        k += BK
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
 def scan_behind(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """Prefix sums along the columns of each tile behind the loop."""
     pm = tl.program_id(0)

@@ -1,0 +1,102 @@
+"""Loops that memory ends: a `while` whose condition depends on a number that each trip reads anew.
+
+    while block >= 0:            how often it goes round: chosen as a whole, 0, 1, 2, … trips
+        …                        (number by number there would be no end, and most choices would be one run)
+        block = load(list + i)
+
+All partitions read the same memory, so that a loop which is decided in the same way makes as many trips in each. Loops
+are decided in the same way where their conditions are computed by the same operations from the same arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from tawa.dialects.tt import hands_on
+from tawa.ir import Operation, Value
+
+PREFIX = "trips of while "
+"""What the names of such numbers of trips begin with."""
+_SCALAR = frozenset({"tt.load", "tt.addptr", "tt.get_program_id", "tt.get_num_programs"})
+_CONTROL = frozenset({"scf.for", "scf.if", "scf.while"})
+_DECIDES: Mapping[str, slice] = {"scf.for": slice(0, 3), "scf.if": slice(0, 1)}
+
+
+def loops_ended_by_memory(ops: Sequence[Operation], carried: Mapping[Value, list[Value]]) -> dict[Operation, str]:
+    """Those loops, each with a name for what decides it: the same for loops that make as many trips.
+
+    carried: for what control flow hands on the values it may be.
+    """
+    found: dict[Operation, str] = {}
+    for op in ops:
+        if op.name == "scf.while":
+            text = _Decision(carried).text(op)
+            if text is not None:
+                found[op] = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return found
+
+
+class _Decision:
+    """One walk from the condition of a loop to what it is computed from, written down in the order of the walk."""
+
+    def __init__(self, carried: Mapping[Value, list[Value]]) -> None:
+        self.carried = carried
+        self.places: dict[Value, int] = {}
+        self.words: list[str] = []
+        self.reads = False
+        self.known = True
+
+    def text(self, loop: Operation) -> str | None:
+        """What decides `loop`; None where nothing is read inside of it for that, or something unknown takes part."""
+        self._value(_condition(loop), loop)
+        return " ".join(self.words) if self.known and self.reads else None
+
+    def _value(self, value: Value, loop: Operation) -> None:
+        while (holder := _holder(value)) is None or holder.name not in _CONTROL:
+            sources = self.carried.get(value, ())
+            if len(sources) != 1:
+                break
+            value = sources[0]  # which a partition is given
+        if value in self.places:
+            self.words.append(f"#{self.places[value]}")
+            return
+        self.places[value] = len(self.places)
+        if holder is not None and holder.name in _CONTROL:
+            self._handed_on(value, holder, loop)
+        elif value.defining_op is not None:
+            self._computed(value.defining_op, loop)
+        else:
+            self.words.append(f"argument {value.index}")
+            self.known &= holder is not None and holder.name == "tt.func"
+
+    def _handed_on(self, value: Value, holder: Operation, loop: Operation) -> None:
+        """What a loop or a branch hands on: one of several values, by what decides the loop or the branch."""
+        sources = self.carried.get(value, ())
+        decides = [_condition(holder)] if holder.name == "scf.while" else holder.operands[_DECIDES[holder.name]]
+        role = "result" if value.defining_op is not None else "argument" if sources else "induction"
+        self.words.append(f"({holder.name} {role}")
+        for other in (*decides, *sources):
+            self._value(other, loop)
+        self.words.append(")")
+
+    def _computed(self, op: Operation, loop: Operation) -> None:
+        scalar = op.name.startswith("arith.") or op.name in _SCALAR or hands_on(op)
+        self.known &= scalar and not op.regions and not any("tensor<" in it.type for it in (*op.operands, *op.results))
+        self.reads |= op.name == "tt.load" and loop.is_ancestor_of(op)
+        properties = "" if op.name == "tt.load" else str(sorted(op.properties.items()))
+        self.words.append(f"({op.name} {properties}")
+        for operand in op.operands if self.known else ():
+            self._value(operand, loop)
+        self.words.append(")")
+
+
+def _holder(value: Value) -> Operation | None:
+    """The operation that makes a value, or in whose region it is an argument."""
+    return value.owner if isinstance(value.owner, Operation) else value.owner.parent_op
+
+
+def _condition(loop: Operation) -> Value:
+    return loop.regions[0].block.terminator.operands[0]
+
+
