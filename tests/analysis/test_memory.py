@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.memory import made_in_a_loop, memory_roots, stores_must_not_wait
+from tawa.analysis.memory import Root, made_in_a_loop, memory_roots, stores_must_not_wait
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Value
 from tests.support import programs
@@ -49,8 +49,8 @@ def test_a_descriptor_that_the_launcher_adds_comes_from_the_argument_it_is_made_
     names = [value.hint for value in function.body.args]
     attributes = ["{}"] * (len(names) - 1) + [f"{{tawa.base = {names.index('out')} : i32}}"]
     function.op.properties["arg_attrs"] = f"[{', '.join(attributes)}]"
-    assert memory_roots(given) == [given]
-    assert [value.hint for value in memory_roots(added) or ()] == ["out"]
+    assert memory_roots(given) == [Root(given)]
+    assert [root.name for root in memory_roots(added) or ()] == ["'out'"]
 
 
 def test_a_select_comes_from_both() -> None:

@@ -98,5 +98,3 @@ def _holder(value: Value) -> Operation | None:
 
 def _condition(loop: Operation) -> Value:
     return loop.regions[0].block.terminator.operands[0]
-
-
