@@ -25,6 +25,7 @@ from tests.support.programs import (
     scalar_load,
     store,
 )
+from tests.support.tiles import LOAD
 
 LEGAL = PlanOptions(only_if_faster=False)
 """Specialise whatever may be specialised, whether it pays or not."""
@@ -125,8 +126,18 @@ BARRIER = op("ttg.barrier", "", "", line=5)
 
 @pytest.mark.parametrize(
     "text",
-    [gemm(loop=inside(BARRIER)), gemm(atomic(sem=1), BARRIER, arguments=LOCK)],
-    ids=["in the loop", "behind an atomic"],
+    [
+        gemm(loop=inside(BARRIER)),
+        gemm(atomic(sem=1), BARRIER, arguments=LOCK),
+        gemm(
+            op("tt.load", "%table", "!tt.ptr<i64>", "%number", "i64", properties=LOAD),
+            op("tt.int_to_ptr", "%number", "i64", "%there", "!tt.ptr<f16>"),
+            op("tt.load", "%there", "!tt.ptr<f16>", "%value", "f16", properties=LOAD),
+            BARRIER,
+            arguments={"table": "!tt.ptr<i64>"},
+        ),
+    ],
+    ids=["in the loop", "behind an atomic", "beside an address from memory"],
 )
 def test_a_barrier_in_a_loop_or_beside_an_atomic_is_declined_where_it_stands(text: str) -> None:
     remark = first_remark(text)

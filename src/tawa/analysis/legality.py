@@ -12,7 +12,7 @@ from tawa.analysis.channels import ancestor_in
 from tawa.analysis.effects import effects_of, is_plain_load, is_pure
 from tawa.analysis.guards import GuardInfo, find_guards
 from tawa.analysis.loads import DotLoadInfo, find_dots
-from tawa.analysis.memory import Root, made_in_a_loop, memory_roots, remade_for
+from tawa.analysis.memory import Root, follows_addresses, made_in_a_loop, memory_roots, remade_for
 from tawa.analysis.producer_layouts import PRODUCER_WARPS, fixed_layout
 from tawa.analysis.slices import SliceInfo, slice_from
 from tawa.dialects.scf import enclosing_loops
@@ -66,11 +66,12 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
 def _of_consumer(barrier: Operation, module: Module) -> bool:
     """Whether a barrier of the consumer's warps alone does what the kernel means by it.
 
-    It orders what these warps store and load again, and no moved load reads what the kernel stores. With an atomic or a
-    volatile load it may be part of a wait for other CTAs, and in a loop nobody writes one that tiles may run ahead of.
+    It orders what these warps store and load again, and no moved load reads what the kernel stores; but of addresses
+    that lie in memory this is taken for granted only where no barrier gives them an order. With an atomic or a volatile
+    load it may be part of a wait for other CTAs, and in a loop nobody writes one that tiles may run ahead of.
     """
     waits = any(op.name in ATOMICS or (op.name == "tt.load" and not is_plain_load(op)) for op in module.walk())
-    return not waits and not enclosing_loops(barrier)
+    return not waits and not enclosing_loops(barrier) and not follows_addresses(module)
 
 
 def wrong_warps(num_warps: int) -> tuple[str, str]:

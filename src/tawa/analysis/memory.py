@@ -195,6 +195,12 @@ def stores_must_not_wait(module: Module) -> bool:
     return any(root in stored for root in touched)
 
 
+def follows_addresses(module: Module) -> bool:
+    """Whether an access goes to an address that itself lies in memory, or that may."""
+    found = [memory_roots(op.operands[0]) for op in module.walk() if op.name in _ACCESSES]
+    return any(roots is None or any(root.behind for root in roots) for roots in found)
+
+
 def may_run_twice(module: Module) -> bool:
     """Whether a second run on the same arguments leaves memory as the first did: nothing is read that is written.
 
