@@ -74,11 +74,18 @@ def is_alive(process: int) -> bool:
     return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
+def ends(process: int) -> bool:
+    """Whether a process that was killed ends within ten seconds: a signal takes its time on a busy machine."""
+    until = time.monotonic() + 10
+    while is_alive(process) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not is_alive(process)
+
+
 def test_what_a_hung_worker_started_ends_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     be_impatient(monkeypatch)
     assert statuses(["hangs_in_tawa"], packages=str(tmp_path))["hangs_in_tawa"].status == "hung"
-    child = int((tmp_path / "child").read_text())
-    assert not is_alive(child)
+    assert ends(int((tmp_path / "child").read_text()))
 
 
 def test_a_job_that_takes_long_hangs_only_if_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +104,7 @@ def test_nothing_runs_on_when_a_run_is_interrupted(tmp_path: Path) -> None:
     options = runner.Options(worker=FAKE, processes=2, packages=str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         runner.run(pairs("right", "hangs_in_tawa"), options, interrupt)
-    assert not is_alive(int((tmp_path / "child").read_text()))
+    assert ends(int((tmp_path / "child").read_text()))
 
 
 def test_a_crash_is_told_with_the_last_words_of_its_own_process() -> None:
