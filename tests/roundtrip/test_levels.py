@@ -33,8 +33,8 @@ TYPICAL = [
     "early_return",
 ]
 DECLINED = ["softmax_rows", "in_place_pointer"]
-EVERY = sample([case.name for case in CASES], 3)
-SPECIALISED = sample([case.name for case in CASES if case.expect.verdict == "specialised"], 3)
+EVERY = sample([case.name for case in CASES], 5)
+SPECIALISED = sample([case.name for case in CASES if case.expect.verdict == "specialised"], 5)
 
 
 @functools.cache
