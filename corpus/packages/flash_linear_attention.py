@@ -55,8 +55,15 @@ def _op(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _state_last(found: tuple[Any, ...]) -> Outputs:
-    return {"o": found[0], "ht": found[1]}
+def _with_state(module: str, name: str, arguments: str) -> Callable[[Inputs], Outputs]:
+    """Calls an operation with these inputs and an initial state; gives o and the state behind the last token."""
+
+    def call(it: Inputs) -> Outputs:
+        given = [it[argument] for argument in arguments.split()]
+        o, ht = _op(module, name)(*given, initial_state=it["h0"], output_final_state=True)[:2]
+        return {"o": o, "ht": ht}
+
+    return call
 
 
 def _heads_first(*tensors: Any) -> list[Any]:
@@ -70,39 +77,14 @@ def _gla(B: int, T: int, H: int, D: int, device: str) -> Inputs:
     return _with(_qkv(B, T, H, D, device), True, g=_gates(B, T, H, D, device=device, dtype="float16"))
 
 
-def _run_gla(it: Inputs) -> Outputs:
-    run = _op("fla.ops.gla", "chunk_gla")
-    return _state_last(run(it["q"], it["k"], it["v"], it["g"], initial_state=it["h0"], output_final_state=True))
-
-
-def _want_gla(it: Inputs) -> Outputs:
-    run = _op("fla.ops.gla.naive", "naive_recurrent_gla")
-    return _state_last(run(it["q"], it["k"], it["v"], it["g"], initial_state=it["h0"], output_final_state=True))
-
-
 def _simple_gla(B: int, T: int, H: int, D: int, device: str) -> Inputs:
     return _with(_qkv(B, T, H, D, device), True, g=_gates(B, T, H, device=device))
-
-
-def _run_simple_gla(it: Inputs) -> Outputs:
-    run = _op("fla.ops.simple_gla", "chunk_simple_gla")
-    return _state_last(run(it["q"], it["k"], it["v"], it["g"], initial_state=it["h0"], output_final_state=True))
-
-
-def _want_simple_gla(it: Inputs) -> Outputs:
-    run = _op("fla.ops.simple_gla.naive", "naive_recurrent_simple_gla")
-    return _state_last(run(it["q"], it["k"], it["v"], it["g"], initial_state=it["h0"], output_final_state=True))
 
 
 def _delta(B: int, T: int, H: int, D: int, device: str) -> Inputs:
     import torch
 
     return _with(_qkv(B, T, H, D, device), True, beta=torch.rand(B, T, H, device=device).sigmoid().half())
-
-
-def _run_delta(it: Inputs) -> Outputs:
-    run = _op("fla.ops.delta_rule", "chunk_delta_rule")
-    return _state_last(run(it["q"], it["k"], it["v"], it["beta"], initial_state=it["h0"], output_final_state=True))
 
 
 def _want_delta(it: Inputs) -> Outputs:
@@ -118,35 +100,11 @@ def _gated_delta(B: int, T: int, H: int, D: int, device: str) -> Inputs:
     return _with(_qkv(B, T, H, D, device), True, g=_gates(B, T, H, device=device), beta=beta)
 
 
-def _run_gated_delta(it: Inputs) -> Outputs:
-    run = _op("fla.ops.gated_delta_rule", "chunk_gated_delta_rule")
-    found = run(it["q"], it["k"], it["v"], it["g"], it["beta"], initial_state=it["h0"], output_final_state=True)
-    return _state_last(found)
-
-
-def _want_gated_delta(it: Inputs) -> Outputs:
-    run = _op("fla.ops.gated_delta_rule.naive", "naive_recurrent_gated_delta_rule")
-    found = run(it["q"], it["k"], it["v"], it["beta"], it["g"], initial_state=it["h0"], output_final_state=True)
-    return _state_last(found)
-
-
 def _kda(B: int, T: int, H: int, D: int, device: str) -> Inputs:
     import torch
 
     beta = torch.rand(B, T, H, device=device).sigmoid()
     return _with(_qkv(B, T, H, D, device), True, g=_gates(B, T, H, D, device=device), beta=beta)
-
-
-def _run_kda(it: Inputs) -> Outputs:
-    run = _op("fla.ops.kda", "chunk_kda")
-    found = run(it["q"], it["k"], it["v"], it["g"], it["beta"], initial_state=it["h0"], output_final_state=True)
-    return _state_last(found)
-
-
-def _want_kda(it: Inputs) -> Outputs:
-    run = _op("fla.ops.kda.naive", "naive_recurrent_kda")
-    found = run(it["q"], it["k"], it["v"], it["g"], it["beta"], initial_state=it["h0"], output_final_state=True)
-    return _state_last(found)
 
 
 def _plain(B: int, T: int, H: int, D: int, device: str) -> Inputs:
@@ -181,18 +139,38 @@ _DELTA_LIMITS = {
     **dict.fromkeys(("dbeta", "dg"), RmsRatio(0.02)),
 }
 _OPERATIONS: dict[str, tuple[Make, Function, Function, Mapping[str, RmsRatio]]] = {
-    "chunk_gla": (_gla, _run_gla, _want_gla, {"o": RmsRatio(0.004)}),
+    "chunk_gla": (
+        _gla,
+        _with_state("fla.ops.gla", "chunk_gla", "q k v g"),
+        _with_state("fla.ops.gla.naive", "naive_recurrent_gla", "q k v g"),
+        {"o": RmsRatio(0.004)},
+    ),
     # The state-space dual of Mamba-2.
-    "chunk_simple_gla": (_simple_gla, _run_simple_gla, _want_simple_gla, {"o": RmsRatio(0.004)}),
+    "chunk_simple_gla": (
+        _simple_gla,
+        _with_state("fla.ops.simple_gla", "chunk_simple_gla", "q k v g"),
+        _with_state("fla.ops.simple_gla.naive", "naive_recurrent_simple_gla", "q k v g"),
+        {"o": RmsRatio(0.004)},
+    ),
     "chunk_retention": (_plain, _run_retention, _want_retention, {}),
     "chunk_delta_rule": (
         _delta,
-        _run_delta,
+        _with_state("fla.ops.delta_rule", "chunk_delta_rule", "q k v beta"),
         _want_delta,
         {**_DELTA_LIMITS, "o": RmsRatio(0.006), "ht": RmsRatio(0.006), "dbeta": RmsRatio(0.008)},
     ),
-    "chunk_gated_delta_rule": (_gated_delta, _run_gated_delta, _want_gated_delta, _DELTA_LIMITS),
-    "chunk_kda": (_kda, _run_kda, _want_kda, _DELTA_LIMITS),
+    "chunk_gated_delta_rule": (
+        _gated_delta,
+        _with_state("fla.ops.gated_delta_rule", "chunk_gated_delta_rule", "q k v g beta"),
+        _with_state("fla.ops.gated_delta_rule.naive", "naive_recurrent_gated_delta_rule", "q k v beta g"),
+        _DELTA_LIMITS,
+    ),
+    "chunk_kda": (
+        _kda,
+        _with_state("fla.ops.kda", "chunk_kda", "q k v g beta"),
+        _with_state("fla.ops.kda.naive", "naive_recurrent_kda", "q k v g beta"),
+        _DELTA_LIMITS,
+    ),
     "parallel_attn": (_plain, _run_attention, _want_attention, {}),
 }
 _FORWARD_ONLY = ("chunk_simple_gla", "chunk_gated_delta_rule")  # its backward refuses Hopper under Triton 3.4 to 3.7.0
