@@ -10,6 +10,10 @@ import tempfile
 
 import pytest
 
+from tests.support.parsing import let_threads_parse
+
+let_threads_parse()
+
 # Set before Triton is imported. One folder per process: tests see neither the user's cache nor each other's.
 _CACHE = tempfile.mkdtemp(prefix="tawa-tests-")
 atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -232,16 +230,6 @@ def test_under_the_interpreter_options_are_checked_and_dropped(tmp_path: Path) -
     assert "refused aref_depth=0" in done.stdout
 
 
-@pytest.fixture
-def no_collections() -> Iterator[None]:
-    """`ast.parse` of Python 3.11 fails in a thread where a collection let another thread in (SystemError)."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("no_collections")
 def test_asynchronous_compiles_follow_the_launch(gemm: Any) -> None:
     with ThreadPoolExecutor(2) as pool, triton.AsyncCompileMode(pool):
         three, stock = warmup(gemm, aref_depth=3), warmup(gemm, enable_warp_specialization=False)
@@ -250,17 +238,17 @@ def test_asynchronous_compiles_follow_the_launch(gemm: Any) -> None:
 
 
 def test_a_launch_costs_little_more_than_tritons_own(gemm: Any) -> None:
-    def median_us(kernel: Any) -> float:
-        tensors = [kernels.half_tensor() for _ in range(3)]
-        times = []
-        for _ in range(201):
-            start = time.perf_counter()
-            kernel.run(*tensors, 64, grid=(1,), warmup=True, **BLOCKS)
-            times.append((time.perf_counter() - start) * 1e6)
-        return sorted(times)[100]
+    tensors = [kernels.half_tensor() for _ in range(3)]
+
+    def launch_us(kernel: Any) -> float:
+        start = time.perf_counter()
+        kernel.run(*tensors, 64, grid=(1,), warmup=True, **BLOCKS)
+        return (time.perf_counter() - start) * 1e6
 
     stock = triton.jit(kernels.gemm_pointers.fn)
-    assert median_us(gemm) - median_us(stock) < 30
+    # In turns, and the least of each: what else the machine does falls on both, and on no least.
+    times = [(launch_us(gemm), launch_us(stock)) for _ in range(300)]
+    assert min(ours for ours, _ in times) - min(theirs for _, theirs in times) < 30
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import gc
+import sys
+import threading
+from typing import Any
+
 import pytest
 
 from tawa.dialects import structure_rules
 from tawa.ir import verify_structure
 from tests.support import programs
 from tests.support.filecheck import brief, check
+from tests.support.parsing import depth_is_shared
 
 
 @pytest.mark.parametrize(
@@ -47,3 +54,39 @@ def test_every_program_is_well_formed(text: str) -> None:
 def test_brief_text_has_no_types_and_no_indents() -> None:
     lines = brief(programs.parse(programs.tile_gemm())).splitlines()
     assert '%zero_0 = "arith.constant"() <{value = 0 : i32}>' in lines
+
+
+def test_threads_parse_at_once_though_collections_let_each_other_in() -> None:
+    text = "x = [1, 2, (3, 4)]\n" * 400
+    failures: list[SystemError] = []
+
+    def parse() -> None:
+        for _ in range(20):
+            try:
+                ast.parse(text)
+            except SystemError as failure:
+                failures.append(failure)
+
+    def let_others_in(_phase: str, _info: dict[str, Any]) -> None:
+        sum(range(200))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    gc.callbacks.append(let_others_in)
+    try:
+        threads = [threading.Thread(target=parse) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.callbacks.remove(let_others_in)
+        sys.setswitchinterval(interval)
+    assert failures == []
+    assert gc.isenabled()
+
+
+def test_only_pythons_with_the_fault_are_helped() -> None:
+    faulty = {(3, 11, 0), (3, 11, 7), (3, 12, 1)}
+    mended = {(3, 11, 8), (3, 12, 2), (3, 13, 0)}
+    assert {version for version in faulty | mended if depth_is_shared(version)} == faulty
