@@ -12,8 +12,6 @@ import pytest
 
 from tests.support.parsing import let_threads_parse
 
-let_threads_parse()
-
 # Set before Triton is imported. One folder per process: tests see neither the user's cache nor each other's.
 _CACHE = tempfile.mkdtemp(prefix="tawa-tests-")
 atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
@@ -22,6 +20,8 @@ os.environ["TRITON_CACHE_DIR"] = os.path.join(_CACHE, "triton")
 # The user's own settings must not decide what a test sees.
 for _name in [name for name in os.environ if name.startswith("TAWA_")]:
     del os.environ[_name]
+
+let_threads_parse()
 
 
 @functools.cache

@@ -1,8 +1,6 @@
 """`ast.parse` that threads may call at once, for the Pythons where it fails.
 
-Up to Python 3.11.7 (and 3.12.1) the parser counts its depth in a place that all threads share: a thread that a garbage
-collection lets in while another one builds its tree upsets the count, and `ast.parse` raises `SystemError: AST
-constructor recursion depth mismatch` (CPython, gh-106905). Triton parses each kernel, in whatever thread compiles it.
+Triton parses each kernel, in whatever thread compiles it; what fails is told in `tawa.runtime.inductor`.
 """
 
 from __future__ import annotations
@@ -10,17 +8,13 @@ from __future__ import annotations
 import ast
 import functools
 import gc
-import sys
 import threading
 from typing import Any
 
+from tawa.runtime.inductor import parser_fails_in_threads
+
 _ONE_AT_A_TIME = threading.Lock()
 _parse = ast.parse
-
-
-def depth_is_shared(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> bool:
-    """Whether threads upset each other in the `ast.parse` of this Python."""
-    return version < (3, 11, 8) or (3, 12) <= version < (3, 12, 2)
 
 
 @functools.wraps(ast.parse)
@@ -38,5 +32,5 @@ def _parse_alone(*arguments: Any, **keywords: Any) -> ast.AST:
 
 def let_threads_parse() -> None:
     """Replace `ast.parse` in this process where it fails in threads."""
-    if depth_is_shared():
+    if parser_fails_in_threads():
         ast.parse = _parse_alone

@@ -14,7 +14,6 @@ from tawa.dialects import structure_rules
 from tawa.ir import verify_structure
 from tests.support import programs
 from tests.support.filecheck import brief, check
-from tests.support.parsing import depth_is_shared
 
 
 @pytest.mark.parametrize(
@@ -84,9 +83,3 @@ def test_threads_parse_at_once_though_collections_let_each_other_in() -> None:
         sys.setswitchinterval(interval)
     assert failures == []
     assert gc.isenabled()
-
-
-def test_only_pythons_with_the_fault_are_helped() -> None:
-    faulty = {(3, 11, 0), (3, 11, 7), (3, 12, 1)}
-    mended = {(3, 11, 8), (3, 12, 2), (3, 13, 0)}
-    assert {version for version in faulty | mended if depth_is_shared(version)} == faulty

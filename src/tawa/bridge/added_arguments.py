@@ -9,9 +9,10 @@ With ``mode="measure"`` the first launch times both kernels on its arguments, if
 faster one is launched from then on (`tawa.runtime.measure`).
 
 Only launches that go through `CompiledKernel.run` can be changed so. Code that compiles a kernel and launches the cubin
-by itself (ahead-of-time tools, Inductor) knows nothing of added arguments; so they are added only where a `JITFunction`
-compiles for a launch of its own (`launch_is_ours`), and that is part of the key on disk. Elsewhere the kernel makes its
-descriptors in scratch memory, which Triton asks an allocator for that few users have set: then that of `use_allocator`.
+by itself (ahead-of-time tools) knows nothing of added arguments; so they are added only where a `JITFunction`, or
+Inductor in this process, compiles for a launch of its own (`launch_is_ours`), and that is part of the key on disk.
+Elsewhere the kernel makes its descriptors in scratch memory, which Triton asks an allocator for that few users have
+set: then that of `use_allocator`.
 """
 
 from __future__ import annotations
@@ -115,6 +116,15 @@ def _kernel_class(base: type) -> type:
 
         class KernelWithDescriptors(base):
             """A compiled kernel whose launcher makes descriptors."""
+
+            @property
+            def _cubin_path(self) -> str:
+                """Where Inductor notes the cubin, to launch it by a launcher of its own, which would not make them."""
+                raise NotImplementedError("Tawa makes arguments of this kernel at each launch")
+
+            @_cubin_path.setter
+            def _cubin_path(self, path: str) -> None:
+                pass
 
             def _init_handles(self) -> None:
                 if self.module is not None:

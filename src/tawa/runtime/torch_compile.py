@@ -2,13 +2,14 @@
 
 Two things of PyTorch stand between an installation and its kernels:
 
-- Inductor compiles in worker processes, which know nothing of Tawa. Kernels with a dot are compiled in this process
-  instead (`AsyncCompile.triton`); all others, which Tawa would leave alone anyway, stay with the workers.
+- Inductor compiles in worker processes, which know nothing of Tawa, and launches by means of its own. Kernels with a
+  dot are compiled in this process instead; all others, which Tawa would leave alone anyway, stay with the workers
+  (`tawa.runtime.inductor`).
 - Inductor keeps whole compiled graphs on disk under keys of its own. While installed, PyTorch's ``cache_key_tag``
   names the request, so that a graph with stock kernels is never served for one with specialised ones, nor the reverse.
   What it keeps in memory under the text of its code is forgotten.
 
-Nothing here imports PyTorch. If it is imported later, the first is done then (by an import hook), and the second
+Nothing here imports PyTorch. If it is imported later, the first is done then (by import hooks), and the second
 through its environment variable.
 """
 
@@ -23,8 +24,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-_ASYNC_COMPILE = "torch._inductor.async_compile"
-_CODE_CACHE = "torch._inductor.codecache"
+from tawa.runtime.inductor import ASYNC_COMPILE, CODE_CACHE, Undo, compile_dots_here, own_launches, timings_by
+
+_HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 _CONFIG = "torch.compiler.config"
 _TAG_VARIABLE = "TORCH_COMPILE_CACHE_KEY_TAG"
 
@@ -33,18 +35,17 @@ class TorchCompileReach:
     """The changes to PyTorch of one installation. `apply` makes them or renews the tag, `undo` takes them back."""
 
     def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Undo] = []
+        self._tag = ""
         self._tag_before: tuple[str | None, str | None] | None = None
 
     def apply(self, tag: str) -> None:
         """Reaches torch.compile. tag: text that names the request."""
+        self._tag = tag
         if not self._undo:
-            finder = _AfterImport(_ASYNC_COMPILE, self._patch)
-            sys.meta_path.insert(0, finder)
-            self._undo.append(lambda: sys.meta_path.remove(finder) if finder in sys.meta_path else None)
-            loaded = sys.modules.get(_ASYNC_COMPILE)
-            if loaded is not None:
-                self._patch(loaded)
+            self._reach(ASYNC_COMPILE, compile_dots_here)
+            self._reach(_HEURISTICS, own_launches)
+            self._reach(CODE_CACHE, timings_by(lambda: self._tag))
         self._set_tag(tag)
 
     def undo(self) -> None:
@@ -70,26 +71,21 @@ class TorchCompileReach:
             config.cache_key_tag = ((variable or "") if value is None else value) + tag
         _forget_kernels()
 
-    def _patch(self, module: ModuleType) -> None:
-        owner = getattr(module, "AsyncCompile", None)
-        original = getattr(owner, "triton", None)
-        if owner is None or original is None:
+    def _reach(self, name: str, change: Callable[[ModuleType], Undo | None]) -> None:
+        """Changes a module: now, or as soon as it is imported."""
+
+        def now(module: ModuleType) -> None:
+            undo = change(module)
+            if undo is not None:
+                self._undo.append(undo)
+
+        loaded = sys.modules.get(name)
+        if loaded is not None:
+            now(loaded)
             return
-        owner.triton = _dots_in_this_process(original)
-        self._undo.append(lambda: setattr(owner, "triton", original))
-
-
-def _dots_in_this_process(original: Callable[..., Any]) -> Callable[..., Any]:
-    def triton(self: Any, kernel_name: str, source_code: str, *args: Any, **kwargs: Any) -> Any:
-        if "tl.dot" not in source_code:
-            return original(self, kernel_name, source_code, *args, **kwargs)
-        self.use_process_pool = lambda: False  # on this object, in front of the class's own
-        try:
-            return original(self, kernel_name, source_code, *args, **kwargs)
-        finally:
-            del self.use_process_pool
-
-    return triton
+        finder = _AfterImport(name, now)
+        sys.meta_path.insert(0, finder)
+        self._undo.append(lambda: sys.meta_path.remove(finder) if finder in sys.meta_path else None)
 
 
 def _forget_kernels() -> None:
@@ -97,7 +93,7 @@ def _forget_kernels() -> None:
 
     Functions that were compiled before keep what they have.
     """
-    for module, name in ((_ASYNC_COMPILE, "CompiledTritonKernels"), (_CODE_CACHE, "PyCodeCache")):
+    for module, name in ((ASYNC_COMPILE, "CompiledTritonKernels"), (CODE_CACHE, "PyCodeCache")):
         found = getattr(sys.modules.get(module), name, None)
         if found is not None and hasattr(found, "cache_clear"):
             found.cache_clear()

@@ -1,0 +1,136 @@
+"""What is changed in Inductor, torch.compile's compiler, while `tawa.install` is on.
+
+| slot | why |
+|---|---|
+| `AsyncCompile.triton` | kernels with a dot are compiled by threads of this process: workers know nothing of Tawa |
+| `CachingAutotuner._precompile_config` | says that this process launches the kernel: arguments may be added |
+| `PersistentCache.lookup` | timings by which ``max-autotune`` chooses a template are kept apart by request |
+
+Each change is a function that is given the module in which the slot is, and gives back how to undo it. A PyTorch that
+has no such slot is left as it is. Nothing here imports PyTorch.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import functools
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import ModuleType
+from typing import Any
+
+from tawa.bridge.added_arguments import launched_by_us
+
+Undo = Callable[[], None]
+ASYNC_COMPILE = "torch._inductor.async_compile"
+CODE_CACHE = "torch._inductor.codecache"
+
+
+def compile_dots_here(module: ModuleType) -> Undo | None:
+    """Changes `AsyncCompile` of ``torch._inductor.async_compile``."""
+    return _replace(module, "AsyncCompile", "triton", _dots_in_threads)
+
+
+def own_launches(module: ModuleType) -> Undo | None:
+    """Changes `CachingAutotuner` of ``torch._inductor.runtime.triton_heuristics``."""
+    return _replace(module, "CachingAutotuner", "_precompile_config", _for_a_launch)
+
+
+def timings_by(tag: Callable[[], str]) -> Callable[[ModuleType], Undo | None]:
+    """Changes `PersistentCache` of ``torch._inductor.codecache``. tag: text that names the request."""
+
+    def change(module: ModuleType) -> Undo | None:
+        return _replace(module, "PersistentCache", "lookup", functools.partial(_tagged, tag))
+
+    return change
+
+
+def _replace(module: ModuleType, owner: str, name: str, wrap: Callable[[Any], Any]) -> Undo | None:
+    """Puts a wrapper in front of a method; taken back only where nobody has put another in front of it since."""
+    holder = getattr(module, owner, None)
+    original = vars(holder).get(name) if holder is not None else None
+    if not callable(original):
+        return None
+    ours = wrap(original)
+    setattr(holder, name, ours)
+
+    def undo() -> None:
+        if vars(holder).get(name) is ours:
+            setattr(holder, name, original)
+
+    return undo
+
+
+def _dots_in_threads(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def triton(self: Any, kernel_name: str, source_code: str, *args: Any, **kwargs: Any) -> Any:
+        kernels: Any = getattr(sys.modules[ASYNC_COMPILE], "CompiledTritonKernels", None)
+        known = kernels is not None and kernels.get(source_code) is not None
+        if "tl.dot" not in source_code or known or _interpreted() or not self.use_process_pool():
+            return original(self, kernel_name, source_code, *args, **kwargs)
+        serial = copy.copy(self)
+        serial.use_process_pool = lambda: False  # on this object, in front of the class's own
+        cache: Any = sys.modules[CODE_CACHE]
+
+        def compile_only() -> None:
+            getattr(cache.PyCodeCache.load(source_code), kernel_name).precompile(warm_cache_only=True)
+
+        compiled = _started(self, functools.partial(contextvars.copy_context().run, compile_only))
+
+        def finish() -> Any:
+            compiled.result()
+            return original(serial, kernel_name, source_code, *args, **kwargs)
+
+        return cache.LambdaFuture(finish, future=compiled)
+
+    return triton
+
+
+def _started(compiler: Any, work: Callable[[], None]) -> Future[None]:
+    """The work in a thread of Inductor's, or done at once where Python's parser fails in threads."""
+    if not parser_fails_in_threads():
+        return compiler.pool().submit(work)
+    done: Future[None] = Future()
+    try:
+        done.set_result(work())
+    except Exception as error:
+        done.set_exception(error)
+    return done
+
+
+def parser_fails_in_threads(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> bool:
+    """Whether threads upset each other in the `ast.parse` of a Python, with which Triton reads each kernel.
+
+    Up to 3.11.7 and 3.12.1 it counts its depth in a place that all threads share, and a collection of garbage may let
+    another thread in: SystemError, "AST constructor recursion depth mismatch" (CPython, gh-106905).
+    """
+    return version < (3, 11, 8) or (3, 12) <= version < (3, 12, 2)
+
+
+def _interpreted() -> bool:
+    return os.environ.get("TRITON_INTERPRET", "0") == "1"
+
+
+def _for_a_launch(original: Callable[..., Any]) -> Callable[..., Any]:
+    installed_in = os.getpid()
+
+    @functools.wraps(original)
+    def precompile_config(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Where C++ launches the cubin, or a forked worker sends the kernel on, nobody would make the added arguments.
+        config: Any = sys.modules.get("torch._inductor.config")
+        stored = self.inductor_meta.get("store_cubin") or getattr(config, "cpp_wrapper", False)
+        with launched_by_us(not stored and os.getpid() == installed_in):
+            return original(self, *args, **kwargs)
+
+    return precompile_config
+
+
+def _tagged(tag: Callable[[], str], original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def lookup(self: Any, choices: Any, op: str, inputs: str, *args: Any, **kwargs: Any) -> Any:
+        return original(self, choices, op, f"{inputs}{tag()}", *args, **kwargs)
+
+    return lookup
