@@ -1,9 +1,10 @@
 """Times FlexAttention under torch.compile, stock and with ``tawa.install()``: ``python bench/flex.py [--only causal]``.
 
-B=4 H=16 S=4096 d=128 bf16: full, causal, a sliding window, documents, and a score modification. Each of them has a
-process of its own under a watchdog (`workers.py`). It compiles one function for each way with caches that are empty
-(stock; Tawa as installed; Tawa wherever legal; with waits held), checks some heads against float32,
-and times all of them round-robin. What Tawa says about the kernels while they are compiled is kept with the row.
+B=4 H=16 S=4096 d=128 bf16: full, causal, a sliding window, documents, and a score modification. Each of them has
+processes of its own under a watchdog (`workers.py`). The first one compiles a function for each way with caches that
+are empty (stock; Tawa as installed; Tawa wherever legal; with waits held) and checks some heads against float32; these
+run side by side. The second one finds the caches warm, checks again, and times all ways round-robin; these run one at a
+time. What Tawa says about the kernels while they are compiled is kept with the row.
 
 Results: ``bench/results/flex.json``, or ``flex_NAME.json`` with ``--only``; and a table of the wanted ratios.
 """
@@ -83,12 +84,11 @@ def variants(length: int, device: str) -> dict[str, Variant]:
 
 
 def handle(job: Job) -> Answer:
-    """Compiles, checks and times one form in every way."""
+    """Compiles and checks one form in every way; times it if the job says so."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(job["caches"], "inductor")
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(job["caches"], "triton")
     import torch
 
-    folder = tempfile.mkdtemp(prefix="tawa-flex-")
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
-    os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
     sizes, variant = job["sizes"], variants(job["sizes"]["S"], job["device"])[job["variant"]]
     shape = tuple(sizes[name] for name in "BHSD")
     generator = torch.Generator(device=job["device"]).manual_seed(0)
@@ -108,7 +108,7 @@ def handle(job: Job) -> Answer:
             functions.pop(way, None)
             errors[way] = describe(error)
     timings: dict[str, Timing] = {}
-    if job["device"] == "cuda":
+    if job["timed"] and job["device"] == "cuda":
         timings, failed = time_round_robin(functions, rounds=20)
         errors |= failed
     return {
@@ -247,6 +247,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=names, action="append", help="only this one (may be repeated)")
     parser.add_argument("--tma", action="store_true", help="with FlexAttention's option USE_TMA")
+    parser.add_argument("--processes", type=int, default=len(names), help="how many compile side by side")
     parser.add_argument("--minutes", type=float, default=5.0, help="begin no form after this")
     parser.add_argument("--device", default="cuda", help="cpu: checks the script on small problems, without times")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -259,22 +260,24 @@ def main() -> int:
     report = Report(name)
     sizes = SIZES if arguments.device == "cuda" else {"B": 1, "H": 2, "S": 256, "D": 32}
     options = {"USE_TMA": True} if arguments.tma else None
-    jobs = [
-        {"variant": variant, "sizes": sizes, "device": arguments.device, "kernel_options": options}
-        for variant in chosen
-    ]  # fmt: skip
 
     def take(job: Job, answer: Answer) -> None:
         rows = rows_of(job, answer)
-        report.add(*rows)
+        if job["timed"] or answer["status"] != "ok":
+            report.add(*rows)
         for row in rows:
             print(f"  {job['variant']:10} {row.candidate:22} {row.median_ms or '':>9} ms  {row.error}", flush=True)
             for text in row.case.get("said", []):
                 print(f"      {text[:160]}", flush=True)
 
-    # One at a time, each in a fresh process: what one compiled must not be there for the next.
-    for job in jobs:
-        run_jobs(Path(__file__).resolve(), [job], take, 1, LIMIT_S, start + arguments.minutes * 60)
+    with tempfile.TemporaryDirectory(prefix="tawa-flex-") as folder:
+        common = {"sizes": sizes, "device": arguments.device, "kernel_options": options}
+        jobs = [{"variant": it, "timed": False, "caches": os.path.join(folder, it), **common} for it in chosen]
+        end = start + arguments.minutes * 60
+        run_jobs(Path(__file__).resolve(), jobs, take, arguments.processes, LIMIT_S, end)
+        # One at a time, each in a fresh process: what one compiled must not be there for the next.
+        for job in jobs:
+            run_jobs(Path(__file__).resolve(), [{**job, "timed": True}], take, 1, LIMIT_S, end)
     report.note_clocks() if arguments.device == "cuda" else None
     reached = print_wanted(report.rows, {name: {"full": 1.25, "causal": 1.20}.get(name, 0.0) for name in chosen})
     print(f"{report.save()}  {time.monotonic() - start:.0f} s", flush=True)

@@ -4,10 +4,15 @@
 activation, a batch, the persistent template that loads by TMA, scaled fp8, groups, and int8 weights that are cast
 before the product. Inductor's worker processes are on.
 
-Each form runs in two processes, one after the other, that share Inductor's and Triton's caches on disk. The first one
-begins with empty caches, compiles stock, then with Tawa, then stock again; the second one finds the caches warm. In
-each, results are compared with float64 on rows drawn at random, and `tawa.report` must say that the kernels were Tawa's
-while it was installed, and only then. The second one times both ways round-robin.
+Each form runs in three processes, one after the other:
+
+1. *cold*: Inductor's and Triton's caches on disk are empty; compiles stock, then with Tawa, then stock again;
+2. *warm*: on the caches that the first one left;
+3. *timed*: Inductor's caches are empty again, so that it chooses among its configurations anew, with the GPU to itself;
+   both ways are timed round-robin.
+
+The first two of all forms run side by side. In each, results are compared with float64 on rows drawn at random, and
+`tawa.report` must say that the kernels were Tawa's while it was installed, and only then.
 
 Results: ``bench/results/templates.json``, or ``templates_NAME.json`` with ``--only``.
 """
@@ -120,8 +125,9 @@ NAMES = ("mm", "addmm_relu", "bmm", "persistent", "scaled", "grouped", "weights"
 
 
 def handle(job: Job) -> Answer:
-    """One process of one form: compiles, checks, and (with warm caches) times."""
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(job["caches"], "inductor")
+    """One process of one form: compiles, checks, and (the last one) times."""
+    inductor = "inductor_timed" if job["stage"] == "timed" else "inductor"
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(job["caches"], inductor)
     os.environ["TRITON_CACHE_DIR"] = os.path.join(job["caches"], "triton")
     import torch
     from torch._inductor import config
@@ -139,7 +145,7 @@ def handle(job: Job) -> Answer:
     errors: dict[str, str] = {}
     with torch.no_grad(), config.patch(options):
         plain_error = error_of(form, tensors, form.run(**tensors))
-        for way in ("stock", "Tawa", *(["stock again"] if job["cold"] else [])):
+        for way in ("stock", "Tawa", *(["stock again"] if job["stage"] == "cold" else [])):
             if way == "Tawa":
                 tawa.install()
             before, start = known_versions(tawa), time.monotonic()
@@ -155,11 +161,10 @@ def handle(job: Job) -> Answer:
             seen[way] = sorted(known_versions(tawa) - before)
             if way == "Tawa":
                 tawa.uninstall()
-        if not job["cold"] and job["device"] == "cuda":
+        timings: dict[str, Timing] = {}
+        if job["stage"] == "timed" and job["device"] == "cuda":
             timings, failed = time_round_robin(functions)
             errors |= failed
-        else:
-            timings = {}
     if job["device"] == "cuda":
         errors |= stale(seen)
     return {
@@ -233,7 +238,7 @@ def flop_of(form: str, size: int) -> float:
 
 def rows_of(job: Job, answer: Answer) -> list[Row]:
     """The rows of one process."""
-    about = {"form": job["form"], "size": job["size"], "caches": "cold" if job["cold"] else "warm"}
+    about = {"form": job["form"], "size": job["size"], "stage": job["stage"]}
     if answer["status"] != "ok":
         return [Row(about, "Tawa", error=f"{answer['status']}: {answer.get('message', '')}")]
     rows: list[Row] = []
@@ -261,6 +266,7 @@ def main() -> int:
     """Runs the forms asked for. Exit status 1: something was wrong, stale, or broke."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=NAMES, action="append", help="only this one (may be repeated)")
+    parser.add_argument("--processes", type=int, default=len(NAMES), help="how many compile side by side")
     parser.add_argument("--minutes", type=float, default=8.0, help="begin no form after this")
     parser.add_argument("--device", default="cuda", help="cpu: checks the script on small problems, without times")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -276,18 +282,21 @@ def main() -> int:
         report.add(*rows)
         for row in rows:
             case = row.case
-            print(f"  {case['form']:10} {case['caches']} {row.candidate:12} {row.median_ms or '':>9} ms  "
+            print(f"  {case['form']:10} {case['stage']:5} {row.candidate:12} {row.median_ms or '':>9} ms  "
                   f"compiled in {case.get('compile_s')} s  {row.error}", flush=True)  # fmt: skip
             for text in case.get("kernels", []):
                 print(f"      {text[:160]}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="tawa-templates-") as folder:
-        for form in chosen:
-            size = SIZE if arguments.device == "cuda" else 64
-            caches = os.path.join(folder, form)
-            for cold in (True, False):
-                job = {"form": form, "size": size, "device": arguments.device, "caches": caches, "cold": cold}
-                run_jobs(Path(__file__).resolve(), [job], take, 1, LIMIT_S, start + arguments.minutes * 60)
+        size = SIZE if arguments.device == "cuda" else 64
+        common = {"size": size, "device": arguments.device}
+        jobs = [{"form": form, "caches": os.path.join(folder, form), **common} for form in chosen]
+        file, end = Path(__file__).resolve(), start + arguments.minutes * 60
+        for stage in ("cold", "warm"):
+            staged = [{**job, "stage": stage} for job in jobs]
+            run_jobs(file, staged, take, arguments.processes, LIMIT_S, end)
+        for job in jobs:
+            run_jobs(file, [{**job, "stage": "timed"}], take, 1, LIMIT_S, end)
     if arguments.device == "cuda":
         report.note_clocks()
     print_table(report.rows)
