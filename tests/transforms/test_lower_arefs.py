@@ -205,6 +205,6 @@ def test_a_ring_filled_from_registers_loads_before_its_slot_is_empty_and_fences_
 
 def test_a_slot_that_is_only_read_into_registers_needs_no_fence_of_the_reader() -> None:
     """The ring of the int8 weights of `weight_only`; that of the other operand has one."""
-    text = brief(parse_module(made("weight_only").barrier))
+    text = brief(parse_module(made("weight_only", mma_depth=0).barrier))
     consumer = text[: text.index("ttg.warp_specialize.partitions")]
     assert consumer.count("ttng.wait_barrier") == 2 and consumer.count("ttng.fence_async_shared") == 1

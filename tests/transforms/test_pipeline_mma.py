@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tawa.ir import print_module
 from tawa.transforms.pipeline_mma import PipelineMma
 from tests.support import programs
 from tests.support.filecheck import brief, check
@@ -130,6 +131,46 @@ def test_each_of_two_loops_drains_before_the_next() -> None:
     )
 
 
+def computed_operand() -> str:
+    """An iteration that doubles one tile before its dot."""
+    double = programs.op("arith.addf", "%b, %b", f"{programs.TILE}, {programs.TILE}", "%bb", programs.TILE)
+    return programs.iteration().replace(programs.alloc("y", "b"), f"{double}\n{programs.alloc('y', 'bb')}")
+
+
+@pytest.mark.parametrize("mma_depth", [1, 2])
+def test_an_operand_that_the_loop_computes_gets_buffers_by_turns(mma_depth: int) -> None:
+    text, remarks = pipelined(loop_of(computed_operand(), sum="next"), mma_depth)
+    assert remarks == []
+    assert f"memdesc<{mma_depth + 1}x64x64xf16" in after_types(mma_depth)
+    check(
+        text,
+        f"""
+        CHECK:      partition = "consumer"
+        CHECK:      [[ALL:%\\w+]] = "ttg.local_alloc"()
+        CHECK:      "scf.for"
+        CHECK:      [[TURN:%turn\\w*]]: i32
+        CHECK:      [[ONE:%\\w+]] = "ttg.memdesc_index"([[ALL]], [[TURN]])
+        CHECK-NEXT: "ttg.local_store"({{{{.*}}}}, [[ONE]])
+        CHECK-NEXT: "ttng.fence_async_shared"
+        CHECK-NEXT: "ttng.warp_group_dot"({{{{.*}}}}, [[ONE]], {{{{.*}}}}isAsync = true
+        CHECK:      pendings = {mma_depth} : i32
+        CHECK:      "arith.cmpi"([[TURN]],
+        CHECK:      [[NEXT:%\\w+]] = "arith.select"
+        CHECK:      "scf.yield"({{{{.*}}}}[[NEXT]]
+        """,
+    )
+
+
+def after_types(mma_depth: int) -> str:
+    module, _ = after(PipelineMma, loop_of(computed_operand(), sum="next"), depth=3, mma_depth=mma_depth)
+    return print_module(module)
+
+
+def test_p_0_needs_no_second_buffer() -> None:
+    text, _ = pipelined(loop_of(computed_operand(), sum="next"), 0)
+    check(text, "CHECK-NOT: ttg.memdesc_index")
+
+
 def obstacles() -> list[tuple[str, str, str]]:
     """(id, program, part of the note)."""
     a_in_registers = programs.iteration().replace(
@@ -142,15 +183,7 @@ def obstacles() -> list[tuple[str, str, str]]:
     watched += "\n" + programs.op("ttg.local_alloc", "%low", _NARROW, "%seen", programs.BUFFER)
     watched += "\n" + programs.op("ttg.local_dealloc", "%seen", programs.BUFFER)
     swapped = "\n".join((programs.iteration("first", "one_more"), programs.iteration("second", "other", "_2")))
-    own = programs.iteration().replace(
-        programs.alloc("y", "b"),
-        "\n".join(
-            (
-                programs.op("arith.addf", "%b, %b", f"{programs.TILE}, {programs.TILE}", "%bb", programs.TILE),
-                programs.alloc("y", "bb"),
-            )
-        ),
-    )
+    shared = computed_operand() + "\n" + programs.op("ttg.local_dealloc", "%y", programs.BUFFER)
     return [
         ("a_in_registers", loop_of(a_in_registers, sum="next"), "operand A is in registers"),
         ("scaled", loop_of(scaled, sum="next"), "the result of the dot has another use"),
@@ -162,7 +195,7 @@ def obstacles() -> list[tuple[str, str, str]]:
         ("fresh", loop_of(fresh, sum="next"), "the accumulator does not come from the previous iteration"),
         ("watched", loop_of(watched, sum="next"), "the accumulator has another use"),
         ("swapped", loop_of(swapped, first="other", second="one_more"), "the accumulator moves to another variable"),
-        ("own_buffer", loop_of(own, sum="next"), "an operand is in a buffer that the loop writes itself"),
+        ("shared", loop_of(shared, sum="next"), "an operand is in a buffer that others read or write as well"),
     ]
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tawa.analysis.channels import ChannelInfo, ancestor_in
 from tawa.analysis.costs import stays_in_registers
 from tawa.analysis.guards import find_guards
+from tawa.analysis.in_flight import own_buffer_bytes
 from tawa.analysis.layouts import per_thread, tile_order
 from tawa.analysis.loads import DotLoadInfo
+from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -53,12 +55,17 @@ class SharedInfo:
 
     staging: buffers of the stores inside loops of the consumer. inside: the most that tiles it keeps there by itself,
     or layout changes, take at a time. behind: the same for the epilogue behind the last ring access, whose memory is
-    that of the rings.
+    that of the rings. again: buffers that a loop fills for its dots, which each iteration in flight needs once more.
     """
 
     staging: int
     inside: int
     behind: int
+    again: int = 0
+
+    def with_in_flight(self, iterations: int) -> SharedInfo:
+        """The same with dots of so many iterations in flight."""
+        return replace(self, inside=self.inside + iterations * self.again, again=0)
 
     def total(self, ring_bytes: int) -> int:
         """Bytes of one CTA whose rings take `ring_bytes`."""
@@ -100,9 +107,11 @@ def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo], groups:
             spans.append(_Span(place, _last_use(op, places), size))
     inside = _peak(spans, -1, border)
     behind = _peak(spans, border + 1, len(places))
+    loops = [loop for op in places if (loop := ForOp.of(op))]
+    again = groups * max((own_buffer_bytes(loop, moved) for loop in loops), default=0)
     if groups == 1:
-        return SharedInfo(sum(staging.values()), inside, behind)
-    return SharedInfo(groups * sum(staging.values()), groups * max(inside, behind), 0)
+        return SharedInfo(sum(staging.values()), inside, behind, again)
+    return SharedInfo(groups * sum(staging.values()), groups * max(inside, behind), 0, again)
 
 
 def _last_use(op: Operation, places: Mapping[Operation, int]) -> int:

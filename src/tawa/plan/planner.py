@@ -14,7 +14,7 @@ registers  24 for a producer that only issues TMA copies, more for one that keep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tawa.analysis.channels import ChannelInfo
 from tawa.analysis.producer_layouts import PRODUCER_WARPS
@@ -122,13 +122,11 @@ class Budget:
 
 def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
     """A Plan that meets `options` and fits `budget`. Raises ResourceError if no depth, or not the pinned one, fits."""
-    depth = _choose_depth(channels, options, budget)
+    budget, depth, mma_depth = _choose_depths(channels, options, budget)
     depths = budget.depths(channels, depth)
-    ctas, cap = budget.shared_by(channels, depth)
+    _, cap = budget.shared_by(channels, depth)
     if options.ping_pong and budget.groups < 2:
         raise PlanError(f"ping_pong=True: {_ALONE}")
-    usual = DEFAULT_MMA_DEPTH if ctas == 1 else 0
-    mma_depth = options.mma_depth if options.mma_depth is not None else min(usual, min(depths) - 1)
     if mma_depth > min(depths) - 1:
         fits = budget.deepest(channels)
         raise PlanError(
@@ -249,6 +247,21 @@ def check_plan(plan: Plan, channels: Channels, num_warps: int, *, stores_must_no
             f"P = {plan.mma_depth} with a ring of D = {shallow}: P iterations in flight need D >= P + 1; "
             f"cure: D = {plan.mma_depth + 1} or P = {shallow - 1}"
         )
+
+
+def _choose_depths(channels: Channels, options: PlanOptions, budget: Budget) -> tuple[Budget, int, int]:
+    """D and P, and the budget with the buffers that P asks for."""
+    depth = _choose_depth(channels, options, budget)
+    usual = DEFAULT_MMA_DEPTH if budget.ctas(channels, depth) == 1 else 0
+    mma_depth = options.mma_depth
+    if mma_depth is None:
+        mma_depth = min(usual, *(slots - 1 for slots in budget.depths(channels, depth)))
+    if not mma_depth or not budget.shared.again:
+        return budget, depth, mma_depth
+    roomy = replace(budget, shared=budget.shared.with_in_flight(mma_depth))
+    if options.mma_depth is None and roomy.deepest(channels) < (options.aref_depth or mma_depth + 1):
+        return budget, depth, 0
+    return roomy, _choose_depth(channels, options, roomy), mma_depth
 
 
 def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget) -> int:

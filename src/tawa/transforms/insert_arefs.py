@@ -28,7 +28,7 @@ Source: arXiv 2510.14719, section 4 (tuple payloads, loads that feed one dot sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tawa.analysis.channels import ChannelInfo, SiteInfo
 from tawa.analysis.guards import find_guards
@@ -36,11 +36,11 @@ from tawa.analysis.memory import remade_for
 from tawa.dialects.aref import RingType
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import DescriptorLoadOp, FuncOp
-from tawa.dialects.ttg import VIEWS
-from tawa.ir import Block, Builder, MemDescType, Module, Operation, Region, Value, parse_type
+from tawa.ir import Block, Builder, Module, Operation, Region, Value
 from tawa.ir.attributes import string_attr
 from tawa.plan import Plan
 from tawa.transforms.result import PassResult
+from tawa.transforms.slot_views import make_mutable
 
 _SHARED = "#smem"  # as the payloads of channels spell it
 
@@ -121,26 +121,9 @@ def _use_view(tile: Value, view: Value, allocations: tuple[Operation, ...], buil
     for allocation in allocations:
         allocation.result.replace_all_uses_with(view)
         allocation.erase()
-    _make_mutable(view, builder)
+    make_mutable(view, builder)
     if tile.uses:
         tile.replace_all_uses_with(builder.create("ttg.local_load", (view,), (tile.type,), hints=(tile.hint,)).result)
-
-
-def _make_mutable(view: Value, builder: Builder) -> None:
-    """Views of a slot are views of memory that changes: their types say so, and none stands before the get."""
-    for user in view.users:
-        if user.name in VIEWS:
-            type = parse_type(user.result.type)
-            assert isinstance(type, MemDescType)
-            user.result.type = str(replace(type, mutable=True))
-            if user.parent is builder.block and _stands_before(user, builder):
-                builder.insert(user.detach())
-            _make_mutable(user.result, builder)
-
-
-def _stands_before(op: Operation, builder: Builder) -> bool:
-    assert builder.anchor is not None
-    return builder.block.index_of(op) < builder.block.index_of(builder.anchor)
 
 
 def _thread(block: Block, count: Value, accesses: set[Operation]) -> Value:

@@ -13,28 +13,43 @@ be known and none is assumed. What is left is released right behind the loop, be
 producer fills the next tile's slots meanwhile. With P = 0 the wgmmas of one iteration still run together: one wait
 behind the last of them.
 
+An operand that the loop computes (weights made wider, scaled) gets P + 1 buffers by turns, so that it is computed while
+the tensor cores work on the one before:
+
+    for k, acc:                             y' = local_alloc() of P + 1 buffers
+      y = local_alloc(t)          →         for k, acc, s = 0:
+      acc = dot(x, y, acc)                    y = y'[s];  local_store(t, y);  fence;  acc = dot(x, y, acc)
+                                              next s = s < P ? s + 1 : 0
+
+Buffer s is written again P + 1 iterations later, when the consumer has waited for the dot that read it. Triton's back
+end puts a barrier of the partition's warps between that wait and the store, for other warps wait by themselves.
+
 Requires: `partition`. Works on loops of the consumer.
 Ensures: every slot is released after the wgmmas that read it are complete.
 Leaves a loop at P = 0 (with a note) when a wgmma may not stay in flight: its accumulator is used inside the loop, its
-operand lives in registers or in a buffer the loop writes, the slot's count is not the loop's own, or it is a `while`.
+operand lives in registers or in a buffer that others use too, the slot's count is not the loop's own, or it is a
+`while`.
 Source: arXiv 2510.14719, section 5.1 (fine-grained pipeline); PTX ISA, "wgmma.wait_group".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tawa.analysis.channels import slot_readers
+from tawa.analysis.in_flight import dots_in, obstacle, own_buffers
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.scf import ForOp, WhileOp
-from tawa.dialects.ttg import VIEWS
+from tawa.dialects.ttg import LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Builder, Module, Operation, Value, source_of
+from tawa.ir import Builder, MemDescType, Module, Operation, Value, parse_type, source_of
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.plan import Plan
 from tawa.remarks import Remark
+from tawa.transforms.materialize import arithmetic
 from tawa.transforms.result import PassResult
+from tawa.transforms.slot_views import make_mutable
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +72,7 @@ class PipelineMma:
                 if repeat and depth and any(WarpGroupDotOp.of(it) for it in repeat.after.ops):
                     text = "P = 0 in this loop: it is a `while`"
                     remarks.append(Remark("note", text, source_of(module, nested)))
-                if loop is None or len(_dots(loop)) < (1 if depth else 2):
+                if loop is None or len(dots_in(loop)) < (1 if depth else 2):
                     continue
                 reason = _obstacle(loop)
                 if reason and depth == 0:
@@ -70,62 +85,50 @@ class PipelineMma:
         return PassResult(changed, tuple(remarks))
 
 
-def _dots(loop: ForOp) -> list[WarpGroupDotOp]:
-    return [dot for op in loop.body.ops if (dot := WarpGroupDotOp.of(op))]
-
-
 def _obstacle(loop: ForOp) -> str:
     """Why no wgmma of this loop may stay in flight; empty when all may."""
-    body = loop.body
-    for dot in _dots(loop):
-        if dot.adds_partial_sums:
-            return "the dot adds up partial sums of fp8 products (max_num_imprecise_acc)"
-        if dot.a_in_registers:
-            return "operand A is in registers"
-        for operand in (dot.a, dot.b):
-            if not _stays(loop, operand):
-                return "an operand is in a buffer that the loop writes itself"
-        accumulator = dot.accumulator
-        carried = accumulator.owner is body and accumulator.index > 0
-        chained = WarpGroupDotOp.of(accumulator.defining_op) is not None and accumulator.owner.parent is body  # type: ignore[union-attr]
-        if not (carried or chained):
-            return "the accumulator does not come from the previous iteration"
-        if len(accumulator.uses) != 1:
-            return "the accumulator has another use in the loop"
-        if len(dot.op.result.uses) != 1:
-            return "the result of the dot has another use in the loop"
-        use = dot.op.result.uses[0]
-        onward = WarpGroupDotOp.of(use.op)
-        if use.op is body.terminator:
-            if not _returns_to_itself(loop, dot, use.index):
-                return "the accumulator moves to another variable"
-        elif onward is None or use.index != 2 or use.op.parent is not body:
-            return "the result of the dot is used inside the loop"
-    for op in body.ops:
+    reason = obstacle(loop)
+    if reason:
+        return reason
+    for op in loop.body.ops:
         consumed = ConsumedOp.of(op)
-        if consumed and not (consumed.index.owner is body and consumed.condition is None):
+        if consumed and not (consumed.index.owner is loop.body and consumed.condition is None):
             return "a slot's count is not carried by this loop"
     return ""
 
 
-def _returns_to_itself(loop: ForOp, dot: WarpGroupDotOp, index: int) -> bool:
-    """Whether the chain of dots that ends in `dot` began with the carried value it is yielded to."""
-    value = dot.accumulator
-    while (before := WarpGroupDotOp.of(value.defining_op)) is not None:
-        value = before.accumulator
-    return value is loop.iter_args[index]
-
-
-def _stays(loop: ForOp, operand: Value) -> bool:
-    """Whether the bytes behind a memdesc operand stay as they are until the slot is released."""
-    op = operand.defining_op
-    while op is not None and op.name in VIEWS:
-        op = op.operands[0].defining_op
-    return op is None or GetOp.of(op) is not None or not loop.op.is_ancestor_of(op)
+def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> None:
+    """Gives the loop `count` buffers by turns for each that an iteration fills."""
+    front = Builder.before(loop.op)
+    front.loc = buffers[0].op.loc
+    turn = loop.carry(front.constant(0), "turn")
+    for buffer in buffers:
+        source, one = buffer.source, parse_type(buffer.op.result.type)
+        assert source is not None and isinstance(one, MemDescType)
+        front.loc = buffer.op.loc
+        hint = buffer.op.result.hint
+        whole = front.create("ttg.local_alloc", (), (str(one.with_slots(count)),), hints=(hint,)).result
+        builder = Builder.before(buffer.op)
+        view = builder.create("ttg.memdesc_index", (whole, turn), (str(replace(one, mutable=True)),), hints=(hint,))
+        builder.create("ttg.local_store", (source, view.result))
+        builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
+        buffer.op.result.replace_all_uses_with(view.result)
+        make_mutable(view.result, builder)
+        buffer.op.erase()
+    end = Builder.before(loop.body.terminator)
+    end.loc = buffers[0].op.loc
+    last, zero, one_more = end.constant(count - 1), end.constant(0), end.constant(1)
+    properties = {"predicate": "2 : i64"}  # slt
+    before_last = end.create("arith.cmpi", (turn, last), ("i1",), properties=properties).result
+    onward = arithmetic(end, "arith.addi", turn, one_more, "turn")
+    loop.body.terminator.add_operand(end.create("arith.select", (before_last, onward, zero), ("i32",)).result)
 
 
 def _pipeline(loop: ForOp, depth: int) -> None:
-    dots = _dots(loop)
+    dots = dots_in(loop)
+    buffers = own_buffers(loop)
+    if depth and buffers:
+        _take_turns(loop, buffers, depth + 1)
     for dot in dots:
         dot.op.properties["isAsync"] = bool_attr(True)
     ends = [dot for dot in dots if dot.op.result.uses[0].op is loop.body.terminator]
