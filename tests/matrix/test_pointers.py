@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tawa.errors import ProtocolError
 from tawa.ir import parse_module
+from tawa.transforms import pipeline_mma
 from tawa.verify.verdict import Proved
 from tests.matrix.pointer_kernels import CASES, find, made, unspecialised
 from tests.support.sample import simulated_once
@@ -33,3 +35,10 @@ def test_specialised_pointer_kernel_gives_the_same_bits_in_every_order(name: str
         for order in ("eager", "late", "random"):
             found = case.output(parse_module(level), trips, order)
             assert np.array_equal(found, wanted), f"{order}, {trips} trips"
+
+
+def test_one_buffer_for_a_computed_operand_with_dots_in_flight_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    take_turns = pipeline_mma._take_turns
+    monkeypatch.setattr(pipeline_mma, "_take_turns", lambda loop, buffers, count: take_turns(loop, buffers, 1))
+    with pytest.raises(ProtocolError, match="while a wgmma of default may still be at work there"):
+        made("weight_only", DEPTH + 1)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tawa.analysis.channels import find_channels, outer_channels
 from tawa.analysis.loads import find_dot_loads
 from tawa.analysis.resources import SLACK_BYTES, RegisterInfo, SharedInfo
+from tawa.errors import ResourceError
 from tawa.plan import PlanOptions
 from tawa.plan.planner import Budget, Channels, choose_plan, why_not_worth_it
 from tests.support import programs
@@ -67,3 +70,26 @@ def test_an_outer_channel_is_filled_in_a_loop_around_the_loop_of_another() -> No
     channels = channels_of(programs.kernel(body))
     assert len(channels) == 2 and outer_channels(channels) == [channels[0].name]
     assert outer_channels(channels_of(programs.gate_up())) == []
+
+
+def test_operands_that_a_loop_computes_take_a_buffer_for_each_iteration_in_flight() -> None:
+    """Six tiles fit: rings of two slots and two buffers, or of three and one buffer with P = 0."""
+    channels = channels_of(programs.tile_gemm())
+    slot = sum(channel.slot_bytes for channel in channels)
+    alone = replace(BUDGET, groups=1, num_warps=8, registers=RegisterInfo(160, 160))
+    roomy = replace(alone, shared=SharedInfo(0, slot // 2, 0, again=slot // 2), shared_bytes=3 * slot + SLACK_BYTES)
+
+    def chosen(budget: Budget, **options: int) -> tuple[int, int]:
+        plan = choose_plan(channels, PlanOptions(**options), budget, staged_stores=True)
+        return plan.rings[0].depth, plan.mma_depth
+
+    assert chosen(replace(roomy, shared=SharedInfo(0, slot // 2, 0))) == (2, 1)
+    assert chosen(roomy) == (2, 1)
+    tight = replace(roomy, shared_bytes=5 * slot // 2 + SLACK_BYTES)
+    assert chosen(tight) == (2, 0)
+    assert chosen(replace(roomy, shared_bytes=4 * slot + SLACK_BYTES)) == (3, 1)
+    assert chosen(roomy, mma_depth=0) == (2, 0)
+    with pytest.raises(ResourceError, match="aref_depth=2"):
+        chosen(tight, mma_depth=1)
+    with pytest.raises(ResourceError, match="the largest D that fits is 2"):
+        chosen(roomy, mma_depth=1, aref_depth=3)
