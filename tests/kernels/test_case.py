@@ -83,6 +83,8 @@ def test_divisibility_follows_the_sizes() -> None:
         (Expectation("specialised", payloads=(1, 1, 1), sites=3, dots=(2,)), 0, 3, [0]),
         (Expectation("specialised", sites=2, dots=(1, 1)), 1, 4, [0, 0, 1, 1]),
         (Expectation("specialised", in_flight=False), 2, 1, [0]),
+        (Expectation("specialised", payloads=(1, 1), sites=2, copied=1), 2, 4, [0, 2]),
+        (Expectation("specialised", payloads=(1, 1), sites=2, copied=2), 1, 2, [0, 1]),
     ],
 )
 def test_expected_releases_and_waits(expectation: Expectation, mma_depth: int, releases: int, waits: list[int]) -> None:

@@ -11,7 +11,7 @@ from tawa.transforms.sink_epilogue import SinkEpilogue
 from tests.support import programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
-from tests.support.programs import ACC, kernel, op, store
+from tests.support.programs import ACC, TILE, alloc, for_loop, kernel, op, store
 from tests.support.protocol import run
 
 
@@ -83,3 +83,21 @@ def test_the_epilogue_still_happens_once() -> None:
     for text in (made.aref, made.barrier):
         trace = run(parse_module(text), {"n": 5})
         assert trace.stores == 1 and trace.wrong == []
+
+
+def test_no_wgmma_is_in_flight_behind_the_join() -> None:
+    """Both operands are computed, so that nothing is released behind the loop."""
+    both = programs.iteration()
+    for tile, buffer in (("a", "x"), ("b", "y")):
+        double = op("arith.addf", f"%{tile}, %{tile}", f"{TILE}, {TILE}", f"%{tile}_2", TILE)
+        both = both.replace(alloc(buffer, tile), f"{double}\n{alloc(buffer, f'{tile}_2')}")
+    loop = for_loop(both, carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+    check(
+        sunk(kernel(f"{loop}\n{store()}")),
+        """
+        CHECK:      [[ACC:%\\w+]] = "warp.group"() <{partition = "consumer"
+        CHECK:      [[W:%\\w+]] = "ttng.warp_group_dot_wait"({{.*}}) <{pendings = 0 : i32}>
+        CHECK-NEXT: "warp.end"([[W]])
+        CHECK:      "tt.descriptor_store"
+        """,
+    )

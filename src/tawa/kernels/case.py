@@ -78,6 +78,7 @@ class Expectation:
     sites: places in the program where a ring is written (and read); a ring may serve several that follow each other.
     dots: dots of one iteration, by loop: ``(1,)`` one loop with one dot, ``(2,)`` gate and up, ``(1, 1)`` two loops.
     in_flight: whether wgmmas may stay in flight over an iteration; otherwise the loop has P = 0 whatever was asked for.
+    copied: sites whose slots are only read into registers, and released at once.
     """
 
     verdict: Verdict
@@ -86,10 +87,11 @@ class Expectation:
     sites: int = 1
     dots: tuple[int, ...] = (1,)
     in_flight: bool = True
+    copied: int = 0
 
     def releases(self, mma_depth: int) -> int:
         """How many times `aref.consumed` stands in the program: in the loop, and after it for each in flight."""
-        return self.sites * (1 + mma_depth if self.in_flight else 1)
+        return self.sites + (self.sites - self.copied) * mma_depth * self.in_flight
 
     def waits(self, mma_depth: int) -> list[int]:
         """The `pendings` of the wgmma waits, smallest first.

@@ -11,7 +11,7 @@ scratch of the epilogue take their place in shared memory: a kernel with one til
 for its epilogue, not for both, and more CTAs fit on one SM. A persistent kernel has nothing behind its loop.
 
 Requires: `partition`, `pipeline_mma` (which moves releases).
-Ensures: nothing behind the groups touches a ring.
+Ensures: nothing behind the groups touches a ring, and no wgmma is in flight there.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ class SinkEpilogue:
 
 
 def _tail(group: GroupOp) -> list[Operation]:
-    """The operations behind the last one that touches a ring."""
+    """The operations behind the last one that touches a ring, and behind the wait for its wgmmas."""
     ops = group.body.ops[:-1]
     last = max((index for index, op in enumerate(ops) if _touches_ring(op)), default=len(ops))
+    while last + 1 < len(ops) and ops[last + 1].name == "ttng.warp_group_dot_wait":
+        last += 1
     return ops[last + 1 :]
 
 

@@ -15,7 +15,8 @@ from tawa.kernels.gemm import declined, epilogues, kernel, persistent, structure
 
 ONE_DOT = Expectation("specialised")
 NOT_IN_FLIGHT = Expectation("specialised", in_flight=False)
-SEPARATE = Expectation("specialised", payloads=(1, 1), sites=2, in_flight=False)
+ONE_COPIED = Expectation("specialised", payloads=(1, 1), sites=2, copied=1)
+BOTH_COPIED = Expectation("specialised", payloads=(1, 1), sites=2, copied=2)
 GATED = Expectation("specialised", payloads=(1, 1, 1), sites=3, dots=(2,))
 PROBLEM = {"M": 384, "N": 512, "K": 328}
 PERSISTENT = {**PROBLEM, "PROGRAMS": 4}
@@ -78,10 +79,11 @@ OPERANDS = [
     *(tile_case(dtype, False, True, (128, 128, 128), plans=((2, 1), (3, 1), (3, 2))) for dtype in ("fp8e4nv", "fp8e5")),
     tile_case("fp32", False, True, (128, 128, 32)),
     # Not K-major: wgmma takes only fp16 and bf16 that way round, so Triton turns the tile round in registers.
-    tile_case("fp32", False, False, (128, 128, 32), NOT_IN_FLIGHT),
-    *(tile_case("fp32", True, b_t, (128, 128, 32), SEPARATE) for b_t in BOTH),
-    tile_case("fp8e4nv", False, False, (128, 128, 128), NOT_IN_FLIGHT),
-    tile_case("fp8e4nv", True, True, (128, 128, 128), SEPARATE),
+    tile_case("fp32", False, False, (128, 128, 32)),
+    tile_case("fp32", True, False, (128, 128, 32), BOTH_COPIED),
+    tile_case("fp32", True, True, (128, 128, 32), ONE_COPIED),
+    tile_case("fp8e4nv", False, False, (128, 128, 128)),
+    tile_case("fp8e4nv", True, True, (128, 128, 128), ONE_COPIED),
     case("precise_fp8e4nv_nt", kernel.gemm_precise, operands("fp8e4nv", "fp16", b_t=True), {**descriptors(b_t=True),
          **SIZES}, block(bk=128, GROUP_M=4), {**PROBLEM, "K": 656}, "tiles", "gemm", Expectation("either")),
 ]  # fmt: skip
