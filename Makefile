@@ -9,6 +9,8 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 WORKERS ?= 2
+# Neighbours share kernels that a process compiles once: each takes a stretch of the list, and who is done helps out.
+SPREAD := -n $(WORKERS) --dist worksteal
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 # The tests that compile through Triton; everything else does not depend on its version.
@@ -22,10 +24,10 @@ demo: .venv/ready
 test: test-3.6 test-3.9
 
 test-3.6: .venv/ready
-	.venv/bin/pytest -n $(WORKERS)
+	.venv/bin/pytest $(SPREAD)
 
 test-3.9: .venv-3.9/ready
-	.venv-3.9/bin/pytest -n $(WORKERS) $(COMPILE_TESTS)
+	.venv-3.9/bin/pytest $(SPREAD) $(COMPILE_TESTS)
 
 check: .venv/ready
 	.venv/bin/ruff check
