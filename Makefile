@@ -16,10 +16,12 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # The tests that compile through Triton; everything else does not depend on its version.
 COMPILE_TESTS := $(wildcard tests/bridge tests/runtime tests/kernels tests/matrix tests/cli tests/roundtrip)
 
-.PHONY: demo test test-3.6 test-3.9 check format docs clean
+.PHONY: demo setup test test-3.6 test-3.9 check format docs clean
 
 demo: .venv/ready
 	@.venv/bin/tawa demo
+
+setup: .venv/ready .venv-3.9/ready
 
 test: test-3.6 test-3.9
 
