@@ -9,23 +9,27 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 WORKERS ?= 2
+# Neighbours share kernels that a process compiles once: each takes a stretch of the list, and who is done helps out.
+SPREAD := -n $(WORKERS) --dist worksteal
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 # The tests that compile through Triton; everything else does not depend on its version.
 COMPILE_TESTS := $(wildcard tests/bridge tests/runtime tests/kernels tests/matrix tests/cli tests/roundtrip)
 
-.PHONY: demo test test-3.6 test-3.9 check format docs clean
+.PHONY: demo setup test test-3.6 test-3.9 check format docs clean
 
 demo: .venv/ready
 	@.venv/bin/tawa demo
 
+setup: .venv/ready .venv-3.9/ready
+
 test: test-3.6 test-3.9
 
 test-3.6: .venv/ready
-	.venv/bin/pytest -n $(WORKERS)
+	.venv/bin/pytest $(SPREAD)
 
 test-3.9: .venv-3.9/ready
-	.venv-3.9/bin/pytest -n $(WORKERS) $(COMPILE_TESTS)
+	.venv-3.9/bin/pytest $(SPREAD) $(COMPILE_TESTS)
 
 check: .venv/ready
 	.venv/bin/ruff check

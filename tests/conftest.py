@@ -1,4 +1,4 @@
-"""What every test shares: a Triton cache of its own, and no `gpu` tests where there is no Hopper GPU."""
+"""What every test shares: a Triton cache of its own, one thread, and no `gpu` tests where there is no Hopper GPU."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from tests.support.parsing import let_threads_parse
 _CACHE = tempfile.mkdtemp(prefix="tawa-tests-")
 atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
 os.environ["TRITON_CACHE_DIR"] = os.path.join(_CACHE, "triton")
+
+# Set before NumPy is imported. The simulator's products are small: more threads than one only wait for each other, at
+# the cost of the other test processes.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[_name] = "1"
 
 # The user's own settings must not decide what a test sees.
 for _name in [name for name in os.environ if name.startswith("TAWA_")]:

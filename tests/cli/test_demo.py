@@ -9,15 +9,24 @@ from tawa.cli.demo import EXHIBITS
 from tawa.cli.sketch import sketch
 
 
-@pytest.fixture(scope="module")
-def exhibits():
+def demo(*options: str) -> str:
     from typer.testing import CliRunner
 
     from tawa.cli.main import app
 
-    result = CliRunner().invoke(app, ["demo", "--json"])
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["demo", *options])
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def exhibits():
+    return json.loads(demo("--json"))
+
+
+@pytest.fixture(scope="module")
+def printed():
+    return demo()
 
 
 def test_the_demo_shows_every_exhibit_and_exactly_one_is_declined(exhibits):
@@ -36,10 +45,8 @@ def test_attention_gets_two_consumer_groups_and_stages(exhibits):
     assert found["verdict"]["verdict"] == "proved"
 
 
-def test_the_report_explains_rings_waits_and_the_declined_kernel(tawa):
-    result = tawa("demo")
-    assert result.exit_code == 0, result.stderr
-    assert "other bits" not in result.stdout
+def test_the_report_explains_rings_waits_and_the_declined_kernel(printed):
+    assert "other bits" not in printed
     for text in (
         "producer  1 warp",
         "consumer  8 warps",
@@ -57,14 +64,13 @@ def test_the_report_explains_rings_waits_and_the_declined_kernel(tawa):
         "the same four tiles (fp16, persistent)",
         "tensor cores busy",
     ):
-        assert text in result.stdout
+        assert text in printed
 
 
-def test_without_a_gpu_the_demo_says_that_nothing_was_run(tawa):
+def test_without_a_gpu_the_demo_says_that_nothing_was_run(printed):
     from tests.conftest import hopper_present
 
-    text = tawa("demo").stdout
-    assert ("Nothing was run" in text) is not hopper_present()
+    assert ("Nothing was run" in printed) is not hopper_present()
 
 
 def test_a_sketch_keeps_the_protocol_and_leaves_out_the_arithmetic():

@@ -10,12 +10,11 @@ import re
 
 import pytest
 
-from tawa.bridge.report import report
 from tawa.errors import UnsupportedKernel
 from tawa.kernels.attention.cases import CASES, find
 from tawa.kernels.case import Case
 from tawa.plan import PlanOptions
-from tests.matrix.compiling import compile_case, pinned
+from tests.matrix.compiling import compile_and_report, compile_case, pinned
 from tests.support.sample import sample as thinned
 
 SERIALISED = ("C7510", "C7514", "C7515", "C7517")
@@ -52,11 +51,10 @@ SAMPLE = sample()
 
 @pytest.mark.parametrize("case", thinned(SAMPLE["specialised"], 1))
 def test_case_specialises_and_neither_spills_nor_serialises(case: Case) -> None:
-    compiled = compile_case(case, pinned(*case.plans[0]))
+    compiled, found = compile_and_report(case, pinned(*case.plans[0]))
     record = compiled.metadata.tawa
     assert record["applied"], record["reason"]
     assert {ring["depth"] for ring in record["plan"]["rings"]} == {case.plans[0][0]}
-    found = report(compiled)
     assert found.ptxas.spill_bytes <= FEW_REGISTERS or case.name in TIGHT
     assert not [note.code for note in found.ptxas.notes if note.code in SERIALISED]
 

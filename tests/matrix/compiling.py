@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 from dataclasses import dataclass
 from typing import Any
 
+from triton import knobs
+
 from tawa.bridge.attempt import Source, Specialised, Worksheet, attempt
 from tawa.bridge.compile import compile_kernel
+from tawa.bridge.report import KernelReport, read_ptx, read_ptxas_log, report
 from tawa.bridge.request import Request
 from tawa.bridge.signature import Signature
 from tawa.kernels.case import Case
@@ -25,6 +30,18 @@ def signature(case: Case) -> Signature:
 def compile_case(case: Case, options: PlanOptions | None) -> Any:
     request = None if options is None else Request(options)
     return compile_kernel(case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=case.num_stages)
+
+
+def compile_and_report(case: Case, options: PlanOptions | None) -> tuple[Any, KernelReport]:
+    """The compiled kernel and its report, from what ptxas told Triton: it need not assemble the kernel once more."""
+    said = io.StringIO()
+    with knobs.nvidia.scope(), contextlib.redirect_stdout(said):
+        knobs.nvidia.dump_ptxas_log = True
+        compiled = compile_case(case, options)
+    log = said.getvalue()
+    if log.count("Compiling entry function") != 1:  # from the cache, or the best of several
+        return compiled, report(compiled)
+    return compiled, KernelReport(read_ptx(compiled.asm["ptx"]), read_ptxas_log(log), None)
 
 
 @dataclass(frozen=True)

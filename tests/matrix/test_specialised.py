@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +14,8 @@ from tawa.bridge.report import KernelReport, report
 from tawa.dialects.aref import PutOp
 from tawa.ir import parse_module
 from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import SPECIALISED
-from tests.matrix.compiling import compile_case, compiled_pair, pinned
+from tawa.kernels.gemm.cases import SPECIALISED, find
+from tests.matrix.compiling import compile_and_report, compiled_pair, pinned
 from tests.support.sample import EVERY_CASE, sample
 
 FEW_REGISTERS = 64
@@ -74,12 +76,20 @@ def check_machine_code(case: Case, mma_depth: int, found: KernelReport) -> None:
 
 @pytest.mark.parametrize(("case", "depth", "mma_depth"), WORK)
 def test_case_specialises_with_its_rings_protocol_and_waits(case: Case, depth: int, mma_depth: int) -> None:
-    compiled = compile_case(case, pinned(depth, mma_depth))
+    compiled, found = compile_and_report(case, pinned(depth, mma_depth))
     record = compiled.metadata.tawa
     assert record["applied"], record["reason"]
     check_rings(case, depth, record["plan"])
     check_protocol(case, mma_depth, compiled.asm["aref"])
-    check_machine_code(case, mma_depth, report(compiled))
+    check_machine_code(case, mma_depth, found)
+
+
+def test_what_ptxas_told_triton_is_what_it_says_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    compiled, found = compile_and_report(find("tile_64x64"), pinned(2, 1))
+    assert found.ptxas.registers and not found.ptxas.version, "ptxas was asked"
+    asked = report(compiled)
+    assert found == replace(asked, ptxas=replace(asked.ptxas, version=""))
 
 
 def test_the_matrix_names_every_item_that_must_specialise() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from tawa.bridge.versions import installed_text
 from tawa.ir import parse_module as read
 from tawa.ir import print_module
 from tawa.kernels.case import Case
-from tawa.pipeline import Target, specialise
+from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
 
 DEPTH = 2
@@ -105,13 +106,19 @@ def _ttgir(level: Level, split: StageSplit, mod: Any, metadata: Any, options: An
         if level == "back":
             mod = again(mod, print_generic(mod))
         return split.back(mod, metadata, options, capability)
-    target = Target(options.num_warps, options.num_stages)
     metadata["before"] = print_generic(mod)
-    outcome = specialise(metadata["before"], PlanOptions(aref_depth=DEPTH, mma_depth=1), target)
-    assert outcome.applied, outcome.remarks
-    assert print_module(read(outcome.aref), locations=False) == outcome.aref
-    assert print_module(read(outcome.barrier)) == outcome.barrier
+    outcome = _specialised(metadata["before"], Target(options.num_warps, options.num_stages))
     mod = parse_module(installed_text(outcome.barrier, None), mod.context)
     if level == "barrier twice":
         mod = again(mod, print_generic(mod))
     return split.back(clean_up(mod, capability), metadata, options, capability)
+
+
+@functools.cache
+def _specialised(text: str, target: Target) -> Outcome:
+    """Both ways to the barrier level begin with it."""
+    outcome = specialise(text, PlanOptions(aref_depth=DEPTH, mma_depth=1), target)
+    assert outcome.applied, outcome.remarks
+    assert print_module(read(outcome.aref), locations=False) == outcome.aref
+    assert print_module(read(outcome.barrier)) == outcome.barrier
+    return outcome

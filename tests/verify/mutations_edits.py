@@ -13,7 +13,8 @@ all of them. A change answers None where there is nothing to change in its way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tawa.dialects.registry import spec_of
@@ -95,18 +96,19 @@ class Mutant:
         return f"{self.kind} {self.target}{where}" + (f" (line {self.line})" if self.line else "")
 
 
-def sites(text: str, kinds: Iterable[Kind]) -> list[Site]:
+@functools.lru_cache(16)
+def sites(text: str, kinds: tuple[Kind, ...]) -> tuple[Site, ...]:
     """Where each kind may apply, in the order of the table and of the program."""
     module = parse_module(text)
     count: dict[str, int] = {"": 1}
     for op in module.walk():
         count[op.name] = count.get(op.name, 0) + 1
-    return [
+    return tuple(
         Site(kind, target, number)
         for kind in kinds
         for target in kind.targets or ("",)
         for number in range(count.get(target, 0))
-    ]
+    )
 
 
 def break_at(text: str, site: Site) -> Mutant | None:
@@ -118,7 +120,7 @@ def break_at(text: str, site: Site) -> Mutant | None:
     return None if edit is None else Mutant(text, site, place.line if place else None, module, edit)
 
 
-def all_mutants(text: str, kinds: Sequence[Kind]) -> Iterator[Mutant]:
+def all_mutants(text: str, kinds: tuple[Kind, ...]) -> Iterator[Mutant]:
     """Every mutant of a program."""
     for site in sites(text, kinds):
         mutant = break_at(text, site)

@@ -103,11 +103,11 @@ def kinds(level: Level) -> tuple[Kind, ...]:
     return mutations_aref.KINDS if level == "aref" else (*mutations_barrier.KINDS, *mutations_aref.DEPTHS)
 
 
-def all_sites(subject: Subject) -> list[Site]:
+def all_sites(subject: Subject) -> tuple[Site, ...]:
     """Where a subject may be broken."""
     if subject.level == "aref":
         return sites(subject.text, mutations_aref.KINDS)
-    lowered = sites(subject.aref, mutations_aref.DEPTHS) if subject.aref else []
+    lowered = sites(subject.aref, mutations_aref.DEPTHS) if subject.aref else ()
     return sites(subject.text, mutations_barrier.KINDS) + lowered
 
 

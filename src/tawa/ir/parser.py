@@ -9,6 +9,7 @@ lines of their own. Source: MLIR Language Reference, "Operations" (generic form)
 
 from __future__ import annotations
 
+import functools
 import re
 
 from tawa.errors import ParseError
@@ -161,14 +162,9 @@ class _Parser:
         if not rest.startswith(":"):
             raise self._error("the function type is missing")
         signature, op.loc = _split_loc(rest[1:].strip())
-        end = match_bracket(signature, 0)
-        inputs = split_top_level(signature[1 : end - 1])
+        inputs, types = _signature(signature)
         if len(inputs) != len(op.operands):
             raise self._error(f"{len(op.operands)} operands but {len(inputs)} operand types")
-        outputs = signature[end:].strip().removeprefix("->").strip()
-        if outputs.startswith("(") and match_bracket(outputs, 0) == len(outputs):
-            outputs = outputs[1:-1]
-        types = split_top_level(outputs)
         if len(types) != len(names) and names:
             raise self._error(f"{len(names)} result names but {len(types)} result types")
         for index, type in enumerate(types):
@@ -198,6 +194,16 @@ class _Parser:
         if name not in labels:
             labels[name] = Block()
         return labels[name]
+
+
+@functools.lru_cache(4096)  # a program has a few signatures, and is read several times
+def _signature(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """``(i32, i32) -> i32`` → the types of the operands and those of the results."""
+    end = match_bracket(text, 0)
+    outputs = text[end:].strip().removeprefix("->").strip()
+    if outputs.startswith("(") and match_bracket(outputs, 0) == len(outputs):
+        outputs = outputs[1:-1]
+    return tuple(split_top_level(text[1 : end - 1])), tuple(split_top_level(outputs))
 
 
 def _result_names(targets: str) -> list[str]:

@@ -6,6 +6,7 @@ inside is not a closing bracket, and nothing counts inside a string.
 
 from __future__ import annotations
 
+import functools
 import re
 
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|->|[()\[\]{}<>,]')
@@ -31,6 +32,11 @@ def split_top_level(text: str) -> list[str]:
     if "," not in text:
         part = text.strip()
         return [part] if part else []
+    return list(_parts(text))
+
+
+@functools.lru_cache(4096)  # a program repeats a few types and attributes
+def _parts(text: str) -> tuple[str, ...]:
     parts: list[str] = []
     depth = start = 0
     for found in _STRUCTURE.finditer(text):
@@ -43,11 +49,16 @@ def split_top_level(text: str) -> list[str]:
             parts.append(text[start : found.start()].strip())
             start = found.end()
     parts.append(text[start:].strip())
-    return parts
+    return tuple(parts)
 
 
 def parse_dictionary(text: str) -> dict[str, str]:
     """Reads the inside of ``{a = 1 : i32, b}`` into name → value text; a unit attribute has an empty value."""
+    return _entries(text).copy()
+
+
+@functools.lru_cache(4096)
+def _entries(text: str) -> dict[str, str]:
     entries: dict[str, str] = {}
     for part in split_top_level(text):
         if part.startswith('"'):
