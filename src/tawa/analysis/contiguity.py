@@ -206,7 +206,8 @@ def _splat(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
 
 def _expand_dims(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
     axis, info = read_int(op.properties["axis"]), infos[0]
-    divisor = _power_of_two(info.constant) if info.constant is not None else info.divisibility[0]
+    divisor = gcd(*(_unless_side_by_side(info, dim) for dim in range(len(info.contiguity))))
+    divisor = _power_of_two(info.constant) if info.constant is not None else divisor
 
     def put(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
         return (*numbers[:axis], number, *numbers[axis:])
@@ -277,7 +278,11 @@ def _remainder(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
         gcd(left.contiguity[dim], divisors[dim]) if left.contiguity[dim] == size == right.constancy[dim] else 1
         for dim, size in enumerate(shape)
     )
-    return AxisInfo(contiguity, divisors, _gcds(left.constancy, right.constancy))
+    known = tuple(  # where rows are torn apart the divisor of the first number says nothing of those behind it
+        gcd(divisor, side) if side < left.contiguity[dim] else divisor
+        for dim, (divisor, side) in enumerate(zip(divisors, contiguity, strict=True))
+    )
+    return AxisInfo(contiguity, known, _gcds(left.constancy, right.constancy))
 
 
 def _divide(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
