@@ -1,4 +1,4 @@
-"""Addresses that nearly are boxes: numbers that wrap around twice, in part, or in another iteration; 64 bits; 8 bits."""
+"""Addresses that nearly are boxes: what wraps around twice, in part, or in another iteration; 64 bits; 8 bits."""
 
 # pyright: reportGeneralTypeIssues=false
 

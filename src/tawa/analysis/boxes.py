@@ -11,7 +11,8 @@ cut off. What is left of the address is added to the base where it is fixed; oth
 index, become dimensions of their own with a block of one (batches, heads).
 
 A TMA load and the pointer load give the same tile if every index is 0 or more (or the mask cuts what is below), the
-innermost one a multiple of 16 bytes, and the fill is zero. A mask that has no place in the tile is a *gate*: where it
+innermost one a multiple of 16 bytes, and the fill is zero. TMA's indices have 32 bits: what the kernel multiplies in 64
+leads to another row, and becomes a dimension of its own. A mask that has no place in the tile is a *gate*: where it
 does not hold, the whole box is put outside.
 
 Source of the limits: CUDA driver API, cuTensorMapEncodeTiled; the 16 bytes of a box's start were measured on an H200.
@@ -38,7 +39,7 @@ from tawa.ir.attributes import read_bool, read_int
 OPEN = 0x7FFF0000
 """The size of a dimension in which nothing is cut off; what Triton's own ragged descriptors take."""
 _FAR = 1 << 12
-"""What is multiplied with more than this leads to another row, where nothing says how long rows are."""
+"""What is multiplied with as much leads to another row, where nothing else says how long rows are."""
 BOX_BYTES = 16
 MAX_RANK = 5
 MAX_BLOCK_ELEMENTS = 1 << 20

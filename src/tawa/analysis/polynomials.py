@@ -137,8 +137,14 @@ class Atoms:
 
     def wide(self, poly: Poly) -> bool:
         """Whether a value of `poly`, or of a term of it, may need 64 bits."""
-        terms = [(monomial, factor) for monomial, factor in poly.terms if monomial in self._wide or abs(factor) >> 31]
-        return bool(terms) or any(isinstance(atom, Value) and atom.type == "i64" for atom in self.of(poly))
+        if any(monomial in self._wide or abs(factor) >> 31 for monomial, factor in poly.terms):
+            return True
+        return any(self._wide_atom(atom) for atom in self.of(poly))
+
+    def _wide_atom(self, atom: Atom) -> bool:
+        if isinstance(atom, Carried):
+            return self.wide(atom.step)
+        return isinstance(atom, Value) and atom.type == "i64"
 
     def equal(self, value: Value, key: tuple[object, ...]) -> Value:
         """The value that stands for all that `key` describes: operation, type and operands."""
