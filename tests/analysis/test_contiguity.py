@@ -54,6 +54,18 @@ def test_a_wrap_around_keeps_what_the_size_is_divisible_by() -> None:
     assert known(*wrapped, divisor=1).contiguity == (1,)
 
 
+def test_what_wraps_around_twice_is_torn_apart() -> None:
+    twice = (row(), splat("n"), binary("arith.remsi", "r", "s", "once"), binary("arith.remsi", "once", "s"))
+    assert known(*twice) == AxisInfo((1,), (1,), (1,))
+
+
+def test_the_start_of_a_column_says_nothing_of_the_rows_below_it() -> None:
+    column = ROW.replace("dim = 0", "dim = 1")
+    made = row().replace(ROW, column)
+    standing = op("tt.expand_dims", "%r", column, "%x", "tensor<64x1xi32, #blocked>", properties="axis = 1 : i32")
+    assert known(made, standing) == AxisInfo((64, 1), (MOST, 1), (1, 1))
+
+
 def test_a_multiple_is_not_contiguous_and_the_first_of_a_row_says_nothing_of_the_rest() -> None:
     assert known(row(), splat("n"), binary("arith.muli", "r", "s")) == AxisInfo((1,), (16,), (1,))
     assert known(constant(1), row(), splat("c"), binary("arith.muli", "r", "s")).contiguity == (64,)

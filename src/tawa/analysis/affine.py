@@ -30,6 +30,7 @@ _NUMBERED = frozenset(
         *("tt.get_program_id", "tt.get_num_programs"),
     )
 )
+_SUMS = frozenset(("arith.addi", "arith.subi", "arith.muli", "arith.shli"))
 
 
 class Affine:
@@ -80,6 +81,8 @@ class Affine:
         return Form(self.atoms.poly(value))
 
     def _computed(self, op: Operation, value: Value) -> Form | None:
+        if op.name in _SUMS and (_bits(value) or 64) < 32:
+            return None  # that numbers of 8 or 16 bits wrap around is not the error that an index of 32 bits makes
         match op.name:
             case "arith.constant":
                 number = splat_number(op)
@@ -102,7 +105,9 @@ class Affine:
                 amount = self.uniform(op.operands[1])
                 number = amount.number if amount is not None else None
                 form = self.form(op.operands[0])
-                return form.times(constant(1 << number)) if form and number is not None and 0 <= number < 63 else None
+                if form is None or number is None or not 0 <= number < 63:
+                    return None
+                return self._times(op, form, constant(1 << number))
             case "arith.remsi" | "arith.minsi" | "arith.select":
                 return self._guarded(op, value)
             case _:
@@ -127,11 +132,16 @@ class Affine:
 
     def _product(self, op: Operation) -> Form | None:
         left, right = (self.form(operand) for operand in op.operands)
-        if left is None or right is None:
+        if left is None or right is None or not (left.uniform or right.uniform):
             return None
-        if right.uniform:
-            return left.times(right.offset)
-        return right.times(left.offset) if left.uniform else None
+        form, factor = (left, right.offset) if right.uniform else (right, left.offset)
+        return self._times(op, form, factor)
+
+    def _times(self, op: Operation, form: Form, factor: Poly) -> Form:
+        product = form.times(factor)
+        if factor != ONE and _bits(op.result) == 64:
+            self.atoms.widen(product.offset)
+        return product
 
     # -- forms that hold in part of a tile -------------------------------------------------------------------------
 
@@ -143,7 +153,8 @@ class Affine:
             form, mask = self.form(op.operands[1]), conjuncts(self.form, op.operands[0])
             if form is None or mask is None or any(part.kind != "upper" for part in mask):
                 return None
-            guards = tuple(Guard(part.dim, part.room) for part in mask)
+            # A comparison of what wraps around itself says something only where it does not.
+            guards = (guard for part in mask for guard in (Guard(part.dim, part.room), *part.guards))
             return replace(form, guards=tuple(dict.fromkeys((*form.guards, *guards))))
         form, bound = self.form(op.operands[0]), self.uniform(op.operands[1])
         if form is None or bound is None or len(form.lanes) != 1:
@@ -226,6 +237,12 @@ def _is_pointer(value: Value) -> bool:
     type = parse_type(value.type)
     element = parse_type(type.element) if isinstance(type, TensorType) else type
     return isinstance(element, PointerType)
+
+
+def _bits(value: Value) -> int | None:
+    """The width of an integer, or of each in a tile."""
+    type = parse_type(value.type)
+    return width_of(type.element if isinstance(type, TensorType) else value.type)
 
 
 def _lanes(value: Value, form: Form) -> Form:

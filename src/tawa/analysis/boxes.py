@@ -11,7 +11,8 @@ cut off. What is left of the address is added to the base where it is fixed; oth
 index, become dimensions of their own with a block of one (batches, heads).
 
 A TMA load and the pointer load give the same tile if every index is 0 or more (or the mask cuts what is below), the
-innermost one a multiple of 16 bytes, and the fill is zero. A mask that has no place in the tile is a *gate*: where it
+innermost one a multiple of 16 bytes, and the fill is zero. TMA's indices have 32 bits: what the kernel multiplies in 64
+leads to another row, and becomes a dimension of its own. A mask that has no place in the tile is a *gate*: where it
 does not hold, the whole box is put outside.
 
 Source of the limits: CUDA driver API, cuTensorMapEncodeTiled; the 16 bytes of a box's start were measured on an H200.
@@ -37,6 +38,8 @@ from tawa.ir.attributes import read_bool, read_int
 
 OPEN = 0x7FFF0000
 """The size of a dimension in which nothing is cut off; what Triton's own ragged descriptors take."""
+_FAR = 1 << 12
+"""What is multiplied with as much leads to another row, where nothing else says how long rows are."""
 BOX_BYTES = 16
 MAX_RANK = 5
 MAX_BLOCK_ELEMENTS = 1 << 20
@@ -141,6 +144,8 @@ class BoxFinder:
         everything = (*extra, *dims)
         if len(everything) > MAX_RANK:
             raise NotABox(f"{len(everything)} dimensions: a TMA descriptor has at most {MAX_RANK}")
+        if any(abs(factor) >> 31 for dim in everything for _, factor in dim.index.terms):
+            raise NotABox("an index of it needs more than 32 bits")
         gates = tuple(bound.room for bound in bounds if bound.kind == "uniform" and not self._certain(bound, load))
         self._check_alignment(dims[-1], bytes_of(element))
         proof = Proof(tuple(self._arguments), tuple(self._taken))
@@ -190,7 +195,7 @@ class BoxFinder:
             if dim not in found:
                 index, rest = self._unbounded(load, form.lanes, dim, rest)
                 found[dim] = BoxDim(form.lanes[dim], (), index, shape[dim], dim)
-        return [self._above_zero(load, found[dim], bounds) for dim in order], rest
+        return [self._above_zero(load, found[dim], form, bounds) for dim in order], rest
 
     def _check_wraps(self, load: Operation, guards: tuple[Guard, ...]) -> None:
         """The remainder of a negative number is none of the numbers that the tile counts, masked or not."""
@@ -281,17 +286,21 @@ class BoxFinder:
                 index, _ = rest.parted_by(stride)
             return index, rest - index * stride
         numbers = [abs(other.number) for at, other in strides.items() if at != dim and other.number]
-        limit = min(numbers, default=OPEN)
+        limit = min(numbers, default=_FAR)
         index = Poly.of(
             (monomial, factor)
             for monomial, factor in moving.terms
-            if abs(factor) < limit and not any(self.in_size(self.affine.atoms[atom]) for atom in monomial)
+            if abs(factor) < limit and not self._apart(Poly(((monomial, factor),)))
         )
-        if not self._plain(index, load):
+        if not self._plain(index, load) and not self.affine.atoms.wide(rest - moving):
             index = index + rest - moving
         return index, rest - index
 
-    def _above_zero(self, load: Operation, dim: BoxDim, bounds: Iterable[Bound]) -> BoxDim:
+    def _apart(self, term: Poly) -> bool:
+        """Whether a term of an address is no place in a row: TMA's indices have 32 bits, and it has an own stride."""
+        return self.affine.atoms.wide(term) or any(self.in_size(atom) for atom in self.affine.atoms.of(term))
+
+    def _above_zero(self, load: Operation, dim: BoxDim, form: Form, bounds: Iterable[Bound]) -> BoxDim:
         """Nothing below index 0 is read, or the mask cuts off just that; the greatest index where it is known."""
         lower = [bound for bound in bounds if bound.kind == "lower" and bound.dim == dim.tile]
         proved = any(bound.room == dim.index + ONE and not bound.guards for bound in lower)
@@ -304,6 +313,7 @@ class BoxFinder:
         rooms = [guard.room for guard in dim.guards]
         upper = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim.tile]
         masked = bool(lower) or any(bound.room not in rooms or not bound.guards for bound in upper)
+        masked = masked or any(guard not in form.guards for guard in dim.guards)
         return replace(dim, last=self.facts.greatest(dim.index), masked=masked)
 
     def _prove_index(self, load: Operation, index: Poly, what: str) -> None:

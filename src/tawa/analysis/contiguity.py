@@ -5,7 +5,7 @@
     m = cmpi slt, offs, splat(%K)           as many lanes alike as K is surely divisible by
 
 This is the part of Triton's axis analysis (`AxisInfo.cpp`) that decides how wide a cp.async may be. It knows fewer
-operations, and where it knows one it says the same: what is found here Triton's back end finds too.
+operations, and where it knows one it says the same or less: what is found here Triton's back end finds too.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ class AxisInfo:
 
     def join(self, other: AxisInfo) -> AxisInfo:
         """What holds of a value that is one or the other."""
+        contiguity = _gcds(self.contiguity, other.contiguity)
         return AxisInfo(
-            _gcds(self.contiguity, other.contiguity),
-            _gcds(self.divisibility, other.divisibility),
+            contiguity,
+            _gcds(_starts(self, contiguity), _starts(other, contiguity)),
             _gcds(self.constancy, other.constancy),
             self.constant if self.constant == other.constant else None,
         )
@@ -206,7 +207,8 @@ def _splat(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
 
 def _expand_dims(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
     axis, info = read_int(op.properties["axis"]), infos[0]
-    divisor = _power_of_two(info.constant) if info.constant is not None else info.divisibility[0]
+    divisor = gcd(*(_unless_side_by_side(info, dim) for dim in range(len(info.contiguity))))
+    divisor = _power_of_two(info.constant) if info.constant is not None else divisor
 
     def put(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
         return (*numbers[:axis], number, *numbers[axis:])
@@ -229,10 +231,7 @@ def _same(_: Operation, infos: list[AxisInfo]) -> AxisInfo:
 
 def _add(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
     left, right = infos
-    divisors = right.divisibility
-    if op.name == "tt.addptr":
-        width = _pointee_bytes(op.result)
-        divisors = tuple(min(number * _power_of_two(width), MOST) for number in divisors)
+    width = _power_of_two(_pointee_bytes(op.result)) if op.name == "tt.addptr" else 1
     first = _gcds(left.contiguity, right.constancy)
     second = _gcds(left.constancy, right.contiguity)
     contiguity = first if op.name == "arith.subi" else tuple(max(pair) for pair in zip(first, second, strict=True))
@@ -241,7 +240,8 @@ def _add(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
     if constants[0] is not None and constants[1] is not None:
         number = constants[0] + constants[1] * (-1 if op.name == "arith.subi" else 1)
     constancy = _gcds(left.constancy, right.constancy)
-    return AxisInfo(contiguity, _gcds(left.divisibility, divisors), constancy, number)
+    offsets = tuple(min(start * width, MOST) for start in _starts(right, contiguity))
+    return AxisInfo(contiguity, _gcds(_starts(left, contiguity, width), offsets), constancy, number)
 
 
 def _pointee_bytes(value: Value) -> int:
@@ -269,6 +269,14 @@ def _unless_side_by_side(info: AxisInfo, dim: int) -> int:
     return info.divisibility[dim] if info.contiguity[dim] == 1 else 1
 
 
+def _starts(info: AxisInfo, contiguity: Sequence[int], width: int = 1) -> tuple[int, ...]:
+    """The divisors of the first of shorter rows: inside of a row of `info` numbers go up by `width`."""
+    return tuple(
+        gcd(divisor, size * width) if size < known else divisor
+        for divisor, known, size in zip(info.divisibility, info.contiguity, contiguity, strict=True)
+    )
+
+
 def _remainder(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
     left, right = infos
     shape = _shape(op.result) or (1,)
@@ -277,7 +285,8 @@ def _remainder(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
         gcd(left.contiguity[dim], divisors[dim]) if left.contiguity[dim] == size == right.constancy[dim] else 1
         for dim, size in enumerate(shape)
     )
-    return AxisInfo(contiguity, divisors, _gcds(left.constancy, right.constancy))
+    starts = _gcds(_starts(left, contiguity), _starts(right, contiguity))
+    return AxisInfo(contiguity, starts, _gcds(left.constancy, right.constancy))
 
 
 def _divide(op: Operation, infos: list[AxisInfo]) -> AxisInfo:

@@ -22,6 +22,7 @@ from tawa.analysis.affine import Affine
 from tawa.analysis.masks import conjuncts
 from tawa.analysis.polynomials import ONE, ZERO, Atom, Carried, Poly, Trip, constant
 from tawa.analysis.split_rules import shape_of
+from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Operation, PointerType, Value, parse_type
@@ -282,9 +283,14 @@ class _Bounds:
             case "scf.if":
                 ends = [block.terminator.operands[value.index] for block in IfOp(op).branches]
                 return _hull([self.of_value(end) for end in ends])
-            case "arith.trunci" | "arith.extui":
+            case "arith.trunci":
                 low, high = self.of_value(op.operands[0])
-                return (low, high) if low >= 0 or op.name == "arith.trunci" else (0, inf)
+                width = width_of(op.result.type) or 0
+                fits = width >= 32 or (low >= -1 << (width - 1) and high < 1 << (width - 1))
+                return (low, high) if fits else (-inf, inf)
+            case "arith.extui":
+                low, high = self.of_value(op.operands[0])
+                return (low, high) if low >= 0 else (0, inf)
             case "arith.minsi" | "arith.maxsi":
                 (low, high), (low2, high2) = (self.of_value(operand) for operand in op.operands)
                 pick = min if op.name == "arith.minsi" else max

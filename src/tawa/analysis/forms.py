@@ -22,12 +22,14 @@ from tawa.ir.attributes import read_array, read_int
 class Guard:
     """A form holds where ``room - r_dim > 0``.
 
-    modulus: elsewhere the number wraps around to it, ``(x + r) % modulus``; None where it is clamped or chosen.
+    modulus: elsewhere the number wraps around to it, ``(x + r) % modulus``; None where it is clamped or chosen. whole:
+    whether all that depends on the place does so; not in ``(x + r) % modulus + r``.
     """
 
     dim: int
     room: Poly
     modulus: Poly | None = None
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,13 @@ class Form:
         for dim, poly in other.lanes.items():
             lanes[dim] = lanes.get(dim, ZERO) + poly
         lanes = {dim: poly for dim, poly in lanes.items() if poly != ZERO}
-        guards = tuple(dict.fromkeys((*self.guards, *other.guards)))
+        guards = tuple(dict.fromkeys((*self._beside(other), *other._beside(self))))
         return Form(self.offset + other.offset, lanes, self.base or other.base, guards)
+
+    def _beside(self, other: Form) -> tuple[Guard, ...]:
+        """The guards, in a sum with `other`."""
+        apart = [guard for guard in self.guards if guard.dim in other.lanes and guard not in other.guards]
+        return tuple(replace(guard, whole=False) if guard in apart else guard for guard in self.guards)
 
     def moved(self, places: Mapping[int, int]) -> Form:
         """The same with other dimensions: `places` says where each goes; one it leaves out has size one."""

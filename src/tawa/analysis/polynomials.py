@@ -129,6 +129,22 @@ class Atoms:
         self._atoms: list[Atom] = []
         self._computed: dict[tuple[object, ...], Value] = {}
         self._versions: dict[Value, dict[Value, None]] = {}
+        self._wide: set[Monomial] = set()
+
+    def widen(self, poly: Poly) -> None:
+        """Notes that the kernel computes the terms of `poly` in 64 bits, so that they may need them."""
+        self._wide.update(monomial for monomial, _ in poly.terms)
+
+    def wide(self, poly: Poly) -> bool:
+        """Whether a value of `poly`, or of a term of it, may need 64 bits."""
+        if any(monomial in self._wide or abs(factor) >> 31 for monomial, factor in poly.terms):
+            return True
+        return any(self._wide_atom(atom) for atom in self.of(poly))
+
+    def _wide_atom(self, atom: Atom) -> bool:
+        if isinstance(atom, Carried):
+            return self.wide(atom.step)
+        return isinstance(atom, Value) and atom.type == "i64"
 
     def equal(self, value: Value, key: tuple[object, ...]) -> Value:
         """The value that stands for all that `key` describes: operation, type and operands."""

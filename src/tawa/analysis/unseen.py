@@ -16,7 +16,7 @@ from tawa.analysis.affine import Affine
 from tawa.analysis.masks import conjuncts
 from tawa.analysis.polynomials import Poly
 from tawa.analysis.split_rules import Place, relations_of, shape_of
-from tawa.dialects.scf import YIELD
+from tawa.dialects.scf import LOOPS, YIELD
 from tawa.dialects.tt import LoadOp
 from tawa.ir import Module, Operation, Value, source_of
 
@@ -42,7 +42,7 @@ def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Pol
             if read is not None and read.pointers is value:
                 return _place(module, user)
             ruled = user.parent_op if user.name in _ENDS else user
-            if ruled is None:
+            if ruled is None or (user.name in _ENDS and _turns(affine, ruled, room)):
                 return _place(module, user)
             relations = relations_of(ruled)
             places = [tie for tie in relations.ties if any(_same(place, value, at) for place in tie)]
@@ -51,6 +51,11 @@ def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Pol
                 return _place(module, user)
             work += [(place.value, place.dim) for tie in places for place in tie if place.user is None]
     return None
+
+
+def _turns(affine: Affine, op: Operation, room: Poly) -> bool:
+    """Whether what lies outside is something else in the next iteration, which a loop hands its values to."""
+    return op.name in LOOPS and not affine.atoms.invariant(room, op)
 
 
 def _same(place: Place, value: Value, dim: int) -> bool:

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from tawa.analysis.affine import Affine
 from tawa.analysis.boxes import BOX_BYTES, OPEN, Box, BoxDim, NotABox
 from tawa.analysis.facts import Facts, Proof
-from tawa.analysis.polynomials import Atom
+from tawa.analysis.polynomials import Atom, Poly
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Builder, Operation, Value
 from tawa.transforms.added_arguments import descriptor_type
-from tawa.transforms.materialize import Materializer, arithmetic, last_of
+from tawa.transforms.materialize import Materializer, arithmetic, cast, last_of
 
 _CURE = "let the stride be a multiple of 16, which Triton sees at the launch, or have the launcher make the descriptor"
 _PADDING = {"padding": "1 : i32"}  # zero
@@ -111,16 +111,24 @@ class KernelDescriptors:
             last = OPEN if dim.last is None else min(OPEN, dim.last + dim.block)
             return builder.constant(last), None
         if len(dim.sizes) == 1 and (dim.sizes[0].number or 0) > 0:
-            return numbers.number(dim.sizes[0], builder), None
+            return self._number(dim.sizes[0], numbers, builder), None
         size: Value | None = None
         for poly in dim.sizes:
-            value = numbers.number(poly, builder, "i32", "size")
+            value = self._number(poly, numbers, builder)
             size = value if size is None else arithmetic(builder, "arith.minsi", size, value, "size")
         assert size is not None
         some = arithmetic(builder, "arith.maxsi", size, builder.constant(1), "size")
         zero, beyond = builder.constant(0), builder.constant(_BEYOND)
         holds = builder.create("arith.cmpi", (size, zero), ("i1",), properties={"predicate": "4 : i64"}).result
         return some, builder.create("arith.select", (holds, zero, beyond), ("i32",), hints=("shift",)).result
+
+    def _number(self, poly: Poly, numbers: Materializer, builder: Builder) -> Value:
+        """A size, the greatest there can be where it is greater still."""
+        if not self.affine.atoms.wide(poly):
+            return numbers.number(poly, builder, "i32", "size")
+        size = numbers.number(poly, builder, "i64", "size")
+        size = arithmetic(builder, "arith.minsi", size, builder.constant(OPEN, "i64"), "size")
+        return cast(builder, size, "i32")
 
     def _place(self, box: Box) -> Builder:
         """Behind the last operation of the entry block that the descriptor needs."""

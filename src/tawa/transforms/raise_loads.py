@@ -179,7 +179,8 @@ class _Raise:
     def _whole_boxes(self, dim: BoxDim, guard: Guard, user: str) -> list[Condition]:
         """What a launch must fulfil so that a box wraps around as a whole or not at all."""
         size = guard.room + dim.index
-        whole = guard.modulus == size and not dim.masked and self.facts.multiple(dim.index) % dim.block == 0
+        alone = guard.whole and guard.modulus == size and len(dim.guards) == 1 and not dim.masked
+        whole = alone and self.facts.multiple(dim.index) % dim.block == 0
         if whole and self.facts.multiple(size) % dim.block == 0:
             return []
         if not whole or self.options.make == "kernel" or size.number is not None:
@@ -222,8 +223,9 @@ class _Raise:
 
     def _gated(self, builder: Builder, gate: Poly, index: Value) -> Value:
         """The index where a condition holds; outside of the tensor otherwise."""
-        room = self.numbers.number(gate, builder)
-        zero, outside = builder.constant(0), builder.constant(_OUTSIDE)
+        type = "i64" if self.affine.atoms.wide(gate) else "i32"
+        room = self.numbers.number(gate, builder, type)
+        zero, outside = builder.constant(0, type), builder.constant(_OUTSIDE)
         holds = builder.create("arith.cmpi", (room, zero), ("i1",), properties={"predicate": "4 : i64"}).result
         return builder.create("arith.select", (holds, index, outside), ("i32",), hints=("at",)).result
 

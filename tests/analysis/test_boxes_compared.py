@@ -1,0 +1,190 @@
+"""Random addresses and masks, element by element: a box holds what the load reads, wherever a launch may have it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tawa.analysis.affine import Affine
+from tawa.analysis.boxes import Box, BoxFinder, NotABox
+from tawa.analysis.facts import Facts
+from tawa.analysis.polynomials import Poly
+from tawa.ir import Value
+from tawa.transforms.host_sizes import HostSizes
+from tests.analysis.tile_programs import GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, TileProgram
+
+SHAPE = ROWS, COLUMNS = 16, 32
+SIZES = {
+    "m": (1, 16, 20, 32, 48, 64),
+    "k": (8, 16, 32, 40, 64),
+    "s": (8, 16, 24, 64, 100),
+    "o": (0, 1, 8, 16, -8, 32),
+    "z": (16, 256, 1000, 1024),
+}
+COMPUTE: dict[str, Callable[[Any, Any], Any]] = {
+    "addi": np.add, "subi": np.subtract, "muli": np.multiply, "minsi": np.minimum, "remsi": np.fmod,
+    "cmpi 2": np.less, "cmpi 3": np.less_equal, "cmpi 4": np.greater, "cmpi 5": np.greater_equal,
+}  # fmt: skip
+
+
+@dataclass
+class Program:
+    """A program whose values are known: what `number` says of a scalar or a tile."""
+
+    lot: random.Random
+    p: TileProgram = field(init=False)
+    number: dict[Value, Any] = field(default_factory=dict[Value, Any])
+
+    def __post_init__(self) -> None:
+        divisible = [name for name in SIZES if self.lot.random() < 0.4]
+        self.p = TileProgram(("a", *divisible), a="!tt.ptr<f16>", **dict.fromkeys(SIZES, "i32"))
+        for name, sizes in SIZES.items():
+            chosen = [size for size in sizes if size % 16 == 0 or name not in divisible]
+            self.number[self.p.args[name]] = self.lot.choice(chosen)
+
+    def note(self, value: Value, number: Any) -> Value:
+        self.number[value] = number
+        return value
+
+    def of(self, number: int) -> Value:
+        return self.note(self.p.number(number), number)
+
+    def binary(self, name: str, left: Value, right: Value) -> Value:
+        return self.note(self.p.binary(name, left, right), COMPUTE[name](self.number[left], self.number[right]))
+
+    def splat(self, value: Value, *shape: int) -> Value:
+        return self.note(self.p.splat(value, *shape), np.full(shape, self.number[value]))
+
+    def spread(self, value: Value, axis: int) -> Value:
+        number = np.broadcast_to(np.expand_dims(self.number[value], axis), SHAPE)
+        return self.note(self.p.spread(value, axis, *SHAPE), number)
+
+    def below(self, value: Value, bound: Value) -> Value:
+        """A comparison, mostly ``value < bound``, written in one of several ways."""
+        bound = self.splat(bound, *np.shape(self.number[value]))
+        predicate = self.lot.choice([LESS] * 8 + [LESS_EQUAL, GREATER_EQUAL, GREATER])
+        left, right = (bound, value) if predicate == GREATER else (value, bound)
+        number = COMPUTE[f"cmpi {predicate}"](self.number[left], self.number[right])
+        return self.note(self.p.compare(left, right, predicate), number)
+
+    def some(self, *names: str) -> Value:
+        return self.p.args[self.lot.choice(names)]
+
+    def places(self, size: int, counted: Value) -> Value:
+        """The rows or columns of a block, moved by something or by nothing."""
+        first = self.binary("muli", counted, self.of(self.lot.choice([size, size, 4])))
+        if self.lot.random() < 0.3:
+            first = self.binary(self.lot.choice(["addi", "subi"]), first, self.some("o"))
+        numbers = self.note(self.p.range(size), np.arange(size))
+        return self.binary("addi", self.splat(first, size), numbers)
+
+    def changed(self, places: Value) -> Value:
+        """Places that wrap around, are clamped, or chosen; several times, or not at all."""
+        size, before = len(self.number[places]), [places]
+        while self.lot.random() < 0.6:
+            bound = self.some("m", "k")
+            match self.lot.randrange(5):
+                case 0 | 1:
+                    places = self.binary("remsi", places, self.splat(bound, size))
+                case 2:
+                    places = self.binary("minsi", places, self.splat(bound, size))
+                case 3:
+                    inside, other = self.below(places, bound), self.splat(self.of(100), size)
+                    places = self.lot.choice(before)
+                    number = np.where(self.number[inside], self.number[places], 100)
+                    places = self.note(self.p.op("arith.select", [inside, places, other], places.type), number)
+                case _:
+                    places = self.binary("addi", places, self.splat(self.some("o"), size))
+            before.append(places)
+        return places
+
+    def load(self, turn: Value) -> tuple[Value, Value, Value | None]:
+        """A load, its addresses and its mask."""
+        pid, batch = (self.note(self.p.pid(axis), self.lot.randrange(3)) for axis in range(2))
+        rows, columns = self.places(ROWS, pid), self.places(COLUMNS, turn)
+        read = self.changed(rows)
+        parts = [self.spread(self.binary("muli", read, self.splat(self.some("s"), ROWS)), 1)]
+        parts.append(self.spread(columns if self.lot.random() < 0.7 else self.changed(columns), 0))
+        if self.lot.random() < 0.5:
+            parts.append(self.splat(self.binary("muli", self.lot.choice([batch, turn]), self.some("z", "s")), *SHAPE))
+        at = self.note(self.p.splat(self.p.args["a"], *SHAPE), np.zeros(SHAPE, int))
+        for part in parts:
+            at = self.note(self.p.add(at, part), self.number[at] + self.number[part])
+        masks = [self.spread(self.below(self.lot.choice([rows, read, self.changed(rows)]), self.some("m", "k")), 1)]
+        masks.append(self.spread(self.below(columns, self.some("k")), 0))
+        masks.append(self.splat(self.below_scalar(batch), *SHAPE))
+        mask = None
+        for each in masks:
+            if self.lot.random() < 0.6:
+                both = mask and self.note(self.p.both(mask, each), self.number[mask] & self.number[each])
+                mask = both or each
+        return self.p.load(at, mask, None if mask is None else self.p.zeros(at)), at, mask
+
+    def below_scalar(self, value: Value) -> Value:
+        bound = self.some("o")
+        return self.note(self.p.compare(value, bound), self.number[value] < self.number[bound])
+
+
+def same(program: Program, box: Box, spec: tuple[int, tuple[int, ...], tuple[int, ...]], affine: Affine) -> Any:
+    """What a box holds: whether there is anything, where, and where the box is as good as the load."""
+
+    def value(poly: Poly) -> int:
+        total = 0
+        for monomial, factor in poly.terms:
+            for index in monomial:
+                atom = affine.atoms[index]
+                assert isinstance(atom, Value)
+                factor *= int(program.number[atom])
+            total += factor
+        return total
+
+    start, sizes, strides = spec
+    place, holds, sure = np.full(SHAPE, start), np.ones(SHAPE, bool), np.ones(SHAPE, bool)
+    for dim, size, stride in zip(box.dims, sizes, strides, strict=True):
+        index = value(dim.index) + (np.indices(SHAPE)[dim.tile] if dim.tile is not None else 0)
+        place, holds = place + stride * index, holds & (index >= 0) & (index < size)
+        for guard in dim.guards:
+            sure &= np.indices(SHAPE)[guard.dim] < value(guard.room)
+    assert (start * 2) % 16 == 0
+    assert value(box.dims[-1].index) * 2 % 16 == 0
+    return place, holds & all(value(gate) > 0 for gate in box.gates), sure
+
+
+def compared(seed: int) -> bool:
+    """Whether a random load is a box at a random launch; it is then the same one."""
+    program = Program(random.Random(seed))
+    found: list[tuple[Value, Value, Value | None]] = []
+
+    def body(carried: list[Value]) -> list[Value]:
+        found.append(program.load(program.note(carried[0], program.lot.randrange(3))))
+        return []
+
+    program.p.loop((program.of(0), program.of(8), program.of(1)), [], body)
+    module, ((load, at, mask),) = program.p.finish(), found
+    affine = Affine()
+    facts, host = Facts(program.p.function, affine), HostSizes(module, program.p.function, affine)
+    try:
+        assert load.defining_op is not None
+        box = BoxFinder(affine, facts, host.in_size, host.in_offset).find(load.defining_op)
+        conditions = host.conditions(box, facts)
+    except NotABox:
+        return False
+    given = [0, *(int(program.number[program.p.args[name]]) for name in SIZES)]
+    if not all(condition.holds(given) for condition in conditions):
+        return False
+    address, sizes, strides = host.spec(box).evaluate(given)
+    place, holds, sure = same(program, box, (address // 2, sizes, strides), affine)
+    wanted = np.ones(SHAPE, bool) if mask is None else program.number[mask]
+    assert (holds == wanted)[sure].all()
+    assert (place == program.number[at])[sure & wanted].all()
+    return True
+
+
+@pytest.mark.parametrize("lot", range(4))
+def test_a_box_holds_what_the_load_reads(lot: int) -> None:
+    assert sum(compared(1000 * lot + seed) for seed in range(100)) >= 10
