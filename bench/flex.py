@@ -11,13 +11,11 @@ Results: ``bench/results/flex.json``, or ``flex_NAME.json`` with ``--only``; and
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
 import tempfile
 import time
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
+from compiled import arguments_for, own_function, use_caches
 from harness import Report, Row, Timing, describe, time_round_robin
 from workers import Answer, Job, run_jobs, serve_jobs
 
@@ -85,8 +84,7 @@ def variants(length: int, device: str) -> dict[str, Variant]:
 
 def handle(job: Job) -> Answer:
     """Compiles and checks one form in every way; times it if the job says so."""
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(job["caches"], "inductor")
-    os.environ["TRITON_CACHE_DIR"] = os.path.join(job["caches"], "triton")
+    use_caches(job["caches"])
     import torch
 
     sizes, variant = job["sizes"], variants(job["sizes"]["S"], job["device"])[job["variant"]]
@@ -126,7 +124,7 @@ def compile_one(
 ) -> tuple[Callable[[], Any], list[str]]:
     """The compiled function on its inputs, and what Tawa said while it was compiled. options: of `tawa.install`.
 
-    Each has a code object of its own, by which Dynamo keeps what it compiled. An installation stays on.
+    An installation stays on.
     """
     import torch
     from torch._inductor.codecache import PyCodeCache
@@ -143,8 +141,7 @@ def compile_one(
     def attend(q: Any, k: Any, v: Any) -> Any:
         return flex_attention(q, k, v, score_mod=variant.score, block_mask=block_mask, kernel_options=kernel_options)
 
-    own = types.FunctionType(attend.__code__.replace(co_name=f"attend_{name}"), attend.__globals__, f"attend_{name}",
-                             attend.__defaults__, attend.__closure__)  # fmt: skip
+    own = own_function(attend, f"attend_{name}")
     if options is not None:
         tawa.install(**options)
     PyCodeCache.cache_clear()
@@ -244,13 +241,8 @@ def print_wanted(rows: list[Row], wanted: dict[str, float]) -> bool:
 def main() -> int:
     """Runs the forms asked for."""
     names = ("full", "causal", "window", "documents", "distance")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=names, action="append", help="only this one (may be repeated)")
+    parser = arguments_for(__doc__, names, minutes=5.0)
     parser.add_argument("--tma", action="store_true", help="with FlexAttention's option USE_TMA")
-    parser.add_argument("--processes", type=int, default=len(names), help="how many compile side by side")
-    parser.add_argument("--minutes", type=float, default=5.0, help="begin no form after this")
-    parser.add_argument("--device", default="cuda", help="cpu: checks the script on small problems, without times")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         serve_jobs(handle)

@@ -19,12 +19,10 @@ Results: ``bench/results/templates.json``, or ``templates_NAME.json`` with ``--o
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
 import time
-import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +30,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
+from compiled import arguments_for, own_function, use_caches
 from harness import Report, Row, Timing, describe, time_round_robin
 from workers import Answer, Job, run_jobs, serve_jobs
 
@@ -126,9 +125,7 @@ NAMES = ("mm", "addmm_relu", "bmm", "persistent", "scaled", "grouped", "weights"
 
 def handle(job: Job) -> Answer:
     """One process of one form: compiles, checks, and (the last one) times."""
-    inductor = "inductor_timed" if job["stage"] == "timed" else "inductor"
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(job["caches"], inductor)
-    os.environ["TRITON_CACHE_DIR"] = os.path.join(job["caches"], "triton")
+    use_caches(job["caches"], "inductor_timed" if job["stage"] == "timed" else "inductor")
     import torch
     from torch._inductor import config
 
@@ -179,13 +176,10 @@ def handle(job: Job) -> Answer:
 
 
 def compile_one(form: Form, way: str, tensors: dict[str, Any]) -> Callable[[], Any]:
-    """The compiled function on its tensors; each way has a code object of its own, by which Dynamo keeps it."""
+    """The compiled function on its tensors."""
     import torch
 
-    function: Any = form.run
-    name = f"product_{way.replace(' ', '_')}"
-    code = function.__code__.replace(co_name=name)
-    own = types.FunctionType(code, function.__globals__, name, None, function.__closure__)
+    own = own_function(form.run, f"product_{way.replace(' ', '_')}")
     compiled = torch.compile(own, mode="max-autotune-no-cudagraphs", dynamic=False, fullgraph=True)
     values = list(tensors.values())
     compiled(*values)
@@ -264,13 +258,7 @@ def print_table(rows: list[Row]) -> None:
 
 def main() -> int:
     """Runs the forms asked for. Exit status 1: something was wrong, stale, or broke."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=NAMES, action="append", help="only this one (may be repeated)")
-    parser.add_argument("--processes", type=int, default=len(NAMES), help="how many compile side by side")
-    parser.add_argument("--minutes", type=float, default=8.0, help="begin no form after this")
-    parser.add_argument("--device", default="cuda", help="cpu: checks the script on small problems, without times")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = arguments_for(__doc__, NAMES, minutes=8.0).parse_args()
     if arguments.worker:
         serve_jobs(handle)
         return 0

@@ -154,7 +154,7 @@ def test_an_operand_that_the_loop_computes_gets_buffers_by_turns(mma_depth: int)
         CHECK-NEXT: "ttng.fence_async_shared"
         CHECK-NEXT: "ttng.warp_group_dot"({{{{.*}}}}, [[ONE]], {{{{.*}}}}isAsync = true
         CHECK:      pendings = {mma_depth} : i32
-        CHECK:      "arith.cmpi"([[TURN]],
+        CHECK:      "arith.addi"([[TURN]],
         CHECK:      [[NEXT:%\\w+]] = "arith.select"
         CHECK:      "scf.yield"({{{{.*}}}}[[NEXT]]
         """,

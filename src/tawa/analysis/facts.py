@@ -1,37 +1,31 @@
-"""What is known of scalars: that one is not negative, and what it is a multiple of.
+"""What is known of scalars: that one is not negative, how great it is at most, what it is a multiple of.
 
-Known from the start: constants, program ids, ranges of loops, divisibility that Triton found in the arguments or the
-user promised, `tl.assume`, the conditions of the branches and loops around an operation. A number that a loop carries
-is bounded by induction.
+Known from the start: constants, program ids, ranges of loops, multiples (`tawa.analysis.multiples`), `tl.assume`, the
+conditions of the branches and loops around an operation. A number that a loop carries is bounded by induction.
 
 What that does not prove may still be *taken*: of an argument that it is not negative (a launch can check that), of a
 divisor that it is positive (a number of tiles), of a number from memory that it is not negative (an index). `Proof`
 names what was taken, so that the caller decides.
-Longer than 300 lines: signs and multiples are worked out by the same cases of the same operations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise
-from math import gcd, inf
+from math import inf
 
 from tawa.analysis.affine import Affine
 from tawa.analysis.masks import conjuncts
-from tawa.analysis.polynomials import ONE, ZERO, Atom, Carried, Poly, Trip, constant
-from tawa.analysis.split_rules import shape_of
+from tawa.analysis.multiples import Multiples
+from tawa.analysis.polynomials import ONE, Atom, Carried, Poly, Trip, constant
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Operation, PointerType, Value, parse_type
-from tawa.ir.attributes import read_int
 
 DIVISORS = "a divisor in the index arithmetic is positive"
 LOADED = "an index that the kernel loads from memory is not negative"
-_DIVISIBILITY = "tt.divisibility"
-_INDUCTIONS = 8  # rounds of the greatest common divisor of what a loop carries; each at least halves it
 
 Interval = tuple[float, float]
 
@@ -44,17 +38,13 @@ class Proof:
     taken: tuple[str, ...] = ()
 
 
-class Facts:
-    """Facts about the scalars of one function."""
+class Facts(Multiples):
+    """Facts about the scalars of one function: signs, bounds and multiples."""
 
     def __init__(self, function: FuncOp, affine: Affine) -> None:
+        super().__init__(function, affine)
         self.function = function
-        self.affine = affine
-        self.divisibility = _argument_divisibility(function)
         self._assumed = [op for op in function.op.walk() if op.name == "llvm.intr.assume"]
-        self._divisors: dict[Value, int] = {}
-        self._supposed: dict[Value, int] = {}
-        self._spread: dict[Poly, Poly] = {}
 
     # -- signs -----------------------------------------------------------------------------------------------------
 
@@ -122,82 +112,6 @@ class Facts:
             sources = op.operands if op is not None and op.name.startswith("arith.") else _carried_from(atom)
             work += [part for source in sources for part in self.affine.atoms.of(self.affine.poly(source))]
         return False
-
-    # -- multiples -------------------------------------------------------------------------------------------------
-
-    def spread(self, poly: Poly) -> Poly:
-        """Loop variables as first + stride · iterations."""
-        if poly not in self._spread:
-            self._spread[poly] = self._spread_anew(poly)
-        return self._spread[poly]
-
-    def _spread_anew(self, poly: Poly) -> Poly:
-        for atom in list(self.affine.atoms.of(poly)):
-            loop = _loop_of(atom)
-            if loop is not None and isinstance(atom, Value):
-                first, _, stride = (self.affine.poly(bound) for bound in loop.bounds)
-                value = first + stride * self.affine.atoms.poly(Trip(loop.op))
-                poly = _substitute(poly, self.affine.atoms.index(atom), self.spread(value))
-        return poly
-
-    def multiple(self, poly: Poly) -> int:
-        """The greatest number known to divide `poly`; 0 divides only 0."""
-        return reduce(gcd, (self._term_multiple(monomial, factor) for monomial, factor in self.spread(poly).terms), 0)
-
-    def _term_multiple(self, monomial: tuple[int, ...], factor: int) -> int:
-        result = abs(factor)
-        for index in monomial:
-            result *= self._atom_multiple(self.affine.atoms[index])
-        return result
-
-    def _atom_multiple(self, atom: Atom) -> int:
-        if isinstance(atom, Trip):
-            return 1
-        return self.multiple(atom.step) if isinstance(atom, Carried) else self.value_multiple(atom)
-
-    def value_multiple(self, value: Value) -> int:
-        """The greatest number known to divide an atom; of a pointer in bytes."""
-        if value not in self._divisors:
-            self._divisors[value] = 1  # while it is being worked out
-            self._divisors[value] = max(1, self._work_out(value))
-        return self._divisors[value]
-
-    def _work_out(self, value: Value) -> int:
-        owner = value.owner
-        if isinstance(owner, Block):
-            if value in self.divisibility:
-                return self.divisibility[value]
-            loop = ForOp.of(owner.parent_op)
-            return self._carried_multiple(loop, value) if loop and value.index > 0 else 1
-        promised = _promised(owner)
-        match owner.name:
-            case "arith.select":
-                found = gcd(*(self.multiple(self.affine.poly(operand)) for operand in owner.operands[1:]))
-            case "arith.minsi" | "arith.maxsi" | "arith.remsi" | "arith.remui":
-                found = gcd(*(self.multiple(self.affine.poly(operand)) for operand in owner.operands))
-            case "arith.trunci" | "arith.extui":
-                found = self.multiple(self.affine.poly(owner.operands[0]))
-            case "scf.if":
-                ends = [block.terminator.operands[value.index] for block in IfOp(owner).branches]
-                found = gcd(*(self.multiple(self.affine.poly(end)) for end in ends))
-            case _:
-                found = 1
-        return max(found, promised)
-
-    def _carried_multiple(self, loop: ForOp, value: Value) -> int:
-        """By induction: what divides the first value, and the next one if it divides this one."""
-        start, end = loop.inits[value.index - 1], loop.yielded[value.index - 1]
-        guess = self.multiple(self.affine.poly(start)) or 1 << 30
-        before = self._divisors, self._supposed
-        for _ in range(_INDUCTIONS):
-            self._supposed = {**before[1], value: guess}
-            self._divisors = dict(self._supposed)
-            found = gcd(guess, self.multiple(self.affine.poly(end)))
-            self._divisors, self._supposed = before
-            if found == guess:
-                return guess
-            guess = found
-        return 1
 
 
 class _Bounds:
@@ -340,16 +254,6 @@ def _times(poly: Poly, fact: Poly) -> int:
     return 0
 
 
-def _substitute(poly: Poly, atom: int, value: Poly) -> Poly:
-    result = ZERO
-    for monomial, factor in poly.terms:
-        term = Poly.of([(tuple(other for other in monomial if other != atom), factor)])
-        for _ in range(monomial.count(atom)):
-            term = term * value
-        result = result + term
-    return result
-
-
 def _carried_from(atom: Atom) -> tuple[Value, Value] | tuple[()]:
     """The first and the next value of what a loop carries; nothing for any other atom."""
     if not isinstance(atom, Value) or not isinstance(atom.owner, Block):
@@ -368,31 +272,6 @@ def _decided(value: Value) -> Value | None:
     if repeat is None or value.owner is not repeat.after:
         return None
     return repeat.before.terminator.operands[value.index + 1]
-
-
-def _loop_of(atom: Atom) -> ForOp | None:
-    """The loop whose variable `atom` is."""
-    if not isinstance(atom, Value) or atom.index != 0 or not isinstance(atom.owner, Block):
-        return None
-    return ForOp.of(atom.owner.parent_op)
-
-
-def _promised(op: Operation) -> int:
-    """What `tl.multiple_of` said of a scalar."""
-    text = op.attributes.get(_DIVISIBILITY)
-    if text is None or any(shape_of(result) for result in op.results):
-        return 1
-    text = text[len("dense<") : text.index(">")] if text.startswith("dense<") else text
-    try:
-        return max(1, read_int(text.strip("[]")))
-    except ValueError:
-        return 1
-
-
-def _argument_divisibility(function: FuncOp) -> dict[Value, int]:
-    """What Triton found of the arguments: numbers as they are, pointers in bytes."""
-    known = {argument: function.attributes_of(argument).get(_DIVISIBILITY) for argument in function.body.args}
-    return {argument: read_int(text) for argument, text in known.items() if text}
 
 
 def is_pointer(value: Value) -> bool:

@@ -40,7 +40,7 @@ from tawa.ir import Block, Builder, Module, Operation, Region, Value
 from tawa.ir.attributes import string_attr
 from tawa.plan import Plan
 from tawa.transforms.result import PassResult
-from tawa.transforms.slot_views import make_mutable
+from tawa.transforms.slots import make_mutable
 
 _SHARED = "#smem"  # as the payloads of channels spell it
 

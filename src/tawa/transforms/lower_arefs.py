@@ -41,6 +41,7 @@ from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
 from tawa.transforms.result import PassResult
+from tawa.transforms.slots import slot_behind
 
 _BARRIER_LAYOUT = "#barriers"
 _BARRIER_ATTRIBUTE = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
@@ -150,17 +151,12 @@ class _Lowering:
         depth = index_depth(op.result.type)
         assert depth is not None
         builder = Builder.before(op)
-        one = builder.constant(1)
         if depth == 1:
-            parity = builder.create("arith.xori", (count.parity, one), ("i32",), hints=("parity",)).result
+            flipped = (count.parity, builder.constant(1))
+            parity = builder.create("arith.xori", flipped, ("i32",), hints=("parity",)).result
             self.counts[op.result] = _Count(count.slot, parity)
         else:
-            following = builder.create("arith.addi", (count.slot, one), ("i32",), properties=_NO_OVERFLOW).result
-            wrapped = builder.create(
-                "arith.cmpi", (following, builder.constant(depth)), ("i1",), properties={"predicate": "0 : i64"}
-            ).result
-            zero = builder.constant(0)
-            slot = builder.create("arith.select", (wrapped, zero, following), ("i32",), hints=("slot",)).result
+            slot, wrapped = slot_behind(builder, count.slot, depth)
             flip = builder.create("arith.extui", (wrapped,), ("i32",)).result
             parity = builder.create("arith.xori", (count.parity, flip), ("i32",), hints=("parity",)).result
             self.counts[op.result] = _Count(slot, parity)
@@ -278,7 +274,6 @@ class _Lowering:
 
 
 _CACHE_HINTS = ("cache", "cachePolicy", "evict")
-_NO_OVERFLOW = {"overflowFlags": "#arith.overflow<none>"}
 
 
 def _copy_by_tma(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value, yes: Value) -> None:

@@ -19,7 +19,7 @@ the tensor cores work on the one before:
     for k, acc:                             y' = local_alloc() of P + 1 buffers
       y = local_alloc(t)          →         for k, acc, s = 0:
       acc = dot(x, y, acc)                    y = y'[s];  local_store(t, y);  fence;  acc = dot(x, y, acc)
-                                              next s = s < P ? s + 1 : 0
+                                              next s = (s + 1) mod (P + 1)
 
 Buffer s is written again P + 1 iterations later, when the consumer has waited for the dot that read it. Triton's back
 end puts a barrier of the partition's warps between that wait and the store, for other warps wait by themselves.
@@ -47,9 +47,8 @@ from tawa.ir import Builder, MemDescType, Module, Operation, Value, parse_type, 
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.plan import Plan
 from tawa.remarks import Remark
-from tawa.transforms.materialize import arithmetic
 from tawa.transforms.result import PassResult
-from tawa.transforms.slot_views import make_mutable
+from tawa.transforms.slots import make_mutable, slot_behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +116,7 @@ def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> None:
         buffer.op.erase()
     end = Builder.before(loop.body.terminator)
     end.loc = buffers[0].op.loc
-    last, zero, one_more = end.constant(count - 1), end.constant(0), end.constant(1)
-    properties = {"predicate": "2 : i64"}  # slt
-    before_last = end.create("arith.cmpi", (turn, last), ("i1",), properties=properties).result
-    onward = arithmetic(end, "arith.addi", turn, one_more, "turn")
-    loop.body.terminator.add_operand(end.create("arith.select", (before_last, onward, zero), ("i32",)).result)
+    loop.body.terminator.add_operand(slot_behind(end, turn, count)[0])
 
 
 def _pipeline(loop: ForOp, depth: int) -> None:

@@ -1,0 +1,33 @@
+"""What the benches of torch.compile share: caches of their own, functions that Dynamo keeps apart, arguments."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def use_caches(folder: str, inductor: str = "inductor") -> None:
+    """Lets Inductor and Triton keep what they compile in `folder`. Before PyTorch is imported."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, inductor)
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
+
+
+def own_function(function: Callable[..., Any], name: str) -> Any:
+    """The same function with a code object of its own, by which Dynamo keeps what it compiled."""
+    plain: Any = function
+    code = plain.__code__.replace(co_name=name)
+    return types.FunctionType(code, plain.__globals__, name, plain.__defaults__, plain.__closure__)
+
+
+def arguments_for(doc: str | None, names: Sequence[str], minutes: float) -> argparse.ArgumentParser:
+    """The arguments that each of these benches has. names: its forms; minutes: after which it begins none."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=names, action="append", help="only this one (may be repeated)")
+    parser.add_argument("--processes", type=int, default=len(names), help="how many compile side by side")
+    parser.add_argument("--minutes", type=float, default=minutes, help="begin no form after this")
+    parser.add_argument("--device", default="cuda", help="cpu: checks the script on small problems, without times")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser
