@@ -3,7 +3,7 @@
 fp16, d = 128, S = 16384, full and causal, blocks of 128 x 128: stock Triton without and with its software pipeline,
 specialised with one group that waits for each dot in its own iteration (each loop's schedule is pinned to one stage),
 then the coarse-grained pipeline, the rows split between two groups, turns on the tensor cores, deeper rings. Each step
-is on top of the one before; the last ones leave out turns and hold waits. All run round-robin. Writes
+is on top of the one before; the last one leaves out turns. All run round-robin. Writes
 ``bench/results/attention_ablation.json``.
 """
 
@@ -38,8 +38,6 @@ def steps() -> dict[str, Configuration]:
         "+ ping-pong": step(num_consumer_groups=2, aref_depth=1, ping_pong=True),
         "+ D = 2": step(num_consumer_groups=2, aref_depth=2, ping_pong=True),
         "D = 2, without ping-pong": step(num_consumer_groups=2, aref_depth=2),
-        "D = 2, waits held": step(num_consumer_groups=2, aref_depth=2, hold_waits=True),
-        "D = 2, ping-pong, waits held": step(num_consumer_groups=2, aref_depth=2, ping_pong=True, hold_waits=True),
     }
 
 

@@ -25,7 +25,6 @@ _SHORT = {
     "aref_depth": "D",
     "num_consumer_groups": "g",
     "ping_pong": "pp",
-    "hold_waits": "held",
     "only_if_faster": "faster",
 }
 
@@ -106,7 +105,7 @@ _BY_HAND = {64: (128, 128, 3), 128: (128, 128, 2), 256: (128, 64, 2)}
 
 
 def configurations(dtype: str, d: int, causal: bool) -> list[Configuration]:
-    """What is tried: six of stock Triton, Tawa automatic, with turns, held waits or other tiles, one by hand."""
+    """What is tried: six of stock Triton, Tawa automatic, with turns or other tiles, one by hand."""
 
     def tawa(form: str, tile: tuple[int, int, int], **options: Any) -> Configuration:
         return Configuration("tawa", form, *tile, options=tuple(options.items()))
@@ -115,7 +114,6 @@ def configurations(dtype: str, d: int, causal: bool) -> list[Configuration]:
     found = [Configuration("stock", *each) for each in _STOCK[d]]
     found += [tawa(form, large) for form in ("two_loops", "persistent")]
     found += [tawa(form, large, ping_pong=True) for form in ("two_loops", "persistent")]
-    found += [tawa(form, large, hold_waits=True) for form in ("two_loops", "persistent")]
     found += [tawa(form, small, only_if_faster=False) for form in ("two_loops", "persistent")]
     if d < 256:  # several CTAs of stock Triton share an SM: automatic mode leaves most such kernels to it
         found += [Configuration("tawa", "two_loops", 64, 64, 4, 3)]

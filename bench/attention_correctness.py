@@ -1,10 +1,9 @@
 """Runs every attention case on a GPU and compares it with float64: ``python bench/attention_correctness.py``.
 
 For each case of `tawa.kernels.attention.cases`: fresh random inputs, outputs full of NaN, the kernel specialised
-wherever that is legal, as planned, with the groups taking turns (``ping_pong=True``) and with waits held
-(``hold_waits=True``); persistent kernels also on other numbers of programs. Each is run four times: the same bits every
-time, every element that must be written and no other, and an error of at most twice that of PyTorch in the same
-precision (`tawa.kernels.check`).
+wherever that is legal, as planned, and with the groups taking turns (``ping_pong=True``); persistent kernels also on
+other numbers of programs. Each is run four times: the same bits every time, every element that must be written and no
+other, and an error of at most twice that of PyTorch in the same precision (`tawa.kernels.check`).
 
 Cases run in several processes under a watchdog (`workers.py`). Results: ``bench/results/attention_correctness.json``;
 ``error`` of a row is its error divided by what is allowed (at most 1 passes), or a text. ``--only NAME`` takes some.
@@ -27,7 +26,7 @@ from tawa.kernels.case import Case
 
 RUNS = 4
 PROGRAMS = (2, 12)
-WAYS: dict[str, dict[str, Any]] = {"planned": {}, "turns": {"ping_pong": True}, "held": {"hold_waits": True}}
+WAYS: dict[str, dict[str, Any]] = {"planned": {}, "turns": {"ping_pong": True}}
 
 
 def problems(case: Case) -> Iterator[tuple[str, Case]]:

@@ -2,7 +2,7 @@
 
 B=4 H=16 S=4096 d=128 bf16: full, causal, a sliding window, documents, and a score modification. Each of them has
 processes of its own under a watchdog (`workers.py`). The first one compiles a function for each way with caches that
-are empty (stock; Tawa as installed; Tawa wherever legal; with waits held) and checks some heads against float32; these
+are empty (stock; Tawa as installed; Tawa wherever legal) and checks some heads against float32; these
 run side by side. The second one finds the caches warm, checks again, and times all ways round-robin; these run one at a
 time. What Tawa says about the kernels while they are compiled is kept with the row.
 
@@ -33,7 +33,6 @@ WAYS: dict[str, dict[str, Any] | None] = {
     "stock": None,
     "Tawa": {},
     "Tawa, wherever legal": {"only_if_faster": False},
-    "Tawa, waits held": {"hold_waits": True},
 }
 WINDOW = 512
 CHECKED_HEADS = ((0, 0), (1, 7), (3, 15))

@@ -34,7 +34,6 @@ from tawa.plan.planner import Budget, check_plan, choose_plan, pointer_loads_wor
 from tawa.plan.schedule import Schedule
 from tawa.remarks import Remark
 from tawa.transforms.early_puts import EarlyPuts
-from tawa.transforms.hold_waits import HoldWaits
 from tawa.transforms.insert_arefs import InsertArefs
 from tawa.transforms.lay_out_producer import LayOutProducer
 from tawa.transforms.lower_arefs import LowerArefs
@@ -115,13 +114,11 @@ def splitting_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pas
 def staging_passes(plan: Plan, schedules: tuple[Schedule, ...] | None = None) -> tuple[Pass, ...]:
     """From there to the aref level. schedules: those of the loops that `PipelineMma` left, None to find them."""
     staging: tuple[Pass, ...] = (StageStores(),) if plan.staged_stores else ()
-    holding: tuple[Pass, ...] = (HoldWaits(),) if plan.hold_waits else ()
     return (
         PipelineStages(plan, schedules),
         PingPong(plan),  # behind the stages: turns are around the dots as they are issued
         SinkEpilogue(),  # behind the releases that pipelining moved: they decide where the epilogue begins
         *staging,  # of the stores that are left in the consumer
-        *holding,  # last: what stands before a wait now does so for good
     )
 
 
@@ -304,8 +301,7 @@ def _summary(plan: Plan) -> str:
     groups = plan.consumer_groups
     consumers = "one consumer" if groups == 1 else f"{groups} consumers, each with its rows of the tile,"
     turns = "; ping-pong" if plan.ping_pong else ""
-    waits = "; waits held" if plan.hold_waits else ""
-    return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{turns}{waits}"
+    return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{turns}"
 
 
 _FILLED: dict[Fill, str] = {"tma": "", "cp.async": " (by cp.async)", "registers": " (from registers)"}

@@ -6,12 +6,10 @@ every case.
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tawa.errors import UnsupportedKernel
-from tawa.kernels.attention.cases import CASES, find
+from tawa.kernels.attention.cases import CASES
 from tawa.kernels.case import Case
 from tawa.plan import PlanOptions
 from tests.matrix.compiling import compile_and_report, compile_case, pinned
@@ -70,23 +68,3 @@ def test_declined_case_says_why(case: Case) -> None:
     with pytest.raises(UnsupportedKernel) as caught:
         compile_case(case, pinned(2, 0))
     assert case.expect.reason.lower() in caught.value.remark.reason.lower()
-
-
-def exponentials_beside_dots(sass: str) -> list[int]:
-    """Of each stretch from a wait that leaves a dot in flight to the next wait: how many exponentials it has."""
-    found: list[int] = []
-    for after in re.split(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1\b", sass)[1:]:
-        stretch = after.partition("WARPGROUP.DEPBAR")[0]
-        found.append(len(re.findall(r"MUFU\.EX2", stretch)))
-    return found
-
-
-def test_exponentials_stay_in_front_of_a_wait_that_is_held() -> None:
-    case = find("two_loops_fp16_d128_full")
-    free, held = (
-        exponentials_beside_dots(compile_case(case, PlanOptions(num_consumer_groups=2, hold_waits=hold)).asm["sass"])
-        for hold in (False, True)
-    )
-    keys_a_thread = 128 * 128 // (2 * 128)
-    assert len(free) == len(held) == 2  # one loop in each group
-    assert min(held) >= keys_a_thread > max(free)

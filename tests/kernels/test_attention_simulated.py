@@ -10,7 +10,6 @@ import pytest
 from tawa.kernels.attention.builders import resized
 from tawa.kernels.attention.cases import find
 from tawa.kernels.case import Case
-from tawa.plan import PlanOptions
 from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import pinned, specialised_levels
 
@@ -54,11 +53,4 @@ def test_kernel_is_right_on_the_problem_it_is_listed_with(name: str) -> None:
 def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str, queries: int, keys: int) -> None:
     case = small(name, queries, keys)
     compiled = specialised_levels(case, pinned(*case.plans[0]))
-    assert orders_with_other_bits(case, compiled, simulated(case, unspecialised(case, compiled))) == []
-
-
-def test_a_kernel_whose_waits_are_held_has_the_same_bits() -> None:
-    case = small("two_loops_causal_333x200", 150, 300)
-    compiled = specialised_levels(case, PlanOptions(aref_depth=2, hold_waits=True))
-    assert "nanosleep" in compiled.asm["aref"]
     assert orders_with_other_bits(case, compiled, simulated(case, unspecialised(case, compiled))) == []

@@ -15,7 +15,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 
-from tawa.dialects.tt import hands_on
+from tawa.dialects.tt import same_number
 from tawa.ir import Operation
 from tawa.ir.attributes import read_int
 
@@ -77,7 +77,7 @@ def scalar_of(op: Operation) -> Scalar | None:
     if len(op.results) != 1:
         return None
     if not op.name.startswith("arith."):
-        return _same if hands_on(op) else None
+        return _same if same_number(op) else None
     width = width_of(op.results[0].type)
     if width is None:
         return None

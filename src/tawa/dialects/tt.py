@@ -239,10 +239,9 @@ class GroupIndexOp(OpView):
         return builder.create(GroupIndexOp.NAME, (operand,), ("i32",), properties=properties, hints=("group",)).result
 
 
-def hands_on(op: Operation) -> bool:
-    """Whether `op` is assembly whose result is its operand: a `SameNumberOp` or a `HoldOp`."""
-    known = (SameNumberOp.ASM, HoldOp.ASM)
-    return op.name == SameNumberOp.NAME and read_string(op.properties.get("asm_string", '""')) in known
+def same_number(op: Operation) -> bool:
+    """Whether `op` hands on a number as it is, as `SameNumberOp` does."""
+    return op.name == SameNumberOp.NAME and read_string(op.properties.get("asm_string", '""')) == SameNumberOp.ASM
 
 
 class SameNumberOp(OpView):
@@ -266,31 +265,3 @@ class SameNumberOp(OpView):
             "pure": "false",
         }
         return builder.create(SameNumberOp.NAME, (number,), ("i32",), properties=properties, hints=("slot",)).result
-
-
-class HoldOp(OpView):
-    """``tt.elementwise_inline_asm`` of a loop that never turns: what comes behind it waits until `value` is known.
-
-    Operand: f32 values, two at a time. Result: the same, which nobody needs. Not pure. The loop would turn where two
-    values are equal and the grid has no depth, which every grid has (``%nctaid.z``); ptxas does not know this of a
-    grid, and keeps the branch. It drops an endless loop with nothing in it, but not one that sleeps.
-    """
-
-    NAME = "tt.elementwise_inline_asm"
-    ASM = (
-        "{ .reg .pred flat, held; .reg .b32 depth; mov.u32 depth, %nctaid.z; setp.eq.u32 flat, depth, 0; "
-        "setp.eq.and.u32 held, $2, $3, flat; mov.b32 $0, $2; mov.b32 $1, $3; "
-        "HOLD: @!held bra.uni GO; nanosleep.u32 32; bra.uni HOLD; GO: }"
-    )
-    __slots__ = ()
-
-    @staticmethod
-    def create(builder: Builder, value: Value) -> Operation:
-        """Makes one at the builder's point."""
-        properties = {
-            "asm_string": string_attr(HoldOp.ASM),
-            "constraints": string_attr("=r,=r,r,r"),
-            "packed_element": int_attr(2),
-            "pure": "false",
-        }
-        return builder.create(HoldOp.NAME, (value,), (value.type,), properties=properties, hints=("held",))

@@ -25,8 +25,6 @@ class PlanOptions:
         each group of warps has its share of the tile's rows.
     ping_pong: True lets the consumer groups issue their dots by turns, which needs two groups or more; False lets them
         run freely. None is False.
-    hold_waits: True keeps each wait for a dot behind the reductions that were scheduled to run beside that dot, where
-        ptxas would move the wait up. None is False.
     pointer_loads: how tiles that the kernel loads through pointers reach shared memory. "tma": as boxes by TMA where
         that is provably the same; "cp.async": by copies of the producer's own threads. None lets Tawa decide.
     mode: "measure" specialises wherever it is legal, times both kernels at the first launch where running twice does
@@ -40,13 +38,12 @@ class PlanOptions:
     mma_depth: int | None = None
     num_consumer_groups: int | None = None
     ping_pong: bool | None = None
-    hold_waits: bool | None = None
     pointer_loads: Literal["tma", "cp.async"] | None = None
     mode: Literal["automatic", "measure"] | None = None
     only_if_faster: bool | None = None
 
     def __post_init__(self) -> None:
-        for name in ("enable_warp_specialization", "ping_pong", "hold_waits", "only_if_faster"):
+        for name in ("enable_warp_specialization", "ping_pong", "only_if_faster"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, bool):
                 raise PlanError(f"{name}={value!r}: True, False or None is needed, not {type(value).__name__}")
@@ -86,7 +83,7 @@ class PlanOptions:
         if self.only_if_faster is not None:
             return self.pinned or not self.only_if_faster
         named = (self.aref_depth, self.mma_depth, self.num_consumer_groups)
-        return self.pinned or named != (None, None, None) or self.ping_pong is True or self.hold_waits is True
+        return self.pinned or named != (None, None, None) or self.ping_pong is True
 
     @staticmethod
     def names() -> tuple[str, ...]:

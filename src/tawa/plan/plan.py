@@ -72,7 +72,6 @@ class Plan:
     max_stages: the most stages of a schedule that a loop gets of its own; 1 changes only the order, 0 leaves loops as
         they are.
     ping_pong: consumer groups issue their dots by turns.
-    hold_waits: waits for dots are kept behind the work that runs beside them, where ptxas would move them up.
 
     Its JSON has the same names, and `version`, which counts their changes; what is left out has its default.
     """
@@ -86,11 +85,10 @@ class Plan:
     schedules: tuple[Schedule, ...] = ()
     max_stages: int = 2
     ping_pong: bool = False
-    hold_waits: bool = False
 
     def __post_init__(self) -> None:
         _check_numbers(self, "mma_depth", "max_registers", "early_puts", "max_stages")
-        _check_flags(self, "ping_pong", "hold_waits")
+        _check_flag(self.ping_pong)
 
     @property
     def consumer_groups(self) -> int:
@@ -128,9 +126,7 @@ def _check_numbers(value: PartitionPlan | RingPlan | Plan, *names: str) -> None:
             raise PlanError(f"{name}={number!r} in a Plan: a whole number is needed, not {type(number).__name__}")
 
 
-def _check_flags(plan: Plan, *names: str) -> None:
-    """Raises PlanError when one of these, as it was given, is not True or False."""
-    for name in names:
-        value: object = getattr(plan, name)
-        if not isinstance(value, bool):
-            raise PlanError(f"{name}={value!r} in a Plan: True or False is needed, not {type(value).__name__}")
+def _check_flag(value: object) -> None:
+    """Raises PlanError when `ping_pong`, as it was given, is not True or False."""
+    if not isinstance(value, bool):
+        raise PlanError(f"ping_pong={value!r} in a Plan: True or False is needed, not {type(value).__name__}")

@@ -152,7 +152,6 @@ def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged
         max_registers=cap,
         early_puts=min(EARLY_PUTS, *depths) if by_tma else 0,
         ping_pong=options.ping_pong is True,
-        hold_waits=options.hold_waits is True,
     )
 
 

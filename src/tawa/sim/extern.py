@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tawa.dialects.tt import hands_on
+from tawa.dialects.tt import same_number
 from tawa.ir import Operation
 from tawa.ir.attributes import read_string
 from tawa.sim import arithmetic
@@ -60,7 +60,7 @@ def _extern_elementwise(_: Context, op: Operation, args: list[Any], /) -> list[A
 
 
 def _inline_assembly(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
-    if not hands_on(op):
+    if not same_number(op):
         text = read_string(op.properties["asm_string"])
         raise UnsupportedOp(f"the inline assembly {text!r}")
     return args

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, scalar_of
-from tawa.dialects.tt import hands_on
+from tawa.dialects.tt import same_number
 from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, Module, Operation, Value
@@ -201,7 +201,7 @@ class BarrierProgram:
             seen.add(value)
             op = value.defining_op
             work += self.carried.get(value, ())
-            if op is None or not (op.name.startswith("arith.") or op.name in NUMBER_OPS or hands_on(op)):
+            if op is None or not (op.name.startswith("arith.") or op.name in NUMBER_OPS or same_number(op)):
                 found.update([value] if value not in self.carried else [])
             else:
                 work += op.operands

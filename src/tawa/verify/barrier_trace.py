@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, evaluate, width_of
-from tawa.dialects.tt import hands_on
+from tawa.dialects.tt import same_number
 from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.barrier_events import (
@@ -108,7 +108,7 @@ class Unrolled(Recorder):
             return step
         if chooses_tile(op):
             return _choose
-        if not ((op.name.startswith("arith.") or hands_on(op)) and op.results and is_number(op.result.type)):
+        if not ((op.name.startswith("arith.") or same_number(op)) and op.results and is_number(op.result.type)):
             return _value
         compute = self.program.scalar(op)
         return _scalar if compute is None else _computed(op, compute)

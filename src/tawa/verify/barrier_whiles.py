@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from tawa.dialects.tt import hands_on
+from tawa.dialects.tt import same_number
 from tawa.ir import Operation, Value
 
 PREFIX = "trips of while "
@@ -81,7 +81,7 @@ class _Decision:
         self.words.append(")")
 
     def _computed(self, op: Operation, loop: Operation) -> None:
-        scalar = op.name.startswith("arith.") or op.name in _SCALAR or hands_on(op)
+        scalar = op.name.startswith("arith.") or op.name in _SCALAR or same_number(op)
         self.known &= scalar and not op.regions and not any("tensor<" in it.type for it in (*op.operands, *op.results))
         self.reads |= op.name == "tt.load" and loop.is_ancestor_of(op)
         properties = "" if op.name == "tt.load" else str(sorted(op.properties.items()))
