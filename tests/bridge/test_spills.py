@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tawa.bridge.report import report
-from tawa.bridge.spills import HARMLESS_BYTES, frame_bytes, smaller_plans, spill_bytes
+from tawa.bridge.spills import HARMLESS_BYTES, frame_bytes, find_spills, smaller_plans
 from tawa.kernels.attention.cases import find
+from tawa.kernels.gemm.cases import tile_case
 from tawa.plan import PlanOptions
 from tawa.plan.schedule import Schedule, ScheduledOp
 from tests.bridge.fakes import plan_of
@@ -79,4 +80,12 @@ def test_a_kernel_that_spills_gets_a_plan_that_does_not_and_a_note_that_says_so(
     assert any("no schedule, P = 0" in it and "bytes of registers spill" in it for it in notes)
     spilled = report(made).ptxas.spill_bytes
     assert spilled <= HARMLESS_BYTES
-    assert spilled == spill_bytes(made.asm["ptx"], made.asm["cubin"], made.metadata)
+    assert spilled == find_spills(made.asm["ptx"], made.asm["cubin"], made.metadata).bytes
+
+
+def test_a_kernel_whose_wgmmas_wait_for_each_other_is_left_to_stock_although_that_spills_as_much() -> None:
+    case = tile_case("fp16", False, True, (256, 128, 64), num_warps=4)  # accumulators of 256 registers a thread
+    record = compile_case(case, PlanOptions()).metadata.tawa
+    assert not record["applied"] and "ptxas waits for each wgmma" in record["reason"]
+    pinned = compile_case(case, PlanOptions(only_if_faster=False)).metadata.tawa
+    assert pinned["applied"] and any("ptxas waits for each wgmma" in it["reason"] for it in pinned["remarks"])

@@ -14,7 +14,7 @@ from tawa.plan import PlanOptions
 from tawa.plan.planner import Budget, Channels, choose_plan, why_not_worth_it
 from tests.support import programs
 
-# 96 registers of accumulators: two CTAs of 8 warps share an SM under stock Triton, and only one when specialised.
+# 96 registers of accumulators: one CTA of 8 warps fills an SM, also under stock Triton where dots are chained.
 BUDGET = Budget(4, 3, 227 * 1024, SharedInfo(0, 0, 0), RegisterInfo(96, 64), 16, groups=2)
 
 
@@ -28,21 +28,25 @@ def refusal(budget: Budget, raised: bool = False) -> str:
     return why_not_worth_it(plan, channels, budget, persistent=False, raised=raised)
 
 
-def test_two_groups_of_one_cta_hide_what_two_ctas_of_stock_do() -> None:
+def test_one_cta_of_groups_is_worth_it_where_stock_has_one() -> None:
     assert refusal(BUDGET) == ""
     assert "1 CTA would share an SM instead of 2" in refusal(replace(BUDGET, num_warps=8, groups=1))
 
 
-def test_fewer_groups_than_stock_has_ctas_are_not_expected_to_pay() -> None:
-    assert "1 CTA of 2 groups would share an SM instead of 4" in refusal(
-        replace(BUDGET, registers=RegisterInfo(32, 32))
-    )
+@pytest.mark.parametrize(("accumulators", "stock"), [(64, 2), (32, 3)])
+def test_fewer_ctas_than_stock_has_are_not_expected_to_pay_though_each_has_groups(
+    accumulators: int, stock: int
+) -> None:
+    crowded = replace(BUDGET, registers=RegisterInfo(accumulators, 32))
+    for raised in (False, True):
+        assert f"1 CTA of 2 groups would share an SM instead of {stock}" in refusal(crowded, raised)
 
 
 def test_of_stock_kernels_with_pointers_two_share_an_sm_at_most() -> None:
-    crowded = replace(BUDGET, registers=RegisterInfo(32, 32))
-    assert "would share an SM instead of 2" in refusal(replace(BUDGET, num_warps=8, groups=1), raised=True)
-    assert refusal(crowded, raised=True) == ""
+    one = replace(BUDGET, num_warps=8, groups=1)
+    assert "would share an SM instead of 2" in refusal(one, raised=True)
+    assert "would share an SM instead of 4" in refusal(replace(one, registers=RegisterInfo(32, 32)))
+    assert "would share an SM instead of 2" in refusal(replace(one, registers=RegisterInfo(32, 32)), raised=True)
 
 
 def test_ctas_that_share_an_sm_are_worth_it_where_stock_copies_by_instructions() -> None:

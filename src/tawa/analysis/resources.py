@@ -42,6 +42,8 @@ WORKING_REGISTERS = 96
 LEAST_WORKING_REGISTERS = 72
 # Registers that ptxas wants beside the accumulator of one wgmma; also what the main loop of a stock GEMM takes.
 INSTRUCTION_REGISTERS = 26
+# What an attention loop of stock Triton takes beside its accumulators: 46 to 59, seen in kernels of d = 64.
+CHAINED_REGISTERS = 48
 MOST_CTAS = 4
 # Alignment gaps between buffers (TMA tiles start at multiples of 1024 bytes), barriers and small scratch.
 SLACK_BYTES = 1024
@@ -250,9 +252,13 @@ def register_cap(
     return 1, None
 
 
-def stock_ctas(shared_bytes: int, num_warps: int, registers: RegisterInfo) -> int:
-    """How many CTAs of the kernel share an SM when stock Triton compiles it; an estimate."""
-    count = min(registers.accumulators + INSTRUCTION_REGISTERS, MAX_REGISTERS) * num_warps * WARP
+def stock_ctas(shared_bytes: int, num_warps: int, registers: RegisterInfo, chained: bool = False) -> int:
+    """How many CTAs of the kernel share an SM when stock Triton compiles it; an estimate.
+
+    chained: a dot works on what another one gave, which takes registers too.
+    """
+    more = CHAINED_REGISTERS if chained else INSTRUCTION_REGISTERS
+    count = min(registers.accumulators + more, MAX_REGISTERS) * num_warps * WARP
     return max(1, min(_ctas_by_memory(shared_bytes), REGISTERS // count))
 
 

@@ -24,7 +24,7 @@ from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
 from tawa.bridge.row_split import GROUP_WARPS, split_front, warps_of_group
-from tawa.bridge.spills import HARMLESS_BYTES, smaller_plans, spill_bytes, stock_spills
+from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, smaller_plans, stock_spills
 from tawa.bridge.stages import StageSplit, clean_up
 from tawa.bridge.structuring import structure_flow
 from tawa.bridge.versions import installed_text
@@ -79,15 +79,15 @@ class StageResult:
 class Specialised:
     """A kernel that came through.
 
-    options: those in force at last (D may have been lowered). results: by stage, in order. spilled: bytes that leave
-    the registers. raised: whether pointer loads became TMA loads. launch: descriptors that the launcher makes then.
+    options: those in force at last (D may have been lowered). results: by stage, in order. spills: what leaves the
+    registers. raised: whether pointer loads became TMA loads. launch: descriptors that the launcher makes then.
     """
 
     outcome: Outcome
     options: PlanOptions
     results: dict[str, StageResult]
     shared_bytes: int
-    spilled: int = 0
+    spills: Spills = Spills()
     raised: bool = False
     launch: LaunchSpec = field(default_factory=LaunchSpec)
 
@@ -189,14 +189,17 @@ def _with_groups(tools: Toolchain, source: Source, request: Request, sheet: Work
         elif asked:
             return Outcome(False, None, notes)
     result = _with_registers(tools, source, request, sheet, ttgir, 1, allowed)
-    if split_result is not None and not (isinstance(result, Specialised) and result.spilled < split_result.spilled):
+    if split_result is not None and not (
+        isinstance(result, Specialised) and result.spills.bytes < split_result.spills.bytes
+    ):
         result = split_result
     return _unless_spilled(result, request, allowed)
 
 
 def _holds(made: Specialised, allowed: Callable[[], int]) -> bool:
-    """Whether it spills no more than stock does; what stock spills is asked only if need be."""
-    return made.spilled <= HARMLESS_BYTES or made.spilled <= allowed()
+    """Whether its wgmmas run beside the rest, and it spills no more than stock does, which is asked only if need be."""
+    spills = made.spills
+    return spills.bytes <= HARMLESS_BYTES or (not spills.serialised and spills.bytes <= allowed())
 
 
 def _with_registers(
@@ -208,7 +211,7 @@ def _with_registers(
     groups: int,
     allowed: Callable[[], int],
 ) -> Specialised | Outcome:
-    """Where the kernel spills more than stock does, tries Plans that need fewer registers; the first good one wins."""
+    """Where the kernel spills too much, tries Plans that need fewer registers; the first good one wins."""
     best = _with_depths(tools, source, request, sheet, ttgir, groups)
     if not isinstance(best, Specialised) or request.plan is not None or best.outcome.plan is None:
         return best
@@ -219,8 +222,10 @@ def _with_registers(
         except ResourceError:
             continue
         proved = isinstance(made, Specialised) and not isinstance(made.outcome.verdict, Unknown)
-        if isinstance(made, Specialised) and proved and made.spilled < best.spilled:
-            reason = f"{text}: with what was planned first, {first.spilled} bytes of registers spill to local memory"
+        if isinstance(made, Specialised) and proved and made.spills.bytes < best.spills.bytes:
+            reason = (
+                f"{text}: with what was planned first, {first.spills.bytes} bytes of registers spill to local memory"
+            )
             notes = [it for it in first.outcome.remarks if it.reason.startswith(NOT_EXPECTED)]
             remarks = (*made.outcome.remarks, *notes, Remark("note", reason))
             best = replace(made, outcome=replace(made.outcome, remarks=remarks))
@@ -232,10 +237,11 @@ def _with_registers(
 def _unless_spilled(
     result: Specialised | Outcome, request: Request, allowed: Callable[[], int]
 ) -> Specialised | Outcome:
-    """Declines in automatic mode what spills more than stock does; notes it otherwise."""
+    """Declines in automatic mode what spills more than stock does, or waits for each wgmma; notes it otherwise."""
     if not isinstance(result, Specialised) or _holds(result, allowed):
         return result
-    reason = f"{result.spilled} bytes of registers spill to local memory, more than in the stock kernel"
+    much = "so that ptxas waits for each wgmma" if result.spills.serialised else "more than in the stock kernel"
+    reason = f"{result.spills.bytes} bytes of registers spill to local memory, {much}"
     if request.pinned or request.options.wherever_legal:
         remarks = (*result.outcome.remarks, Remark("note", reason, None, "smaller blocks, or more warps"))
         return replace(result, outcome=replace(result.outcome, remarks=remarks))
@@ -349,8 +355,8 @@ def _finish(tools: Toolchain, source: Source, outcome: Outcome, options: PlanOpt
             if not use.fits():
                 raise _DoesNotFit(use)
     ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
-    spilled = spill_bytes(ptx, cubin, tools.options)
-    return Specialised(outcome, options, results, int(metadata.get("shared") or 0), spilled)
+    spills = find_spills(ptx, cubin, tools.options)
+    return Specialised(outcome, options, results, int(metadata.get("shared") or 0), spills)
 
 
 def _declined_for_space(request: Request, source: Source, use: SharedUse) -> Outcome:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tawa.bridge.report import run_ptxas
@@ -17,19 +17,31 @@ from tawa.plan import Plan, PlanOptions
 HARMLESS_BYTES = 64
 """Stores and loads together: a few registers that are set aside once, beside loops that keep the rest; an estimate."""
 
+SERIALISED = ("C7511", "C7512")
+"""ptxas' notes that too few registers are left for wgmmas in flight: it waits for each of them by itself."""
+
 _INFO, _FRAME_SIZE = ".nv.info", 0x11
 _WITH_PAYLOAD = 0x04
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 
 
-def spill_bytes(ptx: Any, cubin: Any, options: Any) -> int:
-    """Bytes that leave the registers: stores and loads, as they stand in the text.
+@dataclass(frozen=True, slots=True)
+class Spills:
+    """What leaves the registers of a kernel.
 
-    ptx, cubin: what Triton's stages gave. options: of its backend.
+    bytes: of stores and loads, as they stand in the text. serialised: whether ptxas waits for each wgmma for that.
     """
+
+    bytes: int = 0
+    serialised: bool = False
+
+
+def find_spills(ptx: Any, cubin: Any, options: Any) -> Spills:
+    """What a kernel spills. ptx, cubin: what Triton's stages gave. options: of its backend."""
     if not isinstance(ptx, str) or not isinstance(cubin, bytes) or frame_bytes(cubin) == 0:
-        return 0
-    return run_ptxas(ptx, options.enable_fp_fusion, getattr(options, "ptx_options", None) or "").spill_bytes
+        return Spills()
+    found = run_ptxas(ptx, options.enable_fp_fusion, getattr(options, "ptx_options", None) or "")
+    return Spills(found.spill_bytes, any(note.code in SERIALISED for note in found.notes))
 
 
 def frame_bytes(cubin: bytes) -> int | None:
@@ -60,7 +72,7 @@ def smaller_plans(plan: Plan, options: PlanOptions) -> list[tuple[Plan, str]]:
 def stock_spills(compile_stock: Callable[[], Mapping[str, Any]], options: Any) -> int:
     """What stock Triton's kernel spills. compile_stock: runs its stages and gives their results by name."""
     made = compile_stock()
-    return spill_bytes(made.get("ptx"), made.get("cubin"), options)
+    return find_spills(made.get("ptx"), made.get("cubin"), options).bytes
 
 
 def _section(cubin: bytes, name: str) -> bytes:

@@ -3,8 +3,8 @@
 D    as asked; else num_stages, and at least 3, more for small slots, where that costs no CTA on the SM. Where rings
      of one depth do not fit, those that are filled outside of the innermost loops have one slot.
 P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot. Where several
-     CTAs share an SM, 0: the others keep the tensor cores busy meanwhile, and slots come back one iteration earlier
-     (bench/results/ablation.json).
+     CTAs share an SM and have few slots, 0: the others keep the tensor cores busy meanwhile, and slots come back one
+     iteration earlier (bench/results/ablation.json).
 ping-pong  as asked; else off: groups that run freely drift apart by themselves.
 producer  one warp where TMA fills all rings; four where it works on tiles of addresses.
 registers  24 for a producer that only issues TMA copies, more for one that keeps tiles of addresses; `setmaxnreg` hands
@@ -34,9 +34,11 @@ DEFAULT_MMA_DEPTH = 1
 DEFAULT_DEPTH = 3
 DEEPEST = 32
 # Bytes in flight that hide the latency of global memory, and the most slots worth their barriers: seen on an H200.
-BYTES_IN_FLIGHT = 96 * 1024
+BYTES_IN_FLIGHT = 128 * 1024
 MOST_SLOTS = 8
 EARLY_PUTS = 2
+# Slots from which on one more in the consumer's hands costs CTAs that share an SM nothing (bench/results/small.json).
+AMPLE_SLOTS = 4
 # Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39
 # (bench/results/gemm_matrix.json).
 SMALL_OPERANDS = 16
@@ -117,7 +119,7 @@ class Budget:
         """CTAs on one SM when stock Triton pipelines the same loads `num_stages` deep."""
         loads = self.num_stages * self.slot_bytes(channels)
         shared = max(loads, self.shared.staging, self.shared.inside, self.shared.behind)  # never live together
-        return stock_ctas(shared, self.consumer_warps, self.registers)
+        return stock_ctas(shared, self.consumer_warps, self.registers, chained=self.groups > 1)
 
 
 def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged_stores: bool) -> Plan:
@@ -166,9 +168,10 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
         return ""
     ours, stock = budget.ctas(channels, max(ring.depth for ring in plan.rings)), budget.stock_ctas(channels)
     groups = f" of {budget.groups} groups" if budget.groups > 1 else ""
-    # Groups of a CTA run freely, so that one hides the other's arithmetic. Of stock kernels that load through pointers
-    # no more than two share an SM in truth: their addresses take the registers.
-    if ours * budget.groups < (min(stock, 2) if raised else stock):
+    # Of stock kernels that load through pointers no more than two share an SM in truth: their addresses take the
+    # registers. Groups of one CTA are no CTAs: softmax of 64 keys at a time wants more warps (0.92 of stock).
+    stock = min(stock, 2) if raised and budget.groups == 1 else stock
+    if ours < stock:
         return (
             f"{ours} CTA{'s' * (ours > 1)}{groups} would share an SM instead of {stock}, "
             "which hide each other's epilogues"
@@ -251,7 +254,7 @@ def check_plan(plan: Plan, channels: Channels, num_warps: int, *, stores_must_no
 def _choose_depths(channels: Channels, options: PlanOptions, budget: Budget) -> tuple[Budget, int, int]:
     """D and P, and the budget with the buffers that P asks for."""
     depth = _choose_depth(channels, options, budget)
-    usual = DEFAULT_MMA_DEPTH if budget.ctas(channels, depth) == 1 else 0
+    usual = DEFAULT_MMA_DEPTH if budget.ctas(channels, depth) == 1 or depth >= AMPLE_SLOTS else 0
     mma_depth = options.mma_depth
     if mma_depth is None:
         mma_depth = min(usual, *(slots - 1 for slots in budget.depths(channels, depth)))
