@@ -85,8 +85,13 @@ def test_a_value_survives_json(value: HostValue) -> None:
 
 
 def test_a_launch_survives_json() -> None:
-    spec = LaunchSpec((SPEC,), (Condition(M, "why", 1, None, 16),))
-    assert LaunchSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    for work in (None, multiply(M, Number(512))):
+        spec = LaunchSpec((SPEC,), (Condition(M, "why", 1, None, 16),), work)
+        assert LaunchSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_work_that_cannot_be_computed_is_not_too_little() -> None:
+    assert not LaunchSpec(work=Apply("divide", (M, K))).too_short((0, 1, 0), 1)
 
 
 def test_other_json_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import triton
 import triton.language as tl
 
-from tawa.analysis.launch_values import Argument, Condition, DescriptorSpec, LaunchSpec, Number
+from tawa.analysis.launch_values import LEAST_CYCLES, Argument, Condition, DescriptorSpec, LaunchSpec, Number, multiply
 from tawa.bridge import added_arguments, record
 from tawa.bridge.added_arguments import launch_is_ours, launch_spec, launched_by_us, wrap_do_compile
 from tawa.bridge.attach import attached
@@ -131,6 +132,20 @@ def test_a_launch_passes_the_descriptor_behind_the_arguments() -> None:
 
 def test_a_launch_that_breaks_a_condition_takes_the_stock_kernel() -> None:
     assert launched(TENSOR, 100, True, (44, None)) == [("stock", (TENSOR, 100, True, (44, None)))]
+
+
+@pytest.mark.parametrize(
+    ("grid", "rows", "stock"), [((4, 1, 1), 8, True), ((4, 2, 1), 8, False), ((1, 1, 1), 16, False)]
+)
+def test_a_launch_that_is_over_soon_takes_the_stock_kernel(grid: tuple[int, ...], rows: int, stock: bool) -> None:
+    """Four SMs; each program keeps the tensor cores busy for 256 cycles a row."""
+    made: list[str] = []
+    spec = replace(SPEC, conditions=(), work=multiply(Argument(2), Number(LEAST_CYCLES // 16)))
+    launch = added_arguments._Launch(Kernel(), lambda *all_of: made.append("tawa"), spec, processors=4)
+    launch.stock = SimpleNamespace(run=lambda *all_of: made.append("stock"), function=1, packed_metadata=None)
+    for _ in range(2):
+        launch(*grid, 0, 7, None, None, None, None, TENSOR, 100, True, (rows, None))
+    assert made == 2 * ["stock" if stock else "tawa"]
 
 
 def test_other_arguments_get_other_descriptors() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tawa.bridge.report import report
-from tawa.bridge.spills import HARMLESS_BYTES, frame_bytes, find_spills, smaller_plans
+from tawa.bridge.spills import HARMLESS_BYTES, find_spills, frame_bytes, smaller_plans
 from tawa.kernels.attention.cases import find
 from tawa.kernels.gemm.cases import tile_case
 from tawa.plan import PlanOptions

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 Operator = Literal["sum", "product", "divide", "remainder", "smallest", "largest"]
 _OPERATORS: tuple[Operator, ...] = ("sum", "product", "divide", "remainder", "smallest", "largest")
+LEAST_CYCLES = 4096
+"""Of an SM's tensor cores, some 2.5 µs: below, stock Triton is faster by up to a fifth (bench/results/small.json)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,21 +228,33 @@ class LaunchSpec:
     """What a launch of a changed kernel needs.
 
     descriptors: to be made, in the order of the added arguments. conditions: what must hold; where one does not, the
-    kernel as it was is launched instead.
+    kernel as it was is launched instead. work: cycles of the tensor cores for one program, where launches with little
+    of it are left to the kernel as it was.
     """
 
     descriptors: tuple[DescriptorSpec, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    work: HostValue | None = None
 
     def broken(self, arguments: Sequence[int]) -> Condition | None:
         """The first condition that does not hold for these arguments (pointers as addresses)."""
         return next((condition for condition in self.conditions if not condition.holds(arguments)), None)
+
+    def too_short(self, arguments: Sequence[int], rounds: int) -> bool:
+        """Whether the tensor cores are done too soon. rounds: programs that an SM works on, one after the other."""
+        if self.work is None:
+            return False
+        try:
+            return rounds * self.work.evaluate(arguments) < LEAST_CYCLES
+        except ZeroDivisionError:
+            return False
 
     def to_json(self) -> dict[str, Any]:
         """For `from_json`."""
         return {
             "descriptors": [spec.to_json() for spec in self.descriptors],
             "conditions": [condition.to_json() for condition in self.conditions],
+            "work": self.work.to_json() if self.work else None,
         }
 
     @staticmethod
@@ -249,6 +263,7 @@ class LaunchSpec:
         return LaunchSpec(
             tuple(DescriptorSpec.from_json(spec) for spec in data["descriptors"]),
             tuple(Condition.from_json(condition) for condition in data["conditions"]),
+            host_value_from_json(data["work"]) if data["work"] else None,
         )
 
 

@@ -3,7 +3,8 @@
 A kernel whose pointer loads were raised to TMA (`tawa.transforms.raise_loads`, ``make="host"``) has descriptors behind
 its own arguments. Its `CompiledKernel` becomes a `KernelWithDescriptors` as soon as it is made: each launch computes
 the descriptors from the arguments, as the kernel's `LaunchSpec` says, and passes them on as Triton passes a host
-descriptor. Where a condition of the spec does not hold for a launch, the stock kernel is launched in its place.
+descriptor. Where a condition of the spec does not hold for a launch, or it is too short to pay, the stock kernel is
+launched in its place.
 
 With ``mode="measure"`` the first launch times both kernels on its arguments, if running twice does no harm, and the
 faster one is launched from then on (`tawa.runtime.measure`).
@@ -24,7 +25,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
+from tawa.analysis.launch_values import DescriptorSpec, LaunchSpec
 from tawa.bridge import record
 from tawa.bridge.request import activate
 
@@ -136,7 +137,7 @@ def _kernel_class(base: type) -> type:
                 finally:
                     self.src = own
                 measured = bool(getattr(self.metadata, record.KEY)["launch"].get("measure"))
-                self._run = _Launch(self, self._run, spec, measured)
+                self._run = _Launch(self, self._run, spec, measured, _multiprocessors())
 
         _classes[base] = KernelWithDescriptors
     return _classes[base]
@@ -183,10 +184,12 @@ class _Descriptor:
 class _Launch:
     """The launcher of one kernel on one device."""
 
-    def __init__(self, kernel: Any, inner: Callable[..., None], spec: LaunchSpec, measured: bool = False) -> None:
-        self.kernel, self.inner, self.spec = kernel, inner, spec
+    def __init__(
+        self, kernel: Any, inner: Callable[..., None], spec: LaunchSpec, measured: bool = False, processors: int = 1
+    ) -> None:
+        self.kernel, self.inner, self.spec, self.processors = kernel, inner, spec, processors
         self.present = _present(kernel.src.signature.values())
-        self.known: dict[tuple[Any, ...], list[_Descriptor] | Condition] = {}
+        self.known: dict[tuple[Any, ...], list[_Descriptor] | str] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.undecided = measured
         self.slower = False
@@ -200,9 +203,9 @@ class _Launch:
         launch = (grid_0, grid_1, grid_2, stream), (launch_metadata, enter, leave), args
         with _scratch() if self.scratch else _NOTHING:
             values = tuple(_flat(self.present, args))
-            made = self._made_for(values)
-            if isinstance(made, Condition):
-                self._launch_stock(f"not so that {made}", *launch)
+            made = self._made_for(values, -(-grid_0 * grid_1 * grid_2 // self.processors))
+            if isinstance(made, str):
+                self._launch_stock(made, *launch)
                 return
 
             def ours() -> None:
@@ -215,16 +218,22 @@ class _Launch:
             else:
                 ours()
 
-    def _made_for(self, values: tuple[Any, ...]) -> list[_Descriptor] | Condition:
-        """The descriptors for these arguments, or the condition that they break; most launches repeat earlier ones."""
-        known = self.known.get(values)
+    def _made_for(self, values: tuple[Any, ...], rounds: int) -> list[_Descriptor] | str:
+        """The descriptors for these arguments, or why the stock kernel is better; most launches repeat earlier ones."""
+        known = self.known.get((rounds, *values))
         if known is None:
-            broken = self.spec.broken(values)
-            known = broken or [_descriptor(spec, values) for spec in self.spec.descriptors]
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
-            self.known[values] = known
+            known = self.known[rounds, *values] = self._make_for(values, rounds)
         return known
+
+    def _make_for(self, values: tuple[Any, ...], rounds: int) -> list[_Descriptor] | str:
+        broken = self.spec.broken(values)
+        if broken is not None:
+            return f"not so that {broken}"
+        if self.spec.too_short(values, rounds):
+            return "the launch is over too soon to pay"
+        return [_descriptor(spec, values) for spec in self.spec.descriptors]
 
     def _decide(self, ours: Callable[[], None], stock: Callable[[], None]) -> None:
         """Asks the referee which is faster; he may put it off to a later launch."""
@@ -250,6 +259,14 @@ class _Launch:
                 self.stock = triton.compile(self.kernel.src, target=metadata.target, options=options)
                 self.stock._init_handles()
         return self.stock
+
+
+def _multiprocessors() -> int:
+    """SMs of the GPU that is in use."""
+    from triton.runtime import driver
+
+    device = driver.active.get_current_device()
+    return driver.active.utils.get_device_properties(device)["multiprocessor_count"]
 
 
 @contextmanager

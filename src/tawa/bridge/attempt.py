@@ -87,7 +87,7 @@ class Specialised:
     options: PlanOptions
     results: dict[str, StageResult]
     shared_bytes: int
-    spills: Spills = Spills()
+    spills: Spills = field(default_factory=Spills)
     raised: bool = False
     launch: LaunchSpec = field(default_factory=LaunchSpec)
 
@@ -150,7 +150,8 @@ def _attempt(tools: Toolchain, source: Source, request: Request, sheet: Workshee
     if raised.count:
         made = _with_groups(tools, replace(source, ttir=raised.ttir, raised=True), request, sheet)
         if isinstance(made, Specialised):
-            made = replace(made, raised=True, launch=raised.launch)
+            launch = replace(raised.launch, work=None) if request.pinned else raised.launch
+            made = replace(made, raised=True, launch=launch)
             return replace(made, outcome=with_remarks(made.outcome, raised.remarks))
         declined = made
     else:

@@ -12,11 +12,11 @@ tile of a GEMM (`bench/results/pointers.json`).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tawa.analysis.chained_dots import has_chained_dots
-from tawa.analysis.launch_values import LaunchSpec
+from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
 from tawa.analysis.loads import find_dots
 from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.generic_print import parse_module, print_generic_ttir
@@ -26,6 +26,7 @@ from tawa.ir import Module, print_module
 from tawa.ir import parse_module as read_module
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
+from tawa.transforms.launch_work import launch_work
 from tawa.transforms.raise_loads import RaiseLoads
 
 _TILE_OF_POINTERS = re.compile(r"tt\.load(?: .*: |\".*: \()tensor<")  # in either form of the text
@@ -34,6 +35,12 @@ _TILE_OF_POINTERS = re.compile(r"tt\.load(?: .*: |\".*: \()tensor<")  # in eithe
 _TOO_DEAR = (
     "loads stay with pointers: this compile is not for a launch of Triton's own, so the kernel would have to make its "
     "TMA descriptors itself, which costs more than they bring where a program computes one tile"
+)
+
+
+_SHORT = (
+    "launches that keep the tensor cores of an SM busy for less than {} cycles are left to the stock kernel; "
+    "a program takes {}"
 )
 
 
@@ -59,9 +66,13 @@ def raise_loads(ttir: str, context: Any, options: PlanOptions) -> Raised | None:
     if make == "kernel" and not (options.wherever_legal or options.pointer_loads or _is_long(module)):
         return Raised(ttir, LaunchSpec(), (Remark("note", _TOO_DEAR),), 0)
     result = RaiseLoads(make, nested=triton_version()[:2] < RESPELLED_FROM).run(module)
+    launch = result.launch
+    if result.raised and make == "host" and not options.wherever_legal:
+        launch = replace(launch, work=launch_work(module))
+    short = [Remark("note", _SHORT.format(LEAST_CYCLES, launch.work))] if launch.work else []
     text = print_module(module) if result.raised else ttir
     taken = [Remark("note", f"taken for granted: {'; '.join(result.taken)}")] if result.taken else []
-    return Raised(text, result.launch, (*result.remarks, *taken), result.raised)
+    return Raised(text, launch, (*result.remarks, *taken, *short), result.raised)
 
 
 def _is_long(module: Module) -> bool:

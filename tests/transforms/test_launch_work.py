@@ -1,0 +1,85 @@
+"""How long the tensor cores work on a program, as far as the host can tell before a launch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.analysis.launch_values import LaunchSpec
+from tawa.bridge.added_arguments import launch_spec, launched_by_us
+from tawa.ir import Value
+from tawa.kernels.pointers.builders import gemm_case
+from tawa.plan import PlanOptions
+from tawa.transforms.launch_work import launch_work
+from tests.analysis.tile_programs import TileProgram
+from tests.matrix.compiling import compile_case, pinned
+from tests.transforms.test_raise_loads import gemm
+
+DOT = 64 * 32 * 32 // 2048  # cycles of one dot of `gemm`: 64 x 32 by 32 x 32, fp16
+
+
+def cycles(spec: LaunchSpec, k: int) -> int:
+    """Of `gemm`, whose fifth argument is K."""
+    assert spec.work is not None
+    return spec.work.evaluate((0, 0, 0, 0, k, 0))
+
+
+@pytest.mark.parametrize(("k", "trips"), [(0, 0), (-5, 0), (1, 1), (32, 1), (33, 2), (320, 10)])
+def test_a_counted_loop_takes_a_dot_a_trip(k: int, trips: int) -> None:
+    assert cycles(LaunchSpec(work=launch_work(gemm())), k) == trips * DOT
+
+
+def test_a_dot_outside_of_loops_counts_once() -> None:
+    assert cycles(LaunchSpec(work=launch_work(gemm(in_loop=False))), 1024) == DOT
+
+
+def test_loops_around_loops_multiply() -> None:
+    p = TileProgram(a="!tt.ptr<f16>", k="i32")
+    zeros = "dense<0.000000e+00> : tensor<64x64x{}>"
+    tile = p.op("arith.constant", [], "tensor<64x64xf16>", value=zeros.format("f16"))
+    total = p.op("arith.constant", [], "tensor<64x64xf32>", value=zeros.format("f32"))
+
+    def dot(args: list[Value]) -> list[Value]:
+        return [p.op("tt.dot", [tile, tile, args[1]], "tensor<64x64xf32>", inputPrecision="0 : i32")]
+
+    def inner(args: list[Value]) -> list[Value]:
+        return list(p.loop((p.number(0), p.args["k"], p.number(64)), [args[1]], dot).results)
+
+    p.loop((p.number(2), p.number(7), p.number(2)), [total], inner)
+    work = launch_work(p.finish())
+    assert work is not None and work.evaluate((0, 129)) == 3 * 3 * 64 * 64 * 64 // 2048
+
+
+def test_a_bound_that_the_host_does_not_know_says_nothing() -> None:
+    p = TileProgram(a="!tt.ptr<f16>", k="i32")
+    tile = p.op("arith.constant", [], "tensor<32x32xf16>", value="dense<0.000000e+00> : tensor<32x32xf16>")
+    total = p.op("arith.constant", [], "tensor<32x32xf32>", value="dense<0.000000e+00> : tensor<32x32xf32>")
+
+    def body(args: list[Value]) -> list[Value]:
+        return [p.op("tt.dot", [tile, tile, args[1]], "tensor<32x32xf32>", inputPrecision="0 : i32")]
+
+    p.loop((p.number(0), p.add(p.args["k"], p.pid()), p.number(1)), [total], body)
+    assert launch_work(p.finish()) is None
+
+
+def test_a_program_without_dots_says_nothing() -> None:
+    p = TileProgram(k="i32")
+    assert launch_work(p.finish()) is None
+
+
+def test_short_launches_go_by_the_rounds_of_an_sm_and_by_what_a_program_does() -> None:
+    spec = LaunchSpec(work=launch_work(gemm()))
+    trips = 4096 // DOT
+    assert not spec.too_short((0, 0, 0, 0, 32 * trips, 0), 1)
+    assert spec.too_short((0, 0, 0, 0, 32 * (trips - 1), 0), 1)
+    assert not spec.too_short((0, 0, 0, 0, 32 * (trips // 2), 0), 2)
+    assert not LaunchSpec().too_short((), 1)
+
+
+def test_only_automatic_mode_leaves_short_launches_to_stock() -> None:
+    case = gemm_case("short", b_t=True, GROUP_M=8)
+    with launched_by_us():
+        automatic, asked = compile_case(case, PlanOptions()), compile_case(case, pinned(3, 1))
+    work = launch_spec(automatic).work
+    assert work is not None and "K" in str(work)
+    assert any("busy for less than 4096 cycles" in it["reason"] for it in automatic.metadata.tawa["remarks"])
+    assert launch_spec(asked).descriptors and launch_spec(asked).work is None
