@@ -193,7 +193,7 @@ def serve_jobs(handle: Callable[[Job], Answer]) -> None:
             text = " ".join(str(error).split())
             answer = {"status": "failed", "message": f"{type(error).__name__}: {text[:400]}"}
         answer[_FRESH] = bool(answer.get("fatal")) or is_fatal(str(answer.get("message", "")))
-        sys.stdout.write(f"{_MARK}{json.dumps(answer)}\n")
+        sys.stdout.write(f"\n{_MARK}{json.dumps(answer)}\n")  # whatever stands before it without an end
         sys.stdout.flush()
 
 

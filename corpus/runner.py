@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from corpus.entry import Entry, Package
+from corpus.kernels import WHOLE
+from corpus.kernels import applied as applied_kernels
 from corpus.results import Result, judge, title
 from corpus.timed import KERNELS, with_times, without_kernels
 
@@ -245,9 +247,12 @@ def line(result: Result) -> str:
     total = len({it.kernel for it in result.kernels.get("tawa", ())})
     text = f"{result.status:8} {title(result)}"
     if total:
-        text += f"; {len(applied['tawa'])} of {total} kernels specialised, {len(applied['legal'])} could be"
+        text += f"; {len(applied['tawa'])} of {total} kernels specialised"
+        text += f", {len(applied['legal'])} could be" if "legal" in result.kernels else ""
     speed = result.speedup()
-    return text + (f"; x {speed:.3f}" if speed else "") + (f"; {result.message}" if result.message else "")
+    ratios = [f"{it.kernel} {it.ratio:.2f}" for it in applied_kernels([result]) if it.kernel != WHOLE]
+    text += f"; x {speed:.3f}" if speed else ""
+    return text + (f"; {', '.join(ratios)}" if ratios else "") + (f"; {result.message}" if result.message else "")
 
 
 def _about(package: Package, entry: Entry) -> dict[str, Any]:
