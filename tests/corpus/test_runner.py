@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -149,7 +150,25 @@ def test_a_check_begins_when_all_that_prepares_it_is_done(monkeypatch: pytest.Mo
     for name in ("right M=64", "right_too M=64"):
         of_it = [(task, part) for entry, task, part in said if entry == name]
         assert of_it == [*(("prepare", part) for part in (0, 0, 0, 1, 1, 1)), ("check", 0), ("time", 0)]
-    assert said.index(("right M=64", "check", 0)) <= 7  # the worker may have begun one job more of those that wait
+
+
+def test_jobs_that_an_answer_calls_for_go_before_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    handled = threading.Semaphore(1)
+
+    def ask(self: object, job: workers.Job, limit_s: float) -> workers.Answer:
+        handled.acquire()  # the answer before is taken care of, though this job may have been chosen before that
+        begun.append(job["number"])
+        return {"status": "done"}
+
+    def take(job: workers.Job, answer: workers.Answer) -> list[workers.Job]:
+        threading.Timer(0.1, handled.release).start()  # by then what this returns is waiting
+        return [{"number": 10}] if job["number"] == 0 else []
+
+    monkeypatch.setattr("workers._Worker.ask", ask)
+    workers.run_jobs(FAKE, [{"number": at} for at in range(4)], take, 1, 5.0)
+    assert sorted(begun) == [0, 1, 2, 3, 10]
+    assert begun.index(10) <= 2
 
 
 def test_first_shapes_come_before_second_ones() -> None:
