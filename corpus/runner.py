@@ -31,7 +31,7 @@ from workers import Answer, Job, run_jobs
 OUT_OF_TIME = "out of time"  # as `run_jobs` answers for a job that it does not begin
 WORKER = Path(__file__).resolve().with_name("worker.py")
 CHECK_SHARE = 0.55  # of a limited time; the rest is for timing
-CONFIGS_A_JOB = 3  # of each autotuner; a job of fewer would spend its time on importing
+CONFIGS_A_JOB, MOST_JOBS = 2, 6  # of each autotuner in a job, and how many jobs share a longer list
 TIMING_LIMIT_S = 60.0  # of silence: nothing is left to compile
 KEEP_EVERY = 12
 
@@ -158,7 +158,7 @@ def check_all(pairs: Sequence[Pair], options: Options, spent: Spent, keep: Keep 
 def _preparations(at: int, pair: Pair, options: Options, folder: str) -> list[Job]:
     """Jobs that compile what an entry needs."""
     configs = _configs(pair[1], options)
-    parts = math.ceil(min(configs or 4 * CONFIGS_A_JOB, 4 * CONFIGS_A_JOB) / CONFIGS_A_JOB)
+    parts = min(MOST_JOBS, math.ceil(configs / CONFIGS_A_JOB)) if configs else MOST_JOBS
     return [
         _job(at, pair, "prepare", [mode], options, folder, part, parts)
         for part in range(parts)

@@ -149,7 +149,7 @@ def test_a_check_begins_when_all_that_prepares_it_is_done(monkeypatch: pytest.Mo
     runner.run(pairs("right", "right_too"), runner.Options(worker=FAKE, processes=1, configs=6), lambda text: None)
     for name in ("right M=64", "right_too M=64"):
         of_it = [(task, part) for entry, task, part in said if entry == name]
-        assert of_it == [*(("prepare", part) for part in (0, 0, 0, 1, 1, 1)), ("check", 0), ("time", 0)]
+        assert of_it == [*(("prepare", part) for part in (0, 0, 0, 1, 1, 1, 2, 2, 2)), ("check", 0), ("time", 0)]
 
 
 def test_jobs_that_an_answer_calls_for_go_before_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
