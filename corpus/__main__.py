@@ -97,6 +97,8 @@ def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
         return in_order([*(it for it in before if it.identity() not in again), *now])
 
     results = runner.run(pairs, options, keep=lambda found: write(merged(found), run, about))
+    if results:
+        write(merged(results), run, about, clocks=True)
     print(f"\n{len(results)} of {len(pairs)} entries reached; results are in {RESULTS}\n")
     print(summary_table(summarise(merged(results))))
     return _say_faults(results)

@@ -31,14 +31,21 @@ def about_run(configs: int | None) -> dict[str, Any]:
     return {**environment(), "configs": "all" if configs == 0 else text}
 
 
-def write(results: Sequence[Result], run: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> Path:
-    """Writes the file; returns its path. run: about the last run; before: what the file said until now."""
+def write(
+    results: Sequence[Result], run: Mapping[str, Any], before: Mapping[str, Any] | None = None, clocks: bool = False
+) -> Path:
+    """Writes the file; returns its path.
+
+    run: about the last run; before: what the file said until now. clocks: asks for those after work, which would
+    disturb an entry that is timed meanwhile.
+    """
     known = [*before.get("earlier", []), {**before, "earlier": []}] if before else []
     dates = {it.date for it in results} - {run["date"]}
     earlier = [{key: value for key, value in it.items() if key != "earlier"} for it in known if it["date"] in dates]
     report = Report(NAME, about={**run, "earlier": earlier})
     report.rows = [row for it in results for row in rows_of(it)]
-    report.note_clocks()
+    if clocks:
+        report.note_clocks()
     return report.save()
 
 

@@ -82,6 +82,8 @@ def run(pairs: Sequence[Pair], options: Options, say: Say = print, keep: Keep = 
     checked = check_all([pairs[at] for at in order], options, spent, keep)
     reached = [(at, it) for at, it in zip(order, checked, strict=True) if it.message != OUT_OF_TIME]
     found = [it for _, it in reached]
+    if not found:
+        return []
     spent.summarise("checked", len(found))
     keep(found)
     if options.timing:

@@ -301,6 +301,7 @@ def test_a_file_says_where_when_and_how_it_was_made(fake_corpus: Path) -> None:
     command.main(["run", "--only", "right"])
     said = json.loads(fake_corpus.read_text())
     assert said["device"] == "NVIDIA H200"
+    assert "clocks.sm after work" in said["clocks"]
     assert {"clocks", "driver", "versions", "date", "command", "configs"} <= set(said)
 
 
