@@ -31,6 +31,7 @@ Answer = dict[str, Any]
 _MARK = "@answer "
 _ALIVE = "@alive"
 _FRESH = "fresh"
+_AT_ONCE, _IN_TURN = 0, 1  # when a waiting job is begun
 
 
 @dataclass
@@ -109,20 +110,21 @@ class _Worker:
 def run_jobs(
     script: Path,
     jobs: Sequence[Job],
-    on_answer: Callable[[Job, Answer], None],
+    on_answer: Callable[[Job, Answer], Sequence[Job] | None],
     processes: int,
     limit_s: float,
     deadline: float | None = None,
 ) -> None:
     """Runs `jobs` through ``python script --worker`` in several processes; calls `on_answer` in this thread.
 
-    limit_s: seconds a job may be silent (the first of a worker gets 60 more, for imports). deadline: `time.monotonic`
-    value after which the jobs that have not begun are answered with ``{"status": "skipped"}``.
+    on_answer: may return jobs that can be done from now on; they go before those that wait. limit_s: seconds a job may
+    be silent (the first of a worker gets 60 more, for imports). deadline: `time.monotonic` value after which the jobs
+    that have not begun are answered with ``{"status": "skipped"}``.
     """
-    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    waiting: queue.PriorityQueue[tuple[int, int, Job | None]] = queue.PriorityQueue()
     done: queue.SimpleQueue[tuple[Job, Answer]] = queue.SimpleQueue()
-    for job in jobs:
-        waiting.put(job)
+    for place, job in enumerate(jobs):
+        waiting.put((_IN_TURN, place, job))
     over = threading.Event()
     logs = Path(os.environ.get("TMPDIR", "/tmp"))
     workers = [
@@ -133,9 +135,8 @@ def run_jobs(
     def serve(worker: _Worker) -> None:
         try:
             while not over.is_set():
-                try:
-                    job = waiting.get_nowait()
-                except queue.Empty:
+                job = waiting.get()[2]
+                if job is None:
                     return
                 if deadline is not None and time.monotonic() > deadline:
                     done.put((job, {"status": "skipped", "message": "out of time"}))
@@ -154,13 +155,21 @@ def run_jobs(
     for thread in threads:
         thread.start()
     try:
-        for _ in range(len(jobs)):
-            on_answer(*done.get())
+        left = place = len(jobs)
+        while left:
+            more = on_answer(*done.get()) or ()
+            for job in more:
+                waiting.put((_AT_ONCE, place, job))
+                place += 1
+            left += len(more) - 1
     except BaseException:  # interrupted: nothing is left to run
         over.set()
         for worker in workers:
             worker.stop()
         raise
+    finally:
+        for at in range(len(workers)):
+            waiting.put((_AT_ONCE, -1 - at, None))
     for thread in threads:
         thread.join(timeout=10)
 
@@ -184,7 +193,7 @@ def serve_jobs(handle: Callable[[Job], Answer]) -> None:
             text = " ".join(str(error).split())
             answer = {"status": "failed", "message": f"{type(error).__name__}: {text[:400]}"}
         answer[_FRESH] = bool(answer.get("fatal")) or is_fatal(str(answer.get("message", "")))
-        sys.stdout.write(f"{_MARK}{json.dumps(answer)}\n")
+        sys.stdout.write(f"\n{_MARK}{json.dumps(answer)}\n")  # whatever stands before it without an end
         sys.stdout.flush()
 
 

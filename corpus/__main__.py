@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.command == "list":
         for package, entry in pairs:
             gradients = ", with gradients" if entry.backward else ""
-            print(f"{package.name}: {entry.key}{gradients}; shape: {entry.shape_source}")
+            configs = f"{entry.configs} configurations at most" if entry.configs else "all configurations"
+            print(f"{package.name}: {entry.key}{gradients}; shape: {entry.shape_source}; {configs}")
         return 0
     if given.command == "fetch":
         return _fetch([it for it in PACKAGES if any(it is package for package, _ in pairs)], given.folder)
@@ -63,16 +64,17 @@ def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
     from corpus import runner
     from corpus.page import RESULTS, reasons_table, summary_table
     from corpus.result_file import about_run, read, rows_of, write
-    from corpus.results import summarise
+    from corpus.summary import summarise
 
     options = runner.Options(
         packages=given.packages,
         processes=given.processes,
         limit_s=given.limit,
         configs=given.configs,
-        deadline=runner.deadline_in(given.seconds),
+        seconds=given.seconds,
         timing=not given.no_timing,
-        time_legal=given.time_legal,
+        legal=not given.no_legal,
+        time_legal=given.time_legal and not given.no_legal,
     )
     if given.command == "compile":
         results = runner.compile_all(pairs, options, print)
@@ -95,6 +97,8 @@ def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
         return in_order([*(it for it in before if it.identity() not in again), *now])
 
     results = runner.run(pairs, options, keep=lambda found: write(merged(found), run, about))
+    if results:
+        write(merged(results), run, about, clocks=True)
     print(f"\n{len(results)} of {len(pairs)} entries reached; results are in {RESULTS}\n")
     print(summary_table(summarise(merged(results))))
     return _say_faults(results)
@@ -148,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--packages", default="", metavar="FOLDER", help="packages that are not installed")
     running.add_argument("--processes", type=int, default=8, help="checked at once (8); timings never share the GPU")
     running.add_argument("--limit", type=float, default=180.0, metavar="SECONDS", help="of silence of a job (180)")
-    running.add_argument("--configs", type=int, default=4, help="most of each autotuner's list; 0: all (4)")
+    running.add_argument("--configs", type=int, help="most of each autotuner's list; 0: all (as each entry says)")
     running.add_argument("--seconds", type=float, help="begin no further entry after this time")
     fetching = commands.add_parser("fetch", parents=[only], help="bring the packages into a folder")
     fetching.add_argument("folder", type=Path)
@@ -156,12 +160,13 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", parents=[running], help="check and time, on a Hopper GPU")
     run.add_argument("--no-timing", action="store_true", help="only check")
     run.add_argument("--missing", action="store_true", help="only what the result file lacks")
+    run.add_argument("--no-legal", action="store_true", help="leave out what automatic mode declines")
     run.add_argument("--time-legal", action="store_true", help="time what automatic mode declines, too")
     compiling = commands.add_parser("compile", parents=[running], help="compile only, without a GPU")
     compiling.add_argument(
         "--json", type=Path, metavar="FILE", help="write the verdicts, a line of JSON for each entry and mode"
     )
-    compiling.set_defaults(no_timing=True, time_legal=False, missing=False)
+    compiling.set_defaults(no_timing=True, time_legal=False, no_legal=False, missing=False)
     run.set_defaults(json=None)
     commands.add_parser("page", help="render bench/results/corpus.json into docs/corpus.md")
     return parser

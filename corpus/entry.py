@@ -72,7 +72,7 @@ class Entry:
     gradients for all inputs that require them, named ``d`` and the input's name, are compared and timed too. source:
     the file of the package that the tolerance is from; shape_source: the one that tests or times this very shape,
     `OURS` if none does. reset: fills outputs that `make` allocated with NaN; called before a run that is checked, and
-    not timed.
+    not timed. configs: most of each autotuner's list that is tried, spread over it; 0: all. 1 where nothing is tuned.
     """
 
     name: str
@@ -86,6 +86,7 @@ class Entry:
     backward: bool = False
     shape_source: str = OURS
     reset: Callable[[Inputs], None] | None = None
+    configs: int = 4
 
     @property
     def key(self) -> str:

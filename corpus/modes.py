@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+WARMUP_MS, REPEAT_MS = 5, 20  # of each configuration that an autotuner tries; Triton's are 25 and 100
 
 MODES: dict[str, dict[str, Any]] = {
     "stock": {"enable_warp_specialization": False},
@@ -25,11 +30,42 @@ def switch_to(name: str) -> None:
     tawa.install(**MODES[name])
 
 
-def keep_tunings_apart(most_configs: int) -> None:
-    """Gives each autotuner a choice for each mode, among at most `most_configs` of its configurations (0: all).
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the autotuners of a job choose.
+
+    configs: the most that each tries of its list (0: all). part, parts: of these, every `parts`-th from `part` on.
+    trial: runs each just often enough to see that it works, which takes no time but chooses badly.
+    """
+
+    configs: int = 0
+    part: int = 0
+    parts: int = 1
+    trial: bool = False
+
+    def picked(self, configs: Iterable[Any]) -> list[Any]:
+        """The configurations to try; never none."""
+        found = spread(list(configs), self.configs)
+        return found[self.part :: self.parts] or found[:1]
+
+
+_tuning = Tuning()
+_job = 0
+
+
+def begin_tuning(tuning: Tuning) -> None:
+    """For the job that begins now: what autotuners chose in earlier ones is forgotten."""
+    global _tuning, _job
+    _tuning = tuning
+    _job += 1
+
+
+def keep_tunings_apart(bench: bool = True) -> None:
+    """Gives each autotuner a choice for each job and mode, among the configurations that `begin_tuning` allows.
 
     The ones tried are spread evenly over the list, its first and last included. Choices are neither read from disk,
-    where Triton keeps them for whoever asks (`cache_results`), whatever was compiled, nor written there.
+    where Triton keeps them for whoever asks (`cache_results`), whatever was compiled, nor written there. bench: whether
+    there is a GPU to time them on.
     """
     from triton.runtime.autotuner import Autotuner
 
@@ -37,7 +73,30 @@ def keep_tunings_apart(most_configs: int) -> None:
     tuner_class.cache = property(_get_cache, _set_cache)
     tuner_class.check_disk_cache = _tune
     prune = tuner_class.prune_configs
-    tuner_class.prune_configs = lambda self, kwargs: spread(prune(self, kwargs), most_configs)
+    tuner_class.prune_configs = lambda self, kwargs: _tuning.picked(prune(self, kwargs))
+    if bench:
+        tuner_class.do_bench = property(_benchmarker)
+
+
+def _benchmarker(tuner: Any) -> Callable[..., Any]:
+    """What times a configuration: Triton's own, in a job that is timed for less long than it would."""
+    if _tuning.trial:
+        return _try
+    from triton.runtime import driver
+
+    return partial(driver.active.get_benchmarker(), warmup=WARMUP_MS, rep=REPEAT_MS)
+
+
+def _try(launch: Callable[[], object], quantiles: Sequence[float]) -> list[float]:
+    """Two launches: the first may compile, the second is timed. Other processes are at work."""
+    import torch
+
+    launch()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    launch()
+    torch.cuda.synchronize()
+    return [(time.perf_counter() - start) * 1e3] * len(quantiles)
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:
@@ -55,8 +114,8 @@ def _tune(tuner: Any, key: Any, configs: Any, bench: Callable[[], object]) -> bo
 
 
 def _get_cache(tuner: Any) -> dict[Any, Any]:
-    return tuner.__dict__.setdefault("_caches", {}).setdefault(_current, {})
+    return tuner.__dict__.setdefault("_caches", {}).setdefault((_job, _current), {})
 
 
 def _set_cache(tuner: Any, value: dict[Any, Any]) -> None:
-    tuner.__dict__.setdefault("_caches", {})[_current] = value
+    tuner.__dict__.setdefault("_caches", {})[_job, _current] = value

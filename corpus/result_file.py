@@ -1,8 +1,9 @@
 """``bench/results/corpus.json``: a row for each entry and mode, in the schema of every bench.
 
-The case of a row has, beside package, operation and shape, what became of the entry and of each of its kernels; the
-error is a part of the tolerance, or a text where there is none. A file may hold rows of several runs: the case has the
-date of its run, the file what is known about the last run, and under ``earlier`` about the others.
+The case of a row has, beside package, operation and shape, what became of the entry and of each of its kernels, and
+how long each kernel took in this mode (`us`, of all its launches in one run of the operation); the error is a part of
+the tolerance, or a text where there is none. A file may hold rows of several runs: the case has the date of its run,
+the file what is known about the last run, and under ``earlier`` about the others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from corpus.results import Result, Verdict
+from corpus.results import Microseconds, Result, Verdict
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "bench"))
 
@@ -24,19 +25,27 @@ NAME = "corpus"
 INFINITE = "infinite"
 
 
-def about_run(configs: int) -> dict[str, Any]:
-    """What a file says about the run that begins now. configs: the most that each autotuner tries."""
-    return {**environment(), "configs": f"at most {configs} of each autotuner" if configs else "all"}
+def about_run(configs: int | None) -> dict[str, Any]:
+    """What a file says about the run that begins now. configs: most of each autotuner; None: as entries say."""
+    text = "as many of each autotuner as its entry says" if configs is None else f"at most {configs} of each autotuner"
+    return {**environment(), "configs": "all" if configs == 0 else text}
 
 
-def write(results: Sequence[Result], run: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> Path:
-    """Writes the file; returns its path. run: about the last run; before: what the file said until now."""
+def write(
+    results: Sequence[Result], run: Mapping[str, Any], before: Mapping[str, Any] | None = None, clocks: bool = False
+) -> Path:
+    """Writes the file; returns its path.
+
+    run: about the last run; before: what the file said until now. clocks: asks for those after work, which would
+    disturb an entry that is timed meanwhile.
+    """
     known = [*before.get("earlier", []), {**before, "earlier": []}] if before else []
     dates = {it.date for it in results} - {run["date"]}
     earlier = [{key: value for key, value in it.items() if key != "earlier"} for it in known if it["date"] in dates]
     report = Report(NAME, about={**run, "earlier": earlier})
     report.rows = [row for it in results for row in rows_of(it)]
-    report.note_clocks()
+    if clocks:
+        report.note_clocks()
     return report.save()
 
 
@@ -104,4 +113,6 @@ def _times(row: Row) -> tuple[float, float, float]:
 
 
 def _verdict(data: Mapping[str, Any]) -> Verdict:
-    return Verdict(**{it.name: data[it.name] for it in fields(Verdict)})
+    us = data.get("us")
+    known = {it.name: data[it.name] for it in fields(Verdict) if it.name != "us"}
+    return Verdict(**known, us=Microseconds(**us) if us else None)

@@ -1,9 +1,9 @@
-"""What the answers of the workers mean: the status of each entry, the summary, rows for the result file."""
+"""What the answers of the workers mean: the status of each entry."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,20 @@ FARTHEST = 4.0  # no element may be this much farther from the reference than th
 
 
 @dataclass(frozen=True, slots=True)
+class Microseconds:
+    """Of one kernel in one run of its operation: median, 10th and 90th percentile over many runs."""
+
+    median: float
+    p10: float
+    p90: float
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one kernel of an entry, in automatic mode or wherever legal."""
+    """What became of one kernel of an entry, in automatic mode or wherever legal; of stock's only the name and time.
+
+    us: of all launches of its name, however each was compiled; None where it was not timed by itself.
+    """
 
     kernel: str
     applied: bool
@@ -21,6 +33,7 @@ class Verdict:
     location: str | None
     launches: int
     versions: int
+    us: Microseconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +45,8 @@ class Result:
     ``hung`` (under Tawa); ``skipped`` (the package is missing, or stock Triton fails, crashes or hangs by itself).
     errors: by mode, the largest error of any output as a part of its tolerance; None: infinite or not a number.
     equal_bits: by mode, whether every output has stock's bits. times: by mode, median, 10th and 90th percentile in ms.
-    date: of the run that found it.
+    date: of the run that found it. tried: by mode, whether some configuration that an autotuner tried was specialised,
+    though another may have been chosen; it steers what is timed, and is not kept.
     """
 
     package: str
@@ -46,6 +60,7 @@ class Result:
     kernels: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict[str, tuple[Verdict, ...]])
     times: Mapping[str, tuple[float, float, float]] = field(default_factory=dict[str, tuple[float, float, float]])
     date: str = ""
+    tried: Mapping[str, bool] = field(default_factory=dict[str, bool], compare=False)
 
     @property
     def applied(self) -> bool:
@@ -55,7 +70,7 @@ class Result:
     @property
     def legal(self) -> bool:
         """Whether some kernel of it can be specialised at all."""
-        return any(verdict.applied for verdict in self.kernels.get("legal", ()))
+        return self.applied or any(verdict.applied for verdict in self.kernels.get("legal", ()))
 
     def speedup(self, mode: str = "tawa") -> float | None:
         """Stock's median time over that of a mode; None if either was not timed."""
@@ -100,7 +115,8 @@ def judge(about: Mapping[str, Any], answer: Mapping[str, Any], reached: str) -> 
         status, message = "wrong" if texts else "ok", "; ".join(texts)
         if not texts and not right(errors["stock"], 0.0, False):
             message = f"stock Triton itself misses the tolerance: {_text(errors['stock'])} of it"
-    return Result(**about, status=status, message=message, errors=errors, equal_bits=bits, kernels=kernels)
+    tried = {mode: bool(it.get("tried")) for mode, it in done.items()}
+    return Result(**about, status=status, message=message, errors=errors, equal_bits=bits, kernels=kernels, tried=tried)
 
 
 def right(error: float | None, stock: float | None, equal_bits: bool) -> bool:
@@ -119,52 +135,6 @@ def _far(peak: float | None) -> bool:
 
 def _text(error: float | None) -> str:
     return "infinite" if error is None else f"{error:.3g}"
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The corpus in a few numbers. geomean: of the speed-ups where automatic mode applied; worst: over all timed."""
-
-    entries: int
-    ok: int
-    wrong: int
-    crashed: int
-    hung: int
-    skipped: int
-    applied: int
-    legal: int
-    geomean: float | None
-    worst: float | None
-    worst_entry: str
-
-    def met(self) -> bool:
-        """Whether what is promised holds: nothing wrong, nothing dead, 1.15 where it applies, nowhere under 0.98."""
-        good = self.wrong == self.crashed == self.hung == 0
-        return good and (self.geomean or 0.0) >= 1.15 and (self.worst or 0.0) >= 0.98
-
-
-def summarise(results: Sequence[Result]) -> Summary:
-    """Counts and speed-ups."""
-    counts = {status: sum(it.status == status for it in results) for status in _STATUSES}
-    timed = [(speed, it) for it in results if (speed := it.speedup()) is not None]
-    applied = [speed for speed, it in timed if it.applied]
-    worst = min(timed, key=lambda pair: pair[0], default=None)
-    return Summary(
-        len(results),
-        counts["ok"],
-        counts["wrong"],
-        counts["crashed"],
-        counts["hung"],
-        counts["skipped"],
-        applied=sum(it.applied for it in results),
-        legal=sum(it.legal for it in results),
-        geomean=geomean(applied),
-        worst=worst[0] if worst else None,
-        worst_entry=title(worst[1]) if worst else "",
-    )
-
-
-_STATUSES = ("ok", "wrong", "crashed", "hung", "skipped")
 
 
 def geomean(values: Iterable[float]) -> float | None:

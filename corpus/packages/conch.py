@@ -75,14 +75,13 @@ def _entries() -> list[Entry]:
             make = partial(_weights, M, N, K, bits)
             source = "tests/mixed_precision_gemm_test.py"
             found.append(Entry("mixed_precision_gemm", shape, make, _run_weights, _want_weights, tolerance, source,
-                               shape_source=source))  # fmt: skip
+                               shape_source=source, configs=1))  # fmt: skip
         for dtype in ("int8", "fp8"):
             shape = {"M": M, "N": N, "K": K, "dtype": dtype}
             make = partial(_scaled, M, N, K, dtype)
             tolerance, source = AllClose(1e-1, 1e-1), "tests/scaled_gemm_test.py"
-            found.append(
-                Entry("scaled_gemm", shape, make, _run_scaled, _want_scaled, tolerance, source, shape_source=source)
-            )
+            found.append(Entry("scaled_gemm", shape, make, _run_scaled, _want_scaled, tolerance, source,
+                               shape_source=source, configs=1))  # fmt: skip
     return found
 
 

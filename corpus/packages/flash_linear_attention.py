@@ -2,7 +2,9 @@
 
 B sequences of T tokens, H heads of D. Tolerances are those of the package's ``tests/ops``; its tests take the recurrent
 kernel as reference in places, here it is the naive PyTorch implementation in float32 throughout. All operations have
-the same three shapes, which its tests have for some of them (`_TESTED`).
+the same three shapes, which its tests have for some of them (`_TESTED`). An operation has up to eleven kernels that are
+tuned, over up to 48 configurations each: six of each are tried, four of KDA, whose kernels take long to compile, and
+three for the shape with edges.
 """
 
 from __future__ import annotations
@@ -174,6 +176,7 @@ _OPERATIONS: dict[str, tuple[Make, Function, Function, Mapping[str, RmsRatio]]] 
     "parallel_attn": (_plain, _run_attention, _want_attention, {}),
 }
 _FORWARD_ONLY = ("chunk_simple_gla", "chunk_gated_delta_rule")  # its backward refuses Hopper under Triton 3.4 to 3.7.0
+_CONFIGS = {"chunk_kda": 4, "parallel_attn": 1}  # the latter is not tuned
 _SHAPES = ((2, 1024, 8, 128), (4, 2048, 8, 64), (2, 1024, 4, 60))
 
 
@@ -189,7 +192,9 @@ def _entries() -> list[Entry]:
             tolerance = RmsRatio(0.005)
             backward = name not in _FORWARD_ONLY
             tested = _TESTS if (B, T, H, D) in _TESTED.get(name, ()) else OURS
-            found.append(Entry(name, shape, inputs, run, reference, tolerance, _TESTS, limits, backward, tested))
+            configs = min(_CONFIGS.get(name, 6), 3 if D == 60 else 6)
+            found.append(Entry(name, shape, inputs, run, reference, tolerance, _TESTS, limits, backward, tested,
+                               configs=configs))  # fmt: skip
     return found
 
 

@@ -116,26 +116,26 @@ def _entries() -> list[Entry]:
         shape = {"T": T, "E": E, "H": H, "I": I, "K": K, "dtype": "bf16"}
         source = "test/transformers/test_fused_moe.py"
         found.append(Entry("fused_moe", shape, make, _run_moe, _want_moe, AllClose(1e-1, 1e-2), source,
-                           shape_source=source if T == 512 else OURS))  # fmt: skip
+                           shape_source=source if T == 512 else OURS, configs=6))  # fmt: skip
     for T, H, I in ((2048, 1024, 2816), (4096, 4096, 11008)):  # noqa: E741
         make = partial(_mlp, T, H, I)
         shape = {"T": T, "H": H, "I": I, "dtype": "bf16"}
         source, tolerance = "test/transformers/test_mlp.py", RmsRatio(2e-5**0.5)  # its measure: ratio² / 2 < 1e-5
         found.append(Entry("mlp", shape, make, _run_mlp, _want_mlp, tolerance, source, backward=True,
-                           shape_source=_BENCHMARK_MLP if H == 4096 else OURS))  # fmt: skip
+                           shape_source=_BENCHMARK_MLP if H == 4096 else OURS, configs=8))  # fmt: skip
     for M, N, K in ((2048, 2048, 2048), (1024, 4096, 4096)):
         make = partial(_int8int2, M, N, K)
         shape = {"M": M, "N": N, "K": K, "dtype": "int8", "weights": "int2"}
         source = "test/transformers/test_mm_int8int2.py"
         found.append(Entry("mm_int8int2", shape, make, _run_int8int2, _want_int8int2, AllClose(1e-6, 0.0), source,
-                           shape_source=source if M == 2048 else OURS))  # fmt: skip
+                           shape_source=source if M == 2048 else OURS, configs=0))  # fmt: skip
     for B, H, S, D in ((2, 4, 32, 32), (1, 8, 1024, 64)):
         make = partial(_neighborhood, B, H, S, D)
         shape = {"B": B, "H": H, "S": S, "D": D, "dtype": "bf16"}
         source, tolerance = "test/transformers/test_fused_neighborhood_attention.py", AllClose(5e-2, 5e-2)
         run, want = _run_neighborhood, _want_neighborhood
         found.append(Entry("neighborhood_attention", shape, make, run, want, tolerance, source, backward=True,
-                           shape_source=source if S == 32 else OURS))  # fmt: skip
+                           shape_source=source if S == 32 else OURS, configs=1))  # fmt: skip
     return found
 
 

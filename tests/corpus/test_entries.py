@@ -6,7 +6,7 @@ import pytest
 from corpus.entry import AllClose, MeanError, RmsRatio
 from corpus.modes import MODES, spread
 from corpus.packages import PACKAGES, find_entry
-from corpus.worker import short
+from corpus.running import short
 
 
 def test_every_package_is_pinned_and_says_where_it_comes_from() -> None:

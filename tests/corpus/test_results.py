@@ -19,7 +19,8 @@ from corpus.page import (
     render_file,
     write_page,
 )
-from corpus.results import Result, Verdict, geomean, judge, right, summarise
+from corpus.results import Result, Verdict, geomean, judge, right
+from corpus.summary import summarise
 
 ABOUT: dict[str, Any] = {"package": "pack", "name": "gemm", "shape": {"M": 64}, "backward": False}
 APPLIED = Verdict("gemm", True, "one producer", None, 1, 1)

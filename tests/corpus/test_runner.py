@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,8 +18,10 @@ import workers
 from corpus import __main__ as command
 from corpus import page, result_file, runner
 from corpus.entry import AllClose, Entry, Package
+from corpus.kernels import applied
 from corpus.packages import PACKAGES
-from corpus.results import Result, summarise
+from corpus.results import Microseconds, Result, Verdict
+from corpus.summary import summarise
 
 from tests.corpus.fake_worker import APPLIED
 
@@ -124,6 +127,77 @@ def test_only_entries_that_tawa_changes_are_timed() -> None:
     assert summarise(list(found.values())).geomean == pytest.approx(1.25)
 
 
+def test_what_dies_while_it_is_compiled_is_told_as_what_dies_in_a_check() -> None:
+    found = statuses(["early-dies_in_tawa", "early-dies_in_stock", "right"])
+    assert {name: it.status for name, it in found.items()} == {
+        "early-dies_in_tawa": "crashed",
+        "early-dies_in_stock": "skipped",
+        "right": "ok",
+    }
+    assert found["early-dies_in_tawa"].message == "in tawa: worker ended with status 7; "
+
+
+def test_a_check_begins_when_all_that_prepares_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[str, str, int]] = []
+    ask = workers._Worker.ask
+
+    def noted(self: object, job: workers.Job, limit_s: float) -> workers.Answer:
+        said.append((job["entry"], job["task"], job["part"]))
+        return ask(self, job, limit_s)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("workers._Worker.ask", noted)
+    runner.run(pairs("right", "right_too"), runner.Options(worker=FAKE, processes=1, configs=6), lambda text: None)
+    for name in ("right M=64", "right_too M=64"):
+        of_it = [(task, part) for entry, task, part in said if entry == name]
+        assert of_it == [*(("prepare", part) for part in (0, 0, 0, 1, 1, 1, 2, 2, 2)), ("check", 0), ("time", 0)]
+
+
+def test_jobs_that_an_answer_calls_for_go_before_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    handled = threading.Semaphore(1)
+
+    def ask(self: object, job: workers.Job, limit_s: float) -> workers.Answer:
+        handled.acquire()  # the answer before is taken care of, though this job may have been chosen before that
+        begun.append(job["number"])
+        return {"status": "done"}
+
+    def take(job: workers.Job, answer: workers.Answer) -> list[workers.Job]:
+        threading.Timer(0.1, handled.release).start()  # by then what this returns is waiting
+        return [{"number": 10}] if job["number"] == 0 else []
+
+    monkeypatch.setattr("workers._Worker.ask", ask)
+    workers.run_jobs(FAKE, [{"number": at} for at in range(4)], take, 1, 5.0)
+    assert sorted(begun) == [0, 1, 2, 3, 10]
+    assert begun.index(10) <= 2
+
+
+def test_first_shapes_come_before_second_ones() -> None:
+    order = runner.varied(pairs("gemm", "gemm", "gemm", "attention", "attention", "scan"))
+    assert order == [0, 3, 5, 1, 4, 2]
+
+
+def test_each_kernel_has_its_time_in_each_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = statuses(["right"])["right"]
+    (gemm,) = applied([found])
+    assert (gemm.stock, gemm.mode) == (Microseconds(20.0, 19.0, 21.0), Microseconds(10.0, 9.0, 11.0))
+    row = result_file.rows_of(found)[1]
+    assert row.case["kernels"][0]["us"] == {"median": 10.0, "p10": 9.0, "p90": 11.0}
+
+
+def test_a_profiler_that_kills_the_process_costs_the_times_of_kernels_only() -> None:
+    found = statuses(["unprofiled", "right"])
+    assert {it.status for it in found.values()} == {"ok"}
+    assert all(it.speedup() == pytest.approx(1.25) for it in found.values())
+    assert found["unprofiled"].message == "kernels not timed: crashed: worker ended with status 7; "
+    assert summarise([found["unprofiled"]]).kernels.whole == 1
+
+
+def test_a_configuration_that_is_wrong_only_when_it_is_timed_is_wrong() -> None:
+    found = statuses(["apart"])["apart"]
+    assert found.status == "wrong"
+    assert found.message == "while timed, tawa is 2.5 times the tolerance from stock"
+
+
 def test_a_timing_that_dies_under_tawa_is_a_crash_and_keeps_the_check() -> None:
     checked = statuses(["right"], timing=False)["right"]
     died = runner.with_times(checked, {"status": "crashed", "message": "worker ended with status 7"}, "tawa")
@@ -162,14 +236,17 @@ def test_entries_are_listed_without_their_packages(capsys: pytest.CaptureFixture
     assert all("chunk_gla" in name for name in capsys.readouterr().out.splitlines())
 
 
-def test_a_run_cut_short_keeps_what_it_reached_and_the_next_does_the_rest() -> None:
+def test_a_run_cut_short_keeps_what_it_reached_and_the_next_does_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     every = pairs(*(f"right_{at}" for at in range(6)))
     states: list[list[str]] = []
+    monkeypatch.setattr(runner, "KEEP_EVERY", 2)
     options = runner.Options(worker=FAKE, processes=1)
     found = runner.run(every, options, lambda text: None, lambda so_far: states.append([it.name for it in so_far]))
-    assert [len(it) for it in states] == [2, 2, 4, 4, 6, 6]
+    assert [len(it) for it in states] == [2, 4, 6] + [
+        6
+    ] * 5  # while they are checked and after, then with more and more times
     assert command.missing(every, found[:4]) == every[4:]
-    late = runner.run(every, runner.Options(worker=FAKE, deadline=0.0), lambda text: None)
+    late = runner.run(every, runner.Options(worker=FAKE, seconds=0.0), lambda text: None)
     assert late == []
 
 
@@ -224,7 +301,19 @@ def test_a_file_says_where_when_and_how_it_was_made(fake_corpus: Path) -> None:
     command.main(["run", "--only", "right"])
     said = json.loads(fake_corpus.read_text())
     assert said["device"] == "NVIDIA H200"
+    assert "clocks.sm after work" in said["clocks"]
     assert {"clocks", "driver", "versions", "date", "command", "configs"} <= set(said)
+
+
+def test_legal_is_timed_only_where_it_specialises_more() -> None:
+    options = runner.Options(time_legal=True)
+    ours, other = Verdict(**APPLIED), Verdict(**{**APPLIED, "kernel": "other"})
+    modes = lambda **kernels: runner._timed_modes(Result("pack", "gemm", {}, False, "ok", kernels=kernels), options)  # noqa: E731
+    assert modes(tawa=(ours,), legal=(ours,)) == ["stock", "tawa"]
+    assert modes(tawa=(ours,), legal=(ours, other)) == ["stock", "tawa", "legal"]
+    assert modes(tawa=(), legal=()) == ["stock"]
+    tried = Result("pack", "gemm", {}, False, "ok", tried={"tawa": True})
+    assert runner._timed_modes(tried, options) == ["stock", "tawa"]
 
 
 def test_a_timing_without_cuda_graphs_is_noted() -> None:

@@ -1,0 +1,75 @@
+"""Times an entry in each mode by turns: the whole operation, and each kernel of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from corpus.entry import Entry, Outputs
+from corpus.kernel_times import time_kernels
+from corpus.modes import switch_to
+from corpus.running import differentiate, make_inputs, run_recorded
+from corpus.timed import KERNELS
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "bench"))
+
+ROUNDS = 12
+
+
+def measure(
+    entry: Entry, modes: list[str], tell: Callable[[str], object], kernels: bool = True, device: str = "cuda"
+) -> dict[str, Any]:
+    """Tunes the entry in each mode, compares what the configurations chosen give, and times it.
+
+    kernels: whether each kernel is timed too. Should the process die while it is, `tell` was given the rest of the
+    answer.
+    """
+    import harness
+
+    inputs = make_inputs(entry, device, 0)
+    ran = {}
+    for name in modes:
+        tell(name)
+        switch_to(name)
+        ran[name] = run_recorded(entry, inputs, device)
+    stock = ran[modes[0]].outputs
+    apart = {name: apart_from(entry, stock, it.outputs) for name, it in ran.items() if name != modes[0]}
+    verdicts = {name: it.kernels for name, it in ran.items()}
+    weights: dict[str, Any] = {}
+
+    def candidate(name: str) -> Callable[[], object]:
+        def call() -> object:
+            switch_to(name)
+            return differentiate(entry, inputs, entry.run, weights)
+
+        return call
+
+    for name in modes:
+        tell(name)
+        candidate(name)()  # makes the weights, and loads the kernels
+    tell("timing")
+    timings, errors = harness.time_round_robin({name: candidate(name) for name in modes}, ROUNDS)
+    answer: dict[str, Any] = {
+        "status": "done",
+        "timings": {name: [it.median_ms, it.p10_ms, it.p90_ms] for name, it in timings.items()},
+        "errors": errors,
+        "captured": all(it.captured for it in timings.values()),
+        "apart": apart,
+        "kernels": verdicts,
+    }
+    names = sorted({it["kernel"] for found in verdicts.values() for it in found})
+    if not kernels or not names or not timings:
+        return answer
+    tell(KERNELS + json.dumps(answer))
+    slowest_ms = max(it.median_ms for it in timings.values())
+    us, note = time_kernels({name: candidate(name) for name in timings}, names, slowest_ms)
+    return {**answer, "us": us, "note": note}
+
+
+def apart_from(entry: Entry, stock: Outputs, got: Outputs) -> float | None:
+    """The largest distance of an output from stock Triton's, as a part of its tolerance; None: infinite."""
+    found = max(entry.limit_of(key).error(stock[key], got[key]) / entry.limit_of(key).limit for key in stock)
+    return float(f"{found:.3e}") if found < float("inf") else None
