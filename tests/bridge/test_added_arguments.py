@@ -138,7 +138,7 @@ def test_a_launch_that_breaks_a_condition_takes_the_stock_kernel() -> None:
     ("grid", "rows", "stock"), [((4, 1, 1), 8, True), ((4, 2, 1), 8, False), ((1, 1, 1), 16, False)]
 )
 def test_a_launch_that_is_over_soon_takes_the_stock_kernel(grid: tuple[int, ...], rows: int, stock: bool) -> None:
-    """Four SMs; each program keeps the tensor cores busy for 256 cycles a row."""
+    """Four SMs; each program takes a sixteenth of what is enough for every row."""
     made: list[str] = []
     spec = replace(SPEC, conditions=(), work=multiply(Argument(2), Number(LEAST_CYCLES // 16)))
     launch = added_arguments._Launch(Kernel(), lambda *all_of: made.append("tawa"), spec, processors=4)

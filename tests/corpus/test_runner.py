@@ -106,7 +106,7 @@ def test_nothing_runs_on_when_a_run_is_interrupted(tmp_path: Path) -> None:
 
     options = runner.Options(worker=FAKE, processes=2, packages=str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        runner.run(pairs("right", "hangs_in_tawa"), options, interrupt)
+        runner.run(pairs("right", "early-hangs_in_tawa"), options, interrupt)
     assert ends(int((tmp_path / "child").read_text()))
 
 

@@ -1,20 +1,20 @@
-"""How long the tensor cores work on a program, as far as the host can tell before a launch."""
+"""How long a program takes, as far as the host can tell before a launch."""
 
 from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.launch_values import LaunchSpec
+from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
 from tawa.bridge.added_arguments import launch_spec, launched_by_us
-from tawa.ir import Value
+from tawa.ir import Builder, Value
 from tawa.kernels.pointers.builders import gemm_case
 from tawa.plan import PlanOptions
-from tawa.transforms.launch_work import launch_work
+from tawa.transforms.launch_work import DOT_CYCLES, STORE_CYCLES, launch_work
 from tests.analysis.tile_programs import TileProgram
 from tests.matrix.compiling import compile_case, pinned
 from tests.transforms.test_raise_loads import gemm
 
-DOT = 64 * 32 * 32 // 2048  # cycles of one dot of `gemm`: 64 x 32 by 32 x 32, fp16
+DOT = DOT_CYCLES + 64 * 32 * 32 // 2048  # cycles of one dot of `gemm`: 64 x 32 by 32 x 32, fp16
 
 
 def cycles(spec: LaunchSpec, k: int) -> int:
@@ -46,7 +46,16 @@ def test_loops_around_loops_multiply() -> None:
 
     p.loop((p.number(2), p.number(7), p.number(2)), [total], inner)
     work = launch_work(p.finish())
-    assert work is not None and work.evaluate((0, 129)) == 3 * 3 * 64 * 64 * 64 // 2048
+    assert work is not None and work.evaluate((0, 129)) == 3 * 3 * (DOT_CYCLES + 64 * 64 * 64 // 2048)
+
+
+def test_a_store_in_a_loop_counts_each_time() -> None:
+    module = gemm()
+    dot = next(op for op in module.walk() if op.name == "tt.dot")
+    pointers, mask = (Builder.before(dot).create("test.some", (), (type,)).result for type in (
+        "tensor<64x32x!tt.ptr<f32>>", "tensor<64x32xi1>"))  # fmt: skip
+    Builder.before(dot).create("tt.store", (pointers, dot.operands[2], mask), ())
+    assert cycles(LaunchSpec(work=launch_work(module)), 96) == 3 * (DOT + STORE_CYCLES)
 
 
 def test_a_bound_that_the_host_does_not_know_says_nothing() -> None:
@@ -68,10 +77,10 @@ def test_a_program_without_dots_says_nothing() -> None:
 
 def test_short_launches_go_by_the_rounds_of_an_sm_and_by_what_a_program_does() -> None:
     spec = LaunchSpec(work=launch_work(gemm()))
-    trips = 4096 // DOT
+    trips = -(-LEAST_CYCLES // DOT)
     assert not spec.too_short((0, 0, 0, 0, 32 * trips, 0), 1)
     assert spec.too_short((0, 0, 0, 0, 32 * (trips - 1), 0), 1)
-    assert not spec.too_short((0, 0, 0, 0, 32 * (trips // 2), 0), 2)
+    assert not spec.too_short((0, 0, 0, 0, 32 * -(-trips // 2), 0), 2)
     assert not LaunchSpec().too_short((), 1)
 
 
@@ -81,5 +90,5 @@ def test_only_automatic_mode_leaves_short_launches_to_stock() -> None:
         automatic, asked = compile_case(case, PlanOptions()), compile_case(case, pinned(3, 1))
     work = launch_spec(automatic).work
     assert work is not None and "K" in str(work)
-    assert any("busy for less than 4096 cycles" in it["reason"] for it in automatic.metadata.tawa["remarks"])
+    assert any(f"less than {LEAST_CYCLES} cycles" in it["reason"] for it in automatic.metadata.tawa["remarks"])
     assert launch_spec(asked).descriptors and launch_spec(asked).work is None

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 Operator = Literal["sum", "product", "divide", "remainder", "smallest", "largest"]
 _OPERATORS: tuple[Operator, ...] = ("sum", "product", "divide", "remainder", "smallest", "largest")
-LEAST_CYCLES = 4096
-"""Of an SM's tensor cores, some 2.5 µs: below, stock Triton is faster by up to a fifth (bench/results/small.json)."""
+LEAST_CYCLES = 8000
+"""Of an SM, some 5 µs: below, stock Triton is faster by up to a fifth (bench/results/small.json)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +228,8 @@ class LaunchSpec:
     """What a launch of a changed kernel needs.
 
     descriptors: to be made, in the order of the added arguments. conditions: what must hold; where one does not, the
-    kernel as it was is launched instead. work: cycles of the tensor cores for one program, where launches with little
-    of it are left to the kernel as it was.
+    kernel as it was is launched instead. work: cycles of one program, where launches with little of it are left to the
+    kernel as it was.
     """
 
     descriptors: tuple[DescriptorSpec, ...] = ()
@@ -241,7 +241,7 @@ class LaunchSpec:
         return next((condition for condition in self.conditions if not condition.holds(arguments)), None)
 
     def too_short(self, arguments: Sequence[int], rounds: int) -> bool:
-        """Whether the tensor cores are done too soon. rounds: programs that an SM works on, one after the other."""
+        """Whether a launch is over too soon. rounds: programs that an SM works on, one after the other."""
         if self.work is None:
             return False
         try:

@@ -38,10 +38,7 @@ _TOO_DEAR = (
 )
 
 
-_SHORT = (
-    "launches that keep the tensor cores of an SM busy for less than {} cycles are left to the stock kernel; "
-    "a program takes {}"
-)
+_SHORT = "launches that an SM is done with in less than {} cycles are left to the stock kernel; a program takes {}"
 
 
 @dataclass(frozen=True, slots=True)
