@@ -245,8 +245,10 @@ class BoxFinder:
             raise NotABox(f"two bounds of dimension {dim} of the tile move differently", _MASK_CURE)
         if not self._plain(index, load):
             whole = Poly.of((monomial, -factor) for monomial, factor in rooms[0].terms if factor < 0)
-            if all(self._is_fixed(room + whole) for room in rooms):
-                index = whole
+            for other in (whole, self.facts.counted_from_the_end(index, load)):
+                if all(self._is_fixed(room + other) for room in rooms):
+                    index = other
+                    break
         return index, tuple(room + index for room in rooms)
 
     def _plain(self, index: Poly, load: Operation) -> bool:

@@ -66,6 +66,19 @@ class Facts(Multiples):
         high = _Bounds(self, 0).of_poly(poly)[1]
         return int(high) if high < inf else None
 
+    def counted_from_the_end(self, poly: Poly, at: Operation) -> Poly:
+        """`poly` moved up to where a loop that counts down makes it 0 in its last iteration.
+
+        ``-64·iv`` becomes ``64·(end - 1 - iv)``: what is added is the same in every iteration.
+        """
+        for outer in at.ancestors():
+            loop = ForOp.of(outer)
+            if loop and not loop.unsigned:
+                end = self.affine.poly(loop.bounds[1]) - ONE
+                times = _times(poly, end - self.affine.poly(loop.induction))
+                poly = poly + end * constant(max(times, 0))
+        return poly
+
     def _holds(self, poly: Poly, known: list[Poly], bounds: _Bounds) -> bool:
         """Whether `poly`, or what is left of it without a multiple of something known, has no negative value."""
         if bounds.of_poly(poly)[0] >= 0:

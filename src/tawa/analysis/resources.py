@@ -37,7 +37,7 @@ ADDRESS_REGISTERS = 40
 POINTER_REGISTERS = 3
 MAX_PRODUCER_REGISTERS = 168
 # Registers of a consumer beside its accumulators: addresses, operands and temporaries of the epilogue.
-WORKING_REGISTERS = 96
+WORKING_REGISTERS = 88
 # The least beside its accumulators that a consumer keeps where a producer needs registers for its addresses.
 LEAST_WORKING_REGISTERS = 72
 # Registers that ptxas wants beside the accumulator of one wgmma; also what the main loop of a stock GEMM takes.
