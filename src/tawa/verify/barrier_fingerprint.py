@@ -193,7 +193,8 @@ class Fingerprints:
             self._note(op.operands[:3])
             self._inside(op)
             return
-        trips = self._make(_trips, tuple(bounds))  # type: ignore[arg-type]
+        fewer = self.program.shortened.get(op)
+        trips = self._make(_trips, tuple(bounds)) if fewer is None else self._constant(fewer.trips)  # type: ignore[arg-type]
         self.trips.append(self._out(trips))
         induction = op.regions[0].block.args[0]
         peeled = 0

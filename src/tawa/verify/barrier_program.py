@@ -43,6 +43,13 @@ class Memory(NamedTuple):
     reshaped: bool = False
 
 
+class Fewer(NamedTuple):
+    """How many of its trips a loop is run with, and after how many all that it hands on is what it was."""
+
+    trips: int
+    again: int
+
+
 MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
 NUMBER_OPS = {"tt.get_program_id": "program_id", "tt.get_num_programs": "num_programs"}
 _SYNCHRONISERS = frozenset(
@@ -94,9 +101,13 @@ def number_key(op: Operation) -> str:
 
 
 class BarrierProgram:
-    """A kernel, made ready to be unrolled many times: which operations matter and how values flow between regions."""
+    """A kernel, made ready to be unrolled many times: which operations matter and how values flow between regions.
 
-    def __init__(self, module: Module, also: Collection[str] = ()) -> None:
+    coarse: where memory decides how often a `while` goes round, in whatever way, that is chosen as a whole.
+    shortened: loops that are run with fewer trips than they have (`barrier_shortened`); none unless somebody says so.
+    """
+
+    def __init__(self, module: Module, also: Collection[str] = (), coarse: bool = False) -> None:
         self.module = module
         self.also = frozenset(also)
         functions = [op for op in module.body.ops if op.name == "tt.func"]
@@ -110,7 +121,7 @@ class BarrierProgram:
         self.allocations: list[Operation] = []
         self.described: list[Operation] = []
         self.carried = _flow(self.ops)
-        self.ended_by_memory = loops_ended_by_memory(self.ops, self.carried)
+        self.ended_by_memory = loops_ended_by_memory(self.ops, self.carried, anywhere=coarse)
         self.guards = _guards(self.ops)
         self.kept: set[Operation] = set()
         self.needed: set[Value] = set()
@@ -123,6 +134,7 @@ class BarrierProgram:
         self.assumes = any(op.name == "llvm.intr.assume" for op in self.kept)
         self.loops = [op for op in self.ops if op.name in ("scf.for", "scf.while") and op in self.kept]
         self.outer_loops = {outer for op in self.loops for outer in op.ancestors() if outer in self.kept}
+        self.shortened: dict[Operation, Fewer] = {}
         self.constants = self._constants()
         self.alloc_numbers = {op: number for number, op in enumerate((*self.allocations, *self.described))}
         self.plans: dict[Block, list[tuple[Callable[..., None], Operation]]] = {}

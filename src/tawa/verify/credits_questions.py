@@ -12,6 +12,9 @@
 own that is 0 or 1. So what relates bounds (one is the least of two, one comes from the program id, …) is forgotten, but
 not which loops are the same: the bounds are trees of operations, and equal trees at equal places are one unknown.
 
+A loop whose many trips stand in the text may be taken for one of free trips as well: then iterations far from its ends
+are one state, as those of any other loop.
+
 Arithmetic is taken not to overflow, as everywhere in this check.
 """
 
@@ -57,14 +60,18 @@ class UnclearError(Exception):
     """A loop has bounds of which nothing is known, not even where they come from."""
 
 
-def find_questions(program: Program) -> Questions:
-    """The questions of all partitions. Raises `UnclearError`."""
-    return _Finder(program).find()
+def find_questions(program: Program, free_from: int = ENDLESS) -> Questions:
+    """The questions of all partitions. Raises `UnclearError`.
+
+    free_from: the trips from which on a loop between two constants is taken to be free.
+    """
+    return _Finder(program, free_from).find()
 
 
 @dataclass(slots=True)
 class _Finder:
     program: Program
+    free_from: int
     terms: Terms = field(default_factory=Terms)
     values: dict[int, Any] = field(default_factory=dict[int, Any])
     unknowns: dict[tuple[Any, ...], int] = field(default_factory=dict[tuple[Any, ...], int])
@@ -152,9 +159,11 @@ class _Finder:
         if isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int):
             if step <= 0:
                 raise UnclearError
-            unknown = self._unknown("constant", lower, upper, step)
-            trips = self.constant[unknown] = max(-((lower - upper) // step), 0)
-            return Site(unknown, 0, trips)
+            trips = max(-((lower - upper) // step), 0)
+            if trips < self.free_from:
+                unknown = self._unknown("constant", lower, upper, step)
+                self.constant[unknown] = trips
+                return Site(unknown, 0, trips)
         site = self._range(lower, upper, step)
         if site is None:
             raise UnclearError
