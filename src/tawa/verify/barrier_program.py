@@ -120,7 +120,7 @@ class BarrierProgram:
         self.ops = list(self.function.walk())
         self.allocations: list[Operation] = []
         self.described: list[Operation] = []
-        self.carried = _flow(self.ops)
+        self.carried = flow_of(self.ops)
         self.ended_by_memory = loops_ended_by_memory(self.ops, self.carried, anywhere=coarse)
         self.guards = _guards(self.ops)
         self.kept: set[Operation] = set()
@@ -358,7 +358,7 @@ def _kind_by_name(name: str) -> str:
     return "value" if spec_of(name) is UNKNOWN and name.startswith(CLOSED) else ""
 
 
-def _flow(ops: list[Operation]) -> dict[Value, list[Value]]:
+def flow_of(ops: list[Operation]) -> dict[Value, list[Value]]:
     """For each block argument and each result of control flow: the values it may be."""
     flow: dict[Value, list[Value]] = {}
 

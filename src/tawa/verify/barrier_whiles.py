@@ -43,6 +43,16 @@ def loops_ended_by_memory(
     return found
 
 
+def decided_by(value: Value, carried: Mapping[Value, list[Value]]) -> str | None:
+    """What a number is computed from, as text: equal texts at equal places in equal loops are equal numbers.
+
+    None where something unknown takes part.
+    """
+    decision = _Decision(carried, anywhere=True)
+    decision.add(value)
+    return " ".join(decision.words) if decision.known else None
+
+
 class _Decision:
     """One walk from the condition of a loop to what it is computed from, written down in the order of the walk."""
 
@@ -56,10 +66,11 @@ class _Decision:
 
     def text(self, loop: Operation) -> str | None:
         """What decides `loop`; None where nothing is read for that, or something unknown takes part."""
-        self._value(_condition(loop), loop)
+        self.add(_condition(loop), loop)
         return " ".join(self.words) if self.known and self.reads else None
 
-    def _value(self, value: Value, loop: Operation) -> None:
+    def add(self, value: Value, loop: Operation | None = None) -> None:
+        """Writes down what a value is. loop: the one in which loads count as such, unless they do anywhere."""
         while (holder := _holder(value)) is None or holder.name not in _CONTROL:
             sources = self.carried.get(value, ())
             if len(sources) != 1:
@@ -77,24 +88,24 @@ class _Decision:
             self.words.append(f"argument {value.index}")
             self.known &= holder is not None and holder.name == "tt.func"
 
-    def _handed_on(self, value: Value, holder: Operation, loop: Operation) -> None:
+    def _handed_on(self, value: Value, holder: Operation, loop: Operation | None) -> None:
         """What a loop or a branch hands on: one of several values, by what decides the loop or the branch."""
         sources = self.carried.get(value, ())
         decides = [_condition(holder)] if holder.name == "scf.while" else holder.operands[_DECIDES[holder.name]]
         role = "result" if value.defining_op is not None else "argument" if sources else "induction"
         self.words.append(f"({holder.name} {role}")
         for other in (*decides, *sources):
-            self._value(other, loop)
+            self.add(other, loop)
         self.words.append(")")
 
-    def _computed(self, op: Operation, loop: Operation) -> None:
+    def _computed(self, op: Operation, loop: Operation | None) -> None:
         scalar = op.name.startswith("arith.") or op.name in _SCALAR or hands_on(op)
         self.known &= scalar and not op.regions and not any("tensor<" in it.type for it in (*op.operands, *op.results))
-        self.reads |= op.name == "tt.load" and (self.anywhere or loop.is_ancestor_of(op))
+        self.reads |= op.name == "tt.load" and (self.anywhere or (loop is not None and loop.is_ancestor_of(op)))
         properties = "" if op.name == "tt.load" else str(sorted(op.properties.items()))
         self.words.append(f"({op.name} {properties}")
         for operand in op.operands if self.known else ():
-            self._value(operand, loop)
+            self.add(operand, loop)
         self.words.append(")")
 
 

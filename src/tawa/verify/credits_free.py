@@ -45,13 +45,18 @@ def prove_free(program: Program, budget: int) -> bool:
 
     False says nothing: a fault that the real numbers may exclude, a budget that ended, values that are not understood.
     """
-    long = any(instruction[0] == Code.FOR for part in program.parts for instruction in part.code)
-    return any(_all_right(program, budget, free_from) for free_from in (LONG, ENDLESS))
-
-
-def _all_right(program: Program, budget: int, free_from: int) -> bool:
     try:
-        states = [_State(program, find_questions(program, free_from))]
+        questions = find_questions(program, LONG)
+        if _all_right(program, questions, budget):
+            return True
+        return questions.freed and _all_right(program, find_questions(program), budget)
+    except UnclearError:
+        return False
+
+
+def _all_right(program: Program, questions: Questions, budget: int) -> bool:
+    try:
+        states = [_State(program, questions)]
         seen: set[Any] = set()
         while states:
             state = states.pop()
@@ -173,6 +178,14 @@ class _State(Machine):
                     break
                 following = instruction[1] if again else following
                 head = again
+            elif kind == Code.WHILE:
+                self._enter_while(walker, sites[walker.pc])
+            elif kind == Code.TEST:
+                again = self._test_while(walker)
+                if again is None:
+                    break
+                following = following if again else instruction[2]
+                head = again
             elif kind == Code.FORK:
                 if self.alive == [0] and walker.waits is None:
                     walker.waits = ("fork", 0, 0)
@@ -265,6 +278,30 @@ class _State(Machine):
             if frame.unknown not in self.questions.constant:
                 capped = frame.index + 1 >= frame.end
                 walker.marks[-1][frame.unknown] = Mark(frame.time, frame.end - 1 if capped else ENDLESS, not capped)
+        walker.set_nest()
+        return again
+
+    def _enter_while(self, walker: Walker, site: Site) -> None:
+        """Its first question comes behind what is computed before each trip."""
+        mark = walker.marks[-1].get(site.unknown)
+        time = 0 if mark is None else mark.time + 1
+        walker.marks[-1][site.unknown] = Mark(time, 0, False)
+        walker.loops.append(Iteration(site.unknown, time, 0, ENDLESS))
+        walker.marks.append({})
+        walker.set_nest()
+
+    def _test_while(self, walker: Walker) -> bool | None:
+        frame = walker.loops[-1]
+        again = self._more(walker, (frame.unknown, walker.nest[:-1], frame.time), frame.index)
+        if again is None:
+            return None
+        if again:
+            frame.index += 1
+            walker.marks[-1] = {}
+        else:
+            walker.loops.pop()
+            walker.marks.pop()
+            walker.marks[-1][frame.unknown] = Mark(frame.time, ENDLESS, True)
         walker.set_nest()
         return again
 
