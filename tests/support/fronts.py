@@ -19,6 +19,7 @@ from tawa.bridge.generic_print import print_generic
 from tawa.bridge.row_split import split_front
 from tawa.bridge.signature import Signature
 from tawa.bridge.stages import split_make_ttgir
+from tawa.bridge.stock_run import StockRun
 from tawa.ir import Module, parse_module
 
 
@@ -80,4 +81,4 @@ def front(kernel: Any, signature: Signature, **options: Any) -> Front:
     ir.load_dialects(context)
     CUDABackend(hopper_target()).load_dialects(context)
     text, parsed = found[0]
-    return Front(text, context, Toolchain(split, (), parsed, 90))
+    return Front(text, context, Toolchain(split, (), parsed, 90, StockRun(None, {}, {}, parsed)))

@@ -1,34 +1,41 @@
 """Registers that do not suffice: what a compiled kernel spills to local memory, and which Plans to try instead.
 
 ptxas has the last word on registers. A kernel that spills is told by the stack frame in its cubin, which costs nothing
-to read; only then ptxas runs once more to say how much.
+to read. How much is what ptxas said as Triton ran it (`ptxas_log`); where that was not kept, it runs once more.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tawa.bridge.report import run_ptxas
+from tawa.bridge.report import read_ptxas_log, run_ptxas
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import Module
 from tawa.plan import Plan, PlanOptions
 
 HARMLESS_BYTES = 64
 """Stores and loads together: a few registers that are set aside once, beside loops that keep the rest; an estimate."""
 
+FAR_BYTES = 128
+"""So much beyond what may spill is more than the few scalars are that P iterations in flight cost; an estimate."""
+
+_SPILLED = "bytes spill stores"
 _INFO, _FRAME_SIZE = ".nv.info", 0x11
 _WITH_PAYLOAD = 0x04
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 
 
-def spill_bytes(ptx: Any, cubin: Any, options: Any) -> int:
+def spill_bytes(ptx: Any, cubin: Any, options: Any, log: str = "") -> int:
     """Bytes that leave the registers: stores and loads, as they stand in the text.
 
-    ptx, cubin: what Triton's stages gave. options: of its backend.
+    ptx, cubin: what Triton's stages gave. options: of its backend. log: what ptxas said then, where that was kept.
     """
     if not isinstance(ptx, str) or not isinstance(cubin, bytes) or frame_bytes(cubin) == 0:
         return 0
+    if _SPILLED in log:
+        return read_ptxas_log(log).spill_bytes
     return run_ptxas(ptx, options.enable_fp_fusion, getattr(options, "ptx_options", None) or "").spill_bytes
 
 
@@ -57,10 +64,14 @@ def smaller_plans(plan: Plan, options: PlanOptions) -> list[tuple[Plan, str]]:
     return tries
 
 
-def stock_spills(compile_stock: Callable[[], Mapping[str, Any]], options: Any) -> int:
-    """What stock Triton's kernel spills. compile_stock: runs its stages and gives their results by name."""
-    made = compile_stock()
-    return spill_bytes(made.get("ptx"), made.get("cubin"), options)
+def flight_takes_tiles(plan: Plan, module: Module | None) -> bool:
+    """Whether a smaller P, or fewer stages, would free registers that hold tiles.
+
+    Not where all dots read shared memory and only add up: then a dot in flight holds its accumulator, as it would
+    anyway.
+    """
+    dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))] if module is not None else []
+    return bool(plan.schedules) or not dots or any(dot.a.type.startswith("tensor<") for dot in dots)
 
 
 def _section(cubin: bytes, name: str) -> bytes:

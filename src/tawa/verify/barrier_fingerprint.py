@@ -18,7 +18,8 @@ from tawa.dialects.scalars import evaluate, width_of
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.barrier_events import NeedsNumber
-from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, captures, number_key
+from tawa.verify.barrier_flow import captures
+from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
 
 Cell = int
 """The number of a scalar; scalars that are computed in the same way have the same one."""

@@ -27,14 +27,13 @@ from tawa.verify.barrier_events import (
     Segment,
     Trace,
 )
+from tawa.verify.barrier_flow import branches, captures
 from tawa.verify.barrier_operations import MAKERS, STEPS, alloc, check_uses, number, view
 from tawa.verify.barrier_program import (
     CLOSED,
     NUMBER_OPS,
     BarrierProgram,
     NotUnderstood,
-    branches,
-    captures,
     chooses_tile,
     is_number,
     number_key,

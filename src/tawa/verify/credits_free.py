@@ -29,7 +29,7 @@ from tawa.verify.credits_ends import check_end
 from tawa.verify.credits_machine import Machine
 from tawa.verify.credits_questions import ENDLESS, Questions, Site, UnclearError, find_questions
 from tawa.verify.credits_skeleton import Code, Program
-from tawa.verify.credits_state import Channel, FaultError
+from tawa.verify.credits_state import FaultError, copied
 from tawa.verify.credits_walker import Instance, Iteration, Mark, Nest, Walker
 
 MOST = 20_000
@@ -112,7 +112,7 @@ class _State(Machine):
         made.program, made.questions, made.leader = self.program, self.questions, self.leader
         made.events, made.steps = None, 0
         made.registers = list(self.registers)
-        made.channels = [_copied(channel) for channel in self.channels]
+        made.channels = [copied(channel) for channel in self.channels]
         made.walkers = [walker.copy() for walker in self.walkers]
         made.threads = list(made.walkers)
         made.alive = list(self.alive)
@@ -388,16 +388,3 @@ class _State(Machine):
         flight = tuple(tuple(sorted((ring, count - puts[ring]) for ring, count in it)) for it in walker.flight)
         values = tuple(self._relative(self.registers[number], ring) for number, ring in walker.part.live[walker.pc])
         return walker.pc, self._renamed(walker.nest), ends, marks, flight, values
-
-
-def _copied(channel: Channel) -> Channel:
-    """A copy that has forgotten releases which no put waits for any more."""
-    oldest = channel.puts - channel.depth
-    return Channel(
-        channel.depth,
-        channel.readers,
-        channel.puts,
-        list(channel.gets),
-        [{count for count in it if count >= oldest} for it in channel.released],
-        [list(it) for it in channel.borrowed],
-    )

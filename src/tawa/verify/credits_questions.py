@@ -28,7 +28,7 @@ from typing import Any
 from tawa.dialects.scf import ForOp
 from tawa.ir import Value
 from tawa.ir.attributes import read_int
-from tawa.verify.barrier_program import flow_of
+from tawa.verify.barrier_flow import flow_of
 from tawa.verify.barrier_whiles import decided_by
 from tawa.verify.credits_live import reached
 from tawa.verify.credits_skeleton import Code, Part, Program, Term, Terms
