@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tawa.dialects.arith import constant_int
 from tawa.ir import MemDescType, Operation, Value, parse_type
 from tawa.verify.barrier_events import InFlight, Known, Segment, Trace
 from tawa.verify.barrier_program import BarrierProgram, Fewer
@@ -56,10 +55,16 @@ def _constant_trips(program: BarrierProgram, op: Operation) -> int | None:
 
 
 def _constant(program: BarrierProgram, value: Value) -> int | None:
-    """The number in the text, also where a partition is given it."""
-    while value.defining_op is None and len(sources := program.carried.get(value, ())) == 1:
-        value = sources[0]
-    return constant_int(value)
+    """The number in the text, or computed from such numbers, also where a partition is given it."""
+    op = value.defining_op
+    if op is None:
+        sources = program.carried.get(value, ())
+        return _constant(program, sources[0]) if len(sources) == 1 else None
+    compute = program.scalar(op)
+    if compute is None:
+        return None
+    inputs = [_constant(program, operand) for operand in op.operands]
+    return None if None in inputs else compute(*inputs)
 
 
 State = tuple[object, ...]

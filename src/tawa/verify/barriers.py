@@ -229,8 +229,10 @@ class _Search:
 
     def _bound(self, found: list[Choices], counts: str) -> str:
         """``every interleaving for SQ, SK in 0, 128, 640; numbers in memory in 0, 1 (7 runs)``."""
+        fewer = tuple(sorted({it.trips for it in self.program.shortened.values()}))
+        shorter = [f"loops of many trips with {_range(fewer)}"] if fewer else []
         if not found and not self.read:
-            return "every interleaving; control flow depends on no argument"
+            return "; ".join(("every interleaving", "control flow depends on no argument", *shorter))
         offered = {choice.name: choice.numbers for choice in found}
         many = {"*": "numbers in memory", PREFIX: "trips of loops that memory ends"}
         offered |= {key: tuple(sorted(read)) for key, read in self.read.items() if not key.startswith(tuple(many))}
@@ -238,12 +240,10 @@ class _Search:
             numbers = {number for key, read in self.read.items() if key.startswith(prefix) for number in read}
             offered |= {name: tuple(sorted(numbers))} if numbers else {}
         names: dict[tuple[int, ...], list[str]] = {}
-        fewer = tuple(sorted({it.trips for it in self.program.shortened.values()}))
         for name, numbers in offered.items():
             names.setdefault(numbers, []).append(name)
         parts = [f"{', '.join(alike)} in {_range(numbers)}" for numbers, alike in names.items()]
-        parts += [f"loops of many trips with {_range(fewer)}"] if fewer else []
-        return f"every interleaving for {'; '.join(parts)} ({counts})"
+        return f"every interleaving for {'; '.join((*parts, *shorter))} ({counts})"
 
     def _witness(self, fault: Fault, inputs: Mapping[str, int]) -> Witness:
         return Witness(fault.kind, fault.message, inputs, tuple(self._step(step) for step in fault.steps))

@@ -49,7 +49,7 @@ def prove_free(program: Program, budget: int) -> bool:
         questions = find_questions(program, LONG)
         if _all_right(program, questions, budget):
             return True
-        return questions.freed and _all_right(program, find_questions(program), budget)
+        return bool(questions.least) and _all_right(program, find_questions(program), budget)
     except UnclearError:
         return False
 
@@ -216,6 +216,9 @@ class _State(Machine):
         number, ended = self.known.get(instance, (0, False))
         if number > than or ended:
             return number > than
+        if than < self.questions.least.get(instance[0], 0):
+            self.known[instance] = (than + 1, False)
+            return True
         walker.asks = instance
         return None
 
@@ -333,8 +336,9 @@ class _State(Machine):
                 time,
                 ended,
                 self._origin((unknown, nest, time), askers[unknown, nest, time]),
+                min(number, self.questions.least.get(unknown, 0)),
             )
-            for (unknown, nest, time), (_, ended) in self.known.items()
+            for (unknown, nest, time), (number, ended) in self.known.items()
         )
         threads = tuple(self._thread(index) for index in range(len(self.walkers)))
         return tuple(self.alive), rings, tuple(known), threads

@@ -58,7 +58,7 @@ class Questions:
     flags: set[int]  # unknowns that are conditions
     constant: dict[int, int]  # unknowns whose trips stand in the text
     reach: list[list[int]]  # by partition and instruction: the unknowns that may be asked about from there on, as bits
-    freed: bool  # whether trips that stand in the text are taken to be free all the same
+    least: dict[int, int]  # unknowns whose trips are free though they stand in the text: so many there are for certain
     fresh: int  # the bit beside them that says that a put which does not wait may come
 
 
@@ -85,7 +85,7 @@ class _Finder:
     flags: set[int] = field(default_factory=set[int])
     steps: dict[Any, list[Any]] = field(default_factory=dict[Any, list[Any]])
     """By upper bound the steps of the loops that have it."""
-    freed: bool = False
+    least: dict[int, int] = field(default_factory=dict[int, int])
     carried: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
 
     def find(self) -> Questions:
@@ -106,7 +106,7 @@ class _Finder:
         for part, found in zip(program.parts, sites, strict=True):
             puts = {at: 1 << fresh for at, it in enumerate(part.code) if it[0] == Code.PUT and it[3]}
             reach.append(reached(part.uses, _asked(part, found) | puts))
-        return Questions(sites, self.flags, self.constant, reach, self.freed, fresh)
+        return Questions(sites, self.flags, self.constant, reach, self.least, fresh)
 
     # -- what is computed from what ----------------------------------------------------------------------------------
 
@@ -190,7 +190,11 @@ class _Finder:
                 unknown = self._unknown("constant", lower, upper, step)
                 self.constant[unknown] = trips
                 return Site(unknown, 0, trips)
-            self.freed = True
+            site = self._range(lower, upper, step)
+            if site is None:
+                raise UnclearError
+            self.least[site.unknown] = min(site.start + trips, self.program.fresh + 1)  # what early puts rest on
+            return site
         site = self._range(lower, upper, step)
         if site is None:
             raise UnclearError
