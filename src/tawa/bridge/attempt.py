@@ -25,7 +25,7 @@ from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
 from tawa.bridge.row_split import GROUP_WARPS, split_front, warps_of_group
-from tawa.bridge.spills import FAR_BYTES, HARMLESS_BYTES, flight_takes_tiles, smaller_plans, spill_bytes
+from tawa.bridge.spills import HARMLESS_BYTES, keeps_dots_in_flight, smaller_plans, spill_bytes
 from tawa.bridge.stages import StageSplit, clean_up
 from tawa.bridge.stock_run import StockFailure, StockRun
 from tawa.bridge.structuring import structure_flow
@@ -209,8 +209,7 @@ def _with_registers(
     if not isinstance(best, Specialised) or request.plan is not None or best.outcome.plan is None:
         return best
     first = best
-    hopeless = not flight_takes_tiles(best.outcome.plan, best.outcome.module)
-    if _holds(best, allowed) or (hopeless and best.spilled > allowed() + FAR_BYTES):
+    if _holds(best, allowed) or not keeps_dots_in_flight(best.outcome.plan, best.outcome.module):
         return best
     for plan, text in smaller_plans(best.outcome.plan, request.options):
         try:

@@ -18,9 +18,6 @@ from tawa.plan import Plan, PlanOptions
 HARMLESS_BYTES = 64
 """Stores and loads together: a few registers that are set aside once, beside loops that keep the rest; an estimate."""
 
-FAR_BYTES = 128
-"""So much beyond what may spill is more than the few scalars are that P iterations in flight cost; an estimate."""
-
 _SPILLED = "bytes spill stores"
 _INFO, _FRAME_SIZE = ".nv.info", 0x11
 _WITH_PAYLOAD = 0x04
@@ -64,14 +61,10 @@ def smaller_plans(plan: Plan, options: PlanOptions) -> list[tuple[Plan, str]]:
     return tries
 
 
-def flight_takes_tiles(plan: Plan, module: Module | None) -> bool:
-    """Whether a smaller P, or fewer stages, would free registers that hold tiles.
-
-    Not where all dots read shared memory and only add up: then a dot in flight holds its accumulator, as it would
-    anyway.
-    """
+def keeps_dots_in_flight(plan: Plan, module: Module | None) -> bool:
+    """Whether a smaller P, or fewer stages, would change the program: where every dot is waited for, they would not."""
     dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))] if module is not None else []
-    return bool(plan.schedules) or not dots or any(dot.a.type.startswith("tensor<") for dot in dots)
+    return bool(plan.schedules) or not dots or any(dot.is_async for dot in dots)
 
 
 def _section(cubin: bytes, name: str) -> bytes:
