@@ -19,7 +19,6 @@ from tawa.bridge.generic_print import print_generic
 from tawa.bridge.row_split import split_front
 from tawa.bridge.signature import Signature
 from tawa.bridge.stages import split_make_ttgir
-from tawa.bridge.stock_run import StockRun
 from tawa.ir import Module, parse_module
 
 
@@ -81,4 +80,4 @@ def front(kernel: Any, signature: Signature, **options: Any) -> Front:
     ir.load_dialects(context)
     CUDABackend(hopper_target()).load_dialects(context)
     text, parsed = found[0]
-    return Front(text, context, Toolchain(split, (), parsed, 90, StockRun(None, {}, {}, parsed)))
+    return Front(text, context, Toolchain(split, (), parsed, 90))

@@ -42,13 +42,16 @@ _DOT = re.compile(r'\btt\.dot(?= |")')  # in either form of the text
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """What Triton brings to a compile. later: its stages after ``ttgir``, in order. stock: its own compile."""
+    """What Triton brings to a compile. later: its stages after ``ttgir``, in order.
+
+    stock: its own compile; none for those who go no further than ``ttgir``.
+    """
 
     split: StageSplit
     later: tuple[tuple[str, Stage], ...]
     options: Any
     capability: int
-    stock: StockRun
+    stock: StockRun = field(default_factory=lambda: StockRun(None, {}, {}, None))
 
 
 @dataclass(frozen=True, slots=True)
