@@ -13,6 +13,7 @@ import pytest
 from tawa.bridge.attempt import Source, Specialised, Worksheet, attempt
 from tawa.bridge.request import Request
 from tawa.bridge.versions import triton_version
+from tawa.ir import parse_module
 from tawa.kernels.case import Case
 from tawa.kernels.pointers.cases import CASES, find
 from tawa.kernels.pointers.persistent import ANNOUNCED
@@ -20,6 +21,9 @@ from tawa.kernels.pointers.reference import numpy_reference
 from tawa.plan import PlanOptions
 from tawa.runtime.config import Config
 from tawa.sim import UnsupportedOp
+from tawa.verify.barriers import check_barriers
+from tawa.verify.credits import check_credits
+from tawa.verify.verdict import Proved, Refuted
 from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import Levels, attempted, compile_case, signature
 from tests.support.fronts import front
@@ -102,7 +106,7 @@ SAME_BITS = (
     "tutorial_fp16_nn", "tutorial_odd", "experts_one_choice", "gram", "wraps_into_sums", "clamped", "shifted_base_4",
     "windows_step3", "fill_with_one", "mask_from_memory", "reads_on", "linear_attention", "grouped_lengths",
     "grouped_tma_lengths", "barrier_between", "tutorial_16_rows_fp16", "tutorial_16_rows_fp8e4nv", "return_in_branch",
-    "experts_elsewhere_one_choice", "attention_lengths_4warps", "while_listed",
+    "experts_elsewhere_one_choice", "attention_lengths_4warps", "while_listed", "segments",
 )  # fmt: skip
 
 
@@ -121,6 +125,27 @@ def test_automatic_mode_takes_the_grouped_gemm_whose_tiles_come_by_tma(name: str
     assert isinstance(found, Specialised) == made
     reasons = [it.reason for it in (found.outcome if isinstance(found, Specialised) else found).remarks]
     assert any("taken for granted" in it if made else "not expected to pay" in it for it in reasons)
+
+
+def test_a_persistent_kernel_over_groups_of_constant_sizes_is_proved_fast() -> None:
+    """Eight numbers in memory and twenty constant trips a tile: too many runs to make each as it is."""
+    found, _ = attempted(find("segments"), PlanOptions())
+    assert isinstance(found, Specialised)
+    verdict = found.outcome.verdict
+    assert isinstance(verdict, Proved)
+    assert verdict.bound.startswith("credits: all trip counts; barriers: every interleaving for ")
+    assert "loops of many trips with 12 " in verdict.bound
+
+
+def test_a_release_that_such_a_kernel_lacks_is_found() -> None:
+    _, levels = attempted(find("segments"), PlanOptions())
+    module = parse_module(levels.asm["barrier"])
+    release, *_ = (op for op in module.walk() if op.name == "ttng.arrive_barrier")
+    release.erase()
+    assert isinstance(check_barriers(module, effort="fast"), Refuted)
+    aref = parse_module(levels.asm["aref"])
+    next(op for op in aref.walk() if op.name == "aref.consumed").erase()
+    assert isinstance(check_credits(aref, effort="fast"), Refuted)
 
 
 def test_no_descriptor_moves_in_front_of_the_waits_for_what_uses_the_one_before() -> None:

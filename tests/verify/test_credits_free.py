@@ -21,7 +21,7 @@ from tawa.verify.credits_program import compile_skeleton
 from tawa.verify.credits_skeleton import MAIN, UnsupportedError
 from tawa.verify.verdict import Proved, Refuted
 from tests.support.nests import Statement, nests, text
-from tests.support.programs import ACC, binary, for_loop, iteration, kernel, store
+from tests.support.programs import ACC, binary, for_loop, gemm_loop, iteration, kernel, op, store
 from tests.verify.mutations_aref import mutants
 from tests.verify.test_credits import PROGRAMS, aref, named, pairs, with_numbers
 from tests.verify.test_credits_mutations import wrong
@@ -117,9 +117,27 @@ def test_where_one_loop_stands_tells_of_another_is_left_to_the_search() -> None:
     assert isinstance(check_credits(module), Proved)
 
 
-def test_a_while_is_left_to_the_search() -> None:
-    assert not proved(parse_module(aref("while")))
-    assert check_credits(parse_module(aref("while"))) == Proved(ALL)
+@pytest.mark.parametrize("name", ["while", "while_sum", "while_listed"])
+def test_a_while_is_a_loop_of_free_trips(name: str) -> None:
+    assert proved(parse_module(aref(name)))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_whiles_that_are_decided_by_different_numbers_are_different_loops(place: int) -> None:
+    module = parse_module(aref("while_listed"))
+    loop = named(module, "scf.while")[place]
+    next(it for it in loop.walk() if it.name == "arith.cmpi").properties["predicate"] = "3 : i64"
+    assert not proved(module)
+
+
+LONG_LOOP = op("arith.constant", "", "", "%many", "i32", properties="value = 4096 : i32")
+
+
+def test_a_loop_of_many_constant_trips_costs_as_much_as_any_other() -> None:
+    module = parse_module(specialised(kernel(f"{LONG_LOOP}\n{gemm_loop(upper='many')}\n{store()}"), 3, 1))
+    assert proved(module, 1000)
+    named(module, "aref.consumed")[0].erase()
+    assert not proved(module)
 
 
 @pytest.mark.parametrize("change", ["one more", "another end", "another comparison"])
@@ -146,7 +164,7 @@ def test_a_split_is_known_only_as_early_puts_compute_it(change: str) -> None:
 # -- against numbers, and against an interpreter -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if not name.startswith("while")])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_no_mutant_that_goes_wrong_is_proved(name: str) -> None:
     missed: list[str] = []
     kept = 0

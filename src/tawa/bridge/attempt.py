@@ -19,13 +19,15 @@ from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.memory import remakes_descriptors
 from tawa.bridge.generic_print import parse_module, print_generic, print_generic_ttir
-from tawa.bridge.handover import Handover
+from tawa.bridge.handover import Handover, Stage, StageResult
+from tawa.bridge.ptxas_log import kept_log
 from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
 from tawa.bridge.row_split import GROUP_WARPS, split_front, warps_of_group
-from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, smaller_plans, stock_spills
+from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, keeps_dots_in_flight, smaller_plans
 from tawa.bridge.stages import StageSplit, clean_up
+from tawa.bridge.stock_run import StockFailure, StockRun
 from tawa.bridge.structuring import structure_flow
 from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
@@ -35,22 +37,21 @@ from tawa.plan import PlanOptions
 from tawa.remarks import Remark
 from tawa.verify.verdict import Unknown
 
-Stage = Callable[[Any, dict[str, Any]], Any]
 _DOT = re.compile(r'\btt\.dot(?= |")')  # in either form of the text
-
-
-class StockFailure(Exception):
-    """Triton's own front half refuses the kernel; the stock compile will say so to the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """What Triton brings to a compile. later: its stages after ``ttgir``, in order."""
+    """What Triton brings to a compile. later: its stages after ``ttgir``, in order.
+
+    stock: its own compile; none for those who go no further than ``ttgir``.
+    """
 
     split: StageSplit
     later: tuple[tuple[str, Stage], ...]
     options: Any
     capability: int
+    stock: StockRun = field(default_factory=lambda: StockRun(None, {}, {}, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,6 @@ class Source:
     kernel: str
     metadata: dict[str, Any]
     raised: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StageResult:
-    """What one of Triton's stages gave, and the metadata after it."""
-
-    value: Any
-    metadata: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +165,7 @@ def _with_groups(tools: Toolchain, source: Source, request: Request, sheet: Work
     """First with the rows of the tile split among consumer groups, where that is asked for or expected to pay."""
     ttgir = _front(tools, source, sheet)  # also the proof that Triton takes the kernel
     groups, asked = _wanted_groups(tools, source, request)
-    allowed = functools.cache(lambda: max(HARMLESS_BYTES, stock_spills(lambda: _stock(tools, source), tools.options)))
+    allowed = functools.partial(_stock_spills, tools, sheet)
     split_result: Specialised | None = None
     if groups > 1:
         with sheet.timed("split rows"):
@@ -197,6 +190,12 @@ def _with_groups(tools: Toolchain, source: Source, request: Request, sheet: Work
     return _unless_spilled(result, request, allowed)
 
 
+def _stock_spills(tools: Toolchain, sheet: Worksheet) -> int:
+    """What the specialised kernel may spill: as much as the stock kernel, or what does no harm."""
+    with sheet.timed("stock", ours=False):
+        return max(HARMLESS_BYTES, tools.stock.spilled())
+
+
 def _holds(made: Specialised, allowed: Callable[[], int]) -> bool:
     """Whether its wgmmas run beside the rest, and it spills no more than stock does, which is asked only if need be."""
     spills = made.spills
@@ -217,7 +216,9 @@ def _with_registers(
     if not isinstance(best, Specialised) or request.plan is not None or best.outcome.plan is None:
         return best
     first = best
-    for plan, text in [] if _holds(best, allowed) else smaller_plans(best.outcome.plan, request.options):
+    if _holds(best, allowed) or not keeps_dots_in_flight(best.outcome.plan, best.outcome.module):
+        return best
+    for plan, text in smaller_plans(best.outcome.plan, request.options):
         try:
             made = _with_depths(tools, source, replace(request, plan=plan), sheet, ttgir, groups)
         except ResourceError:
@@ -248,18 +249,6 @@ def _unless_spilled(
         return replace(result, outcome=replace(result.outcome, remarks=remarks))
     cure = "smaller blocks, or more warps; only_if_faster=False specialises all the same"
     return Outcome(False, None, (Remark("declined", f"not expected to pay: {reason}", None, cure),))
-
-
-def _stock(tools: Toolchain, source: Source) -> dict[str, Any]:
-    """What stock Triton's later stages make of the kernel, by name."""
-    metadata = dict(source.metadata)
-    value: Any = parse_module(source.ttir, source.context)
-    for part in (tools.split.front, tools.split.middle, tools.split.back):
-        value = part(value, metadata, tools.options, tools.capability)
-    made: dict[str, Any] = {}
-    for name, stage in tools.later:
-        value = made[name] = stage(value, metadata)
-    return made
 
 
 def _wanted_groups(tools: Toolchain, source: Source, request: Request) -> tuple[int, bool]:
@@ -347,16 +336,18 @@ def _finish(tools: Toolchain, source: Source, outcome: Outcome, options: PlanOpt
         mod = tools.split.back(mod, metadata, tools.options, tools.capability)
     results["ttgir"] = StageResult(Handover(str(mod), mod, source.context), dict(metadata))
     value: Any = mod
+    said = ""
     for name, stage in tools.later:
-        with sheet.timed(name, ours=False):
+        with sheet.timed(name, ours=False), kept_log() as log:
             value = stage(value, metadata)
+        said = said or log.text
         results[name] = StageResult(value, dict(metadata))
         if name == "llir":
             use = shared_use(int(metadata.get("shared") or 0), outcome.plan)
             if not use.fits():
                 raise _DoesNotFit(use)
     ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
-    spills = find_spills(ptx, cubin, tools.options)
+    spills = find_spills(ptx, cubin, tools.options, said)
     return Specialised(outcome, options, results, int(metadata.get("shared") or 0), spills)
 
 

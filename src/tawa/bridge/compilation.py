@@ -7,8 +7,9 @@ after    ttir -> aref -> barrier -> ttgir -> llir -> ptx -> cubin
 
 The ``aref`` stage does the whole work at once, on a *copy* of the TTIR and of the metadata: our passes, Triton's back
 half, and every later stage down to the cubin. Only when all of it went well do the later stages hand over what is
-already there. Otherwise they run Triton's own functions on the untouched module, which is why a kernel that is not
-specialised comes out byte for byte as stock Triton makes it, and why no failure of ours can be half done.
+already there. Otherwise they run Triton's own functions on the untouched module (or hand over what these gave, where
+the attempt had to know what the stock kernel is like), which is why a kernel that is not specialised comes out byte for
+byte as stock Triton makes it, and why no failure of ours can be half done.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from tawa.analysis.legality import wrong_warps
 from tawa.analysis.memory import may_run_twice
 from tawa.bridge import record, reproducer
 from tawa.bridge.added_arguments import launch_is_ours
-from tawa.bridge.attempt import Source, Specialised, Stage, StockFailure, Toolchain, Worksheet, attempt
+from tawa.bridge.attempt import Source, Specialised, Toolchain, Worksheet, attempt
 from tawa.bridge.generic_print import parse_module, print_generic_ttir
-from tawa.bridge.handover import Handover
+from tawa.bridge.handover import Handover, Stage, StageResult
 from tawa.bridge.request import Request
 from tawa.bridge.row_split import GROUP_WARPS
 from tawa.bridge.stages import StageSplit
+from tawa.bridge.stock_run import StockFailure, StockRun
 from tawa.errors import InternalError, PlanError, ResourceError, UnsupportedKernel
 from tawa.ir import parse_module as read_module
 from tawa.pipeline import Outcome
@@ -56,6 +58,7 @@ class Compilation:
         self.refusal = refusal
         self.started = time.perf_counter()
         self.result: Specialised | None = None
+        self.stock_run: StockRun | None = None
         self.aref = Handover("", None, None)
 
     def put_into(self, stages: dict[str, Stage]) -> None:
@@ -74,7 +77,7 @@ class Compilation:
         if self.request.options.mode == "measure" and not _can_measure(source):
             self.request = replace(self.request, options=replace(self.request.options, mode=None))
         sheet = Worksheet()
-        outcome, folder = self._try(source, sheet)
+        outcome, folder = self._try(mod, source, sheet)
         self.result = outcome if isinstance(outcome, Specialised) else None
         done = self.result.outcome if self.result else outcome
         assert isinstance(done, Outcome)
@@ -96,14 +99,15 @@ class Compilation:
         text = done.barrier if done else self.aref.text
         return Handover(text, before.module, before.context)
 
-    def _try(self, source: Source, sheet: Worksheet) -> tuple[Specialised | Outcome, str]:
+    def _try(self, mod: Any, source: Source, sheet: Worksheet) -> tuple[Specialised | Outcome, str]:
         """Attempts it. Returns the result, and the reproducer's path if a fault of ours was the reason to decline."""
         refusal = self.refusal or _nothing_to_do(source, self.request, self.options.num_warps)
         if refusal is not None or self.split is None:
             assert refusal is not None
             return self._declined(source, Outcome(False, None, (refusal,))), ""
-        later = tuple(self.stock.items())[list(self.stock).index("ttgir") + 1 :]
-        tools = Toolchain(self.split, later, self.options, self.capability)
+        stages = dict(tuple(self.stock.items())[list(self.stock).index("ttgir") :])
+        self.stock_run = StockRun(mod, dict(source.metadata), stages, self.options)
+        tools = Toolchain(self.split, tuple(stages.items())[1:], self.options, self.capability, self.stock_run)
         try:
             result = attempt(tools, source, self.request, sheet)
         except (PlanError, ResourceError, UnsupportedKernel):
@@ -140,7 +144,7 @@ class Compilation:
         """Hands over what the attempt made, if the stage before did so too; otherwise runs Triton's own stage."""
 
         def stage(before: Any, metadata: dict[str, Any]) -> Any:
-            made = self.result.results.get(name) if self.result else None
+            made = self._made(name)
             if made is not None and self._is_ours(name, before):
                 metadata.update({key: value for key, value in made.metadata.items() if key != record.KEY})
                 value = made.value
@@ -152,14 +156,23 @@ class Compilation:
 
         return stage
 
+    def _made(self, name: str) -> StageResult | None:
+        """What was made of the stage already, by us or by stock Triton for us."""
+        if self.result is not None:
+            return self.result.results.get(name)
+        return None if self.stock_run is None else self.stock_run.result(name)
+
     def _is_ours(self, name: str, before: Any) -> bool:
         """Whether `before` is what we gave to this stage: users may override any level with a file of their own."""
-        assert self.result is not None
         if name == "ttgir":
             return isinstance(before, Handover)
-        names = list(self.result.results)
-        previous = self.result.results[names[names.index(name) - 1]].value
-        return before is previous and not (isinstance(before, Handover) and before.relocated)
+        names = list(self.stock)
+        previous = self._made(names[names.index(name) - 1])
+        return (
+            previous is not None
+            and before is previous.value
+            and not (isinstance(before, Handover) and before.relocated)
+        )
 
     def _report(self, source: Source, outcome: Outcome) -> None:
         verb = "specialised" if outcome.applied else "not specialised"

@@ -6,10 +6,22 @@ next stage. A `Handover` is text for the first purpose and carries the module fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tawa.bridge.generic_print import parse_module
+
+Stage = Callable[[Any, dict[str, Any]], Any]
+"""One of Triton's stages: what the stage before gave, and the metadata, which it adds to."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What one of Triton's stages gave, and the metadata after it."""
+
+    value: Any
+    metadata: dict[str, Any]
 
 
 @dataclass(slots=True, eq=False)

@@ -1,17 +1,18 @@
 """Registers that do not suffice: what a compiled kernel spills to local memory, and which Plans to try instead.
 
 ptxas has the last word on registers. A kernel that spills is told by the stack frame in its cubin, which costs nothing
-to read; only then ptxas runs once more to say how much.
+to read. How much is what ptxas said as Triton ran it (`ptxas_log`); where that was not kept, it runs once more.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tawa.bridge.report import run_ptxas
+from tawa.bridge.report import read_ptxas_log, run_ptxas
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import Module
 from tawa.plan import Plan, PlanOptions
 
 HARMLESS_BYTES = 64
@@ -20,6 +21,7 @@ HARMLESS_BYTES = 64
 SERIALISED = ("C7511", "C7512")
 """ptxas' notes that too few registers are left for wgmmas in flight: it waits for each of them by itself."""
 
+_SPILLED = "bytes spill stores"
 _INFO, _FRAME_SIZE = ".nv.info", 0x11
 _WITH_PAYLOAD = 0x04
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -36,11 +38,17 @@ class Spills:
     serialised: bool = False
 
 
-def find_spills(ptx: Any, cubin: Any, options: Any) -> Spills:
-    """What a kernel spills. ptx, cubin: what Triton's stages gave. options: of its backend."""
+def find_spills(ptx: Any, cubin: Any, options: Any, log: str = "") -> Spills:
+    """What a kernel spills.
+
+    ptx, cubin: what Triton's stages gave. options: of its backend. log: what ptxas said then, where that was kept.
+    """
     if not isinstance(ptx, str) or not isinstance(cubin, bytes) or frame_bytes(cubin) == 0:
         return Spills()
-    found = run_ptxas(ptx, options.enable_fp_fusion, getattr(options, "ptx_options", None) or "")
+    if _SPILLED in log:
+        found = read_ptxas_log(log)
+    else:
+        found = run_ptxas(ptx, options.enable_fp_fusion, getattr(options, "ptx_options", None) or "")
     return Spills(found.spill_bytes, any(note.code in SERIALISED for note in found.notes))
 
 
@@ -69,10 +77,10 @@ def smaller_plans(plan: Plan, options: PlanOptions) -> list[tuple[Plan, str]]:
     return tries
 
 
-def stock_spills(compile_stock: Callable[[], Mapping[str, Any]], options: Any) -> int:
-    """What stock Triton's kernel spills. compile_stock: runs its stages and gives their results by name."""
-    made = compile_stock()
-    return find_spills(made.get("ptx"), made.get("cubin"), options).bytes
+def keeps_dots_in_flight(plan: Plan, module: Module | None) -> bool:
+    """Whether a smaller P, or fewer stages, would change the program: where every dot is waited for, they would not."""
+    dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))] if module is not None else []
+    return bool(plan.schedules) or not dots or any(dot.is_async for dot in dots)
 
 
 def _section(cubin: bytes, name: str) -> bytes:

@@ -72,12 +72,16 @@ class Event:
 
 @dataclass(slots=True)
 class Trace:
-    """What one partition does. `issued`, `done`: wgmma groups so far, and of these the first that may be in flight."""
+    """What one partition does. `issued`, `done`: wgmma groups so far, and of these the first that may be in flight.
+
+    shortened: how often a loop was run with fewer trips than it has (`barrier_shortened`).
+    """
 
     partition: str
     events: list[Event] = field(default_factory=list[Event])
     issued: int = 0
     done: int = 0
+    shortened: int = 0
 
 
 Segment = list[Trace]

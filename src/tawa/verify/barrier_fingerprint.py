@@ -18,7 +18,8 @@ from tawa.dialects.scalars import evaluate, width_of
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.barrier_events import NeedsNumber
-from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, captures, number_key
+from tawa.verify.barrier_flow import captures
+from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
 
 Cell = int
 """The number of a scalar; scalars that are computed in the same way have the same one."""
@@ -193,7 +194,8 @@ class Fingerprints:
             self._note(op.operands[:3])
             self._inside(op)
             return
-        trips = self._make(_trips, tuple(bounds))  # type: ignore[arg-type]
+        fewer = self.program.shortened.get(op)
+        trips = self._make(_trips, tuple(bounds)) if fewer is None else self._constant(fewer.trips)  # type: ignore[arg-type]
         self.trips.append(self._out(trips))
         induction = op.regions[0].block.args[0]
         peeled = 0

@@ -24,7 +24,7 @@ from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.effort import Effort
 
 _NAME = re.compile(r'(?:loc\()?"([^"]+)"\(')
-_OUTER_TRIPS = 2
+OUTER_TRIPS = 2
 BUDGET: Mapping[Effort, int] = {"fast": 2_000, "full": 60_000}
 """Steps over all runs."""
 MOST_CHOICES: Mapping[Effort, int] = {"fast": 6_000, "full": 400_000}
@@ -119,7 +119,7 @@ def _wanted(trips: Sequence[int], around: bool, within: bool) -> Sequence[int]:
     """Fewer trips for what bounds outer loops: rings go around across them, and the runs would be many and long."""
     if not around:
         return trips
-    most = min(max(trips), _OUTER_TRIPS + within)
+    most = min(max(trips), OUTER_TRIPS + within)
     return sorted({min(it, most) for it in trips})
 
 

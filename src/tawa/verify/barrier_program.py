@@ -15,10 +15,11 @@ from typing import NamedTuple
 from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, scalar_of
 from tawa.dialects.tt import same_number
-from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
+from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, Module, Operation, Value
-from tawa.ir.attributes import read_array, read_int
+from tawa.ir.attributes import read_int
+from tawa.verify.barrier_flow import flow_of
 from tawa.verify.barrier_whiles import loops_ended_by_memory
 
 
@@ -41,6 +42,13 @@ class Memory(NamedTuple):
     path: tuple[int, ...] = ()
     box: tuple[tuple[int, int], ...] | None = None
     reshaped: bool = False
+
+
+class Fewer(NamedTuple):
+    """How many of its trips a loop is run with, and after how many all that it hands on is what it was."""
+
+    trips: int
+    again: int
 
 
 MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
@@ -94,9 +102,13 @@ def number_key(op: Operation) -> str:
 
 
 class BarrierProgram:
-    """A kernel, made ready to be unrolled many times: which operations matter and how values flow between regions."""
+    """A kernel, made ready to be unrolled many times: which operations matter and how values flow between regions.
 
-    def __init__(self, module: Module, also: Collection[str] = ()) -> None:
+    coarse: where memory decides how often a `while` goes round, in whatever way, that is chosen as a whole.
+    shortened: loops that are run with fewer trips than they have (`barrier_shortened`); none unless somebody says so.
+    """
+
+    def __init__(self, module: Module, also: Collection[str] = (), coarse: bool = False) -> None:
         self.module = module
         self.also = frozenset(also)
         functions = [op for op in module.body.ops if op.name == "tt.func"]
@@ -109,8 +121,8 @@ class BarrierProgram:
         self.ops = list(self.function.walk())
         self.allocations: list[Operation] = []
         self.described: list[Operation] = []
-        self.carried = _flow(self.ops)
-        self.ended_by_memory = loops_ended_by_memory(self.ops, self.carried)
+        self.carried = flow_of(self.ops)
+        self.ended_by_memory = loops_ended_by_memory(self.ops, self.carried, anywhere=coarse)
         self.guards = _guards(self.ops)
         self.kept: set[Operation] = set()
         self.needed: set[Value] = set()
@@ -123,6 +135,7 @@ class BarrierProgram:
         self.assumes = any(op.name == "llvm.intr.assume" for op in self.kept)
         self.loops = [op for op in self.ops if op.name in ("scf.for", "scf.while") and op in self.kept]
         self.outer_loops = {outer for op in self.loops for outer in op.ancestors() if outer in self.kept}
+        self.shortened: dict[Operation, Fewer] = {}
         self.constants = self._constants()
         self.alloc_numbers = {op: number for number, op in enumerate((*self.allocations, *self.described))}
         self.plans: dict[Block, list[tuple[Callable[..., None], Operation]]] = {}
@@ -344,57 +357,3 @@ def _kind_by_name(name: str) -> str:
     if name in ignored or spec_of(name).terminator:
         return "ignore"
     return "value" if spec_of(name) is UNKNOWN and name.startswith(CLOSED) else ""
-
-
-def _flow(ops: list[Operation]) -> dict[Value, list[Value]]:
-    """For each block argument and each result of control flow: the values it may be."""
-    flow: dict[Value, list[Value]] = {}
-
-    def link(targets: list[Value], sources: list[Value]) -> None:
-        for target, source in zip(targets, sources, strict=False):
-            flow.setdefault(target, []).append(source)
-
-    for op in ops:
-        match op.name:
-            case "scf.for":
-                body = op.regions[0].block
-                for targets in (body.args[1:], op.results):
-                    link(targets, op.operands[3:])
-                    link(targets, body.terminator.operands)
-            case "scf.if":
-                for region in op.regions:
-                    if region.blocks and region.blocks[0].ops:
-                        link(op.results, region.block.terminator.operands)
-            case "scf.while":
-                before, after = op.regions[0].block, op.regions[1].block
-                link(before.args, op.operands)
-                link(before.args, after.terminator.operands)
-                link(after.args, before.terminator.operands[1:])
-                link(op.results, before.terminator.operands[1:])
-            case "ttg.warp_specialize":
-                view = WarpSpecializeOp(op)
-                link(op.results, view.default.terminator.operands)
-                for block in view.partitions:
-                    link(block.args, captures(op))
-            case "warp.group":
-                link(op.results, op.regions[0].block.terminator.operands)
-            case "cf.br":
-                link(op.successors[0].args, op.operands)
-            case "cf.cond_br":
-                for block, values in branches(op):
-                    link(block.args, values)
-            case _:
-                pass
-    return flow
-
-
-def captures(op: Operation) -> list[Value]:
-    """What ``ttg.warp_specialize`` hands to its partitions, in the spelling of 3.6 or 3.9."""
-    return op.operands or op.regions[1].block.ops[0].operands
-
-
-def branches(op: Operation) -> list[tuple[Block, list[Value]]]:
-    """The two targets of ``cf.cond_br``, each with what it is given."""
-    _, yes, no = read_array(op.properties.get("operandSegmentSizes", "array<i32: 1, 0, 0>"))
-    given = op.operands[1:]
-    return [(op.successors[0], given[:yes]), (op.successors[1], given[yes : yes + no])]

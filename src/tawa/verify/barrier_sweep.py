@@ -50,11 +50,17 @@ class _Stage:
 class Sweep:
     """The choices of one program; `states` are those that make different runs, fewest trips first.
 
-    most: how many are kept at a time. dropped: how many were let go because of that.
+    most: how many are kept at a time. dropped: how many were let go because of that. coarse: numbers in memory that can
+    only be read again where that cannot be foreseen do not tell choices apart.
     """
 
     def __init__(
-        self, prints: Fingerprints, arguments: Mapping[Value, Sequence[int]], numbers: Numbers, most: int
+        self,
+        prints: Fingerprints,
+        arguments: Mapping[Value, Sequence[int]],
+        numbers: Numbers,
+        most: int,
+        coarse: bool = False,
     ) -> None:
         self.prints = prints
         self.arguments = arguments
@@ -72,7 +78,7 @@ class Sweep:
         end = _Stage(
             None,
             read=tuple((out, ALWAYS) for out in prints.outs),
-            groups=frozenset(self._memory() if prints.open_memory else ()),
+            groups=frozenset(self._memory() if prints.open_memory and not coarse else ()),
         )
         self.states = self._keep(self._merged(states, end), prints.outs, 0)
 

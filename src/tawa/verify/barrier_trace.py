@@ -27,18 +27,18 @@ from tawa.verify.barrier_events import (
     Segment,
     Trace,
 )
+from tawa.verify.barrier_flow import branches, captures
 from tawa.verify.barrier_operations import MAKERS, STEPS, alloc, check_uses, number, view
 from tawa.verify.barrier_program import (
     CLOSED,
     NUMBER_OPS,
     BarrierProgram,
     NotUnderstood,
-    branches,
-    captures,
     chooses_tile,
     is_number,
     number_key,
 )
+from tawa.verify.barrier_shortened import State, same_everywhere, state_of
 from tawa.verify.barrier_whiles import PREFIX
 
 
@@ -61,6 +61,8 @@ class Unrolled(Recorder):
         self.main = Trace("default")
         self._function(first_values(program, numbers))
         self.segments.append([self.main])
+        if not same_everywhere(self.segments):
+            raise NotUnderstood("partitions have different loops of many constant trips", program.function)
 
     def _function(self, env: Environment) -> None:
         block = self.program.entry
@@ -225,11 +227,19 @@ def _for(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
         raise NotUnderstood(f"a loop with step {step}", op)
     body = op.regions[0].block
     carried = [env.get(value) for value in op.operands[3:]]
-    for induction in range(lower, upper, step):
-        env[body.args[0]] = induction
+    places, fewer = range(lower, upper, step), self.program.shortened.get(op)
+    before: State = ()
+    for place in places if fewer is None else places[: fewer.trips]:
+        if fewer is not None and place == places[fewer.trips - fewer.again]:
+            before = state_of(self.program, body.args[1:], carried, trace)
+        env[body.args[0]] = place
         env.update(zip(body.args[1:], carried, strict=True))
         self.tick(op)
         carried = self.run(body, env, trace)
+    if fewer is not None:
+        if state_of(self.program, body.args[1:], carried, trace) != before:
+            raise NotUnderstood(f"{len(places)} trips do not repeat themselves", op)
+        trace.shortened += 1
     env.update(zip(op.results, carried, strict=True))
 
 

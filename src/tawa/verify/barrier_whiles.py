@@ -4,6 +4,9 @@
         …                        (number by number there would be no end, and most choices would be one run)
         block = load(list + i)
 
+    end = load(ends + group)     the same, where that is asked for: a number that is read around the loop decides it
+    while tile < end: …
+
 All partitions read the same memory, so that a loop which is decided in the same way makes as many trips in each. Loops
 are decided in the same way where their conditions are computed by the same operations from the same arguments.
 """
@@ -23,36 +26,51 @@ _CONTROL = frozenset({"scf.for", "scf.if", "scf.while"})
 _DECIDES: Mapping[str, slice] = {"scf.for": slice(0, 3), "scf.if": slice(0, 1)}
 
 
-def loops_ended_by_memory(ops: Sequence[Operation], carried: Mapping[Value, list[Value]]) -> dict[Operation, str]:
+def loops_ended_by_memory(
+    ops: Sequence[Operation], carried: Mapping[Value, list[Value]], anywhere: bool = False
+) -> dict[Operation, str]:
     """Those loops, each with a name for what decides it: the same for loops that make as many trips.
 
-    carried: for what control flow hands on the values it may be.
+    carried: for what control flow hands on the values it may be. anywhere: whether numbers count that are read outside
+    of the loop that they decide.
     """
     found: dict[Operation, str] = {}
     for op in ops:
         if op.name == "scf.while":
-            text = _Decision(carried).text(op)
+            text = _Decision(carried, anywhere).text(op)
             if text is not None:
                 found[op] = hashlib.sha256(text.encode()).hexdigest()[:8]
     return found
 
 
+def decided_by(value: Value, carried: Mapping[Value, list[Value]]) -> str | None:
+    """What a number is computed from, as text: equal texts at equal places in equal loops are equal numbers.
+
+    None where something unknown takes part.
+    """
+    decision = _Decision(carried, anywhere=True)
+    decision.add(value)
+    return " ".join(decision.words) if decision.known else None
+
+
 class _Decision:
     """One walk from the condition of a loop to what it is computed from, written down in the order of the walk."""
 
-    def __init__(self, carried: Mapping[Value, list[Value]]) -> None:
+    def __init__(self, carried: Mapping[Value, list[Value]], anywhere: bool) -> None:
         self.carried = carried
+        self.anywhere = anywhere
         self.places: dict[Value, int] = {}
         self.words: list[str] = []
         self.reads = False
         self.known = True
 
     def text(self, loop: Operation) -> str | None:
-        """What decides `loop`; None where nothing is read inside of it for that, or something unknown takes part."""
-        self._value(_condition(loop), loop)
+        """What decides `loop`; None where nothing is read for that, or something unknown takes part."""
+        self.add(_condition(loop), loop)
         return " ".join(self.words) if self.known and self.reads else None
 
-    def _value(self, value: Value, loop: Operation) -> None:
+    def add(self, value: Value, loop: Operation | None = None) -> None:
+        """Writes down what a value is. loop: the one in which loads count as such, unless they do anywhere."""
         while (holder := _holder(value)) is None or holder.name not in _CONTROL:
             sources = self.carried.get(value, ())
             if len(sources) != 1:
@@ -70,24 +88,24 @@ class _Decision:
             self.words.append(f"argument {value.index}")
             self.known &= holder is not None and holder.name == "tt.func"
 
-    def _handed_on(self, value: Value, holder: Operation, loop: Operation) -> None:
+    def _handed_on(self, value: Value, holder: Operation, loop: Operation | None) -> None:
         """What a loop or a branch hands on: one of several values, by what decides the loop or the branch."""
         sources = self.carried.get(value, ())
         decides = [_condition(holder)] if holder.name == "scf.while" else holder.operands[_DECIDES[holder.name]]
         role = "result" if value.defining_op is not None else "argument" if sources else "induction"
         self.words.append(f"({holder.name} {role}")
         for other in (*decides, *sources):
-            self._value(other, loop)
+            self.add(other, loop)
         self.words.append(")")
 
-    def _computed(self, op: Operation, loop: Operation) -> None:
+    def _computed(self, op: Operation, loop: Operation | None) -> None:
         scalar = op.name.startswith("arith.") or op.name in _SCALAR or same_number(op)
         self.known &= scalar and not op.regions and not any("tensor<" in it.type for it in (*op.operands, *op.results))
-        self.reads |= op.name == "tt.load" and loop.is_ancestor_of(op)
+        self.reads |= op.name == "tt.load" and (self.anywhere or (loop is not None and loop.is_ancestor_of(op)))
         properties = "" if op.name == "tt.load" else str(sorted(op.properties.items()))
         self.words.append(f"({op.name} {properties}")
         for operand in op.operands if self.known else ():
-            self._value(operand, loop)
+            self.add(operand, loop)
         self.words.append(")")
 
 

@@ -25,6 +25,7 @@ from tawa.verify.barrier_history import Fault, Happening
 from tawa.verify.barrier_inputs import (
     BUDGET,
     MOST_CHOICES,
+    OUTER_TRIPS,
     Choices,
     choices,
     inner_numbers,
@@ -34,12 +35,16 @@ from tawa.verify.barrier_inputs import (
 from tawa.verify.barrier_program import BarrierProgram, NotUnderstood
 from tawa.verify.barrier_refinement import check_refinement
 from tawa.verify.barrier_run import BarrierRun
-from tawa.verify.barrier_sweep import State, Sweep
+from tawa.verify.barrier_shortened import shortened
+from tawa.verify.barrier_sweep import Numbers, State, Sweep
 from tawa.verify.barrier_trace import Unrolled, unroll
 from tawa.verify.barrier_whiles import PREFIX
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
+_ALL = 1 << 30
+_FREE: Mapping[Effort, int] = {"fast": 2, "full": 4}
+"""Of how many numbers that cannot be foreseen all are tried where the budget ended; the others are the smallest."""
 _CHOICES_PER_NUMBER = 3
 """How many values are tried for a number that the kernel reads from memory."""
 
@@ -67,9 +72,20 @@ def check_barriers(
         trips = trips_to_try(program, effort, max_trips)
         found = choices(program, arguments or {}, facts, trips)
         budget = BUDGET[effort] if budget_states is None else budget_states
-        return _Search(program, effort, budget, trips, inner_numbers(program, trips)).run(found)
+        search = _Search(program, effort, budget, trips, inner_numbers(program, trips))
+        verdict = search.run(found)
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", _place(module, stop.op))
+    if not isinstance(verdict, Unknown) or search.steps < budget:
+        return verdict
+    try:
+        program = BarrierProgram(module, coarse=True)
+        program.shortened.update(shortened(program))
+        found = choices(program, arguments or {}, facts, trips)
+        coarse = _Search(program, effort, budget, trips, inner_numbers(program, trips), coarse=True).run(found)
+    except NotUnderstood:
+        return verdict
+    return coarse if isinstance(coarse, Proved) else verdict  # a fault may be one of the shortened program alone
 
 
 @dataclass(slots=True)
@@ -81,11 +97,13 @@ class _Search:
     budget: int
     trips: Sequence[int]
     inner: Mapping[str, tuple[int, ...]]
+    coarse: bool = False
     steps: int = 0
     seen: set[Signature] = field(default_factory=set[Signature])
     tried: list[State] = field(default_factory=list[State])
     runs: int = 0
-    cut: bool = False  # the budget ended between the choices of one state
+    until: int = 0  # the steps at which the choices of one state end
+    cut: bool = False  # they ended before all were made
     used: dict[str, None] = field(default_factory=dict[str, None])
     read: dict[str, dict[int, None]] = field(default_factory=dict[str, dict[int, None]])
 
@@ -97,11 +115,11 @@ class _Search:
         self.used.update(dict.fromkeys(fact for choice in found for fact in choice.facts))
         names = {choice.argument: choice.name for choice in found}
         numbers = {choice.argument: choice.numbers for choice in found}
-        sweep = Sweep(Fingerprints(self.program), numbers, self._numbers_for, MOST_CHOICES[self.effort])
+        sweep = Sweep(Fingerprints(self.program), numbers, self._numbers_for, MOST_CHOICES[self.effort], self.coarse)
         self.read.update(sweep.offered)
         states = sweep.covering() if self.effort == "fast" else sweep.states
         complete, spent = not sweep.dropped, 0
-        for state in states:
+        for place, state in enumerate(states):
             if self.steps >= self.budget:
                 complete = False
                 break
@@ -110,8 +128,10 @@ class _Search:
                 complete = False  # by what a trip took so far
                 continue
             spent += cost
+            share = max((self.budget - self.steps) // (len(states) - place), self.budget // 4)
+            self.until = self.steps + share if self.coarse else self.budget
             try:
-                refuted = self._try(state.numbers, state.chosen, names)
+                refuted = self._try(state.numbers, state.chosen, names, _FREE[self.effort] if self.coarse else _ALL)
             except TooLong as stop:
                 self.steps += stop.steps
                 complete = False
@@ -120,8 +140,9 @@ class _Search:
                 return refuted
             self.tried.append(state)
         complete = complete and not self.cut
+        more = sweep.dropped or (self.cut and self.coarse)
         few = not complete and 2 * sweep.numbers_in(self.tried) < sweep.numbers_in(states)
-        return self._verdict(found, complete, few, f"{'more than ' if sweep.dropped else ''}{len(states)} choices")
+        return self._verdict(found, complete, few, f"{'more than ' if more else ''}{len(states)} choices")
 
     def _allowance(self) -> int:
         """What one run may take: a long one may overrun the budget by half."""
@@ -138,8 +159,12 @@ class _Search:
         counts = runs if complete else f"{runs}: {len(self.tried)} of {all_of}"
         return Proved(self._bound(found, counts), self._assumptions())
 
-    def _try(self, numbers: dict[Value, int], chosen: dict[str, int], names: dict[Value, str]) -> Refuted | None:
-        """One choice of arguments; numbers that cannot be foreseen are tried as they turn up."""
+    def _try(
+        self, numbers: dict[Value, int], chosen: dict[str, int], names: dict[Value, str], free: int
+    ) -> Refuted | None:
+        """One choice of arguments; numbers that cannot be foreseen are tried as they turn up, the first `free` all."""
+        if not free:
+            self.cut, chosen = True, _Smallest(chosen, self._numbers_for)
         try:
             unrolled = unroll(self.program, numbers, chosen, limit=self._allowance())
         except Undefined as stop:
@@ -147,12 +172,15 @@ class _Search:
             self.used[f"no division by zero{f' at {place}' if place else ''}"] = None
             return None
         except NeedsNumber as need:
-            for number in self._numbers_for(need.key, chosen):
-                if self.steps >= self.budget:
+            possible = self._numbers_for(need.key, chosen)
+            if self.coarse:
+                possible = (possible[-1], *possible[:-1])  # the longest run first: not all may get their turn
+            for number in possible:
+                if self.steps >= self.until:
                     self.cut = True
                     break
                 self.read.setdefault(need.key, {})[number] = None
-                refuted = self._try(numbers, {**chosen, need.key: number}, names)
+                refuted = self._try(numbers, {**chosen, need.key: number}, names, free - 1)
                 if refuted is not None:
                     return refuted
             return None
@@ -172,13 +200,15 @@ class _Search:
             return Refuted(self._witness(fault, inputs), self._assumptions())
         return None
 
-    def _numbers_for(self, key: str, chosen: Mapping[str, int]) -> list[int]:
+    def _numbers_for(self, key: str, chosen: Mapping[str, int]) -> Sequence[int]:
         """Program ids lie below the number of programs; numbers in memory are small, or bound innermost loops."""
         inner = self.inner.get("*" if key.startswith("*") else key, ())
         if key.startswith("program_id"):
             numbers, most = {0, 1, *inner}, chosen.get(f"num_programs{key[10:]}")
             return sorted(number for number in numbers if most is None or number < most)
         if key.startswith(PREFIX):  # the first time all of them: each further time multiplies the runs
+            if self.coarse:
+                return range(min(max(self.trips), OUTER_TRIPS) + 1)
             return list(self.trips) if key.endswith(" 0") else sorted({0, 1, max(self.trips)})
         if key.startswith("num_programs"):
             least = chosen.get(f"program_id{key[12:]}", 0) + 1
@@ -199,8 +229,10 @@ class _Search:
 
     def _bound(self, found: list[Choices], counts: str) -> str:
         """``every interleaving for SQ, SK in 0, 128, 640; numbers in memory in 0, 1 (7 runs)``."""
+        fewer = tuple(sorted({it.trips for it in self.program.shortened.values()}))
+        shorter = [f"loops of many trips with {_range(fewer)}"] if fewer else []
         if not found and not self.read:
-            return "every interleaving; control flow depends on no argument"
+            return "; ".join(("every interleaving", "control flow depends on no argument", *shorter))
         offered = {choice.name: choice.numbers for choice in found}
         many = {"*": "numbers in memory", PREFIX: "trips of loops that memory ends"}
         offered |= {key: tuple(sorted(read)) for key, read in self.read.items() if not key.startswith(tuple(many))}
@@ -211,7 +243,7 @@ class _Search:
         for name, numbers in offered.items():
             names.setdefault(numbers, []).append(name)
         parts = [f"{', '.join(alike)} in {_range(numbers)}" for numbers, alike in names.items()]
-        return f"every interleaving for {'; '.join(parts)} ({counts})"
+        return f"every interleaving for {'; '.join((*parts, *shorter))} ({counts})"
 
     def _witness(self, fault: Fault, inputs: Mapping[str, int]) -> Witness:
         return Witness(fault.kind, fault.message, inputs, tuple(self._step(step) for step in fault.steps))
@@ -223,6 +255,20 @@ class _Search:
             target = self.program.name_of(step.target)
             slot = step.target.path[0] if step.target.path else None
         return Step(step.partition, step.action, target, slot, step.parity, location)
+
+
+class _Smallest(dict[str, int]):
+    """What is chosen, and the smallest number for everything else."""
+
+    def __init__(self, chosen: Mapping[str, int], numbers_for: Numbers) -> None:
+        super().__init__(chosen)
+        self.numbers_for = numbers_for
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: str) -> int:
+        return self.setdefault(key, self.numbers_for(key, self)[0])
 
 
 def _corners(numbers: Sequence[int]) -> Sequence[int]:

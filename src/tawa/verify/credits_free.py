@@ -29,13 +29,15 @@ from tawa.verify.credits_ends import check_end
 from tawa.verify.credits_machine import Machine
 from tawa.verify.credits_questions import ENDLESS, Questions, Site, UnclearError, find_questions
 from tawa.verify.credits_skeleton import Code, Program
-from tawa.verify.credits_state import Channel, FaultError
+from tawa.verify.credits_state import FaultError, copied
 from tawa.verify.credits_walker import Instance, Iteration, Mark, Nest, Walker
 
 MOST = 20_000
 """Instructions, also where a budget would grant more: beyond, states seldom come again at all."""
 _STOP = 60
 """What taking one state apart and copying it costs, in instructions."""
+LONG = 8
+"""Trips from which on the number of a loop, though it stands in the text, is first taken to be free."""
 
 
 def prove_free(program: Program, budget: int) -> bool:
@@ -44,7 +46,17 @@ def prove_free(program: Program, budget: int) -> bool:
     False says nothing: a fault that the real numbers may exclude, a budget that ended, values that are not understood.
     """
     try:
-        states = [_State(program, find_questions(program))]
+        questions = find_questions(program, LONG)
+        if _all_right(program, questions, budget):
+            return True
+        return bool(questions.least) and _all_right(program, find_questions(program), budget)
+    except UnclearError:
+        return False
+
+
+def _all_right(program: Program, questions: Questions, budget: int) -> bool:
+    try:
+        states = [_State(program, questions)]
         seen: set[Any] = set()
         while states:
             state = states.pop()
@@ -100,7 +112,7 @@ class _State(Machine):
         made.program, made.questions, made.leader = self.program, self.questions, self.leader
         made.events, made.steps = None, 0
         made.registers = list(self.registers)
-        made.channels = [_copied(channel) for channel in self.channels]
+        made.channels = [copied(channel) for channel in self.channels]
         made.walkers = [walker.copy() for walker in self.walkers]
         made.threads = list(made.walkers)
         made.alive = list(self.alive)
@@ -166,6 +178,14 @@ class _State(Machine):
                     break
                 following = instruction[1] if again else following
                 head = again
+            elif kind == Code.WHILE:
+                self._enter_while(walker, sites[walker.pc])
+            elif kind == Code.TEST:
+                again = self._test_while(walker)
+                if again is None:
+                    break
+                following = following if again else instruction[2]
+                head = again
             elif kind == Code.FORK:
                 if self.alive == [0] and walker.waits is None:
                     walker.waits = ("fork", 0, 0)
@@ -196,6 +216,9 @@ class _State(Machine):
         number, ended = self.known.get(instance, (0, False))
         if number > than or ended:
             return number > than
+        if than < self.questions.least.get(instance[0], 0):
+            self.known[instance] = (than + 1, False)
+            return True
         walker.asks = instance
         return None
 
@@ -261,6 +284,30 @@ class _State(Machine):
         walker.set_nest()
         return again
 
+    def _enter_while(self, walker: Walker, site: Site) -> None:
+        """Its first question comes behind what is computed before each trip."""
+        mark = walker.marks[-1].get(site.unknown)
+        time = 0 if mark is None else mark.time + 1
+        walker.marks[-1][site.unknown] = Mark(time, 0, False)
+        walker.loops.append(Iteration(site.unknown, time, 0, ENDLESS))
+        walker.marks.append({})
+        walker.set_nest()
+
+    def _test_while(self, walker: Walker) -> bool | None:
+        frame = walker.loops[-1]
+        again = self._more(walker, (frame.unknown, walker.nest[:-1], frame.time), frame.index)
+        if again is None:
+            return None
+        if again:
+            frame.index += 1
+            walker.marks[-1] = {}
+        else:
+            walker.loops.pop()
+            walker.marks.pop()
+            walker.marks[-1][frame.unknown] = Mark(frame.time, ENDLESS, True)
+        walker.set_nest()
+        return again
+
     # -- the state, relative to itself -------------------------------------------------------------------------------
 
     def relative(self) -> Any:
@@ -289,8 +336,9 @@ class _State(Machine):
                 time,
                 ended,
                 self._origin((unknown, nest, time), askers[unknown, nest, time]),
+                min(number, self.questions.least.get(unknown, 0)),
             )
-            for (unknown, nest, time), (_, ended) in self.known.items()
+            for (unknown, nest, time), (number, ended) in self.known.items()
         )
         threads = tuple(self._thread(index) for index in range(len(self.walkers)))
         return tuple(self.alive), rings, tuple(known), threads
@@ -344,16 +392,3 @@ class _State(Machine):
         flight = tuple(tuple(sorted((ring, count - puts[ring]) for ring, count in it)) for it in walker.flight)
         values = tuple(self._relative(self.registers[number], ring) for number, ring in walker.part.live[walker.pc])
         return walker.pc, self._renamed(walker.nest), ends, marks, flight, values
-
-
-def _copied(channel: Channel) -> Channel:
-    """A copy that has forgotten releases which no put waits for any more."""
-    oldest = channel.puts - channel.depth
-    return Channel(
-        channel.depth,
-        channel.readers,
-        channel.puts,
-        list(channel.gets),
-        [{count for count in it if count >= oldest} for it in channel.released],
-        [list(it) for it in channel.borrowed],
-    )

@@ -4,13 +4,18 @@
 
     for k in low … high               0 trips and more: asks t > 0, t > 1, …        start 0
     if low < high                     asks t > 0                                    start 0
+    while                             0 trips and more, as a loop
     for k in low + 2·s … high         its first question is t > 2                   start 2
     for k in low … split              at most E trips: the same questions up to E   start 0, end E
     for k in split … high             its first question is t > E                   start E
 
 `split` is what early puts compute: low + E·s, or high where that is nearer. Every other condition is an unknown of its
 own that is 0 or 1. So what relates bounds (one is the least of two, one comes from the program id, …) is forgotten, but
-not which loops are the same: the bounds are trees of operations, and equal trees at equal places are one unknown.
+not which loops are the same: the bounds are trees of operations, and equal trees at equal places are one unknown. So
+are numbers that loops hand on, where all that decides them is the same (`barrier_whiles`).
+
+A loop whose many trips stand in the text may be taken for one of free trips as well: then iterations far from its ends
+are one state, as those of any other loop.
 
 Arithmetic is taken not to overflow, as everywhere in this check.
 """
@@ -21,7 +26,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tawa.dialects.scf import ForOp
+from tawa.ir import Value
 from tawa.ir.attributes import read_int
+from tawa.verify.barrier_flow import flow_of
+from tawa.verify.barrier_whiles import decided_by
 from tawa.verify.credits_live import reached
 from tawa.verify.credits_skeleton import Code, Part, Program, Term, Terms
 
@@ -50,6 +58,7 @@ class Questions:
     flags: set[int]  # unknowns that are conditions
     constant: dict[int, int]  # unknowns whose trips stand in the text
     reach: list[list[int]]  # by partition and instruction: the unknowns that may be asked about from there on, as bits
+    least: dict[int, int]  # unknowns whose trips are free though they stand in the text: so many there are for certain
     fresh: int  # the bit beside them that says that a put which does not wait may come
 
 
@@ -57,14 +66,18 @@ class UnclearError(Exception):
     """A loop has bounds of which nothing is known, not even where they come from."""
 
 
-def find_questions(program: Program) -> Questions:
-    """The questions of all partitions. Raises `UnclearError`."""
-    return _Finder(program).find()
+def find_questions(program: Program, free_from: int = ENDLESS) -> Questions:
+    """The questions of all partitions. Raises `UnclearError`.
+
+    free_from: the trips from which on a loop between two constants is taken to be free.
+    """
+    return _Finder(program, free_from).find()
 
 
 @dataclass(slots=True)
 class _Finder:
     program: Program
+    free_from: int
     terms: Terms = field(default_factory=Terms)
     values: dict[int, Any] = field(default_factory=dict[int, Any])
     unknowns: dict[tuple[Any, ...], int] = field(default_factory=dict[tuple[Any, ...], int])
@@ -72,6 +85,8 @@ class _Finder:
     flags: set[int] = field(default_factory=set[int])
     steps: dict[Any, list[Any]] = field(default_factory=dict[Any, list[Any]])
     """By upper bound the steps of the loops that have it."""
+    least: dict[int, int] = field(default_factory=dict[int, int])
+    carried: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
 
     def find(self) -> Questions:
         program = self.program
@@ -91,7 +106,7 @@ class _Finder:
         for part, found in zip(program.parts, sites, strict=True):
             puts = {at: 1 << fresh for at, it in enumerate(part.code) if it[0] == Code.PUT and it[3]}
             reach.append(reached(part.uses, _asked(part, found) | puts))
-        return Questions(sites, self.flags, self.constant, reach, fresh)
+        return Questions(sites, self.flags, self.constant, reach, self.least, fresh)
 
     # -- what is computed from what ----------------------------------------------------------------------------------
 
@@ -107,12 +122,25 @@ class _Finder:
         sites: dict[int, Site] = {}
         conditions: dict[int, int | Term] = {}
         ends: list[int] = []
+        whiles: list[Site] = []
         for at, instruction in enumerate(part.code):
             while ends and ends[-1] <= at:
                 ends.pop()
             match instruction:
                 case (Code.SCALAR, function, ins, out, signature):
-                    self.values[out] = self._scalar(function, [self.values.get(it) for it in ins], signature)
+                    made = self._scalar(function, [self.values.get(it) for it in ins], signature)
+                    op = part.ops[at]
+                    self.values[out] = self._decided(op.result) if made is None and op is not None else made
+                case (Code.WHILE, *_):
+                    op = part.ops[at]
+                    condition = None if op is None else op.regions[0].block.terminator.operands[0]
+                    term = None if condition is None else self._decided(condition)
+                    if term is None:
+                        raise UnclearError
+                    sites[at] = Site(self._unknown("while", term))
+                    whiles.append(sites[at])
+                case (Code.TEST, *_):
+                    sites[at] = whiles.pop()
                 case (Code.FOR, lower, upper, step, induction, _, target):
                     op = part.ops[at]
                     if op is not None and ForOp(op).unsigned:
@@ -126,8 +154,6 @@ class _Finder:
                     term = self.values.get(condition)
                     if term is not None:
                         conditions[at] = term
-                case (Code.TEST | Code.WHILE, *_):
-                    raise UnclearError
                 case _:
                     pass
         return sites, conditions
@@ -141,6 +167,13 @@ class _Finder:
                 return number
         return self.terms((*signature, *inputs))
 
+    def _decided(self, value: Value) -> Term | None:
+        """A number that loops or branches hand on: equal where all that decides it is equal."""
+        if not self.carried:
+            self.carried = flow_of(list(self.program.module.walk()))
+        text = decided_by(value, self.carried)
+        return None if text is None else self.terms(("decided", text))
+
     # -- questions ---------------------------------------------------------------------------------------------------
 
     def _unknown(self, *key: Any) -> int:
@@ -152,9 +185,16 @@ class _Finder:
         if isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int):
             if step <= 0:
                 raise UnclearError
-            unknown = self._unknown("constant", lower, upper, step)
-            trips = self.constant[unknown] = max(-((lower - upper) // step), 0)
-            return Site(unknown, 0, trips)
+            trips = max(-((lower - upper) // step), 0)
+            if trips < self.free_from:
+                unknown = self._unknown("constant", lower, upper, step)
+                self.constant[unknown] = trips
+                return Site(unknown, 0, trips)
+            site = self._range(lower, upper, step)
+            if site is None:
+                raise UnclearError
+            self.least[site.unknown] = min(site.start + trips, self.program.fresh + 1)  # what early puts rest on
+            return site
         site = self._range(lower, upper, step)
         if site is None:
             raise UnclearError

@@ -88,3 +88,16 @@ class Thread:
         self.frames: list[Frame] = []
         self.flight: list[frozenset[tuple[int, int]]] = []
         self.waits: tuple[str, int, int] | None = None  # "put" or "get", ring, count
+
+
+def copied(channel: Channel) -> Channel:
+    """A copy that has forgotten releases which no put waits for any more."""
+    oldest = channel.puts - channel.depth
+    return Channel(
+        channel.depth,
+        channel.readers,
+        channel.puts,
+        list(channel.gets),
+        [{count for count in it if count >= oldest} for it in channel.released],
+        [list(it) for it in channel.borrowed],
+    )

@@ -191,6 +191,19 @@ def offsets_case(name: str, rows: tuple[int, ...]) -> Case:
                 "tiles_3d", "pointer_offsets", SPECIALISED, tags=frozenset({"varying"}))  # fmt: skip
 
 
+def segments_case(name: str, rows: tuple[int, ...], k: int, tile: tuple[int, int, int] = (64, 64, 64)) -> Case:
+    """Stacked rows, `rows` of each group; all sizes are constants of the kernel."""
+    ends = tuple(sum(rows[: i + 1]) for i in range(len(rows)))
+    sizes = {"Z": len(rows), "M": ends[-1], "N": 2 * tile[1], "K": k, "PROGRAMS": 3}
+    tensors = {"a": Tensor(("M", "K"), "fp16"), "b": Tensor(("Z", "N", "K"), "fp16"),
+               "c": Tensor(("M", "N"), "fp16", "nan"),
+               "ends": Tensor(("Z",), "i32", "values", values=ends)}  # fmt: skip
+    known = block(*tile, GROUPS=len(rows), ROWS=ends[-1], N=sizes["N"], K=k, PROGRAMS=sizes["PROGRAMS"])
+    arguments: dict[str, Argument] = {f"{key}_ptr": Pointer(key) for key in ("a", "b", "c", "ends")}
+    return Case(name, groups.gemm_segments, arguments, tensors, known, sizes, "programs", "pointer_segments",
+                SPECIALISED, tags=frozenset({"persistent", "transposed"}))  # fmt: skip
+
+
 def experts_case(name: str, *, tokens: int = 100, experts: int = 4, top_k: int = 2, weighted: bool = True,
                  exit: bool = False, elsewhere: bool = False,
                  tile: tuple[int, int, int] = (64, 128, 64)) -> Case:  # fmt: skip

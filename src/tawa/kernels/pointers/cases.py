@@ -30,6 +30,7 @@ from tawa.kernels.pointers.builders import (
     offsets_case,
     paged_case,
     safety_case,
+    segments_case,
     strided_case,
     weights_case,
 )
@@ -109,6 +110,7 @@ LISTS = [
     grouped_case("grouped_tma_fp8_8warps", True, ((256, 272, 656), (144, 528, 128)), 2, (128, 256, 128), 8, "fp8e4nv"),
     grouped_case("grouped_anew", True, ((200, 136, 152), (64, 264, 520)), 2, (64, 128, 64), anew=True),
     offsets_case("offsets", (200, 1, 128, 0, 77)),
+    segments_case("segments", (70, 0, 64, 3, 0, 40, 0, 0), 1280),
     experts_case("experts"),
     experts_case("experts_one_choice", tokens=40, top_k=1, weighted=False),
     experts_case("experts_early_exit", exit=True),

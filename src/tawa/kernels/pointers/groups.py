@@ -173,6 +173,40 @@ def gemm_offsets(
 
 
 @triton.jit
+def gemm_segments(
+    a_ptr, b_ptr, c_ptr, ends_ptr, GROUPS: tl.constexpr, ROWS: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+    PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Stacked rows, persistent: group g ends at row ends[g] of A and has the matrix B[g]; every size is a constant."""
+    a_desc = tl.make_tensor_descriptor(a_ptr, shape=[ROWS, K], strides=[K, 1], block_shape=[BM, BK])
+    b_desc = tl.make_tensor_descriptor(b_ptr, shape=[GROUPS, N, K], strides=[N * K, K, 1], block_shape=[1, BN, BK])
+    tile = tl.program_id(0)
+    last = 0
+    before = 0
+    for g in range(GROUPS):
+        first = last
+        last = tl.load(ends_ptr + g)
+        rows_here = last - first
+        if rows_here > 0:
+            num_m = tl.cdiv(rows_here, BM)
+            behind = before + num_m * tl.cdiv(N, BN)
+            while tile >= before and tile < behind:
+                row = (tile - before) % num_m * BM
+                column = (tile - before) // num_m * BN
+                acc = tl.zeros((BM, BN), dtype=tl.float32)
+                for k in range(K // BK):
+                    b = b_desc.load([g, column, k * BK]).reshape(BN, BK)
+                    acc = tl.dot(a_desc.load([first + row, k * BK]), b.T, acc)
+                rows = row + tl.arange(0, BM)
+                columns = column + tl.arange(0, BN)
+                c_ptrs = c_ptr + (first + rows[:, None]) * N + columns[None, :]
+                inside = (rows[:, None] < rows_here) & (columns[None, :] < N)
+                tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=inside)
+                tile += PROGRAMS
+            before = behind
+
+
+@triton.jit
 def gemm_experts(
     a_ptr, b_ptr, c_ptr, weights_ptr, tokens_ptr, experts_ptr, padded_ptr, M, N, K, TOKENS, stride_am, stride_ak,
     stride_be, stride_bk, stride_bn, stride_cm, stride_cn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,

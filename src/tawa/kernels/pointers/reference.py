@@ -145,6 +145,14 @@ def _offsets(case: Case, t: Arrays, math: Numbers) -> Arrays:
     return {"c": c}
 
 
+def _segments(case: Case, t: Arrays, math: Numbers) -> Arrays:
+    ends = [0, *(int(x) for x in case.tensors["ends"].values)]
+    c = math.zeros(case.shape("c"))
+    for g, (first, last) in enumerate(pairwise(ends)):
+        c[first:last] = math.product(t["a"][first:last], t["b"][g].T)
+    return {"c": c}
+
+
 def _experts(case: Case, t: Arrays, math: Numbers) -> Arrays:
     block, pairs = case.size("BM"), [int(x) for x in case.tensors["tokens"].values]
     c = math.zeros(case.shape("c"))
@@ -299,6 +307,7 @@ REFERENCES: dict[str, Callable[[Case, Arrays, Numbers], Arrays]] = {
     "pointer_int4": _int4,
     "pointer_grouped": _grouped,
     "pointer_offsets": _offsets,
+    "pointer_segments": _segments,
     "pointer_experts": _experts,
     "pointer_gate_up": _gate_up,
     "pointer_gram": _gram,

@@ -1,0 +1,56 @@
+"""What ptxas says while Triton runs it: Triton asks it to be verbose, and throws the text away.
+
+Triton's back end reaches for the module `subprocess` by name. While somebody wants the text, it finds one that runs
+the same commands and reads, before Triton removes it, the file that their messages went to.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(slots=True)
+class PtxasLog:
+    """The messages of the last ptxas that ran; empty where they could not be had."""
+
+    text: str = ""
+
+
+_wanted: ContextVar[PtxasLog | None] = ContextVar("tawa_ptxas_log", default=None)
+
+
+class _Listening:
+    """The module `subprocess`, but for what `run` leaves behind."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(subprocess, name)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        done, log, file = subprocess.run(*args, **kwargs), _wanted.get(), getattr(kwargs.get("stderr"), "name", None)
+        if log is not None and isinstance(file, str):
+            log.text = Path(file).read_text(errors="replace")
+        return done
+
+
+_LISTENING = _Listening()
+
+
+@contextmanager
+def kept_log() -> Iterator[PtxasLog]:
+    """Keeps the messages of ptxas that Triton runs inside the ``with`` block, in this thread."""
+    from triton.backends.nvidia import compiler
+
+    if getattr(compiler, "subprocess", None) is subprocess:
+        compiler.subprocess = _LISTENING  # for good: without a reader it is the same module
+    log = PtxasLog()
+    token = _wanted.set(log)
+    try:
+        yield log
+    finally:
+        _wanted.reset(token)
