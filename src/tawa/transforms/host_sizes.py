@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import BOX_BYTES, OPEN, Box, BoxDim, NotABox
+from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim, NotABox
 from tawa.analysis.facts import Facts
 from tawa.analysis.launch_values import (
     Apply,
@@ -30,7 +30,6 @@ from tawa.ir import Module, Value
 
 _NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
 _ALIGNED = "TMA needs an alignment of 16 bytes"
-_STRIDE_LIMIT = 1 << 40  # bytes, cuTensorMapEncodeTiled
 _OPERATORS: dict[str, Operator] = {
     "arith.divsi": "divide",
     "arith.remsi": "remainder",
@@ -119,7 +118,7 @@ class HostSizes:
             found.append(Condition(start, _ALIGNED, multiple=BOX_BYTES))
         for dim in box.dims[:-1]:
             stride = multiply(self.value(dim.stride), Number(width))
-            found.append(Condition(stride, "TMA takes such strides", BOX_BYTES, _STRIDE_LIMIT - 1, BOX_BYTES))
+            found.append(Condition(stride, "TMA takes such strides", BOX_BYTES, STRIDE_LIMIT - 1, BOX_BYTES))
         sizes = [self.size(dim) for dim in box.dims if dim.sizes]
         found += [Condition(size, "TMA takes tensors of such sizes", 1, OPEN) for size in sizes]
         for condition in found:
