@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from math import gcd
+from math import gcd, lcm
 
 from tawa.analysis.affine import Affine
 from tawa.analysis.forms import Form
@@ -43,7 +43,7 @@ def promised_by(load: Operation, function: FuncOp, affine: Affine) -> dict[Value
         if form is None or form.base is None or form.guards or not bytes:
             continue
         for value, number in _said(op, form, _of_rows(form, numbers), bytes, function, affine, promised):
-            promised[value] = max(number, promised.get(value, 1))
+            promised[value] = lcm(number, promised.get(value, 1))
     return promised
 
 

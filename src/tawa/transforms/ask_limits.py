@@ -5,8 +5,8 @@
                                                              else     { for %k … { load %a'; load %b'; dot } }
 
 A stride that the kernel loads may be 0 or less: pointers take that, a descriptor does not, and no launch can look. The
-first loop is the one whose loads are raised. In the second they stay with the warps that compute (``tawa.stays``): it is
-hardly ever executed, and asks neither for a ring nor for warps of a producer.
+first loop is the one whose loads are raised. In the second they stay with the warps that compute (``tawa.stays``): it
+is hardly ever executed, and asks neither for a ring nor for warps of a producer.
 
 Requires: TTIR; every scalar of the limits is known in front of the loop.
 Ensures: the same values as before, whichever loop is executed.

@@ -14,7 +14,7 @@ descriptor to be used at all, and where that does not hold the descriptor is one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tawa.analysis.affine import Affine
 from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim, NotABox
@@ -50,11 +50,16 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a descriptor is made: in the block of `before`, which is or holds the load, and in front of it."""
+    """Where a descriptor is made: in the block of `before`, which is or holds the load, and in front of it.
+
+    of_tile: whether the tensor begins where the tile does, and ends where its mask does: then nothing need be known of
+    the place of the tile in a larger one.
+    """
 
     function: FuncOp
     affine: Affine
     before: Operation
+    of_tile: bool = False
 
     @property
     def block(self) -> Block:
@@ -81,6 +86,8 @@ class Place:
         if not self.in_offset(atom) or not isinstance(atom, Value):
             return False
         op = atom.defining_op
+        if self.of_tile:
+            return True
         if op is None:
             return atom.owner is self.function.body
         if op.name == "tt.load":
@@ -101,14 +108,16 @@ class KernelDescriptors:
     def places(self, load: Operation, base: Value) -> list[Place]:
         """Where descriptors for a load may be made, outermost first: its pointer is known, and its loop is not begun.
 
-        Memory of an argument is described before all loops, or not at all.
+        Last comes one of the tile alone. Memory of an argument is described before all loops, or not at all.
         """
         loop = enclosing_loops(load)[0]
         holders = [load, *load.ancestors()]
         inside = holders[holders.index(loop) : holders.index(self.function.op)]
         found = [Place(self.function, self.affine, holder) for holder in reversed(inside)]
         known = [place for place in found if place.knows(base)]
-        return known[:1] if base.owner is self.function.body else known
+        if base.owner is self.function.body:
+            return known[:1]
+        return [*known, *(replace(place, of_tile=True) for place in known[-1:])]
 
     def check(self, box: Box, facts: Facts) -> Checked:
         """All that the host would check at a launch must be known here, or be asked; raises NotABox."""

@@ -108,7 +108,7 @@ class RaiseLoads:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """A load to be raised. place: where the kernel makes its descriptor, None if the host does. limits: to ask first."""
+    """A load to be raised. place: where the kernel makes its descriptor, None if the host does. limits: asked first."""
 
     box: Box
     place: Place | None = None
@@ -168,14 +168,19 @@ class _Raise:
         form = self.affine.form(load.operands[0])
         base = form.base if form is not None else None
         table = base is not None and base.owner is not self.function.body
-        if base is None or (self.options.make == "host" and not (table and self.options.tables)):
+        if table and not self.options.tables:
+            reason = (
+                "its pointer comes from memory: the kernel would have to make a descriptor, which costs more than it"
+            )
+            raise NotABox(f"{reason} brings where a program computes one tile", "only_if_faster=False does it")
+        if base is None or (self.options.make == "host" and not table):
             finder = BoxFinder(self.affine, self.facts, self.host.in_size, self.host.in_offset)
             box, conditions = self._unseen(finder.find(load), by_host=True)
             conditions = (*self.host.conditions(box, self.facts), *conditions)
             return _Decision(box), conditions, self._taken([box.proof])
         places = self.kernel.places(load, base)
         if not places:
-            raise NotABox("its pointer is made in the loop of the load: a descriptor would be made for every tile")
+            raise NotABox("its pointer is made in the loop of the load: a descriptor would be made for each load")
         for place in places[:-1]:
             try:
                 return self._inside(load, place, table)
