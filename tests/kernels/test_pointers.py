@@ -47,7 +47,7 @@ def one_of_each() -> list[Any]:
 
 def small(case: Case) -> Case:
     """A product on a problem of a few tiles; others as they are listed."""
-    resizable = "stride_am" in case.arguments and not {"GROUP", "EVEN_K", "TOP_K"} & set(case.constexprs)
+    resizable = "stride_am" in case.arguments and not {"GROUP", "EVEN_K", "TOP_K", "ELEMENT"} & set(case.constexprs)
     return case.with_sizes(**SMALL) if resizable and {"M", "N"} <= set(case.sizes) else case
 
 
