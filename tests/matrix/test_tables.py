@@ -15,6 +15,7 @@ from tawa.bridge.signature import Signature
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import ProtocolError
 from tawa.ir import Module, Operation, parse_module, print_module
+from tawa.kernels.case import Number
 from tawa.kernels.pointers.cases import find
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
@@ -23,7 +24,7 @@ from tawa.sim.errors import DescriptorInUse, SimulationError
 from tawa.transforms import insert_arefs, raise_loads
 from tawa.transforms.raise_loads import RaiseLoads
 from tawa.verify.verdict import Proved
-from tests.matrix.compiling import attempted
+from tests.matrix.compiling import attempted, signature
 from tests.matrix.raising import NESTED, lay_out
 from tests.matrix.table_kernels import table_gemm
 from tests.support.fronts import Front, front
@@ -256,3 +257,23 @@ def test_a_descriptor_made_before_the_copies_of_the_last_have_landed_is_refuted(
     unproved = specialise(laid_out, options, Target(4, 3), verification="off")
     with pytest.raises(DescriptorInUse):
         result_of(parse_module(unproved.barrier), GROUPS, "late")
+
+
+# -- what a launch is asked --------------------------------------------------------------------------------------------
+
+
+def test_strides_that_are_arguments_are_looked_at_by_the_launch() -> None:
+    case = find("array")
+    made = front(case.kernel, signature(case), num_warps=4)
+    module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
+    result = RaiseLoads("host", NESTED).run(module)
+    assert result.raised == 2 and [spec.base for spec in result.launch.descriptors] == [0]  # of A, by the launcher
+    assert not [op for op in module.walk() if op.name == "scf.if"]
+    names = [name for name in case.kernel.arg_names if name in case.arguments]
+    given = [case.arguments[name] for name in names]
+    values = [case.size(str(it.value)) if isinstance(it, Number) else 1 << 40 for it in given]
+    assert result.launch.broken(values) is None
+    at = names.index("stride_bk")
+    for stride in (0, -272, 20):
+        broken = result.launch.broken([*values[:at], stride, *values[at + 1 :]])
+        assert broken is not None and "stride_bk" in str(broken)

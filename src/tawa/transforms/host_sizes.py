@@ -8,6 +8,7 @@ A scalar is known at the launch if it is an integer argument, or computed from s
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tawa.analysis.affine import Affine
 from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim, NotABox
@@ -113,15 +114,29 @@ class HostSizes:
         if facts.multiple(box.offset) * width % BOX_BYTES:
             start = multiply(self.value(box.offset), Number(width))
             found.append(Condition(start, _ALIGNED, multiple=BOX_BYTES))
-        for dim in box.dims[:-1]:
-            stride = multiply(self.value(dim.stride), Number(width))
-            found.append(Condition(stride, "TMA takes such strides", BOX_BYTES, STRIDE_LIMIT - 1, BOX_BYTES))
+        found += self.strides(box)
         sizes = [self.size(dim) for dim in box.dims if dim.sizes]
         found += [Condition(size, "TMA takes tensors of such sizes", 1, OPEN) for size in sizes]
-        for condition in found:
-            if isinstance(condition.value, Number) and not condition.holds(()):
-                raise NotABox(f"{condition.reason} only as {condition}", "change the constant")
-        return tuple(condition for condition in found if not isinstance(condition.value, Number))
+        return _open(found)
+
+    def beside(self, box: Box, arguments: Iterable[Value]) -> tuple[Condition, ...]:
+        """The same where the kernel makes the descriptor. arguments: which are taken to be 0 or more."""
+        found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in arguments]
+        return _open((*found, *self.strides(box)))
+
+    def strides(self, box: Box) -> tuple[Condition, ...]:
+        """What must hold of the strides that the host knows, numbers among them."""
+        known = [dim.stride for dim in box.dims[:-1] if all(map(self.in_size, self.affine.atoms.of(dim.stride)))]
+        bytes = [multiply(self.value(stride), Number(box.element_bytes)) for stride in known]
+        return tuple(Condition(it, "TMA takes such strides", BOX_BYTES, STRIDE_LIMIT - 1, BOX_BYTES) for it in bytes)
+
+
+def _open(found: Iterable[Condition]) -> tuple[Condition, ...]:
+    """The conditions that a launch decides; raises NotABox where a constant breaks one."""
+    for condition in found:
+        if isinstance(condition.value, Number) and not condition.holds(()):
+            raise NotABox(f"{condition.reason} only as {condition}", "change the constant")
+    return tuple(condition for condition in found if not isinstance(condition.value, Number))
 
 
 __all__ = ["HostSizes"]

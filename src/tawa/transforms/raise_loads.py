@@ -42,7 +42,7 @@ from tawa.analysis.affine import Affine
 from tawa.analysis.boxes import Box, BoxDim, BoxFinder, NotABox
 from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.forms import Guard
-from tawa.analysis.launch_values import Argument, Condition, DescriptorSpec, LaunchSpec
+from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
 from tawa.analysis.loads import dots_fed_by
 from tawa.analysis.polynomials import Poly
 from tawa.analysis.promises import promised_by
@@ -200,8 +200,7 @@ class _Raise:
         proofs = [box.proof, checked.proof]
         if self.options.make == "host":
             arguments = dict.fromkeys(argument for proof in proofs for argument in proof.arguments)
-            named = [Argument(argument.index, self.host.name(argument)) for argument in arguments]
-            conditions = (*(Condition(it, "no index is negative", 0) for it in named), *conditions)
+            conditions = (*self.host.beside(box, arguments), *conditions)
         return _Decision(box, place, checked.limits), conditions, self._taken(proofs)
 
     def _taken(self, proofs: list[Proof]) -> dict[str, None]:
