@@ -7,8 +7,8 @@ import triton.language as tl
 @triton.jit
 def table_gemm(
     a_addresses, b_addresses, c_addresses, sizes_ptr, strides_ptr, GROUPS, N, BM: tl.constexpr, BN: tl.constexpr,
-    BK: tl.constexpr, HINT: tl.constexpr = 16, WHERE: tl.constexpr = "tile", MASK: tl.constexpr = "",
-    ASSUME: tl.constexpr = False,
+    BK: tl.constexpr, HINT: tl.constexpr, WHERE: tl.constexpr, MASK: tl.constexpr,
+    ASSUME: tl.constexpr,
 ):  # fmt: skip
     """Each program goes through its tiles of all groups; sizes: M and K of each group, strides: those of A and B.
 
