@@ -13,7 +13,8 @@ from typing import Any, Literal
 from tawa.kernels.attention.builders import lengths
 from tawa.kernels.case import Case
 from tawa.kernels.pointers import gemm, persistent
-from tawa.kernels.pointers.builders import attention_case, gemm_case, grouped_case, weights_case
+from tawa.kernels.pointers.builders import attention_case, gemm_case, weights_case
+from tawa.kernels.pointers.table_builders import grouped_case
 
 Kind = Literal["stock", "auto", "legal", "pinned"]
 Sizes = Mapping[str, int]
@@ -145,7 +146,9 @@ def groups_of(sizes: Sizes) -> tuple[tuple[int, int, int], ...]:
 
 def _grouped(tma: bool) -> Family:
     def build(it: Configuration, sizes: Sizes) -> Case:
-        case = grouped_case(f"grouped {it.label}", tma, groups_of(sizes), SMS, it.tile, it.num_warps)
+        case = grouped_case(
+            f"grouped {it.label}", "tma" if tma else "pointers", groups_of(sizes), SMS, it.tile, it.num_warps
+        )
         return replace(case, num_stages=it.num_stages)
 
     def flop(sizes: Sizes) -> float:

@@ -14,7 +14,7 @@ from tawa.bridge.compile import compile_kernel
 from tawa.bridge.handover import Stage
 from tawa.bridge.report import report, run_ptxas
 from tawa.bridge.request import Request
-from tawa.bridge.spills import keeps_dots_in_flight
+from tawa.bridge.spills import find_spills, keeps_dots_in_flight
 from tawa.bridge.stock_run import StockFailure, StockRun
 from tawa.kernels.pointers.cases import find
 from tawa.pipeline import Target, specialise
@@ -85,9 +85,8 @@ def test_a_kernel_that_is_declined_for_its_spills_is_the_stock_kernel_and_not_co
 def test_what_ptxas_said_as_triton_ran_it_is_what_it_says_again() -> None:
     with ptxas_log.kept_log() as log:
         made = compiled(None)
-    assert (
-        find_spills(made.asm["ptx"], made.asm["cubin"], made.metadata, log.text).bytes == report(made).ptxas.spill_bytes
-    )
+    found = find_spills(made.asm["ptx"], made.asm["cubin"], made.metadata, log.text)
+    assert found.bytes == report(made).ptxas.spill_bytes
     assert run_ptxas(made.asm["ptx"]).spill_bytes == report(made).ptxas.spill_bytes
 
 

@@ -41,6 +41,8 @@ OPEN = 0x7FFF0000
 _FAR = 1 << 12
 """What is multiplied with as much leads to another row, where nothing else says how long rows are."""
 BOX_BYTES = 16
+STRIDE_LIMIT = 1 << 40
+"""In bytes."""
 MAX_RANK = 5
 MAX_BLOCK_ELEMENTS = 1 << 20
 _ELEMENTS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i16", "i32")
@@ -395,4 +397,4 @@ def _check_plain(load: Operation) -> str:
     return element
 
 
-__all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "Box", "BoxDim", "BoxFinder", "NotABox", "bytes_of"]
+__all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "STRIDE_LIMIT", "Box", "BoxDim", "BoxFinder", "NotABox", "bytes_of"]

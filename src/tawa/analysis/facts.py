@@ -10,7 +10,7 @@ names what was taken, so that the caller decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
@@ -41,8 +41,8 @@ class Proof:
 class Facts(Multiples):
     """Facts about the scalars of one function: signs, bounds and multiples."""
 
-    def __init__(self, function: FuncOp, affine: Affine) -> None:
-        super().__init__(function, affine)
+    def __init__(self, function: FuncOp, affine: Affine, promised: Mapping[Value, int] | None = None) -> None:
+        super().__init__(function, affine, promised)
         self.function = function
         self._assumed = [op for op in function.op.walk() if op.name == "llvm.intr.assume"]
 

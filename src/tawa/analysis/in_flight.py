@@ -13,6 +13,7 @@ from collections.abc import Collection
 from tawa.analysis.channels import slot_readers
 from tawa.dialects.aref import GetOp
 from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import LoadOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, Value, parse_type
@@ -21,6 +22,11 @@ from tawa.ir import MemDescType, Operation, Value, parse_type
 def dots_in(loop: ForOp) -> list[WarpGroupDotOp]:
     """The dots right inside a loop."""
     return [dot for op in loop.body.ops if (dot := WarpGroupDotOp.of(op))]
+
+
+def is_aside(loop: ForOp) -> bool:
+    """Whether a loop reads its operands itself because it is hardly ever executed: nothing in it is worth memory."""
+    return any(load.stays for op in loop.body.ops if (load := LoadOp.of(op)))
 
 
 def obstacle(loop: ForOp, moved: Collection[Operation] = ()) -> str:
@@ -39,7 +45,7 @@ def own_buffers(loop: ForOp, moved: Collection[Operation] = ()) -> list[LocalAll
 
 def own_buffer_bytes(loop: ForOp, moved: Collection[Operation] = ()) -> int:
     """What one more iteration in flight takes in such buffers; 0 where none stays in flight."""
-    if not dots_in(loop) or obstacle(loop, moved):
+    if not dots_in(loop) or is_aside(loop) or obstacle(loop, moved):
         return 0
     types = [parse_type(view.op.result.type) for view in own_buffers(loop, moved)]
     return sum(type.bytes for type in types if isinstance(type, MemDescType))

@@ -13,7 +13,7 @@ What kind of load it is decides how the slot is filled:
     any other load through pointers                      registers of the producer
 
 A load through pointers moves only where what it meets on its way is not computed from a dot: the tiles of masks and
-biases that meet a product stay where they are.
+biases that meet a product stay where they are. So do loads that are marked to stay (`LoadOp.stays`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
             if dots:
                 payload = slot_type(module, descriptor)
                 found.append(DotLoadInfo(descriptor, tuple(dots), payload, _slot_like(module, op, payload)))
-        elif pointers and is_plain_load(op) and _has_order(module, pointers):
+        elif pointers and is_plain_load(op) and not pointers.stays and _has_order(module, pointers):
             products = products if products is not None else from_dots(module)
             dots = dots_fed_by(op.result, products)
             if dots:

@@ -6,8 +6,9 @@ by induction.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
-from math import gcd
+from math import gcd, lcm
 
 from tawa.analysis.affine import Affine
 from tawa.analysis.polynomials import ZERO, Atom, Carried, Poly, Trip
@@ -22,10 +23,14 @@ _INDUCTIONS = 8  # rounds of the greatest common divisor of what a loop carries;
 
 
 class Multiples:
-    """What the scalars of one function are multiples of."""
+    """What the scalars of one function are multiples of.
 
-    def __init__(self, function: FuncOp, affine: Affine) -> None:
+    promised: what is known of some besides, where it is asked for (`tawa.analysis.promises`); pointers in bytes.
+    """
+
+    def __init__(self, function: FuncOp, affine: Affine, promised: Mapping[Value, int] | None = None) -> None:
         self.affine = affine
+        self.promised = dict(promised or {})
         self.divisibility = _argument_divisibility(function)
         self._divisors: dict[Value, int] = {}
         self._supposed: dict[Value, int] = {}
@@ -65,7 +70,7 @@ class Multiples:
         """The greatest number known to divide an atom; of a pointer in bytes."""
         if value not in self._divisors:
             self._divisors[value] = 1  # while it is being worked out
-            self._divisors[value] = max(1, self._work_out(value))
+            self._divisors[value] = lcm(max(1, self._work_out(value)), self.promised.get(value, 1))
         return self._divisors[value]
 
     def _work_out(self, value: Value) -> int:

@@ -60,9 +60,10 @@ def raise_loads(ttir: str, context: Any, options: PlanOptions) -> Raised | None:
         return None
     module = read_module(print_generic_ttir(parse_module(ttir, context)))
     make = "host" if launch_is_ours() else "kernel"
-    if make == "kernel" and not (options.wherever_legal or options.pointer_loads or _is_long(module)):
+    may_make = bool(options.wherever_legal or options.pointer_loads or _is_long(module))
+    if make == "kernel" and not may_make:
         return Raised(ttir, LaunchSpec(), (Remark("note", _TOO_DEAR),), 0)
-    result = RaiseLoads(make, nested=triton_version()[:2] < RESPELLED_FROM).run(module)
+    result = RaiseLoads(make, nested=triton_version()[:2] < RESPELLED_FROM, tables=may_make).run(module)
     launch = result.launch
     if result.raised and make == "host" and not options.wherever_legal:
         launch = replace(launch, work=launch_work(module))

@@ -64,6 +64,8 @@ def _semantic(atomic: Operation) -> int:
 
 ADDED_BASE = "tawa.base"
 """On a descriptor that was added as an argument: the number of the argument whose memory it describes."""
+STAYS = "tawa.stays"
+"""On a load: it is not moved to a producer, for it stands where the program hardly ever comes."""
 
 
 class FuncOp(OpView):
@@ -163,6 +165,11 @@ class LoadOp(OpView):
         """The type of the loaded tile; None where it is a scalar."""
         type = parse_type(self.op.result.type)
         return type if isinstance(type, TensorType) else None
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is left to the warps that compute, whatever its tile feeds."""
+        return STAYS in self.op.attributes
 
     def _optional(self, place: int) -> Value | None:
         sizes = self.op.properties.get("operandSegmentSizes")

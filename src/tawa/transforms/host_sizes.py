@@ -8,9 +8,10 @@ A scalar is known at the launch if it is an integer argument, or computed from s
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import BOX_BYTES, OPEN, Box, BoxDim, NotABox
+from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim, NotABox
 from tawa.analysis.facts import Facts
 from tawa.analysis.launch_values import (
     Apply,
@@ -30,7 +31,6 @@ from tawa.ir import Module, Value
 
 _NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
 _ALIGNED = "TMA needs an alignment of 16 bytes"
-_STRIDE_LIMIT = 1 << 40  # bytes, cuTensorMapEncodeTiled
 _OPERATORS: dict[str, Operator] = {
     "arith.divsi": "divide",
     "arith.remsi": "remainder",
@@ -106,10 +106,7 @@ class HostSizes:
         )
 
     def conditions(self, box: Box, facts: Facts) -> tuple[Condition, ...]:
-        """What must hold at a launch; raises NotABox where the pointer is none of the kernel's."""
-        if box.base.owner is not self.function.body:
-            cure = "pass the tensor as an argument of the kernel"
-            raise NotABox("its pointer is no argument of the kernel: the host cannot describe the tensor", cure)
+        """What must hold at a launch; raises NotABox where a constant breaks it."""
         found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in box.proof.arguments]
         width = box.element_bytes
         if facts.value_multiple(box.base) % BOX_BYTES:
@@ -117,15 +114,29 @@ class HostSizes:
         if facts.multiple(box.offset) * width % BOX_BYTES:
             start = multiply(self.value(box.offset), Number(width))
             found.append(Condition(start, _ALIGNED, multiple=BOX_BYTES))
-        for dim in box.dims[:-1]:
-            stride = multiply(self.value(dim.stride), Number(width))
-            found.append(Condition(stride, "TMA takes such strides", BOX_BYTES, _STRIDE_LIMIT - 1, BOX_BYTES))
+        found += self.strides(box)
         sizes = [self.size(dim) for dim in box.dims if dim.sizes]
         found += [Condition(size, "TMA takes tensors of such sizes", 1, OPEN) for size in sizes]
-        for condition in found:
-            if isinstance(condition.value, Number) and not condition.holds(()):
-                raise NotABox(f"{condition.reason} only as {condition}", "change the constant")
-        return tuple(condition for condition in found if not isinstance(condition.value, Number))
+        return _open(found)
+
+    def beside(self, box: Box, arguments: Iterable[Value]) -> tuple[Condition, ...]:
+        """The same where the kernel makes the descriptor. arguments: which are taken to be 0 or more."""
+        found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in arguments]
+        return _open((*found, *self.strides(box)))
+
+    def strides(self, box: Box) -> tuple[Condition, ...]:
+        """What must hold of the strides that the host knows, numbers among them."""
+        known = [dim.stride for dim in box.dims[:-1] if all(map(self.in_size, self.affine.atoms.of(dim.stride)))]
+        bytes = [multiply(self.value(stride), Number(box.element_bytes)) for stride in known]
+        return tuple(Condition(it, "TMA takes such strides", BOX_BYTES, STRIDE_LIMIT - 1, BOX_BYTES) for it in bytes)
+
+
+def _open(found: Iterable[Condition]) -> tuple[Condition, ...]:
+    """The conditions that a launch decides; raises NotABox where a constant breaks one."""
+    for condition in found:
+        if isinstance(condition.value, Number) and not condition.holds(()):
+            raise NotABox(f"{condition.reason} only as {condition}", "change the constant")
+    return tuple(condition for condition in found if not isinstance(condition.value, Number))
 
 
 __all__ = ["HostSizes"]

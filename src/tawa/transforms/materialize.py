@@ -50,7 +50,7 @@ class Materializer:
 
     def _version(self, atom: Value, builder: Builder) -> Value | None:
         """One of the values that an atom stands for, known where `builder` stands."""
-        return next((value for value in self.atoms.versions(atom) if _is_known(value, builder)), None)
+        return next((value for value in self.atoms.versions(atom) if is_known(value, builder)), None)
 
     def _plus(self, total: Value | None, poly: Poly, builder: Builder, type: str, hint: str) -> Value | None:
         for monomial, factor in poly.terms:
@@ -90,7 +90,7 @@ class Materializer:
         return carried
 
 
-def _is_known(value: Value, builder: Builder) -> bool:
+def is_known(value: Value, builder: Builder) -> bool:
     """Whether a value is there where `builder` stands: made before it, in its block or in one around it."""
     owner = value.owner
     block: Block | None = builder.block
@@ -127,4 +127,4 @@ def last_of(values: list[Value], block_ops: list[Operation]) -> Operation | None
     return next((op for op in reversed(block_ops) if op in makers), None)
 
 
-__all__ = ["Materializer", "arithmetic", "cast", "last_of"]
+__all__ = ["Materializer", "arithmetic", "cast", "is_known", "last_of"]

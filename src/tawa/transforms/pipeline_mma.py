@@ -37,7 +37,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tawa.analysis.channels import slot_readers
-from tawa.analysis.in_flight import dots_in, obstacle, own_buffers
+from tawa.analysis.in_flight import dots_in, is_aside, obstacle, own_buffers
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.scf import ForOp, WhileOp
 from tawa.dialects.ttg import LocalAllocOp
@@ -71,7 +71,7 @@ class PipelineMma:
                 if repeat and depth and any(WarpGroupDotOp.of(it) for it in repeat.after.ops):
                     text = "P = 0 in this loop: it is a `while`"
                     remarks.append(Remark("note", text, source_of(module, nested)))
-                if loop is None or len(dots_in(loop)) < (1 if depth else 2):
+                if loop is None or is_aside(loop) or len(dots_in(loop)) < (1 if depth else 2):
                     continue
                 reason = _obstacle(loop)
                 if reason and depth == 0:

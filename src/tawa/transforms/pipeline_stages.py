@@ -29,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.dependences import find_dependences
+from tawa.analysis.in_flight import is_aside
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import GroupOp
@@ -72,7 +73,7 @@ def staged_loops(module: Module) -> list[ForOp]:
     Of loops within each other only the innermost: it runs most often, and a dot in it ends what is in flight around it.
     """
     groups = [group for op in module.walk() if (group := GroupOp.of(op)) and group.role == "consumer"]
-    loops = [loop for group in groups for op in group.op.walk() if (loop := ForOp.of(op))]
+    loops = [loop for group in groups for op in group.op.walk() if (loop := ForOp.of(op)) and not is_aside(loop)]
     found = [loop for loop in loops if (dots := _dots(loop)) and not any(dot.is_async for dot in dots)]
     return [loop for loop in found if not any(loop.op.is_ancestor_of(other.op) for other in found)]
 

@@ -19,6 +19,10 @@ Where the descriptor is made:
     make="kernel"   by ``tt.make_tensor_descriptor`` in the entry block, behind what it is computed from. Nothing is
                     asked of the launch, so all alignment must be known when the kernel is compiled.
 
+A pointer that the kernel loads from a table can be described in the kernel only, in front of the loop of the load, with
+tables=True. Hints on the tile of addresses say how it is aligned (`tawa.analysis.promises`); where a stride comes from
+memory, TMA is used only if that is one it takes (`tawa.transforms.ask_limits`).
+
 Some facts are *taken* (`RaiseResult.taken`): a divisor in the index arithmetic is positive, an index from memory is not
 negative, sums of indices do not overflow; and in the kernel, that integer arguments are not negative. A kernel that
 breaks them reads outside its tensors. trust=False declines what needs one.
@@ -41,6 +45,7 @@ from tawa.analysis.forms import Guard
 from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
 from tawa.analysis.loads import dots_fed_by
 from tawa.analysis.polynomials import Poly
+from tawa.analysis.promises import promised_by
 from tawa.analysis.split_rules import shape_of
 from tawa.analysis.unseen import seen_by
 from tawa.dialects.scf import enclosing_loops
@@ -49,9 +54,10 @@ from tawa.ir import Builder, Module, Operation, Value, replace_op, source_of
 from tawa.ir.attributes import array_attr
 from tawa.remarks import Remark
 from tawa.transforms.added_arguments import add_descriptor
+from tawa.transforms.ask_limits import ask_limits
 from tawa.transforms.drop_dead import DropDead
 from tawa.transforms.host_sizes import HostSizes
-from tawa.transforms.kernel_descriptors import KernelDescriptors
+from tawa.transforms.kernel_descriptors import KernelDescriptors, Limit, Place
 from tawa.transforms.materialize import Materializer, arithmetic
 from tawa.transforms.result import PassResult
 
@@ -81,11 +87,13 @@ class RaiseLoads:
 
     make: where descriptors are made. nested: whether types are spelled as Triton 3.6 does, that of the box inside
     (``!tt.tensordesc<tensor<128x64xf16>>``), or as later releases do. trust: whether facts may be taken for granted.
+    tables: whether the kernel may make descriptors of memory whose pointer it loads.
     """
 
     make: Make = "host"
     nested: bool = True
     trust: bool = True
+    tables: bool = True
 
     def run(self, module: Module) -> RaiseResult:
         """Raises what can be raised."""
@@ -98,6 +106,15 @@ class RaiseLoads:
         return _Raise(self, module, functions[0]).run()
 
 
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """A load to be raised. place: where the kernel makes its descriptor, None if the host does. limits: asked first."""
+
+    box: Box
+    place: Place | None = None
+    limits: tuple[Limit, ...] = ()
+
+
 class _Raise:
     """One kernel under change."""
 
@@ -107,8 +124,6 @@ class _Raise:
         self.facts = Facts(function, self.affine)
         self.host = HostSizes(module, function, self.affine)
         self.kernel = KernelDescriptors(function, self.affine)
-        place = self.host if options.make == "host" else self.kernel
-        self.finder = BoxFinder(self.affine, self.facts, place.in_size, place.in_offset)
         self.numbers = Materializer(self.affine.atoms)
         self.remarks: list[Remark] = []
         self.taken: dict[str, None] = {}
@@ -118,37 +133,75 @@ class _Raise:
     def run(self) -> RaiseResult:
         """All decisions first, while the program is still the one that was analysed."""
         loads = [op for op in self.function.op.walk() if _is_wanted(op)]
-        boxes = [box for load in loads if (box := self.decide(load)) is not None]
-        for box in boxes:
-            self.rewrite(box)
-        if boxes:
+        decisions = [decision for load in loads if (decision := self.decide(load)) is not None]
+        self.ask(decisions)
+        for decision in decisions:
+            self.rewrite(decision)
+        if decisions:
             DropDead().run(self.module)
         launch = LaunchSpec(tuple(self.specs), tuple(self.conditions))
-        left = len(loads) - len(boxes)
-        return RaiseResult(bool(boxes), tuple(self.remarks), launch, tuple(self.taken), len(boxes), left)
+        left = len(loads) - len(decisions)
+        return RaiseResult(bool(decisions), tuple(self.remarks), launch, tuple(self.taken), len(decisions), left)
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
-    def decide(self, load: Operation) -> Box | None:
-        """The box of a load that is to be raised; a remark says why it is one or not."""
+    def decide(self, load: Operation) -> _Decision | None:
+        """Whether and how a load is to be raised; a remark says why."""
         where = source_of(self.module, load)
         try:
-            box = self.finder.find(load)
-            box, conditions = self._unseen(box)
-            proofs = [box.proof]
-            if self.options.make == "host":
-                conditions = (*self.host.conditions(box, self.facts), *conditions)
-            else:
-                proofs.append(self.kernel.check(box, self.facts))
-            taken = self._taken(proofs)
+            decision, conditions, taken = self._home(load)
         except NotABox as found:
             self.remarks.append(Remark("note", f"a load stays with pointers: {found.reason}", where, found.cure))
             return None
         self.taken.update(taken)
         self.conditions.update(dict.fromkeys(conditions))
-        blocks = "x".join(str(size) for size in box.block if size > 1)
-        self.remarks.append(Remark("note", f"a load through pointers is made by TMA: boxes of {blocks}", where))
-        return box
+        blocks = "x".join(str(size) for size in decision.box.block if size > 1)
+        remark = f"a load through pointers is made by TMA: boxes of {blocks}"
+        if decision.limits:
+            strides = ", ".join(self.affine.atoms.text(limit.stride) for limit in decision.limits)
+            remark += f", where {strides} turns out to be positive"
+        self.remarks.append(Remark("note", remark, where))
+        return decision
+
+    def _home(self, load: Operation) -> tuple[_Decision, tuple[Condition, ...], dict[str, None]]:
+        """The decision, with what the launch must fulfil and what is taken for granted; raises NotABox."""
+        form = self.affine.form(load.operands[0])
+        base = form.base if form is not None else None
+        table = base is not None and base.owner is not self.function.body
+        if table and not self.options.tables:
+            reason = (
+                "its pointer comes from memory: the kernel would have to make a descriptor, which costs more than it"
+            )
+            raise NotABox(f"{reason} brings where a program computes one tile", "only_if_faster=False does it")
+        if base is None or (self.options.make == "host" and not table):
+            finder = BoxFinder(self.affine, self.facts, self.host.in_size, self.host.in_offset)
+            box, conditions = self._unseen(finder.find(load), by_host=True)
+            conditions = (*self.host.conditions(box, self.facts), *conditions)
+            return _Decision(box), conditions, self._taken([box.proof])
+        places = self.kernel.places(load, base)
+        if not places:
+            raise NotABox("its pointer is made in the loop of the load: a descriptor would be made for each load")
+        for place in places[:-1]:
+            try:
+                return self._inside(load, place, table)
+            except NotABox:
+                continue  # further inside more is known
+        return self._inside(load, places[-1], table)
+
+    def _inside(
+        self, load: Operation, place: Place, table: bool
+    ) -> tuple[_Decision, tuple[Condition, ...], dict[str, None]]:
+        """The same with a descriptor that the kernel makes at `place`."""
+        promised = promised_by(load, self.function, self.affine) if table else {}
+        facts = Facts(self.function, self.affine, promised) if promised else self.facts
+        finder = BoxFinder(self.affine, facts, place.in_size, place.in_offset)
+        box, conditions = self._unseen(finder.find(load), by_host=False)
+        checked = self.kernel.check(box, facts)
+        proofs = [box.proof, checked.proof]
+        if self.options.make == "host":
+            arguments = dict.fromkeys(argument for proof in proofs for argument in proof.arguments)
+            conditions = (*self.host.beside(box, arguments), *conditions)
+        return _Decision(box, place, checked.limits), conditions, self._taken(proofs)
 
     def _taken(self, proofs: list[Proof]) -> dict[str, None]:
         """What has to be taken for granted; raises NotABox where nothing may be."""
@@ -160,7 +213,7 @@ class _Raise:
             raise NotABox(f"it would have to be taken for granted that {next(iter(taken))}", "say so by tl.assume")
         return taken
 
-    def _unseen(self, box: Box) -> tuple[Box, tuple[Condition, ...]]:
+    def _unseen(self, box: Box, by_host: bool) -> tuple[Box, tuple[Condition, ...]]:
         """The box such that nobody sees what is not read from elsewhere any more; raises NotABox if nothing helps.
 
         Where somebody does, whole boxes must wrap around: then the box begins at the index modulo the size.
@@ -172,27 +225,38 @@ class _Raise:
                 assert dim.tile is not None
                 user = seen_by(self.module, self.affine, box.load, dim.tile, guard.room)
                 if user is not None:
-                    conditions += self._whole_boxes(dim, guard, user)
+                    conditions += self._whole_boxes(dim, guard, user, by_host)
                     dims[at] = replace(dim, wraps=True)
         return replace(box, dims=tuple(dims)), tuple(conditions)
 
-    def _whole_boxes(self, dim: BoxDim, guard: Guard, user: str) -> list[Condition]:
+    def _whole_boxes(self, dim: BoxDim, guard: Guard, user: str, by_host: bool) -> list[Condition]:
         """What a launch must fulfil so that a box wraps around as a whole or not at all."""
         size = guard.room + dim.index
         alone = guard.whole and guard.modulus == size and len(dim.guards) == 1 and not dim.masked
         whole = alone and self.facts.multiple(dim.index) % dim.block == 0
         if whole and self.facts.multiple(size) % dim.block == 0:
             return []
-        if not whole or self.options.make == "kernel" or size.number is not None:
+        if not whole or not by_host or size.number is not None:
             reason = f"its index wraps around or is clamped, and {user} depends on what is read there"
             raise NotABox(reason, "mask the load and the store instead: rows[:, None] < M")
         return [Condition(self.host.value(size), "no tile wraps around in part", multiple=dim.block)]
 
     # -- the rewrite -----------------------------------------------------------------------------------------------
 
-    def rewrite(self, box: Box) -> None:
+    def ask(self, decisions: Sequence[_Decision]) -> None:
+        """Where strides must be looked at first, puts each loop of such loads beside a copy that keeps to pointers."""
+        limits: dict[Operation, dict[Limit, None]] = {}
+        for decision in decisions:
+            loop = enclosing_loops(decision.box.load)[0]
+            limits.setdefault(loop, {}).update(dict.fromkeys(decision.limits))
+        for loop, asked in limits.items():
+            if asked:
+                ask_limits(loop, tuple(asked), self.numbers, _is_wanted)
+
+    def rewrite(self, decision: _Decision) -> None:
         """Puts a TMA load in the place of a pointer load."""
-        descriptor, shifts = self._descriptor(box)
+        box = decision.box
+        descriptor, shifts = self._descriptor(decision)
         builder = Builder.before(box.load)
         indices = [self._index(box.load, dim, shift) for dim, shift in zip(box.dims, shifts, strict=True)]
         outer = next((at for at, dim in enumerate(box.dims) if dim.tile is not None))
@@ -201,10 +265,11 @@ class _Raise:
         tile = self._load(builder, box, descriptor, indices)
         replace_op(box.load, [tile])
 
-    def _descriptor(self, box: Box) -> tuple[Value, Sequence[Value | None]]:
+    def _descriptor(self, decision: _Decision) -> tuple[Value, Sequence[Value | None]]:
         """The descriptor, and for each dimension what is to be added to its index."""
-        if self.options.make == "kernel":
-            return self.kernel.make(box, self.numbers, self.options.nested)
+        box, place = decision.box, decision.place
+        if place is not None:
+            return self.kernel.make(box, place, decision.limits, self.numbers, self.options.nested)
         spec = self.host.spec(box)
         for known, value in self.specs.items():
             if replace(known, argument=0) == spec:

@@ -10,7 +10,6 @@ from typing import Any
 from tawa.kernels.attention.builders import SCALE, block_lists, lengths
 from tawa.kernels.case import Argument, Case, Descriptor, Expectation, Grid, Number, One, Pointer, Size, Tensor
 from tawa.kernels.pointers import attention, exits, gemm, groups, recurrent, weights
-from tawa.kernels.pointers.groups import ELEMENTS
 
 SPECIALISED = Expectation("specialised")
 EITHER = Expectation("either")
@@ -122,46 +121,6 @@ def int4_case(name: str, dtype: str, group: int) -> Case:
 
 
 # --- groups ---
-
-GROUPS = ((256, 384, 128), (128, 128, 512), (384, 256, 64))
-
-
-def grouped_case(name: str, tma: bool, groups: tuple[tuple[int, int, int], ...] = GROUPS, programs: int = 4,
-                 tile: tuple[int, int, int] = (128, 128, 64), warps: int = 4,
-                 dtype: str = "fp16", anew: bool = False) -> Case:  # fmt: skip
-    """Triton's tutorial 08; groups: M, N and K of each.
-
-    With `tma` B is (N, K), and N and K are any multiples of 16 bytes; without, all are multiples of the tile's.
-    anew: descriptors are made for each tile, not for each group.
-    """
-    starts: dict[str, list[int]] = {"a": [0], "b": [0], "c": [0]}
-    for m, n, k in groups:
-        for key, count in (("a", m * k), ("b", n * k), ("c", m * n)):
-            starts[key].append(starts[key][-1] + count)
-    leading = [x for m, n, k in groups for x in (k, k if tma else n, n)]
-    sizes = {"G": len(groups), "G3": 3 * len(groups), "PROGRAMS": programs}
-    sizes |= {f"{key.upper()}_SIZE": found[-1] for key, found in starts.items()}
-    tensors = {
-        "a": Tensor(("A_SIZE",), dtype), "b": Tensor(("B_SIZE",), dtype),
-        "c": Tensor(("C_SIZE",), output_of(dtype), "nan"),
-        "sizes": Tensor(("G3",), "i32", "values", values=tuple(x for group in groups for x in group)),
-        "strides": Tensor(("G3",), "i32", "values", values=tuple(leading)),
-        **{f"{key}_addresses": Tensor(("G",), "i64", "addresses", values=tuple(found[:-1]), base=key)
-           for key, found in starts.items()},
-    }  # fmt: skip
-    arguments: dict[str, Argument] = {f"{key}_addresses": Pointer(f"{key}_addresses") for key in "abc"}
-    arguments |= {"sizes_ptr": Pointer("sizes"), "strides_ptr": Pointer("strides"), "GROUPS": Number("G")}
-    tags = frozenset({"persistent", *(["transposed"] if tma else [])})
-    known = block(*tile, PROGRAMS=programs, ELEMENT=ELEMENTS[dtype], OUT=ELEMENTS[output_of(dtype)])
-    return Case(name, groups_kernel(tma, anew), arguments, tensors, known, sizes, "programs", "pointer_grouped",
-                SPECIALISED, warps, tags=tags)  # fmt: skip
-
-
-def groups_kernel(tma: bool, anew: bool) -> Any:
-    """The kernel of `grouped_case`."""
-    if anew:
-        return groups.gemm_grouped_anew
-    return groups.gemm_grouped_tma if tma else groups.gemm_grouped
 
 
 def chain_case(name: str, steps: int = 2) -> Case:

@@ -21,7 +21,6 @@ from tawa.kernels.pointers.builders import (
     gate_up_case,
     gemm_case,
     gram_case,
-    grouped_case,
     int4_case,
     lengths_case,
     linear_case,
@@ -34,6 +33,7 @@ from tawa.kernels.pointers.builders import (
     strided_case,
     weights_case,
 )
+from tawa.kernels.pointers.table_builders import array_case, grouped_case
 
 BOTH = (False, True)
 ORDER = {False: "nn", True: "nt"}
@@ -90,25 +90,36 @@ WEIGHTS = [
 ]  # fmt: skip
 
 LISTS = [
-    grouped_case("grouped", False),
-    grouped_case("grouped_tma", True, ((256, 384, 128), (136, 120, 520), (384, 256, 64))),
+    grouped_case("grouped", "pointers"),
+    grouped_case("grouped_tma", "tma", ((256, 384, 128), (136, 120, 520), (384, 256, 64))),
     grouped_case(
         "grouped_lengths",
-        False,
+        "pointers",
         ((128, 128, 64), (0, 128, 256), (128, 256, 0), (192, 64, 320), (64, 64, 32)),
         tile=(64, 64, 32),
     ),
-    grouped_case("grouped_bf16_8warps", False, ((256, 256, 192), (128, 512, 64)), 2, (128, 256, 64), 8, "bf16"),
+    grouped_case("grouped_bf16_8warps", "pointers", ((256, 256, 192), (128, 512, 64)), 2, (128, 256, 64), 8, "bf16"),
     grouped_case(
         "grouped_tma_lengths",
-        True,
+        "tma",
         ((200, 136, 24), (0, 128, 256), (64, 264, 520), (8, 8, 8)),
         3,
         (64, 128, 64),
         dtype="bf16",
     ),
-    grouped_case("grouped_tma_fp8_8warps", True, ((256, 272, 656), (144, 528, 128)), 2, (128, 256, 128), 8, "fp8e4nv"),
-    grouped_case("grouped_anew", True, ((200, 136, 152), (64, 264, 520)), 2, (64, 128, 64), anew=True),
+    grouped_case("grouped_tma_fp8_8warps", "tma", ((256, 272, 656), (144, 528, 128)), 2, (128, 256, 128), 8, "fp8e4nv"),
+    grouped_case("grouped_anew", "anew", ((200, 136, 152), (64, 264, 520)), 2, (64, 128, 64)),
+    grouped_case("grouped_strides", "pointers", leading=((136, 400), (1024, 128), (64, 264))),
+    grouped_case("grouped_turned", "pointers", leading=((-128, 384), (512, 0), (72, 256))),
+    grouped_case(
+        "grouped_edges",
+        "edges",
+        ((200, 136, 72), (128, 128, 0), (1, 264, 200), (77, 8, 24)),
+        3,
+        leading=((72, 144), (8, 128), (-200, 272), (32, -16)),
+    ),
+    array_case("array", 3),
+    array_case("array_tiles"),
     offsets_case("offsets", (200, 1, 128, 0, 77)),
     segments_case("segments", (70, 0, 64, 3, 0, 40, 0, 0), 1280),
     experts_case("experts"),

@@ -125,16 +125,26 @@ def _int4(case: Case, t: Arrays, math: Numbers) -> Arrays:
 
 
 def _grouped(case: Case, t: Arrays, math: Numbers) -> Arrays:
-    sizes = [int(x) for x in case.tensors["sizes"].values]
+    sizes, strides = ([int(x) for x in case.tensors[name].values] for name in ("sizes", "strides"))
     c = math.zeros(case.shape("c"))
     for g in range(len(sizes) // 3):
         m, n, k = sizes[3 * g : 3 * g + 3]
-        at = {name: int(case.tensors[f"{name}_addresses"].values[g]) for name in "abc"}
-        a = t["a"][at["a"] : at["a"] + m * k].reshape(m, k)
-        b = t["b"][at["b"] : at["b"] + n * k]
-        b = b.reshape(n, k).T if "transposed" in case.tags else b.reshape(k, n)
-        c[at["c"] : at["c"] + m * n] = math.product(a, b).reshape(-1)
+        places = [int(case.tensors[f"{name}_addresses"].values[g]) for name in "abc"]
+        rows = (m, n if "transposed" in case.tags else k, m)
+        lengths = (k, k if "transposed" in case.tags else n, n)
+        at_a, at_b, at_c = (
+            place + math.lib.arange(count)[:, None] * stride + math.lib.arange(length)
+            for place, count, stride, length in zip(places, rows, strides[3 * g : 3 * g + 3], lengths, strict=True)
+        )
+        b = t["b"][at_b]
+        c[at_c] = math.product(t["a"][at_a], b.T if "transposed" in case.tags else b)
     return {"c": c}
+
+
+def _array(case: Case, t: Arrays, math: Numbers) -> Arrays:
+    size = case.size("K*N")
+    places = [int(x) // size for x in case.tensors["b_addresses"].values]
+    return {"c": math.lib.stack([math.product(t["a"][z], t["b"][place]) for z, place in enumerate(places)])}
 
 
 def _offsets(case: Case, t: Arrays, math: Numbers) -> Arrays:
@@ -306,6 +316,7 @@ REFERENCES: dict[str, Callable[[Case, Arrays, Numbers], Arrays]] = {
     "pointer_weights": _weights,
     "pointer_int4": _int4,
     "pointer_grouped": _grouped,
+    "pointer_array": _array,
     "pointer_offsets": _offsets,
     "pointer_segments": _segments,
     "pointer_experts": _experts,
