@@ -265,8 +265,8 @@ def _multiprocessors() -> int:
     """SMs of the GPU that is in use."""
     from triton.runtime import driver
 
-    device = driver.active.get_current_device()
-    return driver.active.utils.get_device_properties(device)["multiprocessor_count"]
+    active: Any = driver.active
+    return active.utils.get_device_properties(active.get_current_device())["multiprocessor_count"]
 
 
 @contextmanager
