@@ -306,6 +306,19 @@ def linear_case(name: str, *, steps: int = 320, dim: int = 64, values: int = 64,
                 "programs", "pointer_linear", SPECIALISED, warps, plans=((2, 0),))  # fmt: skip
 
 
+def linear_backwards_case(name: str, *, steps: int = 320, dim: int = 64, values: int = 64, chunk: int = 64,
+                          dtype: str = "fp16", warps: int = 4) -> Case:  # fmt: skip
+    """`linear_attention_backwards`: `steps` of time in chunks, the last first."""
+    sizes = {"S": steps, "H": 3, "PROGRAMS": 3, "D": dim, "DV": values, "CHUNKS": -(-steps // chunk)}
+    tensors = {
+        "q": Tensor(("H", "S", "D"), dtype), "do": Tensor(("H", "S", "DV"), dtype),
+        "dh": Tensor(("H", "CHUNKS", "D", "DV"), "fp32", "nan"),
+    }  # fmt: skip
+    arguments: dict[str, Argument] = {**pointers_to("q do dh"), "S": Number("S")}
+    return Case(name, recurrent.linear_attention_backwards, arguments, tensors, {"BT": chunk, "D": dim, "DV": values},
+                sizes, "programs", "pointer_linear_backwards", SPECIALISED, warps)  # fmt: skip
+
+
 # --- the safety list ---
 
 EVEN = {"M": 256, "N": 256, "K": 256}

@@ -45,6 +45,30 @@ def linear_attention(
 
 
 @triton.jit
+def linear_attention_backwards(
+    q_ptr, do_ptr, dh_ptr, S, BT: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
+):  # fmt: skip
+    """Gradients of the states, from the last chunk to the first: ``dh_c = sum over chunks u > c of q_u^T do_u``.
+
+    In the style of flash-linear-attention's chunk_bwd_kernel_dh: the loop counts down, in 64 bits, and Q is loaded
+    turned. dH is (H, chunks, D, DV).
+    """
+    head = tl.program_id(0)
+    ds = tl.arange(0, D)
+    es = tl.arange(0, DV)
+    chunks = tl.cdiv(S, BT)
+    gradient = tl.zeros([D, DV], tl.float32)
+    for c in range(chunks - 1, -1, -1):
+        chunk = c.to(tl.int64)
+        states = dh_ptr + (head * chunks + chunk) * D * DV
+        tl.store(states + ds[:, None] * DV + es[None, :], gradient)
+        times = chunk * BT + tl.arange(0, BT)
+        q = tl.load(q_ptr + head * S * D + ds[:, None] + times[None, :] * D, mask=times[None, :] < S, other=0.0)
+        do = tl.load(do_ptr + head * S * DV + times[:, None] * DV + es[None, :], mask=times[:, None] < S, other=0.0)
+        gradient = tl.dot(q, do, gradient)
+
+
+@triton.jit
 def gemm_gate_up(
     a_ptr, b_ptr, u_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,

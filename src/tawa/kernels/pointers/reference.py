@@ -208,6 +208,17 @@ def _linear(case: Case, t: Arrays, math: Numbers) -> Arrays:
     return {"o": o, "state": states}
 
 
+def _linear_backwards(case: Case, t: Arrays, math: Numbers) -> Arrays:
+    step, chunks = case.size("BT"), case.size("CHUNKS")
+    gradients = math.zeros(case.shape("dh"))
+    for head in range(case.size("H")):
+        for chunk in range(chunks - 1, 0, -1):
+            part = slice(chunk * step, (chunk + 1) * step)
+            product = math.product(t["q"][head][part].T, t["do"][head][part])
+            gradients[head, chunk - 1] = gradients[head, chunk] + product
+    return {"dh": gradients}
+
+
 def _paged(case: Case, t: Arrays, math: Numbers) -> Arrays:
     problem, page, dtype = Problem.of(case), case.size("PAGE"), case.tensors["q"].dtype
     o = math.zeros(case.shape("o"))
@@ -323,6 +334,7 @@ REFERENCES: dict[str, Callable[[Case, Arrays, Numbers], Arrays]] = {
     "pointer_gate_up": _gate_up,
     "pointer_gram": _gram,
     "pointer_linear": _linear,
+    "pointer_linear_backwards": _linear_backwards,
     "pointer_paged": _paged,
     "pointer_lengths": _lengths,
     "pointer_adds_to_c": _adds_to_c,
