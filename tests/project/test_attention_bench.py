@@ -162,8 +162,6 @@ def test_the_ablation_adds_one_thing_at_a_time() -> None:
         "tawa two_loops 128x128 w8 enable_warp_specialization1 g2 D1 pp1",
         "tawa two_loops 128x128 w8 enable_warp_specialization1 g2 D2 pp1",
         "tawa two_loops 128x128 w8 enable_warp_specialization1 g2 D2",
-        "tawa two_loops 128x128 w8 enable_warp_specialization1 g2 D2 held1",
-        "tawa two_loops 128x128 w8 enable_warp_specialization1 g2 D2 pp1 held1",
     ]
 
 

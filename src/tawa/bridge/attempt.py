@@ -197,9 +197,15 @@ def _stock_spills(tools: Toolchain, sheet: Worksheet) -> int:
 
 
 def _holds(made: Specialised, allowed: Callable[[], int]) -> bool:
-    """Whether its wgmmas run beside the rest, and it spills no more than stock does, which is asked only if need be."""
-    spills = made.spills
-    return spills.bytes <= HARMLESS_BYTES or (not spills.serialised and spills.bytes <= allowed())
+    """Whether it spills no more than stock does, which is asked only if need be, and something runs beside its wgmmas.
+
+    Where ptxas waits for each of them, that is another group of consumers.
+    """
+    if made.spills.bytes <= HARMLESS_BYTES:
+        return True
+    plan = made.outcome.plan
+    alone = plan is None or plan.consumer_groups == 1
+    return not (made.spills.serialised and alone) and made.spills.bytes <= allowed()
 
 
 def _with_registers(
@@ -242,7 +248,8 @@ def _unless_spilled(
     """Declines in automatic mode what spills more than stock does, or waits for each wgmma; notes it otherwise."""
     if not isinstance(result, Specialised) or _holds(result, allowed):
         return result
-    much = "so that ptxas waits for each wgmma" if result.spills.serialised else "more than in the stock kernel"
+    more = result.spills.bytes > allowed()
+    much = "more than in the stock kernel" if more else "so that ptxas waits for each wgmma"
     reason = f"{result.spills.bytes} bytes of registers spill to local memory, {much}"
     if request.pinned or request.options.wherever_legal:
         remarks = (*result.outcome.remarks, Remark("note", reason, None, "smaller blocks, or more warps"))
