@@ -73,7 +73,13 @@ def check(case: Case, options: dict[str, Any]) -> dict[str, Any]:
         outputs.append(output)
     answer, faults = describe_compiled(case, compiled, bool(options))
     if case.reference:
-        _, stock = run(case.kernel)
+        stock = None
+        try:
+            _, stock = run(case.kernel)
+        except RuntimeError as error:
+            if "PassManager" not in str(error):
+                raise
+            answer["stock"] = "Triton 3.6.0 cannot compile it"
         verdict = judge_all(case, tensors, outputs, stock)
         answer |= {"ratio": min(verdict.ratio, 1e9), "stock_bits": verdict.same_bits_as_stock}
         faults += verdict.faults

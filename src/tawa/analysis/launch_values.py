@@ -18,7 +18,7 @@ from typing import Any, Literal
 Operator = Literal["sum", "product", "divide", "remainder", "smallest", "largest"]
 _OPERATORS: tuple[Operator, ...] = ("sum", "product", "divide", "remainder", "smallest", "largest")
 LEAST_CYCLES = 8000
-"""Of an SM, some 5 µs: below, stock Triton is faster by up to a fifth (bench/results/small.json)."""
+"""Of an SM, some 5 µs: below, stock Triton is faster by up to a fifth (bench/small.py)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 
 A specialised kernel begins later than a stock one: barriers are set up, descriptors fetched, partitions started. Where
 a launch is over soon, that is all that is left of it. The numbers are fitted to stock Triton's small GEMMs on an H200
-(bench/results/small.json): a program alone on its SM waits for each dot and for each store.
+(bench/small.py): a program alone on its SM waits for each dot and for each store.
 """
 
 from __future__ import annotations
