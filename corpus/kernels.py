@@ -47,12 +47,22 @@ class Comparison:
         return f"{self.kernel} of {title(self.result)}"
 
 
+def compared_mode(result: Result) -> str:
+    """The mode in which kernels are compared with stock's: in the same configurations, where that was timed."""
+    return "same" if "same" in result.kernels else "tawa"
+
+
 def applied(results: Iterable[Result]) -> list[Comparison]:
-    """Each kernel that automatic mode specialises, and was timed; entries whose kernels were not, as a whole."""
+    """Each kernel that automatic mode specialises, and was timed; entries whose kernels were not, as a whole.
+
+    In the configurations that stock Triton chose for itself: what an autotuner chooses differs from one time to the
+    next, and is no merit or fault of the kernel.
+    """
     found: list[Comparison] = []
     for result in results:
-        names = _names(result, "tawa", applied=True)
-        kernels = [it for name in names if (it := _compare(result, name, "tawa")) is not None]
+        mode = compared_mode(result)
+        names = _names(result, mode, applied=True)
+        kernels = [it for name in names if (it := _compare(result, name, mode)) is not None]
         if names and not kernels and result.speedup() is not None:
             kernels = [Comparison(result, WHOLE, _whole(result, "stock"), _whole(result, "tawa"))]
         found += kernels
@@ -77,16 +87,20 @@ def untimed(results: Iterable[Result]) -> int:
     return sum(
         (id(result), name) not in timed and (id(result), WHOLE) not in timed
         for result in results
-        for name in _names(result, "tawa", applied=True)
+        for name in _names(result, compared_mode(result), applied=True)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSummary:
-    """Comparisons in a few numbers. whole: how many of them are entries as a whole."""
+    """Comparisons in a few numbers.
+
+    whole: how many of them are entries as a whole; same: how many kernels ran in the configurations that stock chose.
+    """
 
     count: int
     whole: int
+    same: int
     geomean: float | None
     worst: Comparison | None
     slower: int
@@ -98,6 +112,7 @@ def summarise_kernels(found: Sequence[Comparison]) -> KernelSummary:
     return KernelSummary(
         len(found),
         sum(it.kernel == WHOLE for it in found),
+        sum(it.kernel != WHOLE and compared_mode(it.result) == "same" for it in found),
         geomean(it.ratio for it in found),
         min(found, key=lambda it: it.ratio, default=None),
         sum(it.slower for it in found),

@@ -74,6 +74,7 @@ def summary_table(found: Summary) -> str:
     kernels = found.kernels
     slowest = f"{kernels.worst.ratio:.2f} {_spread(kernels.worst)} ({kernels.worst.name})" if kernels.worst else "–"
     whole = f", {kernels.whole} of them whole entries" if kernels.whole else ""
+    whole += f", {kernels.same} of them in the configurations that stock chose"
     untimed = f"; {found.untimed} not timed" if found.untimed else ""
     rows = [
         ("entries; right, skipped", f"{found.entries}; {found.ok}, {found.skipped}", ""),

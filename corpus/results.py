@@ -107,14 +107,14 @@ def judge(about: Mapping[str, Any], answer: Mapping[str, Any], reached: str) -> 
         status, message = "crashed", "; ".join(f"in {mode}: {text}" for mode, text in broken.items())
     else:
         wrong = [mode for mode in errors if not right(errors[mode], errors["stock"], bits[mode])]
-        texts = [f"in {mode}: error {_text(errors[mode])} of the tolerance" for mode in wrong]
+        texts = [f"in {mode}: error {told(errors[mode])} of the tolerance" for mode in wrong]
         far = [mode for mode in done if mode not in wrong and not bits[mode] and _far(done[mode]["peak"])]
         texts += [
-            f"in {mode}: an element {_text(done[mode]['peak'])} times as far off as any of stock's" for mode in far
+            f"in {mode}: an element {told(done[mode]['peak'])} times as far off as any of stock's" for mode in far
         ]
         status, message = "wrong" if texts else "ok", "; ".join(texts)
         if not texts and not right(errors["stock"], 0.0, False):
-            message = f"stock Triton itself misses the tolerance: {_text(errors['stock'])} of it"
+            message = f"stock Triton itself misses the tolerance: {told(errors['stock'])} of it"
     tried = {mode: bool(it.get("tried")) for mode, it in done.items()}
     return Result(**about, status=status, message=message, errors=errors, equal_bits=bits, kernels=kernels, tried=tried)
 
@@ -133,7 +133,8 @@ def _far(peak: float | None) -> bool:
     return peak is None or peak > FARTHEST
 
 
-def _text(error: float | None) -> str:
+def told(error: float | None) -> str:
+    """An error for readers; None is infinite."""
     return "infinite" if error is None else f"{error:.3g}"
 
 

@@ -206,13 +206,16 @@ def time_all(
 
 
 def _timed_modes(result: Result, options: Options) -> list[str]:
-    """Stock alone where there is nothing to compare it with; ``legal`` only where it specialises more kernels."""
+    """Stock alone where there is nothing to compare it with; ``legal`` only where it specialises more kernels.
+
+    Stock comes first: ``same`` takes the configurations that it chose.
+    """
     ours, legal = (
         {it.kernel for it in result.kernels.get(mode, ()) if it.applied} or ({""} if result.tried.get(mode) else set())
         for mode in ("tawa", "legal")
     )
     more = options.time_legal and bool(legal - ours)
-    return ["stock", *(["tawa"] if ours or more else []), *(["legal"] if more else [])]
+    return ["stock", *(["tawa"] if ours or more else []), *(["same"] if ours else []), *(["legal"] if more else [])]
 
 
 def compile_all(pairs: Sequence[Pair], options: Options, say: Say) -> list[Result]:

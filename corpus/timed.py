@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from corpus.results import Microseconds, Result, Verdict
+from corpus.results import Microseconds, Result, Verdict, right, told
 
 KERNELS = "kernels "  # what a job has reached that times kernels one by one; the rest of its answer follows
 FARTHEST_FROM_STOCK = 2.0  # tolerances: as far as two results can be apart of which each is within its own
@@ -34,17 +34,22 @@ def with_times(result: Result, answer: Mapping[str, Any], reached: str) -> Resul
         notes.append("timed without CUDA graphs: launches from Python count")
     if answer.get("note"):
         notes.append(answer["note"])
-    far = [mode for mode, apart in answer["apart"].items() if _too_far(apart, result.errors.get("stock"))]
-    notes += [f"while timed, {mode} is {answer['apart'][mode]} times the tolerance from stock" for mode in far]
+    far = [mode for mode, apart in answer["apart"].items() if too_far(apart)]
+    off = answer["off"]
+    notes += [
+        f"while timed, the error of {mode} is {told(off[mode])} of the tolerance, that of stock {told(off['stock'])}"
+        for mode in far
+    ]
+    wrong = [mode for mode in far if not right(off[mode], off["stock"], False)]
     times = {mode: (it[0], it[1], it[2]) for mode, it in answer["timings"].items()}
     kernels = {**result.kernels, **_timed_kernels(answer)}
-    status = "wrong" if far else result.status
+    status = "wrong" if wrong else result.status
     return replace(result, status=status, times=times, kernels=kernels, message="; ".join(notes))
 
 
-def _too_far(apart: float | None, stock: float | None) -> bool:
-    """Whether a result cannot be within its tolerance, given how far it is from stock's, which is within its own."""
-    return apart is None or apart > FARTHEST_FROM_STOCK * max(1.0, stock or 0.0)
+def too_far(apart: float | None) -> bool:
+    """Whether two results cannot both be within their tolerance. apart: in tolerances; None: infinitely."""
+    return apart is None or apart > FARTHEST_FROM_STOCK
 
 
 def _timed_kernels(answer: Mapping[str, Any]) -> dict[str, tuple[Verdict, ...]]:

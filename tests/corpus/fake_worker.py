@@ -61,7 +61,8 @@ def time_it(what: str, job: dict[str, Any]) -> dict[str, Any]:
         "errors": {},
         "timings": {"stock": [2.0, 1.9, 2.1], "tawa": [1.6, 1.5, 1.7]},
         "captured": what != "uncaptured",
-        "apart": {"tawa": 2.5 if what == "apart" else 0.5},
+        "apart": {"tawa": 2.5 if "apart" in what else 0.5},
+        "off": {"stock": 2.3 if what == "apartstock" else 0.3, "tawa": 0.3 if what == "apartstock" else 2.3},
         "kernels": {"stock": [], "tawa": [APPLIED]},
     }
     if not job["kernels"]:

@@ -115,6 +115,15 @@ def test_each_kernel_counts_by_itself_and_only_where_it_is_specialised() -> None
     assert summarise_kernels(found).geomean == pytest.approx(2.0)
 
 
+def test_kernels_are_compared_in_the_configurations_of_stock_where_that_was_timed() -> None:
+    own, same = verdict("a", True, 5.0), (verdict("a", True, 8.0), verdict("b", False, 3.0, "no tl.dot"))
+    one = result("one", stock=(verdict("a", False, 10.0), verdict("b", False, 3.0)), tawa=(own,), same=same)
+    (found,) = applied([one])
+    assert (found.kernel, found.ratio) == ("a", 1.25)
+    assert "1 of them in the configurations that stock chose" in summary_table(summarise([one]))
+    assert untimed([one]) == 0
+
+
 def test_a_kernel_with_verdicts_of_both_kinds_counts_once() -> None:
     both = (verdict("a", True, 10.0), verdict("a", False, 10.0, "odd shape"))
     assert len(applied([result("h", stock=(verdict("a", False, 20.0),), tawa=both)])) == 1
@@ -132,7 +141,7 @@ def test_an_entry_whose_kernels_were_not_timed_counts_as_a_whole_and_is_called_s
 def test_a_kernel_that_was_not_timed_beside_one_that_was_is_counted() -> None:
     half = result("half", stock=(verdict("a", False, 2.0),), tawa=(verdict("a", True, 1.0), verdict("b", True, None)))
     assert untimed([half]) == 1
-    assert "1; 1 not timed" in summary_table(summarise([half]))
+    assert "1, 0 of them in the configurations that stock chose; 1 not timed" in summary_table(summarise([half]))
 
 
 @pytest.mark.parametrize(("spread", "surely", "shown"), [(0.0, True, "**0.95**"), (0.1, False, "0.95 (noise?)")])

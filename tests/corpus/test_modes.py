@@ -32,11 +32,11 @@ def bench(self, *args, config, **meta):
 
 triton.runtime.autotuner.Autotuner._bench = bench
 chosen = []
-for mode in ("stock", "tawa", "stock", "tawa"):
+for mode in ("stock", "tawa", "same", "stock", "tawa"):
     modes._current = mode
     tuner.run(None, None, columns=100, grid=(1,), warmup=False)
     chosen.append(tuner.best_config.kwargs["BLOCK"])
-assert chosen == [16, 256, 16, 256], chosen
+assert chosen == [16, 256, 16, 16, 256], chosen  # "same" takes what stock chose
 assert tried == [(mode, block) for mode in ("stock", "tawa") for block in (16, 256)], tried
 
 tried.clear()

@@ -193,9 +193,11 @@ def test_a_profiler_that_kills_the_process_costs_the_times_of_kernels_only() -> 
 
 
 def test_a_configuration_that_is_wrong_only_when_it_is_timed_is_wrong() -> None:
-    found = statuses(["apart"])["apart"]
-    assert found.status == "wrong"
-    assert found.message == "while timed, tawa is 2.5 times the tolerance from stock"
+    found = statuses(["apart", "apartstock"])
+    assert found["apart"].status == "wrong"
+    assert found["apart"].message == "while timed, the error of tawa is 2.3 of the tolerance, that of stock 0.3"
+    assert found["apartstock"].status == "ok"  # stock Triton's choice is the one that is off
+    assert found["apartstock"].message == "while timed, the error of tawa is 0.3 of the tolerance, that of stock 2.3"
 
 
 def test_a_timing_that_dies_under_tawa_is_a_crash_and_keeps_the_check() -> None:
@@ -309,11 +311,11 @@ def test_legal_is_timed_only_where_it_specialises_more() -> None:
     options = runner.Options(time_legal=True)
     ours, other = Verdict(**APPLIED), Verdict(**{**APPLIED, "kernel": "other"})
     modes = lambda **kernels: runner._timed_modes(Result("pack", "gemm", {}, False, "ok", kernels=kernels), options)  # noqa: E731
-    assert modes(tawa=(ours,), legal=(ours,)) == ["stock", "tawa"]
-    assert modes(tawa=(ours,), legal=(ours, other)) == ["stock", "tawa", "legal"]
+    assert modes(tawa=(ours,), legal=(ours,)) == ["stock", "tawa", "same"]
+    assert modes(tawa=(ours,), legal=(ours, other)) == ["stock", "tawa", "same", "legal"]
     assert modes(tawa=(), legal=()) == ["stock"]
     tried = Result("pack", "gemm", {}, False, "ok", tried={"tawa": True})
-    assert runner._timed_modes(tried, options) == ["stock", "tawa"]
+    assert runner._timed_modes(tried, options) == ["stock", "tawa", "same"]
 
 
 def test_a_timing_without_cuda_graphs_is_noted() -> None:

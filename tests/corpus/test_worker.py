@@ -156,6 +156,7 @@ def test_a_timing_has_times_of_the_operation_and_of_each_kernel(monkeypatch: pyt
 def test_what_is_timed_is_compared_with_stock(monkeypatch: pytest.MonkeyPatch) -> None:
     answer, _ = time_it(only_in("tawa", lambda it: {"c": product(it)["c"] + 1}), monkeypatch, kernels=False)
     assert answer["apart"]["tawa"] > 100
+    assert answer["off"]["tawa"] > 100 and answer["off"]["stock"] < 1
     assert "us" not in answer
 
 
