@@ -120,6 +120,13 @@ def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str) -> 
     assert orders_with_other_bits(case, levels, simulated(case, unspecialised(case, levels))) == []
 
 
+@pytest.mark.parametrize("name", ["linear_backwards", "linear_backwards_uneven", "linear_backwards_bf16_8warps"])
+def test_a_loop_that_counts_down_is_filled_by_tma(name: str) -> None:
+    found, _ = attempted(find(name), PlanOptions(enable_warp_specialization=True))
+    assert isinstance(found, Specialised) and found.outcome.plan is not None
+    assert {ring.fill for ring in found.outcome.plan.rings} == {"tma"}
+
+
 @pytest.mark.parametrize("name", ["grouped_tma", "grouped"])
 def test_automatic_mode_takes_the_grouped_gemm(name: str) -> None:
     found, _ = attempted(find(name), PlanOptions())

@@ -97,3 +97,13 @@ def test_operands_that_a_loop_computes_take_a_buffer_for_each_iteration_in_fligh
         chosen(tight, mma_depth=1)
     with pytest.raises(ResourceError, match="the largest D that fits is 2"):
         chosen(roomy, mma_depth=1, aref_depth=3)
+
+
+@pytest.mark.parametrize(("depth", "in_flight"), [(2, 0), (3, 0), (4, 1), (5, 1)])
+def test_ctas_that_share_an_sm_keep_a_dot_in_flight_where_they_have_slots_for_it(depth: int, in_flight: int) -> None:
+    channels = channels_of(programs.tile_gemm())
+    slot = sum(channel.slot_bytes for channel in channels)
+    small = replace(BUDGET, groups=1, registers=RegisterInfo(32, 32))
+    assert small.ctas(channels, depth) > 1, f"{slot} bytes a slot"
+    plan = choose_plan(channels, PlanOptions(aref_depth=depth), small, staged_stores=True)
+    assert (plan.rings[0].depth, plan.mma_depth) == (depth, in_flight)
