@@ -18,7 +18,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
 
-_DIVISIBILITY = "tt.divisibility"
+DIVISIBILITY = "tt.divisibility"
 _INDUCTIONS = 8  # rounds of the greatest common divisor of what a loop carries; each at least halves it
 
 
@@ -130,7 +130,7 @@ def _loop_of(atom: Atom) -> ForOp | None:
 
 def _promised(op: Operation) -> int:
     """What `tl.multiple_of` said of a scalar."""
-    text = op.attributes.get(_DIVISIBILITY)
+    text = op.attributes.get(DIVISIBILITY)
     if text is None or any(shape_of(result) for result in op.results):
         return 1
     text = text[len("dense<") : text.index(">")] if text.startswith("dense<") else text
@@ -142,8 +142,8 @@ def _promised(op: Operation) -> int:
 
 def _argument_divisibility(function: FuncOp) -> dict[Value, int]:
     """What Triton found of the arguments: numbers as they are, pointers in bytes."""
-    known = {argument: function.attributes_of(argument).get(_DIVISIBILITY) for argument in function.body.args}
+    known = {argument: function.attributes_of(argument).get(DIVISIBILITY) for argument in function.body.args}
     return {argument: read_int(text) for argument, text in known.items() if text}
 
 
-__all__ = ["Multiples"]
+__all__ = ["DIVISIBILITY", "Multiples"]

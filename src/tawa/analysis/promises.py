@@ -23,14 +23,13 @@ from math import gcd, lcm
 
 from tawa.analysis.affine import Affine
 from tawa.analysis.forms import Form
-from tawa.analysis.multiples import Multiples
+from tawa.analysis.multiples import DIVISIBILITY, Multiples
 from tawa.analysis.polynomials import ONE, Poly
 from tawa.analysis.split_rules import shape_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Operation, PointerType, ScalarType, TensorType, Value, parse_type
 
-DIVISIBILITY = "tt.divisibility"
 _ADDRESSES = frozenset({"tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.trans", "tt.reshape"})
 
 

@@ -275,14 +275,21 @@ class _State(Machine):
         if again:
             frame.index += 1
             walker.marks[-1] = {}
+        elif frame.unknown in self.questions.constant:
+            self._leave(walker, None)
         else:
-            walker.loops.pop()
-            walker.marks.pop()
-            if frame.unknown not in self.questions.constant:
-                capped = frame.index + 1 >= frame.end
-                walker.marks[-1][frame.unknown] = Mark(frame.time, frame.end - 1 if capped else ENDLESS, not capped)
+            capped = frame.index + 1 >= frame.end
+            self._leave(walker, Mark(frame.time, frame.end - 1 if capped else ENDLESS, not capped))
         walker.set_nest()
         return again
+
+    @staticmethod
+    def _leave(walker: Walker, mark: Mark | None) -> None:
+        """Ends the innermost loop. mark: what is known of its unknown from then on."""
+        frame = walker.loops.pop()
+        walker.marks.pop()
+        if mark is not None:
+            walker.marks[-1][frame.unknown] = mark
 
     def _enter_while(self, walker: Walker, site: Site) -> None:
         """Its first question comes behind what is computed before each trip."""
@@ -302,9 +309,7 @@ class _State(Machine):
             frame.index += 1
             walker.marks[-1] = {}
         else:
-            walker.loops.pop()
-            walker.marks.pop()
-            walker.marks[-1][frame.unknown] = Mark(frame.time, ENDLESS, True)
+            self._leave(walker, Mark(frame.time, ENDLESS, True))
         walker.set_nest()
         return again
 

@@ -50,45 +50,13 @@ def gemm_grouped_edges(
 
 
 @triton.jit
-def gemm_array(
-    a_ptr, b_addresses, c_ptr, COUNT, M, N, K, stride_az, stride_am, stride_bk, stride_cz, stride_cm,
-    PROGRAMS: tl.constexpr, ELEMENT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-):  # fmt: skip
-    """Products of one shape: A in one tensor, each B wherever its address says, as the weights of experts are."""
-    num_n = tl.cdiv(N, BN)
-    tiles = tl.cdiv(M, BM) * num_n
-    for tile in range(tl.program_id(0), COUNT * tiles, PROGRAMS):
-        z = tile // tiles
-        b_ptr = tl.load(b_addresses + z).to(tl.pointer_type(ELEMENT))
-        b_ptr = tl.multiple_of(b_ptr, 16)
-        rows = tile % tiles // num_n * BM + tl.arange(0, BM)
-        columns = tile % tiles % num_n * BN + tl.arange(0, BN)
-        ks = tl.arange(0, BK)
-        a_ptrs = a_ptr + z * stride_az + rows[:, None] * stride_am + ks[None, :]
-        b_ptrs = b_ptr + ks[:, None] * stride_bk + columns[None, :]
-        acc = tl.zeros((BM, BN), dtype=tl.float32)
-        for k in range(0, K, BK):
-            a = tl.load(a_ptrs, mask=(rows[:, None] < M) & (ks[None, :] < K - k), other=0.0)
-            b = tl.load(b_ptrs, mask=(ks[:, None] < K - k) & (columns[None, :] < N), other=0.0)
-            acc = tl.dot(a, b, acc)
-            a_ptrs += BK
-            b_ptrs += BK * stride_bk
-        c_ptrs = c_ptr + z * stride_cz + rows[:, None] * stride_cm + columns[None, :]
-        inside = (rows[:, None] < M) & (columns[None, :] < N)
-        tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def gemm_array_tiles(
-    a_ptr, b_addresses, c_ptr, M, N, K, stride_az, stride_am, stride_bk, stride_cz, stride_cm,
+def array_tile(
+    a_ptr, b_addresses, c_ptr, z, rows, columns, M, N, K, stride_az, stride_am, stride_bk, stride_cz, stride_cm,
     ELEMENT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """The same, one tile a program."""
-    z = tl.program_id(2)
+    """One tile of product `z`: A in one tensor, B wherever its address says."""
     b_ptr = tl.load(b_addresses + z).to(tl.pointer_type(ELEMENT))
     b_ptr = tl.multiple_of(b_ptr, 16)
-    rows = tl.program_id(0) * BM + tl.arange(0, BM)
-    columns = tl.program_id(1) * BN + tl.arange(0, BN)
     ks = tl.arange(0, BK)
     a_ptrs = a_ptr + z * stride_az + rows[:, None] * stride_am + ks[None, :]
     b_ptrs = b_ptr + ks[:, None] * stride_bk + columns[None, :]
@@ -102,3 +70,30 @@ def gemm_array_tiles(
     c_ptrs = c_ptr + z * stride_cz + rows[:, None] * stride_cm + columns[None, :]
     inside = (rows[:, None] < M) & (columns[None, :] < N)
     tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def gemm_array(
+    a_ptr, b_addresses, c_ptr, COUNT, M, N, K, stride_az, stride_am, stride_bk, stride_cz, stride_cm,
+    PROGRAMS: tl.constexpr, ELEMENT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Products of one shape: A in one tensor, each B wherever its address says, as the weights of experts are."""
+    num_n = tl.cdiv(N, BN)
+    tiles = tl.cdiv(M, BM) * num_n
+    for tile in range(tl.program_id(0), COUNT * tiles, PROGRAMS):
+        rows = tile % tiles // num_n * BM + tl.arange(0, BM)
+        columns = tile % tiles % num_n * BN + tl.arange(0, BN)
+        array_tile(a_ptr, b_addresses, c_ptr, tile // tiles, rows, columns, M, N, K, stride_az, stride_am, stride_bk,
+                   stride_cz, stride_cm, ELEMENT, BM, BN, BK)  # fmt: skip
+
+
+@triton.jit
+def gemm_array_tiles(
+    a_ptr, b_addresses, c_ptr, M, N, K, stride_az, stride_am, stride_bk, stride_cz, stride_cm,
+    ELEMENT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """The same, one tile a program."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    array_tile(a_ptr, b_addresses, c_ptr, tl.program_id(2), rows, columns, M, N, K, stride_az, stride_am, stride_bk,
+               stride_cz, stride_cm, ELEMENT, BM, BN, BK)  # fmt: skip
