@@ -21,6 +21,7 @@ from tawa.kernels.pointers.reference import numpy_reference
 from tawa.plan import PlanOptions
 from tawa.runtime.config import Config
 from tawa.sim import UnsupportedOp
+from tawa.sim.errors import SharedMemoryRace
 from tawa.verify.barriers import check_barriers
 from tawa.verify.credits import check_credits
 from tawa.verify.verdict import Proved, Refuted
@@ -107,7 +108,7 @@ SAME_BITS = (
     "windows_step3", "fill_with_one", "mask_from_memory", "reads_on", "linear_attention", "linear_backwards_uneven",
     "grouped_lengths", "grouped_tma_lengths", "barrier_between", "tutorial_16_rows_fp16", "tutorial_16_rows_fp8e4nv",
     "return_in_branch", "experts_elsewhere_one_choice", "attention_lengths_4warps", "while_listed", "segments",
-    "grouped_turned", "grouped_edges", "array", "array_tiles",
+    "grouped_turned", "grouped_edges", "array", "array_tiles", "states", "states_uneven",
 )  # fmt: skip
 
 
@@ -153,6 +154,25 @@ def test_a_release_that_such_a_kernel_lacks_is_found() -> None:
     aref = parse_module(levels.asm["aref"])
     next(op for op in aref.walk() if op.name == "aref.consumed").erase()
     assert isinstance(check_credits(aref, effort="fast"), Refuted)
+
+
+@pytest.mark.parametrize("mma_depth", [0, 1])
+def test_a_computed_operand_keeps_its_memory_until_its_wgmma_is_done(mma_depth: int) -> None:
+    """Triton takes a buffer for free behind its last use: without the release, the other operand may lie on it."""
+    case = find("states")
+    _, levels = attempted(case, PlanOptions(enable_warp_specialization=True, aref_depth=4, mma_depth=mma_depth))
+    module = parse_module(levels.asm["barrier"])
+    assert isinstance(check_barriers(module, effort="fast"), Proved)
+    releases = [op for op in module.walk() if op.name == "ttg.local_dealloc"]
+    assert len(releases) == 2
+    if mma_depth == 0:  # else nothing asks for memory between the loop and the wait behind it
+        for release in releases:
+            release.erase()
+        verdict = check_barriers(module, effort="fast")
+        assert isinstance(verdict, Refuted)
+        assert "is free for other tiles while a wgmma" in verdict.witness.message
+        with pytest.raises(SharedMemoryRace, match="is free for other tiles while the wgmma"):
+            simulated(case, module)
 
 
 def test_no_descriptor_moves_in_front_of_the_waits_for_what_uses_the_one_before() -> None:

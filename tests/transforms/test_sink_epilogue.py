@@ -97,7 +97,10 @@ def test_no_wgmma_is_in_flight_behind_the_join() -> None:
         """
         CHECK:      [[ACC:%\\w+]] = "warp.group"() <{partition = "consumer"
         CHECK:      [[W:%\\w+]] = "ttng.warp_group_dot_wait"({{.*}}) <{pendings = 0 : i32}>
+        CHECK-NEXT: "ttg.local_dealloc"
+        CHECK-NEXT: "ttg.local_dealloc"
         CHECK-NEXT: "warp.end"([[W]])
+        CHECK-NOT:  "ttg.local_dealloc"
         CHECK:      "tt.descriptor_store"
         """,
     )

@@ -25,6 +25,7 @@ from tawa.sim.shared import (
     copied,
     dirty,
     filled,
+    give_back,
     memdesc,
     require_quiet,
     require_visible,
@@ -75,8 +76,15 @@ def _local_load(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 
 
 def _local_dealloc(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
-    require_quiet(args[0], who.cta.reads)
+    give_back(args[0], who.cta.reads)
     return []
+
+
+def free(who: Partition, allocation: Operation) -> None:
+    """Behind the last use of what `allocation` made, where no ``local_dealloc`` says when it is free."""
+    view: SharedView = who.env[allocation.result]
+    if view.type.element != "i64":  # barriers live until `inval_barrier`
+        give_back(view, who.cta.reads)
 
 
 def _view(_: Partition, op: Operation, args: list[Any]) -> list[Any]:

@@ -52,7 +52,7 @@ def run_region(who: Partition, region: Region, args: list[Any]) -> Run:
 
 
 def _block(who: Partition, block: Block) -> Generator[Pause, None, tuple[list[Any], Block | None]]:
-    env = who.env
+    env, freed = who.env, who.cta.freed(block)
     for op in block.ops:
         args = [env[value] for value in op.operands]
         if op.name in _RETURNS:
@@ -74,6 +74,11 @@ def _block(who: Partition, block: Block) -> Generator[Pause, None, tuple[list[An
         except SimulationError as error:
             raise who.cta.located(error, op, who) from None
         env.update(zip(op.results, results, strict=True))
+        for allocation in freed.get(op, ()):
+            try:
+                asynchronous.free(who, allocation)
+            except SimulationError as error:
+                raise who.cta.located(error, allocation, who) from None
         if who.recorder and op.name not in _NESTING:
             who.recorder.step(op, who.cta.place(op), later=op.name in DELIVERED_LATER)
         if op.name in _PROTOCOL:

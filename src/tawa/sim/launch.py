@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tawa.dialects.tt import FuncOp
-from tawa.ir import Module, Operation, PointerType, TensorDescType, Value, parse_type
+from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
 from tawa.remarks import SourceLocation
 from tawa.sim.addresses import Addresses, AddressSpace
 from tawa.sim.clock import time_trace
@@ -114,6 +114,7 @@ def simulate(
     values = _bind(module, function.body.args, arguments, memory)
     events: list[Event] = []
     places: dict[Operation, SourceLocation | None] = {}
+    ends: dict[Block, dict[Operation, list[Operation]]] = {}
     lot = random.Random(seed)
     everything = [(x, y, z) for z in range(whole[2]) for y in range(whole[1]) for x in range(whole[0])]
     for program in programs or ():
@@ -121,7 +122,7 @@ def simulate(
             raise ArgumentError(f"program {program} is outside the grid {tuple(grid)}")
     traces: list[Trace] = []
     for program in everything if programs is None else programs:
-        cta = Cta(module, program, (whole[0], whole[1], whole[2]), order, lot, events, places, memory, timing)
+        cta = Cta(module, program, (whole[0], whole[1], whole[2]), order, lot, events, places, ends, memory, timing)
         main = cta.spawn("main", {})
         main.code = run_region(main, function.op.regions[0], values)
         cta.run()

@@ -17,7 +17,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tawa.ir import Module, Operation, Value, source_of
+from tawa.dialects.ttg import freed_behind
+from tawa.ir import Block, Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
 from tawa.sim.addresses import AddressSpace
 from tawa.sim.errors import Deadlock, DescriptorInUse, SimulationError
@@ -160,7 +161,7 @@ class Partition:
 
 @dataclass(slots=True, eq=False)
 class Cta:
-    """The machine. `events` is shared by all CTAs of a run."""
+    """The machine. `events`, `places` and `ends` are shared by all CTAs of a run."""
 
     module: Module
     program: tuple[int, int, int]
@@ -169,6 +170,7 @@ class Cta:
     lot: random.Random
     events: list[Event]
     places: dict[Operation, SourceLocation | None]
+    ends: dict[Block, dict[Operation, list[Operation]]]
     memory: AddressSpace
     timing: bool = False
     partitions: list[Partition] = field(default_factory=list[Partition])
@@ -189,6 +191,12 @@ class Cta:
         if op not in self.places:
             self.places[op] = source_of(self.module, op)
         return self.places[op]
+
+    def freed(self, block: Block) -> dict[Operation, list[Operation]]:
+        """The allocations that are free again behind the operations of a block."""
+        if block not in self.ends:
+            self.ends[block] = freed_behind(block)
+        return self.ends[block]
 
     def note(
         self, who: str, op: Operation, action: str, target: str = "", slot: int | None = None, parity: int | None = None

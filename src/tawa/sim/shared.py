@@ -85,13 +85,20 @@ def require_visible(view: SharedView, *, fills_are_fenced: bool, copies: int) ->
         raise MissingFence(f"{view.label} was written through the generic proxy and is read by the async proxy")
 
 
-def require_quiet(view: SharedView, reads: list[tuple[SharedView, str]]) -> None:
+def require_quiet(view: SharedView, reads: list[tuple[SharedView, str]], becomes: str = "written") -> None:
     """Raises SharedMemoryRace when `view`, about to be written, is in use by something asynchronous."""
     if (view.state == IN_FLIGHT).any():
-        raise SharedMemoryRace(f"{view.label} is written while a TMA copy into it is in flight")
+        raise SharedMemoryRace(f"{view.label} is {becomes} while a TMA copy into it is in flight")
     for other, reader in reads:
         if other.buffer is view.buffer and np.shares_memory(other.bits, view.bits):
-            raise SharedMemoryRace(f"{view.label} is written while {reader} may still read it")
+            raise SharedMemoryRace(f"{view.label} is {becomes} while {reader} may still read it")
+
+
+def give_back(view: SharedView, reads: list[tuple[SharedView, str]]) -> None:
+    """The bytes of `view` are anybody's: raises SharedMemoryRace when something asynchronous is not done with them."""
+    require_quiet(view, reads, becomes="free for other tiles")
+    view.bits[...] = np.iinfo(view.bits.dtype).max
+    view.state[...] = UNWRITTEN
 
 
 def index(view: SharedView, at: int, type: MemDescType) -> SharedView:

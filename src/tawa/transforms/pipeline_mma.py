@@ -20,9 +20,12 @@ the tensor cores work on the one before:
       y = local_alloc(t)          →         for k, acc, s = 0:
       acc = dot(x, y, acc)                    y = y'[s];  local_store(t, y);  fence;  acc = dot(x, y, acc)
                                               next s = (s + 1) mod (P + 1)
+                                            acc = dot_wait(acc) {pendings = 0};  local_dealloc y'
 
 Buffer s is written again P + 1 iterations later, when the consumer has waited for the dot that read it. Triton's back
-end puts a barrier of the partition's warps between that wait and the store, for other warps wait by themselves.
+end puts a barrier of the partition's warps between that wait and the store, for other warps wait by themselves. The
+`local_dealloc` behind the wait (with P = 0 in the loop) keeps the bytes: Triton's back end gives a buffer to the next
+tile behind its last use, and does not know that a wgmma in flight reads it.
 
 Requires: `partition`. Works on loops of the consumer.
 Ensures: every slot is released after the wgmmas that read it are complete.
@@ -96,8 +99,9 @@ def _obstacle(loop: ForOp) -> str:
     return ""
 
 
-def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> None:
-    """Gives the loop `count` buffers by turns for each that an iteration fills."""
+def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> list[Value]:
+    """Gives the loop `count` buffers by turns for each that an iteration fills; returns them."""
+    made: list[Value] = []
     front = Builder.before(loop.op)
     front.loc = buffers[0].op.loc
     turn = loop.carry(front.constant(0), "turn")
@@ -107,6 +111,7 @@ def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> None:
         front.loc = buffer.op.loc
         hint = buffer.op.result.hint
         whole = front.create("ttg.local_alloc", (), (str(one.with_slots(count)),), hints=(hint,)).result
+        made.append(whole)
         builder = Builder.before(buffer.op)
         view = builder.create("ttg.memdesc_index", (whole, turn), (str(replace(one, mutable=True)),), hints=(hint,))
         builder.create("ttg.local_store", (source, view.result))
@@ -117,13 +122,13 @@ def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> None:
     end = Builder.before(loop.body.terminator)
     end.loc = buffers[0].op.loc
     loop.body.terminator.add_operand(slot_behind(end, turn, count)[0])
+    return made
 
 
 def _pipeline(loop: ForOp, depth: int) -> None:
     dots = dots_in(loop)
-    buffers = own_buffers(loop)
-    if depth and buffers:
-        _take_turns(loop, buffers, depth + 1)
+    filled = own_buffers(loop)
+    buffers = _take_turns(loop, filled, depth + 1) if depth and filled else [it.op.result for it in filled]
     for dot in dots:
         dot.op.properties["isAsync"] = bool_attr(True)
     ends = [dot for dot in dots if dot.op.result.uses[0].op is loop.body.terminator]
@@ -142,6 +147,7 @@ def _pipeline(loop: ForOp, depth: int) -> None:
         release = Builder.after(waited)
         for op in moved:
             release.insert(op)
+        _end_lives(release, buffers)
         return
     after = Builder.after(loop.op)
     after.loc = dots[-1].op.loc
@@ -152,6 +158,7 @@ def _pipeline(loop: ForOp, depth: int) -> None:
     for use in users:
         use.op.set_operand(use.index, renamed[use.op.operands[use.index]])
 
+    _end_lives(after, buffers)
     if not consumed:
         return
     never = Builder.before(loop.op).constant(0, "i1")
@@ -168,6 +175,12 @@ def _pipeline(loop: ForOp, depth: int) -> None:
     for age in reversed(range(depth)):
         for view, previous in zip(consumed, delayed, strict=True):
             after.create("aref.consumed", (view.ring, previous[age], old[age]))
+
+
+def _end_lives(builder: Builder, buffers: list[Value]) -> None:
+    """Keeps buffers until the wgmmas that read them are done: Triton gives them to others behind their last use."""
+    for buffer in buffers:
+        builder.create("ttg.local_dealloc", (buffer,))
 
 
 def _delay(loop: ForOp, inits: list[Value], value: Value, hint: str) -> list[Value]:

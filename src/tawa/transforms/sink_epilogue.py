@@ -46,10 +46,10 @@ class SinkEpilogue:
 
 
 def _tail(group: GroupOp) -> list[Operation]:
-    """The operations behind the last one that touches a ring, and behind the wait for its wgmmas."""
+    """The operations behind the last one that touches a ring, the wait for its wgmmas, and what ends with that."""
     ops = group.body.ops[:-1]
     last = max((index for index, op in enumerate(ops) if _touches_ring(op)), default=len(ops))
-    while last + 1 < len(ops) and ops[last + 1].name == "ttng.warp_group_dot_wait":
+    while last + 1 < len(ops) and ops[last + 1].name in ("ttng.warp_group_dot_wait", "ttg.local_dealloc"):
         last += 1
     return ops[last + 1 :]
 

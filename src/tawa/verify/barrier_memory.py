@@ -84,9 +84,11 @@ class SharedMemory:
     def _ordered(self, thread: Thread, earlier: Access, event: Event, memory: Memory, kind: FaultKind) -> None:
         if earlier.end and thread.mask & earlier.end:
             return
+        name, still = self.history.name(memory), f"{spell(earlier.event)} of {earlier.partition}"
         message = (
-            f"{spell(event)} of {thread.trace.partition} touches {self.history.name(memory)} while "
-            f"{spell(earlier.event)} of {earlier.partition} may still be at work there"
+            f"{name} is free for other tiles while {still} may still be at work there: it is used no more"
+            if event.kind == "free"
+            else f"{spell(event)} of {thread.trace.partition} touches {name} while {still} may still be at work there"
         )
         mine = self.history.bit
         steps = earlier.begun | (thread.mask & ~mine)

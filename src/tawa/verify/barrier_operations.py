@@ -242,6 +242,12 @@ def _dealloc(self: Recorder, op: Operation, env: Environment, trace: Trace) -> N
         self.emit(trace, Event("free", op, (memory,)))
 
 
+def free(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    """Behind the last use of what ``local_alloc`` `op` made, where no ``local_dealloc`` says when it is free."""
+    if not _holds_barriers(op.result):
+        self.emit(trace, Event("free", op, (memory_of(op, op.result, env),)))
+
+
 def _holds_barriers(value: Value) -> bool:
     type = parse_type(value.type)
     return isinstance(type, MemDescType) and type.element == "i64"

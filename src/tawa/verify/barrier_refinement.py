@@ -241,7 +241,7 @@ def _made(events: list[Event], low: BarrierProgram, rings: Mapping[str, int]) ->
                 found.append((access, event))
         kind = "copy" if event.kind == "copy in" else event.kind
         for memory in event.memory:
-            if memory.alloc in entries:
+            if memory.alloc in entries and event.kind != "free":
                 name, entry = entries[memory.alloc]
                 found.append((Access(kind, name, memory.path[0] if memory.path else 0, entry=entry), event))
     return found

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, evaluate, width_of
 from tawa.dialects.tt import same_number
-from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
+from tawa.dialects.ttg import VIEWS, WarpSpecializeOp, freed_behind
 from tawa.ir import Block, Operation, Value
 from tawa.verify.barrier_events import (
     MAX_EVENTS,
@@ -28,7 +28,7 @@ from tawa.verify.barrier_events import (
     Trace,
 )
 from tawa.verify.barrier_flow import branches, captures
-from tawa.verify.barrier_operations import MAKERS, STEPS, alloc, check_uses, number, view
+from tawa.verify.barrier_operations import MAKERS, STEPS, alloc, check_uses, free, number, view
 from tawa.verify.barrier_program import (
     CLOSED,
     NUMBER_OPS,
@@ -84,11 +84,21 @@ class Unrolled(Recorder):
         """Runs one block; the operands of its terminator."""
         plan = self.program.plans.get(block)
         if plan is None:
-            plan = [(self._step_of(op), op) for op in self.program.kept_in(block)]
+            plan = self._plan(block)
             self.program.plans[block] = plan
         for step, op in plan:
             step(self, op, env, trace)
         return [env.get(operand) for operand in block.terminator.operands]
+
+    def _plan(self, block: Block) -> list[tuple[Handler, Operation]]:
+        """The steps of a block, with the memory that is free again behind each."""
+        kept, freed = set(self.program.kept_in(block)), freed_behind(block)
+        plan: list[tuple[Handler, Operation]] = []
+        for op in block.ops:
+            if op in kept:
+                plan.append((self._step_of(op), op))
+            plan += [(free, allocation) for allocation in freed.get(op, ())]
+        return plan
 
     def trips_of(self, loop: Operation, trace: Trace) -> int | None:
         """How often a loop that memory ends goes round this time; None where its condition says so."""

@@ -319,6 +319,22 @@ def linear_backwards_case(name: str, *, steps: int = 320, dim: int = 64, values:
                 sizes, "programs", "pointer_linear_backwards", SPECIALISED, warps)  # fmt: skip
 
 
+def states_case(name: str, *, steps: int = 320, values: int = 256, dtype: str = "fp16", warps: int = 4) -> Case:
+    """`products_with_states`: `steps` of time in chunks, two blocks of columns."""
+    chunk, dim, block_d, block_v = 64, 64, 32, 64
+    sizes = {"S": steps, "H": 2, "D": dim, "DV": values, "CHUNKS": -(-steps // chunk)}
+    tensors = {
+        "do": Tensor(("H", "S", "DV"), dtype), "v": Tensor(("H", "S", "DV"), dtype),
+        "h": Tensor(("H", "CHUNKS", "D", "DV"), "fp32"), "dh": Tensor(("H", "CHUNKS", "D", "DV"), "fp32"),
+        "dq": Tensor(("H", "S", "D"), "fp32", "nan"), "dk": Tensor(("H", "S", "D"), "fp32", "nan"),
+    }  # fmt: skip
+    arguments: dict[str, Argument] = {**pointers_to("do v h dh dq dk"), "S": Number("S")}
+    constexprs = {"BT": chunk, "BD": block_d, "BV": block_v, "D": dim, "DV": values}
+    grid = {"M": dim, "BM": block_d, "N": steps, "BN": chunk, "Z": 2}
+    return Case(name, recurrent.products_with_states, arguments, tensors, constexprs, {**sizes, **grid}, "tiles_3d",
+                "pointer_states", SPECIALISED, warps, plans=((2, 0), (3, 0), (4, 1)))  # fmt: skip
+
+
 # --- the safety list ---
 
 EVEN = {"M": 256, "N": 256, "K": 256}

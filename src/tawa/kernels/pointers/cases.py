@@ -31,6 +31,7 @@ from tawa.kernels.pointers.builders import (
     paged_case,
     safety_case,
     segments_case,
+    states_case,
     strided_case,
     weights_case,
 )
@@ -153,6 +154,9 @@ RECURRENT = [
     linear_backwards_case("linear_backwards"),
     linear_backwards_case("linear_backwards_uneven", steps=200),
     linear_backwards_case("linear_backwards_bf16_8warps", dtype="bf16", warps=8, dim=128, values=128),
+    states_case("states"),
+    states_case("states_uneven", steps=200),
+    states_case("states_bf16_8warps", dtype="bf16", warps=8),
     gate_up_case("pointer_gate_up", 64, 4),
     gate_up_case("pointer_gate_up_8warps", 128, 8),
     gram_case("gram"),

@@ -69,6 +69,39 @@ def linear_attention_backwards(
 
 
 @triton.jit
+def products_with_states(
+    do_ptr, v_ptr, h_ptr, dh_ptr, dq_ptr, dk_ptr, S, BT: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr,
+    D: tl.constexpr, DV: tl.constexpr,
+):  # fmt: skip
+    """Gradients of a chunk's Q and K from the states, which are fp32: ``dq = dO @ H^T, dk = V @ dH^T``.
+
+    In the style of flash-linear-attention's chunk_gla_bwd_kernel_inter: each iteration makes two operands narrower, and
+    both dots may be at work at once. H and dH are (H, chunks, D, DV), dQ and dK (H, S, D).
+    """
+    column = tl.program_id(0)
+    chunk = tl.program_id(1)
+    head = tl.program_id(2)
+    times = chunk * BT + tl.arange(0, BT)
+    ds = column * BD + tl.arange(0, BD)
+    inside = times[:, None] < S
+    states = (head * tl.cdiv(S, BT) + chunk) * D * DV
+    dq = tl.zeros([BT, BD], tl.float32)
+    dk = tl.zeros([BT, BD], tl.float32)
+    for v in range(0, DV, BV):
+        es = v + tl.arange(0, BV)
+        rows = head * S * DV + times[:, None] * DV + es[None, :]
+        do = tl.load(do_ptr + rows, mask=inside, other=0.0)
+        values = tl.load(v_ptr + rows, mask=inside, other=0.0)
+        h = tl.load(h_ptr + states + ds[None, :] * DV + es[:, None])
+        dh = tl.load(dh_ptr + states + ds[None, :] * DV + es[:, None])
+        dq = tl.dot(do, h.to(do.dtype), dq)
+        dk = tl.dot(values, dh.to(values.dtype), dk)
+    at = head * S * D + times[:, None] * D + ds[None, :]
+    tl.store(dq_ptr + at, dq, mask=inside)
+    tl.store(dk_ptr + at, dk, mask=inside)
+
+
+@triton.jit
 def gemm_gate_up(
     a_ptr, b_ptr, u_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,

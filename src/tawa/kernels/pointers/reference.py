@@ -219,6 +219,18 @@ def _linear_backwards(case: Case, t: Arrays, math: Numbers) -> Arrays:
     return {"dh": gradients}
 
 
+def _states(case: Case, t: Arrays, math: Numbers) -> Arrays:
+    step, dtype = case.size("BT"), case.tensors["do"].dtype
+    found = {name: math.zeros(case.shape(name)) for name in ("dq", "dk")}
+    for head in range(case.size("H")):
+        for chunk in range(case.size("CHUNKS")):
+            part = slice(chunk * step, (chunk + 1) * step)
+            for name, rows, states in (("dq", "do", "h"), ("dk", "v", "dh")):
+                state = math.operand(t[states][head][chunk], dtype)
+                found[name][head, part] = math.product(t[rows][head][part], state.T)
+    return found
+
+
 def _paged(case: Case, t: Arrays, math: Numbers) -> Arrays:
     problem, page, dtype = Problem.of(case), case.size("PAGE"), case.tensors["q"].dtype
     o = math.zeros(case.shape("o"))
@@ -335,6 +347,7 @@ REFERENCES: dict[str, Callable[[Case, Arrays, Numbers], Arrays]] = {
     "pointer_gram": _gram,
     "pointer_linear": _linear,
     "pointer_linear_backwards": _linear_backwards,
+    "pointer_states": _states,
     "pointer_paged": _paged,
     "pointer_lengths": _lengths,
     "pointer_adds_to_c": _adds_to_c,
