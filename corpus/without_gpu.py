@@ -29,6 +29,8 @@ class HopperOnPaper:
     utils = SimpleNamespace(
         get_device_properties=lambda device: PROPERTIES,
         load_binary=lambda *args: ("module", 0, 168, 0, 1024),
+        fill_tma_descriptor=lambda *args: "descriptor",
+        fill_tma_descriptor_tiled=lambda *args: "descriptor",
     )
 
     def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,10 @@ import triton.language as tl
 
 from tawa.analysis.launch_values import LEAST_CYCLES, Argument, Condition, DescriptorSpec, LaunchSpec, Number, multiply
 from tawa.bridge import added_arguments, record
-from tawa.bridge.added_arguments import launch_is_ours, launch_spec, launched_by_us, wrap_do_compile
+from tawa.bridge.added_arguments import Extended, launch_is_ours, launch_spec, launched_by_us, wrap_do_compile
 from tawa.bridge.attach import attached
-from tawa.bridge.compile import compile_kernel
+from tawa.bridge.compile import compile_kernel, hopper_target
+from tawa.bridge.launcher import Launcher, _key_of
 from tawa.bridge.request import Request, activate
 from tawa.bridge.signature import parse_signature
 from tawa.plan import PlanOptions
@@ -106,15 +108,20 @@ class Kernel(SimpleNamespace):
     def __init__(self) -> None:
         types = {"x": "*fp16", "M": "i32", "FLAG": "constexpr", "pair": ("i32", "constexpr")}
         metadata = SimpleNamespace(global_scratch_size=0)
-        super().__init__(name="kernel", src=SimpleNamespace(signature=types), metadata=metadata)
+        super().__init__(name="kernel", hash="hash", src=SimpleNamespace(signature=types), metadata=metadata)
 
 
-def launched(*args: Any, kernel: Kernel | None = None) -> list[Any]:
+def launcher(
+    ours: Callable[..., None], stock: Callable[..., None] | None = None, spec: LaunchSpec = SPEC, **more: Any
+) -> Launcher:
+    """A launcher whose descriptors stay as they are. ours, stock: what is called with all arguments of a launch."""
+    kernel = SimpleNamespace(run=stock, function=1, packed_metadata=None)
+    return Launcher(Kernel(), ours, spec, lambda number, descriptor: [descriptor, number], lambda: kernel, **more)
+
+
+def launched(*args: Any) -> list[Any]:
     made: list[Any] = []
-    launch = added_arguments._Launch(kernel or Kernel(), lambda *all_of: made.extend(all_of[9:]), SPEC)
-    launch.stock = SimpleNamespace(
-        run=lambda *all_of: made.append(("stock", all_of[9:])), function=1, packed_metadata=None
-    )
+    launch = launcher(lambda *all_of: made.extend(all_of[9:]), lambda *all_of: made.append(("stock", all_of[9:])))
     launch(1, 1, 1, 0, 7, None, None, None, None, *args)
     return made
 
@@ -125,7 +132,8 @@ TENSOR = SimpleNamespace(data_ptr=lambda: 4096)
 def test_a_launch_passes_the_descriptor_behind_the_arguments() -> None:
     made = launched(TENSOR, 100, True, (48, None))
     assert made[:4] == [TENSOR, 100, True, (48, None)]
-    (descriptor,) = made[4:]
+    descriptor, number = made[4:]
+    assert number == 0
     assert descriptor.base.data_ptr() == 4096 + 16
     assert (descriptor.shape, descriptor.strides, descriptor.padding) == ([100, 48], [48, 1], "zero")
 
@@ -141,8 +149,7 @@ def test_a_launch_that_is_over_soon_takes_the_stock_kernel(grid: tuple[int, ...]
     """Four SMs; each program takes a sixteenth of what is enough for every row."""
     made: list[str] = []
     spec = replace(SPEC, conditions=(), work=multiply(Argument(2), Number(LEAST_CYCLES // 16)))
-    launch = added_arguments._Launch(Kernel(), lambda *all_of: made.append("tawa"), spec, processors=4)
-    launch.stock = SimpleNamespace(run=lambda *all_of: made.append("stock"), function=1, packed_metadata=None)
+    launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), spec, processors=4)
     for _ in range(2):
         launch(*grid, 0, 7, None, None, None, None, TENSOR, 100, True, (rows, None))
     assert made == 2 * ["stock" if stock else "tawa"]
@@ -150,17 +157,85 @@ def test_a_launch_that_is_over_soon_takes_the_stock_kernel(grid: tuple[int, ...]
 
 def test_other_arguments_get_other_descriptors() -> None:
     made: list[Any] = []
-    launch = added_arguments._Launch(Kernel(), lambda *all_of: made.append(all_of[-1].shape), SPEC)
+    launch = launcher(lambda *all_of: made.append(all_of[-2].shape))
     for size in (100, 104, 100):
         launch(1, 1, 1, 0, 7, None, None, None, None, TENSOR, size, True, (48, None))
     assert made == [[100, 48], [104, 48], [100, 48]]
     assert len(launch.known) == 2
 
 
-def test_the_launcher_is_made_for_the_extended_signature() -> None:
-    source = added_arguments._Extended(SimpleNamespace(signature={"x": "*fp16"}, constants={}), SPEC.descriptors)
-    assert source.signature == {"x": "*fp16", "tawa_desc_0": "tensordesc<fp16[64,32]>"}
+def test_only_arguments_that_matter_are_compared() -> None:
+    """M does not decide what is launched here, nor does an address in place of a tensor."""
+    made: list[Any] = []
+    spec = LaunchSpec((), (Condition(Argument(2), "rows are whole", multiple=8),))
+    launch = launcher(lambda *all_of: made.append(all_of[9:]), spec=spec)
+    for tensor, size in ((TENSOR, 100), (TENSOR, 104), (4096, 100)):
+        launch(1, 1, 1, 0, 7, None, None, None, None, tensor, size, True, (48, None))
+    assert made == [(TENSOR, 100, True, (48, None)), (TENSOR, 104, True, (48, None)), (4096, 100, True, (48, None))]
+    assert len(launch.known) == 1
+
+
+def test_pointers_are_told_apart_by_address() -> None:
+    types = ("*fp16", "constexpr", "i32", "tensordesc<fp16[64,32]>", "*fp16")
+    key_of = _key_of(types, frozenset({0, 1, 7}))
+    arguments = (TENSOR, 1, 100, object(), SimpleNamespace(data_ptr=lambda: 8192))
+    assert sorted(key_of(arguments)) == sorted(key_of((4096, 2, 100, object(), 8192))) == [100, 4096, 8192]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_the_launcher_of_triton_is_made_for_descriptors_that_are_encoded(count: int) -> None:
+    source = Extended(SimpleNamespace(signature={"x": "*fp16"}, constants={}), SPEC.descriptors[:count])
+    added = ["nvTmaDesc", "i32", "i32", "i64", "i64"]
+    assert list(source.signature.values()) == ["*fp16", *added[: 5 * count]]
     assert source.constants == {}
+
+
+class OnPaper:
+    """A driver whose launcher notes what it is made for, and what it gets; descriptors are what they are made of."""
+
+    def __init__(self) -> None:
+        self.signature: tuple[Any, ...] = ()
+        self.descriptors = -1
+        self.launched: list[tuple[Any, ...]] = []
+        fill = lambda *about: ("map", *about)  # noqa: E731
+        self.utils = SimpleNamespace(
+            get_device_properties=lambda device: {"max_shared_mem": 232448, "multiprocessor_count": 132},
+            load_binary=lambda *args: ("module", "function", 32, 0, 1024),
+            fill_tma_descriptor=fill,
+            fill_tma_descriptor_tiled=fill,
+        )
+
+    def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
+        self.signature = tuple(source.signature.values())
+        self.descriptors = len(metadata.tensordesc_meta or ())
+        return lambda *args: self.launched.append(args[9:])
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_target(self) -> Any:
+        return hopper_target()
+
+
+def test_triton_launches_what_is_encoded_already(driver: None) -> None:
+    """Its launcher is made for a kernel without descriptors of the user's; Triton's own function encodes them, once."""
+    from triton.runtime import driver as slot
+
+    kernel, paper = compiled(True), OnPaper()
+    own, about = tuple(kernel.src.signature.values()), kernel.metadata.tensordesc_meta
+    slot.set_active(paper)
+    a, b, c = (SimpleNamespace(data_ptr=lambda at=at: at) for at in (4096, 8192, 16384))
+    arguments = (a, b, c, 100, 64, 80, 96, 64, 64, 64)
+    for _ in range(2):
+        kernel.run(1000, 1, 1, 0, kernel.function, None, None, None, None, *arguments)
+    assert (paper.signature, paper.descriptors) == (own + 2 * ("nvTmaDesc", "i32", "i32", "i64", "i64"), 0)
+    assert tuple(kernel.src.signature.values()) == own and kernel.metadata.tensordesc_meta == about
+    assert paper.launched[0] == paper.launched[1]
+    assert paper.launched[0][:10] == arguments
+    (a_map, *a_sizes), (b_map, *b_sizes) = paper.launched[0][10:15], paper.launched[0][15:]
+    assert (a_map[:2], a_sizes) == (("map", 4096), [100, 80, 96, 1])
+    assert (b_map[:2], b_sizes) == (("map", 8192), [80, 64, 64, 1])
+    assert paper.launched[0][10] is paper.launched[1][10]
 
 
 def test_the_key_on_disk_tells_both_forms_apart() -> None:

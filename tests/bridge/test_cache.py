@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,10 +160,12 @@ def test_detaching_restores_every_slot() -> None:
 def test_the_source_of_tawa_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     from tawa.bridge import request
 
-    before = DEEP.cache_suffix()
+    before = replace(DEEP).cache_suffix()
+    request._cache_suffix.cache_clear()
+    assert replace(DEEP).cache_suffix() == before
     request._cache_suffix.cache_clear()
     monkeypatch.setattr(request, "source_hash", lambda: "another Tawa")
-    assert DEEP.cache_suffix() != before
+    assert replace(DEEP).cache_suffix() != before
     request._cache_suffix.cache_clear()
 
 

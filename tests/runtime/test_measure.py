@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tawa.bridge import added_arguments
+from tawa.bridge import launcher as launchers
 from tawa.errors import PlanError
 from tawa.plan import PlanOptions
 from tawa.runtime import measure
-from tests.bridge.test_added_arguments import SPEC, TENSOR, Kernel
+from tests.bridge.test_added_arguments import TENSOR, launcher
 
 CARD = "a card"
 
@@ -74,12 +73,9 @@ def launches(monkeypatch: pytest.MonkeyPatch, verdicts: list[str | None], count:
         asked.append(name)
         return verdicts[len(asked) - 1]
 
-    monkeypatch.setattr(added_arguments, "_referee", referee)
+    monkeypatch.setattr(launchers, "_referee", referee)
     took: list[str] = []
-    kernel = Kernel()
-    kernel.hash = "hash"
-    launch = added_arguments._Launch(kernel, lambda *_: took.append("tawa"), SPEC, measured=True)
-    launch.stock = SimpleNamespace(run=lambda *_: took.append("stock"), function=1, packed_metadata=None)
+    launch = launcher(lambda *_: took.append("tawa"), lambda *_: took.append("stock"), measured=True)
     for _ in range(count):
         launch(1, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
     return took, len(asked)
@@ -96,8 +92,8 @@ def test_a_referee_may_put_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_tensor_passed_twice_is_not_measured() -> None:
     address = 0x7F0000000000
-    assert added_arguments._all_different([address, address + 512, 100, 100])
-    assert not added_arguments._all_different([address, 100, address])
+    assert launchers._all_different([address, address + 512, 100, 100])
+    assert not launchers._all_different([address, 100, address])
 
 
 def test_measuring_specialises_wherever_it_is_legal() -> None:

@@ -31,6 +31,11 @@ class Number:
         """The constant."""
         return self.value
 
+    @property
+    def arguments(self) -> frozenset[int]:
+        """None."""
+        return frozenset()
+
     def to_json(self) -> list[Any]:
         """``["number", 127]``."""
         return ["number", self.value]
@@ -49,6 +54,11 @@ class Argument:
     def evaluate(self, arguments: Sequence[int]) -> int:
         """Its value at this launch."""
         return arguments[self.index]
+
+    @property
+    def arguments(self) -> frozenset[int]:
+        """Itself."""
+        return frozenset((self.index,))
 
     def to_json(self) -> list[Any]:
         """``["argument", 4, "M"]``."""
@@ -81,6 +91,11 @@ class Apply:
                 return _divide(*values)
             case "remainder":
                 return values[0] - _divide(*values) * values[1]
+
+    @property
+    def arguments(self) -> frozenset[int]:
+        """Those that its operands depend on."""
+        return frozenset[int]().union(*(operand.arguments for operand in self.operands))
 
     def to_json(self) -> list[Any]:
         """``["sum", […], […]]``."""
@@ -235,6 +250,14 @@ class LaunchSpec:
     descriptors: tuple[DescriptorSpec, ...] = ()
     conditions: tuple[Condition, ...] = ()
     work: HostValue | None = None
+
+    @property
+    def arguments(self) -> frozenset[int]:
+        """All arguments that anything here depends on, by index."""
+        values = [value for spec in self.descriptors for value in (spec.offset, *spec.shape, *spec.strides)]
+        values += [condition.value for condition in self.conditions] + ([self.work] if self.work else [])
+        bases = frozenset(spec.base for spec in self.descriptors)
+        return bases.union(*(value.arguments for value in values))
 
     def broken(self, arguments: Sequence[int]) -> Condition | None:
         """The first condition that does not hold for these arguments (pointers as addresses)."""

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tawa.plan import Plan, PlanOptions
@@ -31,6 +31,7 @@ class Request:
     plan: Plan | None = None
     reproducer_dir: Path | None = None
     verification: Verification = "fast"
+    _suffix: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
 
     @property
     def pinned(self) -> bool:
@@ -48,8 +49,10 @@ class Request:
         return self.options.aref_depth is not None or self.plan is not None
 
     def cache_suffix(self) -> str:
-        """Text for Triton's cache keys: equal for equal requests to equal versions of Tawa."""
-        return _cache_suffix(self.options, self.plan, self.verification)
+        """Text for Triton's cache keys: equal for equal requests to equal versions of Tawa. Asked at every launch."""
+        if not self._suffix:
+            self._suffix.append(_cache_suffix(self.options, self.plan, self.verification))
+        return self._suffix[0]
 
 
 class _Unset:

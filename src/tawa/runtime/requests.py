@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from tawa.bridge.added_arguments import use_allocator, use_referee
+from tawa.bridge.launcher import use_allocator, use_referee
 from tawa.bridge.request import Request
 from tawa.errors import PlanError
 from tawa.plan import Plan, PlanOptions

@@ -1,0 +1,245 @@
+"""The launcher of one kernel with added arguments, or with a choice: its own kernel, or the stock one.
+
+Each launch needs the descriptors that the kernel's `LaunchSpec` makes of its arguments. Where a condition of the spec
+does not hold, or the launch is too short to pay, the stock kernel is launched. All this is found out once for each set
+of those arguments that it depends on, and the descriptors are kept as the hardware reads them: what a launch costs on
+the host counts for kernels of some 10 µs, and Triton's autotuner measures it with them.
+
+With ``mode="measure"`` the first launch times both kernels on its arguments, if running twice does no harm, and the
+faster one is launched from then on (`tawa.runtime.measure`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tawa.analysis.launch_values import DescriptorSpec, LaunchSpec
+
+_log = logging.getLogger("tawa")
+
+_MOST_KNOWN = 1024
+_NOTHING = nullcontext()
+_LEAST_ADDRESS = 1 << 32  # sizes are less, memory of a GPU lies above
+
+_allocate: Callable[[int, int, int | None], Any] | None = None
+
+
+def use_allocator(allocate: Callable[[int, int, int | None], Any]) -> None:
+    """Sets who gives scratch memory (bytes, alignment, stream → something with ``data_ptr()``) if the user did not."""
+    global _allocate
+    _allocate = allocate
+
+
+Referee = Callable[[str, str, Callable[[], None], Callable[[], None]], Literal["stock", "tawa"] | None]
+_referee: Referee | None = None
+
+
+def use_referee(referee: Referee) -> None:
+    """Sets who measures: (key, name, launch of the stock kernel, launch of ours) → the faster, or None for not now."""
+    global _referee
+    _referee = referee
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Stands for a tensor where Triton asks for its address."""
+
+    address: int
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+@dataclass(slots=True)
+class MadeDescriptor:
+    """Stands for Triton's `TensorDescriptor`, without its checks: the spec's conditions are them."""
+
+    base: _Memory
+    shape: list[int]
+    strides: list[int]
+    block_shape: list[int]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
+
+
+Encoder = Callable[[int, MadeDescriptor], Sequence[Any]]
+
+
+def encoder(about: Sequence[Any]) -> Encoder:
+    """What makes of added descriptor `number` the arguments of Triton's launcher. about: Triton's notes on each."""
+
+    def encode(number: int, descriptor: MadeDescriptor) -> Sequence[Any]:
+        from triton.backends.nvidia import driver
+
+        make: Any = driver.make_tensordesc_arg
+        # Later Tritons pass the first arguments of the launch too, which only AMD's looks at.
+        return make(descriptor, about[number], *[()] * (len(inspect.signature(make).parameters) - 2))
+
+    return encode
+
+
+class Launcher:
+    """Called as Triton's launcher is. kernel: the compiled kernel. inner: Triton's launcher of it.
+
+    encode: see `encoder`. compile_stock: makes the stock kernel. measured: whether to ask the referee. processors: SMs.
+    """
+
+    def __init__(
+        self, kernel: Any, inner: Callable[..., None], spec: LaunchSpec, encode: Encoder,
+        compile_stock: Callable[[], Any], measured: bool = False, processors: int = 1,
+    ) -> None:  # fmt: skip
+        self.kernel, self.inner, self.spec, self.encode = kernel, inner, spec, encode
+        self.compile_stock, self.processors = compile_stock, processors
+        self.types: tuple[Any, ...] = tuple(kernel.src.signature.values())
+        self.key_of = _key_of(self.types, spec.arguments)
+        self.known: dict[tuple[Any, ...], tuple[Any, ...] | str] = {}
+        self.scratch = bool(kernel.metadata.global_scratch_size)
+        self.undecided = measured
+        self.slower = False
+        self.stock: Any = None
+
+    def __call__(
+        self, grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, launch_metadata: Any,
+        enter: Any, leave: Any, *args: Any,
+    ) -> None:  # fmt: skip
+        """Launches with descriptors; the stock kernel where these arguments do not allow them."""
+        rounds = -(-grid_0 * grid_1 * grid_2 // self.processors)
+        key = (rounds, *self.key_of(args))
+        made = self.known.get(key)
+        if made is None:
+            made = self._keep(key, args, rounds)
+        where, hooks = (grid_0, grid_1, grid_2, stream), (launch_metadata, enter, leave)
+        if isinstance(made, str):
+            self._launch_stock(made, where, hooks, args)
+            return
+
+        def ours() -> None:
+            with _scratch() if self.scratch else _NOTHING:
+                self.inner(*where, function, packed, *hooks, *args, *made)
+
+        if self.undecided and _referee is not None and _all_different(tuple(_flat(self.types, args))):
+            self._decide(ours, lambda: self._launch_stock("to be measured", where, hooks, args))
+        if self.slower:
+            self._launch_stock("measured to be faster", where, hooks, args)
+        else:
+            ours()
+
+    def _keep(self, key: tuple[Any, ...], args: tuple[Any, ...], rounds: int) -> tuple[Any, ...] | str:
+        if len(self.known) >= _MOST_KNOWN:
+            self.known.clear()
+        made = self.known[key] = self._make(tuple(_flat(self.types, args)), rounds)
+        return made
+
+    def _make(self, values: tuple[Any, ...], rounds: int) -> tuple[Any, ...] | str:
+        """The added arguments, or why the stock kernel is better."""
+        broken = self.spec.broken(values)
+        if broken is not None:
+            return f"not so that {broken}"
+        if self.spec.too_short(values, rounds):
+            return "the launch is over too soon to pay"
+        found = [_descriptor(spec, values) for spec in self.spec.descriptors]
+        return tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
+
+    def _decide(self, ours: Callable[[], None], stock: Callable[[], None]) -> None:
+        """Asks the referee which is faster; he may put it off to a later launch."""
+        assert _referee is not None
+        faster = _referee(self.kernel.hash, self.kernel.name, stock, ours)
+        if faster is not None:
+            self.undecided, self.slower = False, faster == "stock"
+
+    def _launch_stock(self, reason: str, where: tuple[Any, ...], hooks: tuple[Any, ...], args: tuple[Any, ...]) -> None:
+        if self.stock is None:
+            _log.info("%s: launched as stock Triton compiles it: %s", self.kernel.name, reason)
+            self.stock = self.compile_stock()
+        with _scratch() if self.scratch else _NOTHING:
+            self.stock.run(*where, self.stock.function, self.stock.packed_metadata, *hooks, *args)
+
+
+@contextmanager
+def _scratch() -> Iterator[None]:
+    """Our allocator for one launch, if the user set none."""
+    from triton.runtime import _allocation
+
+    slot: Any = _allocation._allocator
+    if _allocate is None or not isinstance(slot.get(), _allocation.NullAllocator):
+        yield
+        return
+    token = slot.set(_allocate)
+    try:
+        yield
+    finally:
+        slot.reset(token)
+
+
+def _all_different(values: Sequence[Any]) -> bool:
+    """Whether no two arguments are one tensor: one that is read and written would change with each run."""
+    addresses = [value for value in values if isinstance(value, int) and value >= _LEAST_ADDRESS]
+    return len(set(addresses)) == len(addresses)
+
+
+def _descriptor(spec: DescriptorSpec, values: Sequence[int]) -> MadeDescriptor:
+    address, shape, strides = spec.evaluate(values)
+    return MadeDescriptor(_Memory(address), list(shape), list(strides), list(spec.block))
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def _key_of(types: Sequence[Any], used: frozenset[int]) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
+    """What reads off, of the arguments of a launch, those that the kernel's function knows as `used`."""
+    places = _places(types)
+    if any(len(places[index]) > 1 for index in used):
+        return lambda args: [value for at, value in enumerate(_flat(types, args)) if at in used]
+    found = [places[index][0] for index in sorted(used)]
+    pointers = [at for at in found if types[at].startswith("*")]
+    numbers = [at for at in found if not types[at].startswith("*")]
+
+    def key_of(args: tuple[Any, ...]) -> Sequence[Any]:
+        try:
+            return [*[args[at].data_ptr() for at in pointers], *[args[at] for at in numbers]]
+        except AttributeError:  # an address in place of a tensor
+            return [_plain(args[at]) for at in found]
+
+    return key_of
+
+
+def _places(types: Sequence[Any], outer: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+    """For each argument of the kernel's function where it is among those of a launch: longer paths lead into tuples."""
+    found: list[tuple[int, ...]] = []
+    for at, type in enumerate(types):
+        path = (*outer, at)
+        found += _places(type, path) if isinstance(type, tuple) else [path] * _count(type)
+    return found
+
+
+def _count(type: str) -> int:
+    """How many arguments of the kernel's function a parameter becomes."""
+    if type == "constexpr":
+        return 0
+    if type.startswith("tensordesc"):
+        rank = type[type.index("[") + 1 : type.index("]")].count(",") + 1
+        return 1 + 2 * rank
+    return 1
+
+
+def _flat(types: Sequence[Any], args: Sequence[Any]) -> Iterator[Any]:
+    """The arguments in the order of the kernel's function, pointers as addresses; descriptors as zeros."""
+    for type, arg in zip(types, args, strict=True):
+        if isinstance(type, tuple):
+            yield from _flat(type, arg)
+        elif (count := _count(type)) == 1:
+            yield _plain(arg)
+        else:
+            yield from (0 for _ in range(count))
+
+
+def _plain(value: Any) -> Any:
+    return value.data_ptr() if hasattr(value, "data_ptr") else value
+
+
+__all__ = ["Encoder", "Launcher", "MadeDescriptor", "encoder", "use_allocator", "use_referee"]
