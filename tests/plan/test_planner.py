@@ -107,3 +107,13 @@ def test_ctas_that_share_an_sm_keep_a_dot_in_flight_where_they_have_slots_for_it
     assert small.ctas(channels, depth) > 1, f"{slot} bytes a slot"
     plan = choose_plan(channels, PlanOptions(aref_depth=depth), small, staged_stores=True)
     assert (plan.rings[0].depth, plan.mma_depth) == (depth, in_flight)
+
+
+@pytest.mark.parametrize(("bytes_computed", "in_flight"), [(0, 1), (64, 0)])
+def test_ctas_that_share_an_sm_and_compute_operands_wait_for_their_dots(bytes_computed: int, in_flight: int) -> None:
+    channels = channels_of(programs.tile_gemm())
+    shared = SharedInfo(0, bytes_computed, 0, again=bytes_computed)
+    small = replace(BUDGET, groups=1, registers=RegisterInfo(32, 32), shared=shared)
+    assert small.ctas(channels, 4) > 1
+    plan = choose_plan(channels, PlanOptions(aref_depth=4), small, staged_stores=True)
+    assert plan.mma_depth == in_flight

@@ -3,8 +3,8 @@
 D    as asked; else num_stages, and at least 3, more for small slots, where that costs no CTA on the SM. Where rings
      of one depth do not fit, those that are filled outside of the innermost loops have one slot.
 P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot. Where several
-     CTAs share an SM and have few slots, 0: the others keep the tensor cores busy meanwhile, and slots come back one
-     iteration earlier (bench/results/ablation.json).
+     CTAs share an SM and have few slots, or compute operands, 0: the others keep the tensor cores busy meanwhile, and
+     slots come back one iteration earlier (bench/results/ablation.json).
 ping-pong  as asked; else off: groups that run freely drift apart by themselves.
 producer  one warp where TMA fills all rings; four where it works on tiles of addresses.
 registers  24 for a producer that only issues TMA copies, more for one that keeps tiles of addresses; `setmaxnreg` hands
@@ -254,7 +254,8 @@ def check_plan(plan: Plan, channels: Channels, num_warps: int, *, stores_must_no
 def _choose_depths(channels: Channels, options: PlanOptions, budget: Budget) -> tuple[Budget, int, int]:
     """D and P, and the budget with the buffers that P asks for."""
     depth = _choose_depth(channels, options, budget)
-    usual = DEFAULT_MMA_DEPTH if budget.ctas(channels, depth) == 1 or depth >= AMPLE_SLOTS else 0
+    alone = budget.ctas(channels, depth) == 1
+    usual = DEFAULT_MMA_DEPTH if alone or (depth >= AMPLE_SLOTS and not budget.shared.again) else 0
     mma_depth = options.mma_depth
     if mma_depth is None:
         mma_depth = min(usual, *(slots - 1 for slots in budget.depths(channels, depth)))
