@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from tawa.bridge import attempt
 from tawa.bridge.report import report
-from tawa.bridge.spills import HARMLESS_BYTES, find_spills, frame_bytes, smaller_plans
+from tawa.bridge.request import Request
+from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, frame_bytes, smaller_plans
 from tawa.kernels.attention.cases import find
 from tawa.kernels.gemm.cases import tile_case
+from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions
 from tawa.plan.schedule import Schedule, ScheduledOp
 from tests.bridge.fakes import plan_of
 from tests.matrix.compiling import compile_case
+from tests.support import programs
 
 
 def schedule(stages: int) -> Schedule:
@@ -86,6 +91,31 @@ def test_a_kernel_that_spills_gets_a_plan_that_does_not_and_a_note_that_says_so(
 def test_a_kernel_whose_wgmmas_wait_for_each_other_is_left_to_stock_although_that_spills_as_much() -> None:
     case = tile_case("fp16", False, True, (256, 128, 64), num_warps=4)  # accumulators of 256 registers a thread
     record = compile_case(case, PlanOptions()).metadata.tawa
-    assert not record["applied"] and "ptxas waits for each wgmma" in record["reason"]
+    assert not record["applied"] and "each wgmma is waited for by itself" in record["reason"]
     pinned = compile_case(case, PlanOptions(only_if_faster=False)).metadata.tawa
-    assert pinned["applied"] and any("ptxas waits for each wgmma" in it["reason"] for it in pinned["remarks"])
+    assert pinned["applied"] and any("each wgmma is waited for by itself" in it["reason"] for it in pinned["remarks"])
+
+
+@pytest.mark.parametrize(("in_flight", "holds"), [(True, True), (False, False)])
+def test_a_smaller_plan_of_one_group_that_waits_for_each_dot_does_not_pay(
+    monkeypatch: pytest.MonkeyPatch, in_flight: bool, holds: bool
+) -> None:
+    """It spills less than stock, but nothing runs beside its wgmmas any more."""
+    first = replace(plan_of(3, mma_depth=1), schedules=(schedule(2),))
+
+    def with_depths(tools: Any, source: Any, request: Request, *rest: Any) -> attempt.Specialised:
+        module = programs.kernel(programs.gemm_loop())
+        for dot in (it for it in module.walk() if it.name == "ttng.warp_group_dot"):
+            dot.properties["isAsync"] = "true" if in_flight or request.plan is None else "false"
+        spills = Spills(900 if request.plan is None else 200)
+        return attempt.Specialised(
+            Outcome(True, request.plan or first, (), module=module), PlanOptions(), {}, 0, spills
+        )
+
+    monkeypatch.setattr(attempt, "_with_depths", with_depths)
+    nothing: Any = None
+    made = attempt._with_registers(nothing, nothing, Request(), nothing, "", 1, lambda: 400)
+    assert isinstance(made, attempt.Specialised) and made.spills.bytes == 200
+    assert attempt._holds(made, lambda: 400) is holds
+    found = attempt._unless_spilled(made, Request(), lambda: 400)
+    assert isinstance(found, attempt.Specialised) is holds

@@ -199,7 +199,7 @@ def _stock_spills(tools: Toolchain, sheet: Worksheet) -> int:
 def _holds(made: Specialised, allowed: Callable[[], int]) -> bool:
     """Whether it spills no more than stock does, which is asked only if need be, and something runs beside its wgmmas.
 
-    Where ptxas waits for each of them, that is another group of consumers.
+    Where each of them is waited for, that is another group of consumers.
     """
     if made.spills.bytes <= HARMLESS_BYTES:
         return True
@@ -229,6 +229,8 @@ def _with_registers(
             made = _with_depths(tools, source, replace(request, plan=plan), sheet, ttgir, groups)
         except ResourceError:
             continue
+        if isinstance(made, Specialised) and not keeps_dots_in_flight(plan, made.outcome.module):
+            made = replace(made, spills=replace(made.spills, serialised=True))
         proved = isinstance(made, Specialised) and not isinstance(made.outcome.verdict, Unknown)
         if isinstance(made, Specialised) and proved and made.spills.bytes < best.spills.bytes:
             reason = (
@@ -249,7 +251,7 @@ def _unless_spilled(
     if not isinstance(result, Specialised) or _holds(result, allowed):
         return result
     more = result.spills.bytes > allowed()
-    much = "more than in the stock kernel" if more else "so that ptxas waits for each wgmma"
+    much = "more than in the stock kernel" if more else "and each wgmma is waited for by itself"
     reason = f"{result.spills.bytes} bytes of registers spill to local memory, {much}"
     if request.pinned or request.options.wherever_legal:
         remarks = (*result.outcome.remarks, Remark("note", reason, None, "smaller blocks, or more warps"))

@@ -31,7 +31,8 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 class Spills:
     """What leaves the registers of a kernel.
 
-    bytes: of stores and loads, as they stand in the text. serialised: whether ptxas waits for each wgmma for that.
+    bytes: of stores and loads, as they stand in the text. serialised: whether each wgmma is waited for by itself for
+    want of registers, by ptxas or by the Plan.
     """
 
     bytes: int = 0
