@@ -12,6 +12,7 @@ from tawa.bridge import attempt
 from tawa.bridge.report import report
 from tawa.bridge.request import Request
 from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, frame_bytes, smaller_plans
+from tawa.ir import parse_module
 from tawa.kernels.attention.cases import find
 from tawa.kernels.gemm.cases import tile_case
 from tawa.pipeline import Outcome
@@ -104,7 +105,7 @@ def test_a_smaller_plan_of_one_group_that_waits_for_each_dot_does_not_pay(
     first = replace(plan_of(3, mma_depth=1), schedules=(schedule(2),))
 
     def with_depths(tools: Any, source: Any, request: Request, *rest: Any) -> attempt.Specialised:
-        module = programs.kernel(programs.gemm_loop())
+        module = parse_module(programs.kernel(programs.gemm_loop()))
         for dot in (it for it in module.walk() if it.name == "ttng.warp_group_dot"):
             dot.properties["isAsync"] = "true" if in_flight or request.plan is None else "false"
         spills = Spills(900 if request.plan is None else 200)
