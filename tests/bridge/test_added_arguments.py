@@ -155,6 +155,16 @@ def test_a_launch_that_is_over_soon_takes_the_stock_kernel(grid: tuple[int, ...]
     assert made == 2 * ["stock" if stock else "tawa"]
 
 
+@pytest.mark.parametrize(("programs", "stock"), [(4, False), (5, True)])
+def test_a_kernel_that_pays_alone_is_stock_where_programs_share_an_sm(programs: int, stock: bool) -> None:
+    made: list[str] = []
+    spec = replace(SPEC, alone=True)
+    launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), spec, processors=4)
+    launch(programs, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
+    assert made == ["stock" if stock else "tawa"]
+    assert LaunchSpec.from_json(spec.to_json()) == spec
+
+
 def test_other_arguments_get_other_descriptors() -> None:
     made: list[Any] = []
     launch = launcher(lambda *all_of: made.append(all_of[-2].shape))

@@ -6,6 +6,7 @@ import pytest
 
 from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
 from tawa.bridge.added_arguments import launch_spec, launched_by_us
+from tawa.bridge.attempt import CROWDED
 from tawa.ir import Builder, Value
 from tawa.kernels.pointers.builders import gemm_case
 from tawa.plan import PlanOptions
@@ -92,3 +93,26 @@ def test_only_automatic_mode_leaves_short_launches_to_stock() -> None:
     assert work is not None and "K" in str(work)
     assert any(f"less than {LEAST_CYCLES} cycles" in it["reason"] for it in automatic.metadata.tawa["remarks"])
     assert launch_spec(asked).descriptors and launch_spec(asked).work is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "b_t", "tile", "alone"),
+    [
+        ("fp16", True, (128, 128, 32), True),  # 256 rows of 64 bytes, 256 cycles of dots
+        ("fp16", False, (128, 128, 32), False),  # B: 32 rows of 256 bytes
+        ("fp16", True, (128, 128, 64), False),
+        ("fp8e4nv", True, (128, 128, 64), True),
+        ("fp8e4nv", True, (128, 128, 128), False),
+        ("fp8e4nv", True, (128, 256, 32), False),  # 384 rows, 256 cycles, but no two programs share an SM
+    ],
+)
+def test_short_rows_pay_only_where_a_program_has_an_sm_to_itself(
+    dtype: str, b_t: bool, tile: tuple[int, int, int], alone: bool
+) -> None:
+    case = gemm_case("rows", dtype=dtype, b_t=b_t, tile=tile, warps=4 if tile[1] <= 128 else 8, stages=4, GROUP_M=8)
+    with launched_by_us():
+        automatic, asked = compile_case(case, PlanOptions()), compile_case(case, pinned(3, 1))
+    spec, record = launch_spec(automatic), automatic.metadata.tawa
+    assert record["applied"] and spec.descriptors and spec.alone is alone
+    assert any(it["reason"] == CROWDED for it in record["remarks"]) is alone
+    assert launch_spec(asked).descriptors and not launch_spec(asked).alone

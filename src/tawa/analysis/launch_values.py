@@ -244,12 +244,13 @@ class LaunchSpec:
 
     descriptors: to be made, in the order of the added arguments. conditions: what must hold; where one does not, the
     kernel as it was is launched instead. work: cycles of one program, where launches with little of it are left to the
-    kernel as it was.
+    kernel as it was. alone: whether it pays only where no two programs share an SM.
     """
 
     descriptors: tuple[DescriptorSpec, ...] = ()
     conditions: tuple[Condition, ...] = ()
     work: HostValue | None = None
+    alone: bool = False
 
     @property
     def arguments(self) -> frozenset[int]:
@@ -278,6 +279,7 @@ class LaunchSpec:
             "descriptors": [spec.to_json() for spec in self.descriptors],
             "conditions": [condition.to_json() for condition in self.conditions],
             "work": self.work.to_json() if self.work else None,
+            "alone": self.alone,
         }
 
     @staticmethod
@@ -287,6 +289,7 @@ class LaunchSpec:
             tuple(DescriptorSpec.from_json(spec) for spec in data["descriptors"]),
             tuple(Condition.from_json(condition) for condition in data["conditions"]),
             host_value_from_json(data["work"]) if data["work"] else None,
+            data["alone"],
         )
 
 

@@ -37,6 +37,10 @@ from tawa.plan import PlanOptions
 from tawa.remarks import Remark
 from tawa.verify.verdict import Unknown
 
+CROWDED = (
+    "launches of more programs than SMs are left to the stock kernel: TMA takes as long to fetch the short rows of its "
+    "boxes as the tensor cores to multiply them, and programs would share an SM"
+)
 _DOT = re.compile(r'\btt\.dot(?= |")')  # in either form of the text
 
 
@@ -143,9 +147,13 @@ def _attempt(tools: Toolchain, source: Source, request: Request, sheet: Workshee
     if raised.count:
         made = _with_groups(tools, replace(source, ttir=raised.ttir, raised=True), request, sheet)
         if isinstance(made, Specialised):
-            launch = replace(raised.launch, work=None) if request.pinned else raised.launch
-            made = replace(made, raised=True, launch=launch)
-            return replace(made, outcome=with_remarks(made.outcome, raised.remarks))
+            plan = made.outcome.plan
+            shares = plan is not None and plan.max_registers is not None  # a cap lets more than one CTA in
+            crowded = raised.launch.alone and shares and not request.pinned
+            work = None if request.pinned else raised.launch.work
+            made = replace(made, raised=True, launch=replace(raised.launch, work=work, alone=crowded))
+            notes = (*raised.remarks, *[Remark("note", CROWDED)] * crowded)
+            return replace(made, outcome=with_remarks(made.outcome, notes))
         declined = made
     else:
         declined = None

@@ -26,7 +26,7 @@ from tawa.ir import Module, print_module
 from tawa.ir import parse_module as read_module
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
-from tawa.transforms.launch_work import launch_work
+from tawa.transforms.launch_work import launch_work, rows_outlast_dots
 from tawa.transforms.raise_loads import RaiseLoads
 
 _TILE_OF_POINTERS = re.compile(r"tt\.load(?: .*: |\".*: \()tensor<")  # in either form of the text
@@ -66,7 +66,7 @@ def raise_loads(ttir: str, context: Any, options: PlanOptions) -> Raised | None:
     result = RaiseLoads(make, nested=triton_version()[:2] < RESPELLED_FROM, tables=may_make).run(module)
     launch = result.launch
     if result.raised and make == "host" and not options.wherever_legal:
-        launch = replace(launch, work=launch_work(module))
+        launch = replace(launch, work=launch_work(module), alone=rows_outlast_dots(module, launch.descriptors))
     short = [Remark("note", _SHORT.format(LEAST_CYCLES, launch.work))] if launch.work else []
     text = print_module(module) if result.raised else ttir
     taken = [Remark("note", f"taken for granted: {'; '.join(result.taken)}")] if result.taken else []

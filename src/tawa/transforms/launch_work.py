@@ -5,15 +5,22 @@
 A specialised kernel begins later than a stock one: barriers are set up, descriptors fetched, partitions started. Where
 a launch is over soon, that is all that is left of it. The numbers are fitted to stock Triton's small GEMMs on an H200
 (bench/small.py): a program alone on its SM waits for each dot and for each store.
+
+    128 x 128 x 32, fp16, B transposed: 256 rows of 64 bytes an iteration, and 256 cycles of dots
+
+TMA fetches a row of a box, or 128 bytes of it, at a time. Where that takes as long as the dots, programs that share an
+SM wait for its TMA unit, while stock Triton's copies keep up: 0.86 to 1.0 of stock (bench/results/small.json). A
+program alone on its SM gains all the same.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tawa.analysis.affine import Affine
 from tawa.analysis.costs import fma_per_cycle
-from tawa.analysis.launch_values import Apply, HostValue, Number, add, multiply
+from tawa.analysis.launch_values import Apply, DescriptorSpec, HostValue, Number, add, multiply
 from tawa.analysis.loads import find_dots
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import FuncOp
@@ -22,6 +29,7 @@ from tawa.transforms.host_sizes import HostSizes
 
 DOT_CYCLES = 350
 STORE_CYCLES = 500
+ROW_BYTES = 128
 _STORES = ("tt.store", "tt.descriptor_store")
 
 
@@ -42,6 +50,12 @@ def launch_work(module: Module) -> HostValue | None:
             return None
         parts.append(multiply(*known, Number(_cycles(op))))
     return add(*parts) if dots else None
+
+
+def rows_outlast_dots(module: Module, descriptors: Sequence[DescriptorSpec]) -> bool:
+    """Whether fetching a box of each descriptor keeps the TMA unit of an SM as busy as the dots its tensor cores."""
+    rows = sum(math.prod(it.block[:-1]) * math.ceil(it.block[-1] * it.element_bytes / ROW_BYTES) for it in descriptors)
+    return rows >= sum(_cycles(dot) - DOT_CYCLES for dot in find_dots(module))
 
 
 def _trips(loop: Operation, host: HostSizes, affine: Affine) -> HostValue | None:
