@@ -38,7 +38,7 @@ BYTES_IN_FLIGHT = 128 * 1024
 MOST_SLOTS = 8
 EARLY_PUTS = 2
 # Slots from which on one more in the consumer's hands costs CTAs that share an SM nothing (bench/small.py).
-AMPLE_SLOTS = 4
+AMPLE_SLOTS = 3
 # Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39
 # (bench/results/gemm_matrix.json).
 SMALL_OPERANDS = 16
