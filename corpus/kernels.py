@@ -52,15 +52,16 @@ def compared_mode(result: Result) -> str:
     return "same" if "same" in result.kernels else "tawa"
 
 
-def applied(results: Iterable[Result]) -> list[Comparison]:
+def applied(results: Iterable[Result], own_choice: bool = False) -> list[Comparison]:
     """Each kernel that automatic mode specialises, and was timed; entries whose kernels were not, as a whole.
 
-    In the configurations that stock Triton chose for itself: what an autotuner chooses differs from one time to the
-    next, and is no merit or fault of the kernel.
+    In the configurations that stock Triton chose for itself, or, with `own_choice`, each mode in those that its own
+    tuning chose: what a user gets, who tunes. That differs from one time to the next, and Triton's autotuner measures
+    with an empty L2 cache.
     """
     found: list[Comparison] = []
     for result in results:
-        mode = compared_mode(result)
+        mode = "tawa" if own_choice else compared_mode(result)
         names = _names(result, mode, applied=True)
         kernels = [it for name in names if (it := _compare(result, name, mode)) is not None]
         if names and not kernels and result.speedup() is not None:
@@ -93,14 +94,10 @@ def untimed(results: Iterable[Result]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KernelSummary:
-    """Comparisons in a few numbers.
-
-    whole: how many of them are entries as a whole; same: how many kernels ran in the configurations that stock chose.
-    """
+    """Comparisons in a few numbers. whole: how many of them are entries as a whole."""
 
     count: int
     whole: int
-    same: int
     geomean: float | None
     worst: Comparison | None
     slower: int
@@ -112,7 +109,6 @@ def summarise_kernels(found: Sequence[Comparison]) -> KernelSummary:
     return KernelSummary(
         len(found),
         sum(it.kernel == WHOLE for it in found),
-        sum(it.kernel != WHOLE and compared_mode(it.result) == "same" for it in found),
         geomean(it.ratio for it in found),
         min(found, key=lambda it: it.ratio, default=None),
         sum(it.slower for it in found),

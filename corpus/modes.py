@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from corpus.configurations import watch_tuners
+
 WARMUP_MS, REPEAT_MS = 5, 20  # of each configuration that an autotuner tries; Triton's are 25 and 100
 
 MODES: dict[str, dict[str, Any]] = {
@@ -77,6 +79,7 @@ def keep_tunings_apart(bench: bool = True) -> None:
     tuner_class.prune_configs = lambda self, kwargs: _tuning.picked(prune(self, kwargs))
     if bench:
         tuner_class.do_bench = property(_benchmarker)
+        watch_tuners(switch_to, lambda: _current)
 
 
 def _benchmarker(tuner: Any) -> Callable[..., Any]:

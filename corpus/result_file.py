@@ -64,6 +64,7 @@ def rows_of(result: Result) -> list[Row]:
         "backward": result.backward,
         "status": result.status,
         "message": result.message,
+        "compared": result.compared,
         **({"date": result.date} if result.date else {}),
     }
     if not result.kernels:
@@ -101,6 +102,7 @@ def _result(rows: Sequence[Row]) -> Result:
         kernels={row.candidate: tuple(_verdict(it) for it in row.case["kernels"]) for row in ran},
         times={row.candidate: _times(row) for row in ran if row.median_ms is not None},
         date=case.get("date", ""),
+        compared=case.get("compared", 0),
     )
 
 

@@ -41,10 +41,11 @@ class Result:
     """Everything known about one entry.
 
     status: ``ok``; ``wrong`` (an error over the tolerance that stock Triton's kernel does not make, or an element far
-    more wrong than any of stock's); ``crashed``,
+    more wrong than any of stock's, or a configuration whose result moves or is far from stock's); ``crashed``,
     ``hung`` (under Tawa); ``skipped`` (the package is missing, or stock Triton fails, crashes or hangs by itself).
     errors: by mode, the largest error of any output as a part of its tolerance; None: infinite or not a number.
     equal_bits: by mode, whether every output has stock's bits. times: by mode, median, 10th and 90th percentile in ms.
+    compared: configurations of autotuners that were compared with stock's kernel, one by one.
     date: of the run that found it. tried: by mode, whether some configuration that an autotuner tried was specialised,
     though another may have been chosen; it steers what is timed, and is not kept.
     """
@@ -60,6 +61,7 @@ class Result:
     kernels: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict[str, tuple[Verdict, ...]])
     times: Mapping[str, tuple[float, float, float]] = field(default_factory=dict[str, tuple[float, float, float]])
     date: str = ""
+    compared: int = 0
     tried: Mapping[str, bool] = field(default_factory=dict[str, bool], compare=False)
 
     @property
@@ -112,11 +114,14 @@ def judge(about: Mapping[str, Any], answer: Mapping[str, Any], reached: str) -> 
         texts += [
             f"in {mode}: an element {told(done[mode]['peak'])} times as far off as any of stock's" for mode in far
         ]
+        texts += [text for found in done.values() for text in found.get("off", ())]
         status, message = "wrong" if texts else "ok", "; ".join(texts)
         if not texts and not right(errors["stock"], 0.0, False):
             message = f"stock Triton itself misses the tolerance: {told(errors['stock'])} of it"
     tried = {mode: bool(it.get("tried")) for mode, it in done.items()}
-    return Result(**about, status=status, message=message, errors=errors, equal_bits=bits, kernels=kernels, tried=tried)
+    compared = sum(it.get("compared", 0) for it in done.values())
+    known = {"errors": errors, "equal_bits": bits, "kernels": kernels, "tried": tried, "compared": compared}
+    return Result(**about, status=status, message=message, **known)
 
 
 def right(error: float | None, stock: float | None, equal_bits: bool) -> bool:

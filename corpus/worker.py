@@ -19,6 +19,7 @@ sys.path.append(str(ROOT / "bench"))
 
 from workers import is_fatal, say_alive, serve_jobs  # noqa: E402
 
+from corpus.configurations import begin_comparing, stop_comparing  # noqa: E402
 from corpus.entry import Entry, Outputs  # noqa: E402
 from corpus.modes import Tuning, begin_tuning, keep_tunings_apart, switch_to  # noqa: E402
 from corpus.packages import find_entry  # noqa: E402
@@ -113,8 +114,9 @@ def prepare(entry: Entry, modes: list[str], tell: Callable[[str], object], devic
 def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device: str = "cuda") -> dict[str, Any]:
     """Runs the entry in each mode, and compares with the reference and with stock's bits.
 
-    On two sets of inputs, but ``legal`` on the first only. ``fatal`` where something failed, which leaves this process
-    to nobody else.
+    Each configuration that is tried in automatic mode is compared with stock's kernel in the same one, too. On two sets
+    of inputs, but ``legal`` and single configurations on the first only. ``fatal`` where something failed, which leaves
+    this process to nobody else.
     """
     found: dict[str, Any] = {}
     for seed in SEEDS:
@@ -125,6 +127,7 @@ def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device:
         stock: Outputs = {}
         for name in [it for it in modes if it != "legal" or seed == SEEDS[0]]:
             tell(name)
+            configurations = begin_comparing() if name == "tawa" and seed == SEEDS[0] else []
             try:
                 switch_to(name)
                 ran = run_recorded(entry, inputs, device)
@@ -138,6 +141,8 @@ def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device:
                 if is_fatal(str(error)):  # the GPU answers nothing more in this process
                     return {"status": "done", "modes": found, "fatal": True}
                 continue
+            finally:
+                stop_comparing()
             got = ran.outputs
             stock = stock or got
             errors = {key: entry.limit_of(key).error(wanted[key], got[key]) for key in wanted}
@@ -148,6 +153,8 @@ def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device:
                 "equal_bits": all(_same_bits(stock[key], got[key]) for key in wanted),
                 "kernels": ran.kernels,
                 "tried": ran.tried,
+                "compared": len(configurations),
+                "off": [text for it in configurations if (text := it.wrong())],
             }
             found[name] = _worse(found[name], now) if name in found else now
     return {"status": "done", "modes": found, "fatal": any("failed" in it for it in found.values())}

@@ -120,7 +120,11 @@ def test_kernels_are_compared_in_the_configurations_of_stock_where_that_was_time
     one = result("one", stock=(verdict("a", False, 10.0), verdict("b", False, 3.0)), tawa=(own,), same=same)
     (found,) = applied([one])
     assert (found.kernel, found.ratio) == ("a", 1.25)
-    assert "1 of them in the configurations that stock chose" in summary_table(summarise([one]))
+    (tuned,) = applied([one], own_choice=True)
+    assert (tuned.kernel, tuned.ratio) == ("a", 2.0)
+    text = summary_table(summarise([one]))
+    assert "in the configurations that stock chose | 1 |" in text and "each mode tuned by itself | 1 |" in text
+    assert "their speed-ups | 1.25 |" in text and "their speed-ups | 2.00 |" in text
     assert untimed([one]) == 0
 
 
@@ -141,7 +145,7 @@ def test_an_entry_whose_kernels_were_not_timed_counts_as_a_whole_and_is_called_s
 def test_a_kernel_that_was_not_timed_beside_one_that_was_is_counted() -> None:
     half = result("half", stock=(verdict("a", False, 2.0),), tawa=(verdict("a", True, 1.0), verdict("b", True, None)))
     assert untimed([half]) == 1
-    assert "1, 0 of them in the configurations that stock chose; 1 not timed" in summary_table(summarise([half]))
+    assert "in the configurations that stock chose | 1; 1 not timed |" in summary_table(summarise([half]))
 
 
 @pytest.mark.parametrize(("spread", "surely", "shown"), [(0.0, True, "**0.95**"), (0.1, False, "0.95 (noise?)")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from corpus.page import (
     render_file,
     write_page,
 )
+from corpus.result_file import from_rows, rows_of
 from corpus.results import Result, Verdict, geomean, judge, right
 from corpus.summary import summarise
 
@@ -54,6 +56,14 @@ def test_a_tolerance_that_stock_misses_is_said_and_is_not_tawas_fault() -> None:
     found = judge(ABOUT, {"status": "done", "modes": modes}, "")
     assert found.status == "ok"
     assert "stock Triton itself" in found.message
+
+
+def test_a_configuration_that_is_off_is_wrong_though_it_was_not_chosen() -> None:
+    fine = {"worst": 0.1, "peak": 1.0, "equal_bits": True, "kernels": []}
+    off = {**fine, "compared": 7, "off": ["gemm with BLOCK: 64 moves from run to run"]}
+    found = judge(ABOUT, {"status": "done", "modes": {"stock": fine, "tawa": off}}, "")
+    assert (found.status, found.message, found.compared) == ("wrong", off["off"][0], 7)
+    assert from_rows(rows_of(replace(found, kernels={"tawa": (APPLIED,)})))[0].compared == 7
 
 
 def test_wrong_in_a_mode_that_is_not_the_default_is_wrong() -> None:
