@@ -2,7 +2,8 @@
 
 What an operation returns comes from the configurations that were chosen; this looks at the others too. Each that Tawa
 specialises runs on the arguments at hand, twice under stock Triton and several times under Tawa. A result that moves
-from run to run, where stock's does not, is a race; one that is far from stock's is wrong.
+from run to run, where stock's does not, is a race; one that is far from stock's is wrong. Meanwhile no launch is left
+to the stock kernel for want of profit: tests make short ones.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tawa.analysis.launch_values import LaunchSpec
 
 RUNS = 3
 MOST_BYTES = 2 << 30  # of all tensors of a launch: each is kept six times
@@ -37,12 +40,14 @@ class Compared:
 
 
 _found: list[Compared] | None = None
+_not_worth = LaunchSpec.not_worth
 
 
 def begin_comparing() -> list[Compared]:
     """Compares from now on; the list fills as autotuners try their configurations."""
     global _found
     _found = []
+    LaunchSpec.not_worth = lambda self, arguments, rounds: ""
     return _found
 
 
@@ -50,6 +55,7 @@ def stop_comparing() -> None:
     """Compares no more."""
     global _found
     _found = None
+    LaunchSpec.not_worth = _not_worth
 
 
 def watch_tuners(switch_to: Callable[[str], None], mode: Callable[[], str]) -> None:

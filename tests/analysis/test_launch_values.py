@@ -91,7 +91,7 @@ def test_a_launch_survives_json() -> None:
 
 
 def test_work_that_cannot_be_computed_is_not_too_little() -> None:
-    assert not LaunchSpec(work=Apply("divide", (M, K))).too_short((0, 1, 0), 1)
+    assert not LaunchSpec(work=Apply("divide", (M, K))).not_worth((0, 1, 0), 1)
 
 
 def test_other_json_is_refused() -> None:

@@ -20,6 +20,8 @@ from corpus.configurations import (  # noqa: E402
 )
 from triton.runtime.autotuner import Autotuner  # noqa: E402
 
+from tawa.analysis.launch_values import LaunchSpec, Number  # noqa: E402
+
 
 def run_of(target: Any, tawa: Callable[[int], float], stock: Callable[[int], float] = lambda time: 1.0) -> Any:
     """A kernel that adds to `target` what a function of the number of the run says, in one mode or the other."""
@@ -91,6 +93,15 @@ def tuner(monkeypatch: pytest.MonkeyPatch) -> Any:
     yield made
     stop_comparing()
     assert mode == ["tawa"]
+
+
+def test_short_launches_are_compared_too() -> None:
+    short = LaunchSpec(work=Number(1))
+    assert short.not_worth((), 1)
+    begin_comparing()
+    assert not short.not_worth((), 1)
+    stop_comparing()
+    assert short.not_worth((), 1)
 
 
 def test_each_configuration_that_is_specialised_is_compared(tuner: Any) -> None:

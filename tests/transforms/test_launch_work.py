@@ -79,10 +79,10 @@ def test_a_program_without_dots_says_nothing() -> None:
 def test_short_launches_go_by_the_rounds_of_an_sm_and_by_what_a_program_does() -> None:
     spec = LaunchSpec(work=launch_work(gemm()))
     trips = -(-LEAST_CYCLES // DOT)
-    assert not spec.too_short((0, 0, 0, 0, 32 * trips, 0), 1)
-    assert spec.too_short((0, 0, 0, 0, 32 * (trips - 1), 0), 1)
-    assert not spec.too_short((0, 0, 0, 0, 32 * -(-trips // 2), 0), 2)
-    assert not LaunchSpec().too_short((), 1)
+    assert not spec.not_worth((0, 0, 0, 0, 32 * trips, 0), 1)
+    assert spec.not_worth((0, 0, 0, 0, 32 * (trips - 1), 0), 1)
+    assert not spec.not_worth((0, 0, 0, 0, 32 * -(-trips // 2), 0), 2)
+    assert not LaunchSpec().not_worth((), 1)
 
 
 def test_only_automatic_mode_leaves_short_launches_to_stock() -> None:

@@ -264,8 +264,16 @@ class LaunchSpec:
         """The first condition that does not hold for these arguments (pointers as addresses)."""
         return next((condition for condition in self.conditions if not condition.holds(arguments)), None)
 
-    def too_short(self, arguments: Sequence[int], rounds: int) -> bool:
-        """Whether a launch is over too soon. rounds: programs that an SM works on, one after the other."""
+    def not_worth(self, arguments: Sequence[int], rounds: int) -> str:
+        """Why the kernel as it was is expected to be faster; empty if not.
+
+        rounds: programs that an SM works on, one after the other or side by side.
+        """
+        if self.alone and rounds > 1:
+            return "its programs share SMs, and boxes of short rows keep the TMA unit as busy as the dots the rest"
+        return "the launch is over too soon to pay" if self._is_short(arguments, rounds) else ""
+
+    def _is_short(self, arguments: Sequence[int], rounds: int) -> bool:
         if self.work is None:
             return False
         try:

@@ -140,10 +140,9 @@ class Launcher:
         broken = self.spec.broken(values)
         if broken is not None:
             return f"not so that {broken}"
-        if self.spec.too_short(values, rounds):
-            return "the launch is over too soon to pay"
-        if self.spec.alone and rounds > 1:
-            return "its programs share SMs, and boxes of short rows keep the TMA unit as busy as the dots the rest"
+        slower = self.spec.not_worth(values, rounds)
+        if slower:
+            return slower
         found = [_descriptor(spec, values) for spec in self.spec.descriptors]
         return tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
 
