@@ -80,7 +80,23 @@ _FRUGAL_ONES = frozenset(
     {
         *("ttg.local_load", "ttg.local_store", "ttg.local_dealloc", "ttg.warp_yield", "ttg.warp_return"),
         *("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.addptr", "tt.load", "tt.store", "tt.make_range"),
-        *("tt.get_program_id", "tt.get_num_programs", "tt.trans", "tt.bitcast", "tt.return"),
+        *(
+            "tt.get_program_id",
+            "tt.get_num_programs",
+            "tt.trans",
+            "tt.bitcast",
+            "tt.return",
+            "tt.fp_to_fp",
+            "tt.clampf",
+        ),
+        *(
+            "tt.extern_elementwise",
+            "tt.mulhiui",
+            "tt.precise_sqrt",
+            "tt.precise_divf",
+            "tt.int_to_ptr",
+            "tt.ptr_to_int",
+        ),
     }
 )
 

@@ -161,7 +161,7 @@ def _stock_record(metadata: Any) -> Mapping[str, Any]:
     if arch != 90:
         reason = f"made for compute capability {arch}; Tawa makes kernels for 90 (H100, H200)"
     elif any(it.name == metadata.name and it.record.get("launch") for it in _versions):
-        reason = "launched as stock Triton compiles it: not with these arguments, or too short to pay"
+        reason = "launched as stock Triton compiles it: not with these arguments, or not worth it for this launch"
         cure = "TAWA_LOG=info says what"
     return {"applied": False, "reason": reason, "location": None, "cure": cure, "compile_ms": None, "tawa_ms": None}
 
