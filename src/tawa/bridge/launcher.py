@@ -204,7 +204,7 @@ def _key_of(types: Sequence[Any], used: frozenset[int]) -> Callable[[tuple[Any, 
         try:
             return [*[args[at].data_ptr() for at in pointers], *[args[at] for at in numbers]]
         except AttributeError:  # an address in place of a tensor
-            return [_plain(args[at]) for at in found]
+            return [_plain(args[at]) for at in (*pointers, *numbers)]
 
     return key_of
 
