@@ -161,12 +161,9 @@ def test_the_source_of_tawa_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) 
     from tawa.bridge import request
 
     before = replace(DEEP).cache_suffix()
-    request._cache_suffix.cache_clear()
     assert replace(DEEP).cache_suffix() == before
-    request._cache_suffix.cache_clear()
     monkeypatch.setattr(request, "source_hash", lambda: "another Tawa")
     assert replace(DEEP).cache_suffix() != before
-    request._cache_suffix.cache_clear()
 
 
 def test_a_tuning_kept_on_disk_is_keyed_by_the_request() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.dialects.ttg import freed_behind
+from tawa.dialects.lifetimes import freed_behind
 from tawa.ir import Block, Module
 from tests.sim.small import BUFFER, ROW, kernel
 from tests.support.programs import op

@@ -109,11 +109,9 @@ def slot_readers(view: Value) -> list[Operation]:
 
 def ancestor_in(block: Block, op: Operation) -> Operation:
     """The operation of `block` that is `op` or holds it. Raises ValueError when none does."""
-    if op.parent is block:
-        return op
-    for outer in op.ancestors():
-        if outer.parent is block:
-            return outer
+    found = op.within(block)
+    if found is not None:
+        return found
     raise ValueError(f"{op.name} is not inside the block")
 
 

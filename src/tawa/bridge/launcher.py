@@ -16,6 +16,8 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any, Literal
 
 from tawa.analysis.launch_values import DescriptorSpec, LaunchSpec
@@ -95,8 +97,8 @@ class Launcher:
     ) -> None:  # fmt: skip
         self.kernel, self.inner, self.spec, self.encode = kernel, inner, spec, encode
         self.compile_stock, self.processors = compile_stock, processors
-        self.types: tuple[Any, ...] = tuple(kernel.src.signature.values())
-        self.key_of = _key_of(self.types, spec.arguments)
+        types = tuple(kernel.src.signature.values())
+        self.places, self.key_of = places(types), _key_of(types, spec.arguments)
         self.known: dict[tuple[Any, ...], tuple[Any, ...] | str] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.undecided = measured
@@ -122,7 +124,7 @@ class Launcher:
             with _scratch() if self.scratch else _NOTHING:
                 self.inner(*where, function, packed, *hooks, *args, *made)
 
-        if self.undecided and _referee is not None and _all_different(tuple(_flat(self.types, args))):
+        if self.undecided and _referee is not None and _all_different(values_at(self.places, args)):
             self._decide(ours, lambda: self._launch_stock("to be measured", where, hooks, args))
         if self.slower:
             self._launch_stock("measured to be faster", where, hooks, args)
@@ -132,10 +134,10 @@ class Launcher:
     def _keep(self, key: tuple[Any, ...], args: tuple[Any, ...], rounds: int) -> tuple[Any, ...] | str:
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
-        made = self.known[key] = self._make(tuple(_flat(self.types, args)), rounds)
+        made = self.known[key] = self._make(values_at(self.places, args), rounds)
         return made
 
-    def _make(self, values: tuple[Any, ...], rounds: int) -> tuple[Any, ...] | str:
+    def _make(self, values: Sequence[Any], rounds: int) -> tuple[Any, ...] | str:
         """The added arguments, or why the stock kernel is better."""
         broken = self.spec.broken(values)
         if broken is not None:
@@ -193,50 +195,46 @@ def _descriptor(spec: DescriptorSpec, values: Sequence[int]) -> MadeDescriptor:
 
 def _key_of(types: Sequence[Any], used: frozenset[int]) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
     """What reads off, of the arguments of a launch, those that the kernel's function knows as `used`."""
-    places = _places(types)
-    if any(len(places[index]) > 1 for index in used):
-        return lambda args: [value for at, value in enumerate(_flat(types, args)) if at in used]
-    found = [places[index][0] for index in sorted(used)]
-    pointers = [at for at in found if types[at].startswith("*")]
-    numbers = [at for at in found if not types[at].startswith("*")]
+    known = places(types)
+    paths = [path for index in sorted(used) if (path := known[index])]
+    if any(len(path) > 1 for path in paths):
+        return lambda args: values_at(paths, args)
+    pointers = [at for (at,) in paths if types[at].startswith("*")]
+    numbers = [at for (at,) in paths if not types[at].startswith("*")]
 
     def key_of(args: tuple[Any, ...]) -> Sequence[Any]:
         try:
             return [*[args[at].data_ptr() for at in pointers], *[args[at] for at in numbers]]
         except AttributeError:  # an address in place of a tensor
-            return [_plain(args[at]) for at in (*pointers, *numbers)]
+            return values_at([(at,) for at in (*pointers, *numbers)], args)
 
     return key_of
 
 
-def _places(types: Sequence[Any], outer: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
-    """For each argument of the kernel's function where it is among those of a launch: longer paths lead into tuples."""
-    found: list[tuple[int, ...]] = []
+Place = tuple[int, ...]
+
+
+def places(types: Sequence[Any], outer: Place = ()) -> list[Place]:
+    """For each argument of the kernel's function where it is among those of a launch: longer paths lead into tuples.
+
+    What descriptors become is nowhere: ().
+    """
+    found: list[Place] = []
     for at, type in enumerate(types):
         path = (*outer, at)
-        found += _places(type, path) if isinstance(type, tuple) else [path] * _count(type)
+        if isinstance(type, tuple):
+            found += places(type, path)
+        elif type.startswith("tensordesc"):
+            rank = type[type.index("[") + 1 : type.index("]")].count(",") + 1
+            found += [()] * (1 + 2 * rank)
+        elif type != "constexpr":
+            found.append(path)
     return found
 
 
-def _count(type: str) -> int:
-    """How many arguments of the kernel's function a parameter becomes."""
-    if type == "constexpr":
-        return 0
-    if type.startswith("tensordesc"):
-        rank = type[type.index("[") + 1 : type.index("]")].count(",") + 1
-        return 1 + 2 * rank
-    return 1
-
-
-def _flat(types: Sequence[Any], args: Sequence[Any]) -> Iterator[Any]:
-    """The arguments in the order of the kernel's function, pointers as addresses; descriptors as zeros."""
-    for type, arg in zip(types, args, strict=True):
-        if isinstance(type, tuple):
-            yield from _flat(type, arg)
-        elif (count := _count(type)) == 1:
-            yield _plain(arg)
-        else:
-            yield from (0 for _ in range(count))
+def values_at(paths: Sequence[Place], args: Sequence[Any]) -> list[Any]:
+    """The arguments at these places, pointers as addresses; 0 for what is nowhere."""
+    return [_plain(reduce(getitem, path, args)) if path else 0 for path in paths]
 
 
 def _plain(value: Any) -> Any:

@@ -51,7 +51,9 @@ class Request:
     def cache_suffix(self) -> str:
         """Text for Triton's cache keys: equal for equal requests to equal versions of Tawa. Asked at every launch."""
         if not self._suffix:
-            self._suffix.append(_cache_suffix(self.options, self.plan, self.verification))
+            plan = self.plan.to_json() if self.plan is not None else ""
+            text = f"{self.options.key()}|{plan}|{self.verification}|{source_hash()}"
+            self._suffix.append(f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}")
         return self._suffix[0]
 
 
@@ -91,13 +93,6 @@ def set_process_request(request: Request | None) -> Request | None:
     global _process_request
     previous, _process_request = _process_request, request
     return previous
-
-
-@functools.lru_cache(maxsize=256)
-def _cache_suffix(options: PlanOptions, plan: Plan | None, verification: Verification) -> str:
-    plan_text = plan.to_json() if plan is not None else ""
-    text = f"{options.key()}|{plan_text}|{verification}|{source_hash()}"
-    return f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 @functools.cache

@@ -152,6 +152,10 @@ class Operation:
         """The operation whose region holds this one; None at the top and for detached operations."""
         return self.parent.parent_op if self.parent else None
 
+    def within(self, block: Block) -> Operation | None:
+        """The operation of `block` that is this one or holds it; None when none does."""
+        return next((it for it in (self, *self.ancestors()) if it.parent is block), None)
+
     def ancestors(self) -> Iterator[Operation]:
         """The enclosing operations, innermost first."""
         op = self.parent_op

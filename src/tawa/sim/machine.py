@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tawa.dialects.ttg import freed_behind
+from tawa.dialects.lifetimes import freed_behind
 from tawa.ir import Block, Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
 from tawa.sim.addresses import AddressSpace

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tawa.dialects.lifetimes import freed_behind
 from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, evaluate, width_of
 from tawa.dialects.tt import same_number
-from tawa.dialects.ttg import VIEWS, WarpSpecializeOp, freed_behind
+from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.barrier_events import (
     MAX_EVENTS,

@@ -1,0 +1,77 @@
+"""When shared memory is free for others: what Triton's back end takes for the life of an allocation.
+
+    b = local_alloc(x);  d = dot(a, b) {isAsync};  c = local_alloc(y);  wait d      c may lie on b, which d still reads
+
+Source: Triton's Allocation analysis.
+"""
+
+from __future__ import annotations
+
+from tawa.dialects.ttg import VIEWS, LocalAllocOp
+from tawa.ir import Block, Operation
+
+
+def freed_behind(block: Block) -> dict[Operation, list[Operation]]:
+    """The allocations of a block whose bytes may be somebody else's behind one of its operations.
+
+    Triton's back end gives the bytes of an allocation away behind the last operation that uses it, whether or not
+    something asynchronous still reads them: what must live longer needs a later use. They are given to what asks for
+    memory next; so an allocation is listed with the operation in front of that, or with the last of a nested block,
+    whose end may be followed by anything. Left out are those with a ``local_dealloc``, and those that another block of
+    the function uses.
+    """
+    places = {op: place for place, op in enumerate(block.ops)}
+    nested = block.parent_op is not None and block.parent_op.name in _NESTED
+    found: dict[Operation, list[Operation]] = {}
+    for op in block.ops:
+        if op.name != LocalAllocOp.NAME:
+            continue
+        users = [user.within(block) for user in _users(op)]
+        if not op.result.uses or any(user is None or user.name == "ttg.local_dealloc" for user in users):
+            continue
+        last = max(places[user] for user in users if user is not None)
+        following = range(last + 1, len(block.ops))
+        asks = next((place for place in following if _asks_for_memory(block.ops[place])), None)
+        if asks is not None or nested:
+            found.setdefault(block.ops[(len(block.ops) - 1 if asks is None else asks) - 1], []).append(op)
+    return found
+
+
+_NESTED = frozenset({"scf.for", "scf.if", "scf.while"})
+_FRUGAL = ("arith.", "math.", "scf.", "cf.", "aref.", "warp.", "llvm.intr.", "ttng.", "ttg.memdesc_", "ttg.async_")
+_FRUGAL_ONES = frozenset(
+    {
+        *("ttg.local_load", "ttg.local_store", "ttg.local_dealloc", "ttg.warp_yield", "ttg.warp_return"),
+        *("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.addptr", "tt.load", "tt.store", "tt.make_range"),
+        *(
+            "tt.get_program_id",
+            "tt.get_num_programs",
+            "tt.trans",
+            "tt.bitcast",
+            "tt.return",
+            "tt.fp_to_fp",
+            "tt.clampf",
+        ),
+        *(
+            "tt.extern_elementwise",
+            "tt.mulhiui",
+            "tt.precise_sqrt",
+            "tt.precise_divf",
+            "tt.int_to_ptr",
+            "tt.ptr_to_int",
+        ),
+    }
+)
+
+
+def _asks_for_memory(op: Operation) -> bool:
+    """Whether Triton's back end may give shared memory to an operation, for what it makes or to work in."""
+    if not (op.name in _FRUGAL_ONES or op.name.startswith(_FRUGAL)) or op.name == "ttng.tensormap_create":
+        return True
+    return any(_asks_for_memory(inner) for region in op.regions for block in region.blocks for inner in block.ops)
+
+
+def _users(op: Operation) -> list[Operation]:
+    """What uses an allocation, or a view of it."""
+    users = op.result.users
+    return [it for user in users for it in (_users(user) if user.name in VIEWS else ()) or (user,)]
