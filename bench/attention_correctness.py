@@ -1,9 +1,10 @@
 """Runs every attention case on a GPU and compares it with float64: ``python bench/attention_correctness.py``.
 
 For each case of `tawa.kernels.attention.cases`: fresh random inputs, outputs full of NaN, the kernel specialised
-wherever that is legal, as planned, and with the groups taking turns (``ping_pong=True``); persistent kernels also on
-other numbers of programs. Each is run four times: the same bits every time, every element that must be written and no
-other, and an error of at most twice that of PyTorch in the same precision (`tawa.kernels.check`).
+wherever that is legal, as planned, with the groups taking turns (``ping_pong=True``), and made persistent on two SMs;
+persistent kernels also on other numbers of programs. Each is run four times: the same bits every time, every element
+that must be written and no other, and an error of at most twice that of PyTorch in the same precision
+(`tawa.kernels.check`).
 
 Cases run in several processes under a watchdog (`workers.py`). Results: ``bench/results/attention_correctness.json``;
 ``error`` of a row is its error divided by what is allowed (at most 1 passes), or a text. ``--only NAME`` takes some.
@@ -19,14 +20,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from case_jobs import CaseBench
+from case_jobs import CaseBench, on_processors
 
 from tawa.kernels.attention.cases import CASES
 from tawa.kernels.case import Case
 
 RUNS = 4
 PROGRAMS = (2, 12)
-WAYS: dict[str, dict[str, Any]] = {"planned": {}, "turns": {"ping_pong": True}}
+WAYS: dict[str, dict[str, Any]] = {
+    "planned": {},
+    "turns": {"ping_pong": True},
+    "persistent": {"persistent": True},
+}
+PROCESSORS = 2  # of a kernel that Tawa makes persistent, so that each of these problems takes it several rounds
 
 
 def problems(case: Case) -> Iterator[tuple[str, Case]]:
@@ -52,7 +58,8 @@ def check(case: Case, options: dict[str, Any]) -> dict[str, Any]:
     for _ in range(RUNS):
         launch.poison(case, tensors)
         try:
-            compiled = launch.launch(case, kernel, tensors, only_if_faster=False, **options)
+            with on_processors(PROCESSORS if "persistent" in options else None):
+                compiled = launch.launch(case, kernel, tensors, only_if_faster=False, **options)
         except PlanError as error:
             return {"status": "ok", "declined": str(error)}
         torch.cuda.synchronize()

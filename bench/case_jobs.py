@@ -10,6 +10,7 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,23 @@ if TYPE_CHECKING:
     from tawa.kernels.case import Case
 
 LIMIT_S = 90.0
+
+
+@contextmanager
+def on_processors(count: int | None) -> Iterator[None]:
+    """Kernels loaded meanwhile are launched as on a GPU of so many SMs, so that small problems take several rounds.
+
+    None: of as many as there are.
+    """
+    from tawa.bridge import added_arguments
+
+    real = added_arguments._multiprocessors
+    if count is not None:
+        added_arguments._multiprocessors = lambda: count
+    try:
+        yield
+    finally:
+        added_arguments._multiprocessors = real
 
 
 @dataclass(frozen=True)

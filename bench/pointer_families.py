@@ -16,14 +16,16 @@ from tawa.kernels.pointers import gemm, persistent
 from tawa.kernels.pointers.builders import attention_case, gemm_case, weights_case
 from tawa.kernels.pointers.table_builders import grouped_case
 
-Kind = Literal["stock", "auto", "legal", "pinned"]
+Kind = Literal["stock", "auto", "legal", "single", "pinned"]
 Sizes = Mapping[str, int]
 NAMES: dict[str, str] = {
-    "stock": "stock Triton", "auto": "Tawa", "legal": "Tawa, wherever legal", "pinned": "Tawa, as announced",
+    "stock": "stock Triton", "auto": "Tawa", "legal": "Tawa, wherever legal",
+    "single": "Tawa, one tile a program", "pinned": "Tawa, as announced",
 }  # fmt: skip
 OPTIONS: dict[str, dict[str, Any]] = {
     "auto": {},
     "legal": {"only_if_faster": False},
+    "single": {"persistent": False},
     "pinned": {
         "enable_warp_specialization": True,
         **{name: it for name, it in persistent.ANNOUNCED.items() if name not in ("num_warps", "num_stages")},
@@ -103,8 +105,9 @@ def _product(sizes: Sizes) -> float:
     return 2.0 * sizes["M"] * sizes["N"] * sizes["K"]
 
 
-SMALL = {"M": 1008, "N": 1040, "K": 464}
-"""Edges everywhere, and multiples of 16 as the large ones are: so they share what is compiled."""
+SMALL = {"M": 2032, "N": 2320, "K": 464}
+"""Edges everywhere, and multiples of 16 as the large ones are: so they share what is compiled. More tiles than SMs."""
+SINGLE: tuple[Kind, ...] = ("stock", "auto", "legal", "single")
 
 
 def _gemm(name: str, title: str, ks: tuple[int, ...], dtype: str, b_t: bool, wanted: float) -> Family:
@@ -112,7 +115,8 @@ def _gemm(name: str, title: str, ks: tuple[int, ...], dtype: str, b_t: bool, wan
         return gemm_case(f"{name} {it.label}", dtype=dtype, b_t=b_t, tile=it.tile, warps=it.num_warps,
                          stages=it.num_stages, sizes=sizes, GROUP_M=8)  # fmt: skip
 
-    return Family(name, title, build, _square(*ks), SMALL, _product, wanted=wanted, library="product", b_t=b_t)
+    return Family(name, title, build, _square(*ks), SMALL, _product, kinds=SINGLE, wanted=wanted, library="product",
+                  b_t=b_t)  # fmt: skip
 
 
 def _persistent() -> Family:
@@ -135,7 +139,7 @@ def _weights(weight: str, title: str) -> Family:
         return replace(case, num_stages=it.num_stages)
 
     problems = ({"M": 4096, "N": WIDE, "K": WIDE}, {"M": 512, "N": WIDE, "K": WIDE})
-    return Family(f"weights_{weight}", title, build, problems, SMALL, _product, FEW, wanted=1.1)
+    return Family(f"weights_{weight}", title, build, problems, SMALL, _product, FEW, SINGLE, wanted=1.1)
 
 
 def groups_of(sizes: Sizes) -> tuple[tuple[int, int, int], ...]:
@@ -171,7 +175,7 @@ def _attention(causal: bool) -> Family:
     mask = "causal" if causal else "full"
     problem: dict[str, int] = {"B": 4, "H": 16, "HK": 16, "SQ": 4096, "SK": 4096}
     return Family(f"attention_{mask}", f"fp16, pointers, head dimension 128, {mask}", build, (problem,),
-                  {"B": 1, "H": 16, "HK": 16, "SQ": 496, "SK": 496}, flop, ATTENTION,
+                  {"B": 3, "H": 16, "HK": 16, "SQ": 496, "SK": 496}, flop, ATTENTION, SINGLE,
                   library="attention")  # fmt: skip
 
 

@@ -1,10 +1,11 @@
 """Runs every pointer case on a GPU and compares it with float64: ``python bench/pointers_correctness.py``.
 
 For each case of `tawa.kernels.pointers.cases`: fresh random inputs, outputs full of NaN, the kernel specialised
-wherever that is legal, as planned and with D = 2, P = 1 asked for; products also with trip counts around the depth of
-the pipeline, persistent ones also on other numbers of programs. Each is run four times, and once by stock Triton: the
-same bits every time, every element that must be written and no other, an error of at most twice that of PyTorch in the
-same precision (`tawa.kernels.check`), and the verdict that the list wants: specialised, or left to stock Triton.
+wherever that is legal, as planned, with D = 2, P = 1 asked for, and made persistent on two SMs; products also with trip
+counts around the depth of the pipeline, persistent ones also on other numbers of programs. Each is run four times, and
+once by stock Triton: the same bits every time, every element that must be written and no other, an error of at most
+twice that of PyTorch in the same precision (`tawa.kernels.check`), and the verdict that the list wants: specialised, or
+left to stock Triton.
 
 Cases run in several processes under a watchdog (`workers.py`). Results: ``bench/results/pointers_correctness.json``;
 ``error`` of a row is its error divided by what is allowed (at most 1 passes), or a text. ``--only NAME`` takes some.
@@ -21,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from case_jobs import CaseBench
+from case_jobs import CaseBench, on_processors
 from harness import describe
 
 from tawa.kernels.case import Case
@@ -30,7 +31,12 @@ from tawa.kernels.pointers.cases import CASES
 RUNS = 4
 PROGRAMS = (2, 12)
 TRIPS = (0, 1, 2, 3, 4, 7)
-WAYS: dict[str, dict[str, Any]] = {"planned": {}, "shallow": {"aref_depth": 2, "mma_depth": 1}}
+WAYS: dict[str, dict[str, Any]] = {
+    "planned": {},
+    "shallow": {"aref_depth": 2, "mma_depth": 1},
+    "persistent": {"persistent": True},
+}
+PROCESSORS = 2  # of a persistent kernel, so that each of these problems takes it several rounds
 
 
 def problems(case: Case) -> Iterator[tuple[str, Case]]:
@@ -67,7 +73,8 @@ def check(case: Case, options: dict[str, Any]) -> dict[str, Any]:
     compiled: Any = None
     for _ in range(RUNS):
         try:
-            compiled, output = run(kernel, only_if_faster=False, **options)
+            with on_processors(PROCESSORS if "persistent" in options else None):
+                compiled, output = run(kernel, only_if_faster=False, **options)
         except (PlanError, ResourceError) as error:
             return {"status": "ok", "declined": describe(error)}
         outputs.append(output)

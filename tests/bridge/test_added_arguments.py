@@ -20,6 +20,7 @@ from tawa.bridge.launcher import Launcher, _key_of
 from tawa.bridge.request import Request, activate
 from tawa.bridge.signature import parse_signature
 from tawa.plan import PlanOptions
+from tawa.remarks import Remark
 
 WANTED = Request(PlanOptions(enable_warp_specialization=True))
 TEXT = "a_ptr=*fp16:16, b_ptr=*fp16:16, c_ptr=*fp16:16, M=i32, N=i32, K=i32, sam=i32:16, sbk=i32:16, scm=i32:16"
@@ -165,6 +166,52 @@ def test_a_kernel_that_pays_alone_is_stock_where_programs_share_an_sm(programs: 
     assert LaunchSpec.from_json(spec.to_json()) == spec
 
 
+GRIDS = [((4, 1, 1), "single"), ((5, 1, 1), "persistent"), ((5, 2, 1), "single"), ((5, 1, 2), "single")]
+
+
+@pytest.mark.parametrize(("grid", "wanted"), GRIDS)
+def test_more_programs_than_sms_take_the_persistent_form(grid: tuple[int, int, int], wanted: str) -> None:
+    """Four SMs. Not where the grid has an axis of which that form knows nothing."""
+    made: list[Any] = []
+    compiles: list[str] = []
+    form = SimpleNamespace(run=lambda *all_of: made.append(("persistent", all_of[:3])), function=2, packed_metadata=3)
+
+    def compile_persistent() -> Any:
+        compiles.append("once")
+        return form
+
+    spec = replace(SPEC, offered=1)
+    launch = launcher(lambda *all_of: made.append(("single", all_of[:3])), spec=spec, processors=4,
+                      compile_persistent=compile_persistent)  # fmt: skip
+    for _ in range(2):
+        launch(*grid, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
+    assert made == 2 * [(wanted, grid)]
+    assert compiles == (["once"] if wanted == "persistent" else [])
+    assert LaunchSpec.from_json(spec.to_json()) == spec
+
+
+def test_without_a_persistent_form_a_launch_is_as_it_was() -> None:
+    made: list[Any] = []
+    launch = launcher(lambda *_: made.append("single"), spec=replace(SPEC, offered=1), processors=4)
+    for _ in range(2):
+        launch(5, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
+    assert made == ["single", "single"]
+
+
+@pytest.mark.parametrize(
+    ("grid", "programs"), [((3, 4, 1), 5), ((3, 1, 1), 3), ((3, 4, 2), None), ((1 << 20, 1 << 11, 1), None)]
+)
+def test_a_persistent_kernel_gets_the_size_of_its_grid(grid: tuple[int, int, int], programs: int | None) -> None:
+    """Five SMs. The stock kernel where the grid has another axis, or more tiles than can be counted."""
+    made: list[Any] = []
+    spec = replace(SPEC, axes=2)
+    launch = launcher(lambda *all_of: made.append((all_of[:3], all_of[-2:])), lambda *all_of: made.append(all_of[:3]),
+                      spec, processors=5)  # fmt: skip
+    launch(*grid, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
+    assert made == [grid if programs is None else ((programs, 1, 1), grid[:2])]
+    assert LaunchSpec.from_json(spec.to_json()) == spec
+
+
 def test_other_arguments_get_other_descriptors() -> None:
     made: list[Any] = []
     launch = launcher(lambda *all_of: made.append(all_of[-2].shape))
@@ -194,7 +241,9 @@ def test_pointers_are_told_apart_by_address() -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_the_launcher_of_triton_is_made_for_descriptors_that_are_encoded(count: int) -> None:
-    source = Extended(SimpleNamespace(signature={"x": "*fp16"}, constants={}), SPEC.descriptors[:count])
+    source = Extended(
+        SimpleNamespace(signature={"x": "*fp16"}, constants={}), replace(SPEC, descriptors=SPEC.descriptors[:count])
+    )
     added = ["nvTmaDesc", "i32", "i32", "i64", "i64"]
     assert list(source.signature.values()) == ["*fp16", *added[: 5 * count]]
     assert source.constants == {}
@@ -207,6 +256,7 @@ class OnPaper:
         self.signature: tuple[Any, ...] = ()
         self.descriptors = -1
         self.launched: list[tuple[Any, ...]] = []
+        self.grids: list[tuple[Any, ...]] = []
         fill = lambda *about: ("map", *about)  # noqa: E731
         self.utils = SimpleNamespace(
             get_device_properties=lambda device: {"max_shared_mem": 232448, "multiprocessor_count": 132},
@@ -218,7 +268,12 @@ class OnPaper:
     def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
         self.signature = tuple(source.signature.values())
         self.descriptors = len(metadata.tensordesc_meta or ())
-        return lambda *args: self.launched.append(args[9:])
+
+        def launch(*args: Any) -> None:
+            self.grids.append(args[:3])
+            self.launched.append(args[9:])
+
+        return launch
 
     def get_current_device(self) -> int:
         return 0
@@ -237,7 +292,7 @@ def test_triton_launches_what_is_encoded_already(driver: None) -> None:
     a, b, c = (SimpleNamespace(data_ptr=lambda at=at: at) for at in (4096, 8192, 16384))
     arguments = (a, b, c, 100, 64, 80, 96, 64, 64, 64)
     for _ in range(2):
-        kernel.run(1000, 1, 1, 0, kernel.function, None, None, None, None, *arguments)
+        kernel.run(132, 1, 1, 0, kernel.function, None, None, None, None, *arguments)
     assert (paper.signature, paper.descriptors) == (own + 2 * ("nvTmaDesc", "i32", "i32", "i64", "i64"), 0)
     assert tuple(kernel.src.signature.values()) == own and kernel.metadata.tensordesc_meta == about
     assert paper.launched[0] == paper.launched[1]
@@ -247,6 +302,45 @@ def test_triton_launches_what_is_encoded_already(driver: None) -> None:
     assert (b_map[:2], b_sizes) == (("map", 8192), [80, 64, 64, 1])
     assert paper.launched[0][10] is paper.launched[1][10]
     kernel.module = None  # there is nothing to unload
+
+
+@pytest.mark.parametrize("possible", [True, False])
+def test_a_persistent_form_is_compiled_for_the_launch_that_needs_it(
+    driver: None, monkeypatch: pytest.MonkeyPatch, possible: bool
+) -> None:
+    """Long after the compile, when Tawa may be detached; where none can be made, the kernel is launched as it was."""
+    from triton.runtime import driver as slot
+
+    if not possible:
+        refused = Remark("declined", "for this test")
+        monkeypatch.setattr("tawa.bridge.attempt.persistent_form", lambda *_: refused)
+    alone = Request(PlanOptions(enable_warp_specialization=True, aref_depth=8))  # so that no other CTA fits beside it
+    kernel, paper = compiled(True, request=alone), OnPaper()
+    assert launch_spec(kernel).offered == 2 and not launch_spec(compiled(True)).offered
+    slot.set_active(paper)
+    a, b, c = (SimpleNamespace(data_ptr=lambda at=at: at) for at in (4096, 8192, 16384))
+    arguments = (a, b, c, 100, 64, 80, 96, 64, 64, 64)
+    for _ in range(2):
+        kernel.run(20, 10, 1, 0, kernel.function, None, None, None, None, *arguments)
+    added = 3 if possible else 2  # the store goes by TMA, too, where another tile follows
+    sizes = ("i32", "i32") if possible else ()
+    assert paper.signature[9:] == ("constexpr", *added * ("nvTmaDesc", "i32", "i32", "i64", "i64"), *sizes)
+    assert [launched[10 + 5 * added :] for launched in paper.launched] == 2 * [(20, 10) if possible else ()]
+    assert paper.grids == 2 * [(132, 1, 1) if possible else (20, 10, 1)]
+    kernel.module = None
+    for form in kernel.run.persistent:
+        if form is not None:
+            form.module = None
+
+
+def test_a_persistent_kernel_is_for_launches_of_our_own() -> None:
+    asked = Request(PlanOptions(persistent=True))
+    ours, other = compiled(True, request=asked), compiled(False, request=asked)
+    assert launch_spec(ours).axes == 2 and not launch_spec(ours).offered
+    assert not other.metadata.tawa["applied"]
+    assert "nobody would tell a persistent kernel the size of its grid" in other.metadata.tawa["reason"]
+    never = compiled(True, request=Request(PlanOptions(only_if_faster=False, persistent=False)))
+    assert launch_spec(never).descriptors and not launch_spec(never).offered
 
 
 def test_the_key_on_disk_tells_both_forms_apart() -> None:

@@ -91,16 +91,20 @@ def lay_out(made: Front, ttir: str, num_warps: int | None = None) -> Module:
     return parse_module(print_generic(mod))
 
 
-def raised(launch: Launch, make: Make = "host", made: Front | None = None, trust: bool = True) -> Raised:
+def raised(
+    launch: Launch, make: Make = "host", made: Front | None = None, trust: bool = True, in_turn: bool = False
+) -> Raised:
     """The kernel behind the pass."""
     made = made if made is not None else launch.front()
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
-    result = RaiseLoads(make, NESTED, trust).run(module)
+    result = RaiseLoads(make, NESTED, trust, in_turn=in_turn).run(module)
     return Raised(result, print_module(module), made)
 
 
-def run(launch: Launch, module: Module, spec: LaunchSpec) -> dict[str, Any]:
-    """Simulates one launch; returns what its arrays are afterwards."""
+def run(
+    launch: Launch, module: Module, spec: LaunchSpec, order: Any = "eager", programs: int | None = None
+) -> dict[str, Any]:
+    """Simulates one launch; returns what its arrays are afterwards. programs: of a persistent form, in place of all."""
     arguments: dict[str, Any] = {}
     for name, value in launch.arguments.items():
         arguments[name] = value.copy() if isinstance(value, np.ndarray) else value
@@ -110,8 +114,9 @@ def run(launch: Launch, module: Module, spec: LaunchSpec) -> dict[str, Any]:
         base = arguments[_names(module)[descriptor.base]].reshape(-1)
         start = (address - given[descriptor.base]) // descriptor.element_bytes
         arguments[f"tawa_desc_{number}"] = Descriptor(base[start:], shape, strides)
+    arguments |= {f"tawa_grid_{axis}": size for axis, size in enumerate(launch.grid[: spec.axes])}
     with _BoxesChecked():
-        simulate(module, arguments, launch.grid)
+        simulate(module, arguments, launch.grid if programs is None else (programs,), order)
     return {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
 
 

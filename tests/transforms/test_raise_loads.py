@@ -241,3 +241,58 @@ def test_remarks_say_what_was_raised(make: str) -> None:
         "a load through pointers is made by TMA: boxes of 64x32",
         "a load through pointers is made by TMA: boxes of 32x32",
     ]
+
+
+def stored(**changes: bool) -> tuple[Module, RaiseResult]:
+    """`gemm` with rows of C behind its loop, or in a loop around it, at multiples of 16 bytes or not."""
+    known = {"aligned": True, "in_turn": True, "masked": True, "wrapped": False, **changes}
+    p = TileProgram(("a", "b", "s", "k", *(["c", "n"] if known["aligned"] else [])), **ARGUMENTS, n="i32")
+    a_at, b_rows = _operands(p, turned=False)
+    tile = "tensor<64x32xf32>"
+    zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
+
+    def body(args: list[Value]) -> list[Value]:
+        k, pointers, total = args
+        a = p.load(pointers)
+        b = p.load(p.add(b_rows, p.splat(p.mul(k, p.args["k"]), 32, 32)))
+        total = p.op("tt.dot", [a, b, total], tile, inputPrecision="0 : i32", maxNumImpreciseAcc="0 : i32")
+        return [p.add(pointers, p.splat(p.number(32), 64, 32)), total]
+
+    loop = p.loop((p.number(0), p.args["k"], p.number(32)), [a_at, zeros], body)
+    rows = p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64))
+    if known["wrapped"]:
+        rows = p.binary("remsi", rows, p.splat(p.args["m"], 64))
+    rows = p.expand(rows, 1)
+    at = p.add(p.broadcast(p.mul(rows, p.splat(p.args["n"], 64, 1)), 64, 32), p.spread(p.range(32), 0, 64, 32))
+    inside = p.op("arith.cmpi", [rows, p.splat(p.args["m"], 64, 1)], "tensor<64x1xi1>", predicate="2 : i64")
+    mask = [p.broadcast(inside, 64, 32)] if known["masked"] else []
+    p.effect("tt.store", [p.add(p.splat(p.args["c"], 64, 32), at), loop.results[1], *mask])
+    module = p.finish()
+    return module, raised(module, RaiseLoads("host", in_turn=known["in_turn"]))
+
+
+def test_a_store_that_another_tile_follows_goes_by_tma() -> None:
+    module, result = stored()
+    check(brief(module), 'CHECK: "tt.descriptor_store"(%tawa_desc_2_0, %{{\w+}}, %{{\w+}}, %{{\w+}})')
+    descriptor = result.launch.descriptors[2]
+    assert (descriptor.base, descriptor.block, [str(it) for it in descriptor.shape]) == (2, (64, 32), ["m", "32"])
+    assert any(remark.reason == "a store through pointers is made by TMA: boxes of 64x32" for remark in result.remarks)
+
+
+def test_without_a_mask_all_rows_are_stored() -> None:
+    _, result = stored(masked=False)
+    assert str(result.launch.descriptors[2].shape[0]) == str(0x7FFF0000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"in_turn": False}, ""),
+        ({"aligned": False}, "that rows begin at multiples of 16 bytes is not known when the kernel is compiled"),
+        ({"wrapped": True}, "its index wraps around or is clamped"),
+    ],
+)
+def test_other_stores_stay(changes: dict[str, bool], reason: str) -> None:
+    module, result = stored(**changes)
+    assert "tt.store" in brief(module) and len(result.launch.descriptors) == 2
+    assert not reason or any(f"a store stays with pointers: {reason}" in remark.reason for remark in result.remarks)

@@ -1,4 +1,4 @@
-"""Boxes: what of memory a pointer load reads, where that provably is a box of a strided tensor.
+"""Boxes: what of memory a pointer load reads, or a store writes, where that provably is a box of a strided tensor.
 
     tl.load(a + rows[:, None] * s + ks[None, :], (rows[:, None] < M) & (ks[None, :] < K), other=0)
                                                           rows = 128·pid + r0, ks = 64·i + r1
@@ -13,7 +13,8 @@ index, become dimensions of their own with a block of one (batches, heads).
 A TMA load and the pointer load give the same tile if every index is 0 or more (or the mask cuts what is below), the
 innermost one a multiple of 16 bytes, and the fill is zero. TMA's indices have 32 bits: what the kernel multiplies in 64
 leads to another row, and becomes a dimension of its own. A mask that has no place in the tile is a *gate*: where it
-does not hold, the whole box is put outside.
+does not hold, the whole box is put outside. A store is looked at like a load: TMA writes nothing where it would read
+zero.
 
 Source of the limits: CUDA driver API, cuTensorMapEncodeTiled; the 16 bytes of a box's start were measured on an H200.
 Longer than 300 lines: the cases of one decision, which a reader wants to see together.
@@ -32,7 +33,7 @@ from tawa.analysis.masks import Bound, conjuncts
 from tawa.analysis.polynomials import ONE, Atom, Monomial, Poly
 from tawa.analysis.split_rules import shape_of
 from tawa.dialects.arith import is_zero
-from tawa.dialects.tt import LoadOp
+from tawa.dialects.tt import LoadOp, StoreOp
 from tawa.ir import Operation, ScalarType, Value, parse_type
 from tawa.ir.attributes import read_bool, read_int
 
@@ -156,13 +157,14 @@ class BoxFinder:
     # -- the mask --------------------------------------------------------------------------------------------------
 
     def _mask(self, load: Operation) -> tuple[Bound, ...]:
-        view = LoadOp(load)
-        if view.mask is None:
+        view = LoadOp.of(load)
+        mask = view.mask if view else StoreOp(load).mask
+        if mask is None:
             return ()
-        bounds = conjuncts(self.affine.form, view.mask)
+        bounds = conjuncts(self.affine.form, mask)
         if bounds is None:
             raise NotABox("the mask is no conjunction of bounds of one dimension each", _MASK_CURE)
-        if bounds and view.other is not None and not is_zero(view.other):
+        if bounds and view and view.other is not None and not is_zero(view.other):
             reason = "the mask fills with something other than zero, and TMA fills with zero"
             raise NotABox(reason, "use other=0.0 and put the other value in by tl.where")
         return bounds
@@ -178,7 +180,7 @@ class BoxFinder:
         self, load: Operation, form: Form, bounds: tuple[Bound, ...], guards: tuple[Guard, ...], width: int
     ) -> tuple[list[BoxDim], Poly]:
         """The dimensions that the tile has, slowest first, and what of the address is left."""
-        shape = shape_of(load.result)
+        shape = shape_of(tile_of(load))
         order = self._order(load, form, width)
         rest, found = form.offset, dict[int, BoxDim]()
         for dim in order:
@@ -207,7 +209,7 @@ class BoxFinder:
 
     def _order(self, load: Operation, form: Form, width: int) -> list[int]:
         """The dimensions of the tile that are longer than one; the one that lies together in memory is last."""
-        shape = shape_of(load.result)
+        shape = shape_of(tile_of(load))
         dims = [dim for dim, size in enumerate(shape) if size > 1]
         for dim in dims:
             if dim not in form.lanes:
@@ -377,18 +379,24 @@ def _rank(stride: Poly) -> tuple[bool, int]:
     return number is not None, -(number or 0)
 
 
+def tile_of(access: Operation) -> Value:
+    """What a load reads, or a store writes."""
+    store = StoreOp.of(access)
+    return store.source if store else access.result
+
+
 def _check_plain(load: Operation) -> str:
-    """The element type of a load that TMA could do; raises NotABox."""
-    type = parse_type(load.result.type)
+    """The element type of an access that TMA could do; raises NotABox."""
+    type = parse_type(tile_of(load).type)
     element = getattr(type, "element", "")
     if read_bool(load.properties.get("isVolatile", "false")):
         raise NotABox("a volatile load", "drop volatile=True where nobody else writes the tensor")
     cache = read_int(load.properties.get("cache", "1"))
-    if cache not in _PLAIN_CACHES:
+    if cache not in (_PLAIN_CACHES if LoadOp.of(load) else _PLAIN_CACHES[:1]):
         raise NotABox("its cache modifier says when it is read anew, which TMA cannot", "use .ca, .cg or none")
     if element not in _ELEMENTS:
-        raise NotABox(f"TMA does not load elements of type {element}")
-    sizes = [size for size in shape_of(load.result) if size > 1]
+        raise NotABox(f"TMA does not copy elements of type {element}")
+    sizes = [size for size in shape_of(tile_of(load)) if size > 1]
     elements = 1
     for size in sizes:
         elements *= size
@@ -397,4 +405,15 @@ def _check_plain(load: Operation) -> str:
     return element
 
 
-__all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "STRIDE_LIMIT", "Box", "BoxDim", "BoxFinder", "NotABox", "bytes_of"]
+__all__ = [
+    "BOX_BYTES",
+    "MAX_RANK",
+    "OPEN",
+    "STRIDE_LIMIT",
+    "Box",
+    "BoxDim",
+    "BoxFinder",
+    "NotABox",
+    "bytes_of",
+    "tile_of",
+]

@@ -245,18 +245,23 @@ class LaunchSpec:
     descriptors: to be made, in the order of the added arguments. conditions: what must hold; where one does not, the
     kernel as it was is launched instead. work: cycles of one program, where launches with little of it are left to the
     kernel as it was. alone: whether it pays only where no two programs share an SM.
+    axes: how many sizes of the grid the kernel takes as its last arguments, being persistent; 0: it is not. offered:
+    the same of a persistent form of the kernel, for launches of more programs than SMs; 0: there is none.
     """
 
     descriptors: tuple[DescriptorSpec, ...] = ()
     conditions: tuple[Condition, ...] = ()
     work: HostValue | None = None
     alone: bool = False
+    axes: int = 0
+    offered: int = 0
 
     @property
     def arguments(self) -> frozenset[int]:
         """All arguments that anything here depends on, by index."""
         values = [value for spec in self.descriptors for value in (spec.offset, *spec.shape, *spec.strides)]
-        values += [condition.value for condition in self.conditions] + ([self.work] if self.work else [])
+        values += [condition.value for condition in self.conditions]
+        values += [self.work] if self.work else []
         bases = frozenset(spec.base for spec in self.descriptors)
         return bases.union(*(value.arguments for value in values))
 
@@ -288,6 +293,8 @@ class LaunchSpec:
             "conditions": [condition.to_json() for condition in self.conditions],
             "work": self.work.to_json() if self.work else None,
             "alone": self.alone,
+            "axes": self.axes,
+            "offered": self.offered,
         }
 
     @staticmethod
@@ -298,6 +305,8 @@ class LaunchSpec:
             tuple(Condition.from_json(condition) for condition in data["conditions"]),
             host_value_from_json(data["work"]) if data["work"] else None,
             data["alone"],
+            data["axes"],
+            data["offered"],
         )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.effects import effects_of
+from tawa.dialects.arith import ASSUME
 from tawa.dialects.scf import ForOp, IfOp, WhileOp, enclosing_loops
 from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, LoadOp, releases
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
@@ -217,6 +218,6 @@ def may_run_twice(module: Module) -> bool:
             if roots is None or any(root.behind for root in roots):
                 return False
             (written if op.name in _WRITES else read).extend(roots)
-        elif not op.regions and any(effect.kind in ("any", "order") for effect in effects_of(op)):
+        elif op.name != ASSUME and not op.regions and any(it.kind in ("any", "order") for it in effects_of(op)):
             return False
     return not any(root in written for root in read)

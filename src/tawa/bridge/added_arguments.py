@@ -1,8 +1,9 @@
 """Launches that are more than a launch: arguments the user does not pass, or a choice between two kernels.
 
 A kernel whose pointer loads were raised to TMA (`tawa.transforms.raise_loads`, ``make="host"``) has descriptors behind
-its own arguments. Its `CompiledKernel` becomes a `KernelWithDescriptors` as soon as it is made, whose `Launcher`
-(`tawa.bridge.launcher`) makes the descriptors, or launches the stock kernel in its place.
+its own arguments, a persistent one (`tawa.transforms.make_persistent`) the size of its grid. Its `CompiledKernel`
+becomes a `KernelWithArguments` as soon as it is made, whose `Launcher` (`tawa.bridge.launcher`) makes them, or launches
+the persistent form, or the stock kernel in its place.
 
 Only launches that go through `CompiledKernel.run` can be changed so. Code that compiles a kernel and launches the cubin
 by itself (ahead-of-time tools) knows nothing of added arguments; so they are added only where a `JITFunction`, or
@@ -13,17 +14,22 @@ set: then ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
-from tawa.analysis.launch_values import DescriptorSpec, LaunchSpec
+from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge import record
 from tawa.bridge.launcher import Launcher, encoder
-from tawa.bridge.request import activate
+from tawa.bridge.request import Request, activate
+from tawa.errors import TawaError
+from tawa.plan import PlanOptions
+
+_log = logging.getLogger("tawa")
 
 _ours: ContextVar[bool] = ContextVar("tawa_launch_is_ours", default=False)
 
@@ -54,13 +60,19 @@ def wrap_do_compile(original: Callable[..., Any]) -> Callable[..., Any]:
     return do_compile
 
 
-def wrap_kernel_init(original: Callable[..., None]) -> Callable[..., None]:
-    """Wraps `CompiledKernel.__init__`: a kernel with a launch spec gets a class of ours, for good."""
+Attached = Callable[[], AbstractContextManager[None]]
+
+
+def wrap_kernel_init(original: Callable[..., None], attached: Attached) -> Callable[..., None]:
+    """Wraps `CompiledKernel.__init__`: a kernel with a launch spec gets a class of ours, for good.
+
+    attached: in which Tawa takes part in compiles, also when a launch compiles another form long afterwards.
+    """
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if (getattr(self.metadata, record.KEY, None) or {}).get("launch"):
-            self.__class__ = _kernel_class(type(self))
+            self.__class__ = _kernel_class(type(self), attached)
 
     return __init__
 
@@ -74,12 +86,12 @@ def launch_spec(kernel: Any) -> LaunchSpec:
 _classes: dict[type, type] = {}
 
 
-def _kernel_class(base: type) -> type:
+def _kernel_class(base: type, attached: Attached) -> type:
     """`CompiledKernel` (imported late: Triton need not be there) with a launch of our own."""
     if base not in _classes:
 
-        class KernelWithDescriptors(base):
-            """A compiled kernel whose launcher makes descriptors."""
+        class KernelWithArguments(base):
+            """A compiled kernel with a launcher of ours."""
 
             @property
             def _cubin_path(self) -> str:
@@ -97,30 +109,31 @@ def _kernel_class(base: type) -> type:
                 # Triton's launcher encodes those descriptors anew at each launch of which it knows that they are some.
                 known = metadata.tensordesc_meta or ()
                 own, added = known[: -len(spec.descriptors) or None], known[len(known) - len(spec.descriptors) :]
-                self.src, self.metadata = Extended(source, spec.descriptors), metadata._replace(tensordesc_meta=own)
+                self.src, self.metadata = Extended(source, spec), metadata._replace(tensordesc_meta=own)
                 try:
                     super()._init_handles()
                 finally:
                     self.src, self.metadata = source, metadata
                 measured = bool(getattr(metadata, record.KEY)["launch"].get("measure"))
-                stock = partial(_stock, self)
-                self._run = Launcher(self, self._run, spec, encoder(added), stock, measured, _multiprocessors())
+                others = partial(_stock, self), partial(_persistent, self, attached)
+                self._run = Launcher(self, self._run, spec, encoder(added), *others, measured, _multiprocessors())
 
-        _classes[base] = KernelWithDescriptors
+        _classes[base] = KernelWithArguments
     return _classes[base]
 
 
 class Extended:
-    """An `ASTSource` with the added descriptors in its signature, encoded: what Triton makes a launcher of."""
+    """An `ASTSource` with the added arguments in its signature, encoded: what Triton makes a launcher of."""
 
-    def __init__(self, source: Any, descriptors: Sequence[DescriptorSpec]) -> None:
+    def __init__(self, source: Any, spec: LaunchSpec) -> None:
         self._source = source
         added: dict[str, str] = {}
-        for number, spec in enumerate(descriptors):
-            name, rank = f"tawa_desc_{number}", len(spec.block)
+        for number, descriptor in enumerate(spec.descriptors):
+            name, rank = f"tawa_desc_{number}", len(descriptor.block)
             added[name] = "nvTmaDesc"
             added |= {f"{name}_size_{dim}": "i32" for dim in range(rank)}
             added |= {f"{name}_stride_{dim}": "i64" for dim in range(rank)}
+        added |= {f"tawa_grid_{axis}": "i32" for axis in range(spec.axes)}
         self.signature = {**source.signature, **added}
 
     def __getattr__(self, name: str) -> Any:
@@ -129,16 +142,40 @@ class Extended:
 
 def _stock(kernel: Any) -> Any:
     """The kernel as stock Triton compiles it, ready to be launched."""
+    with activate(None), launched_by_us(False):
+        return _loaded(_compiled_again(kernel))
+
+
+def _persistent(kernel: Any, attached: Attached) -> Any:
+    """The persistent form of a kernel, ready to be launched; None where there is none, or it is not worth having."""
+    known = getattr(kernel.metadata, record.KEY)
+    options = PlanOptions(**known["launch"]["options"])
+    options = replace(options, enable_warp_specialization=None, mode=None, only_if_faster=True, persistent=True)
+    with attached(), activate(Request(options, verification=known["verification"])), launched_by_us():
+        try:
+            made = _compiled_again(kernel)
+        except TawaError as error:
+            _log.info("%s: not made persistent: %s", kernel.name, error)
+            return None
+    if not launch_spec(made).axes:
+        _log.info("%s: not made persistent: %s", kernel.name, getattr(made.metadata, record.KEY)["reason"])
+    return _loaded(made) if launch_spec(made).axes else None
+
+
+def _loaded(kernel: Any) -> Any:
+    kernel._init_handles()
+    return kernel
+
+
+def _compiled_again(kernel: Any) -> Any:
+    """What a compile of the same kernel gives now."""
     import triton
 
     metadata = kernel.metadata
     names = [name for name in _option_names(metadata) if hasattr(metadata, name)]
     options = {name: _tuples(getattr(metadata, name)) for name in names}
     options["num_warps"] = getattr(metadata, record.KEY)["launch"]["num_warps"]
-    with activate(None), launched_by_us(False):
-        made: Any = triton.compile(kernel.src, target=metadata.target, options=options)
-        made._init_handles()
-    return made
+    return triton.compile(kernel.src, target=metadata.target, options=options)
 
 
 def _option_names(metadata: Any) -> list[str]:

@@ -98,7 +98,7 @@ def _patch_all() -> None:
     variables = "get_cache_invalidating_env_vars"
     _patch(tuner, variables, wrap_env_vars(getattr(tuner, variables)))
     _patch(jit.JITFunction, "_do_compile", wrap_do_compile(jit.JITFunction._do_compile))
-    _patch(compiler.CompiledKernel, "__init__", wrap_kernel_init(compiler.CompiledKernel.__init__))
+    _patch(compiler.CompiledKernel, "__init__", wrap_kernel_init(compiler.CompiledKernel.__init__, attached))
     _patch(knobs.runtime, "add_stages_inspection_hook", StageHook(knobs.runtime.add_stages_inspection_hook))
 
 

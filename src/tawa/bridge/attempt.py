@@ -20,6 +20,7 @@ from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.memory import remakes_descriptors
 from tawa.bridge.generic_print import parse_module, print_generic, print_generic_ttir
 from tawa.bridge.handover import Handover, Stage, StageResult
+from tawa.bridge.persistence import OFFERED, offer, persistent_form
 from tawa.bridge.ptxas_log import kept_log
 from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
@@ -143,25 +144,48 @@ def _attempt(tools: Toolchain, source: Source, request: Request, sheet: Workshee
     with sheet.timed("raise loads"):
         raised = raise_loads(source.ttir, source.context, request.options)
     if raised is None:
-        return _with_groups(tools, source, request, sheet)
+        return _in_form(tools, source, request, sheet)
     if raised.count:
-        made = _with_groups(tools, replace(source, ttir=raised.ttir, raised=True), request, sheet)
+        made = _in_form(tools, replace(source, ttir=raised.ttir, raised=True), request, sheet)
         if isinstance(made, Specialised):
             plan = made.outcome.plan
             shares = plan is not None and plan.max_registers is not None  # a cap lets more than one CTA in
             crowded = raised.launch.alone and shares and not request.pinned
             work = None if request.pinned else raised.launch.work
-            made = replace(made, raised=True, launch=replace(raised.launch, work=work, alone=crowded))
+            own = made.launch
+            launch = replace(raised.launch, work=work, alone=crowded, axes=own.axes, offered=own.offered)
+            made = replace(made, raised=True, launch=launch)
             notes = (*raised.remarks, *[Remark("note", CROWDED)] * crowded)
             return replace(made, outcome=with_remarks(made.outcome, notes))
         declined = made
     else:
         declined = None
-    made = _with_groups(tools, source, request, sheet)
+    made = _in_form(tools, source, request, sheet)
     if isinstance(made, Specialised):
         notes = raised.remarks if declined is None else ()
         return replace(made, outcome=with_remarks(made.outcome, notes))
     return with_remarks(declined or made, raised.remarks)
+
+
+def _in_form(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
+    """Persistent where that is asked for; as the kernel is otherwise, with what its launches need to have it so."""
+    asked = request.options.persistent
+    if asked:
+        with sheet.timed("make persistent"):
+            form = persistent_form(source.ttir, source.context)
+        if isinstance(form, Remark):
+            return Outcome(False, None, (form,))
+        ttir, axes = form
+        made = _with_groups(tools, replace(source, ttir=ttir), request, sheet)
+        return replace(made, launch=LaunchSpec(axes=axes)) if isinstance(made, Specialised) else made
+    made = _with_groups(tools, source, request, sheet)
+    if not isinstance(made, Specialised) or made.outcome.plan is None or asked is False or request.plan is not None:
+        return made
+    with sheet.timed("offer persistent"):
+        launch = offer(made.launch, made.outcome.plan, source.ttir, source.context)
+    if not launch.offered:
+        return made
+    return replace(made, launch=launch, outcome=with_remarks(made.outcome, (Remark("note", OFFERED),)))
 
 
 def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
+from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.legality import wrong_warps
 from tawa.analysis.memory import may_run_twice
 from tawa.bridge import record, reproducer
@@ -84,10 +85,10 @@ class Compilation:
         options = self.result.options if self.result else self.request.options
         made = record.make_record(source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder)
         measure = self.request.options.mode == "measure"
-        if self.result and (self.result.raised or measure):
-            # In the metadata Triton counts the warps of all partitions; the stock kernel needs what was asked for.
-            made["launch"] = {**self.result.launch.to_json(), "num_warps": self.options.num_warps}
-            made["launch"]["measure"] = measure
+        if self.result and (self.result.launch != LaunchSpec() or measure):
+            # In the metadata Triton counts the warps of all partitions; other forms need what was asked for.
+            asked = {"num_warps": self.options.num_warps, "options": asdict(self.request.options)}
+            made["launch"] = {**self.result.launch.to_json(), **asked, "measure": measure}
         metadata[record.KEY] = made
         self._report(source, done)
         self.aref = Handover(_level(done, done.aref), mod, mod.context)

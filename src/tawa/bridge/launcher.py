@@ -1,7 +1,9 @@
-"""The launcher of one kernel with added arguments, or with a choice: its own kernel, or the stock one.
+"""The launcher of one kernel with added arguments, or with a choice: the kernel, its persistent form, or the stock one.
 
 Each launch needs the descriptors that the kernel's `LaunchSpec` makes of its arguments. Where a condition of the spec
-does not hold, or the launch is too short to pay, the stock kernel is launched. All this is found out once for each set
+does not hold, or the launch is too short to pay, the stock kernel is launched; where there are more programs than SMs,
+the persistent form, if there is one: on as many programs as there are SMs, with the size of the grid behind the
+arguments. All this is found out once for each set
 of those arguments that it depends on, and the descriptors are kept as the hardware reads them: what a launch costs on
 the host counts for kernels of some 10 µs, and Triton's autotuner measures it with them.
 
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 from operator import getitem
 from typing import Any, Literal
 
@@ -26,6 +29,7 @@ _log = logging.getLogger("tawa")
 
 _MOST_KNOWN = 1024
 _NOTHING = nullcontext()
+_MOST_TILES = 1 << 30  # then no sum of a tile and the number of programs leaves 32 bits
 _LEAST_ADDRESS = 1 << 32  # sizes are less, memory of a GPU lies above
 
 _allocate: Callable[[int, int, int | None], Any] | None = None
@@ -88,15 +92,17 @@ def encoder(about: Sequence[Any]) -> Encoder:
 class Launcher:
     """Called as Triton's launcher is. kernel: the compiled kernel. inner: Triton's launcher of it.
 
-    encode: see `encoder`. compile_stock: makes the stock kernel. measured: whether to ask the referee. processors: SMs.
+    encode: see `encoder`. compile_stock: makes the stock kernel. compile_persistent: makes the persistent form of this
+    one, or None where that cannot be. measured: whether to ask the referee. processors: SMs.
     """
 
     def __init__(
         self, kernel: Any, inner: Callable[..., None], spec: LaunchSpec, encode: Encoder,
-        compile_stock: Callable[[], Any], measured: bool = False, processors: int = 1,
+        compile_stock: Callable[[], Any], compile_persistent: Callable[[], Any] = lambda: None,
+        measured: bool = False, processors: int = 1,
     ) -> None:  # fmt: skip
         self.kernel, self.inner, self.spec, self.encode = kernel, inner, spec, encode
-        self.compile_stock, self.processors = compile_stock, processors
+        self.compile_stock, self.compile_persistent, self.processors = compile_stock, compile_persistent, processors
         types = tuple(kernel.src.signature.values())
         self.places, self.key_of = places(types), _key_of(types, spec.arguments)
         self.known: dict[tuple[Any, ...], tuple[Any, ...] | str] = {}
@@ -104,13 +110,15 @@ class Launcher:
         self.undecided = measured
         self.slower = False
         self.stock: Any = None
+        self.persistent: list[Any] = []
 
     def __call__(
         self, grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, launch_metadata: Any,
         enter: Any, leave: Any, *args: Any,
     ) -> None:  # fmt: skip
-        """Launches with descriptors; the stock kernel where these arguments do not allow them."""
-        rounds = -(-grid_0 * grid_1 * grid_2 // self.processors)
+        """Launches with added arguments; another kernel where that is better, or these arguments demand it."""
+        programs = grid_0 * grid_1 * grid_2
+        rounds = -(-programs // self.processors)
         key = (rounds, *self.key_of(args))
         made = self.known.get(key)
         if made is None:
@@ -119,11 +127,23 @@ class Launcher:
         if isinstance(made, str):
             self._launch_stock(made, where, hooks, args)
             return
+        offered = rounds > 1 and self.spec.offered and _fits(where[:3], self.spec.offered)
+        form = self._persistent_form() if offered else None
 
         def ours() -> None:
+            if form is not None:
+                form.run(*where, form.function, form.packed_metadata, *hooks, *args)
+                return
             with _scratch() if self.scratch else _NOTHING:
-                self.inner(*where, function, packed, *hooks, *args, *made)
+                if self.spec.axes:
+                    own = (min(programs, self.processors), 1, 1, stream)
+                    self.inner(*own, function, packed, *hooks, *args, *made, *where[: self.spec.axes])
+                else:
+                    self.inner(*where, function, packed, *hooks, *args, *made)
 
+        if self.spec.axes and not _fits(where[:3], self.spec.axes):
+            self._launch_stock("the grid has more axes than the kernel asks for", where, hooks, args)
+            return
         if self.undecided and _referee is not None and _all_different(values_at(self.places, args)):
             self._decide(ours, lambda: self._launch_stock("to be measured", where, hooks, args))
         if self.slower:
@@ -148,6 +168,12 @@ class Launcher:
         found = [_descriptor(spec, values) for spec in self.spec.descriptors]
         return tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
 
+    def _persistent_form(self) -> Any:
+        """The kernel, or None; compiled when it is asked for first."""
+        if not self.persistent:
+            self.persistent.append(self.compile_persistent())
+        return self.persistent[0]
+
     def _decide(self, ours: Callable[[], None], stock: Callable[[], None]) -> None:
         """Asks the referee which is faster; he may put it off to a later launch."""
         assert _referee is not None
@@ -161,6 +187,11 @@ class Launcher:
             self.stock = self.compile_stock()
         with _scratch() if self.scratch else _NOTHING:
             self.stock.run(*where, self.stock.function, self.stock.packed_metadata, *hooks, *args)
+
+
+def _fits(grid: Sequence[int], axes: int) -> bool:
+    """Whether a kernel that takes the first sizes of a grid knows all of it."""
+    return prod(grid[axes:]) == 1 and prod(grid) <= _MOST_TILES
 
 
 @contextmanager

@@ -63,9 +63,10 @@ def raise_loads(ttir: str, context: Any, options: PlanOptions) -> Raised | None:
     may_make = bool(options.wherever_legal or options.pointer_loads or _is_long(module))
     if make == "kernel" and not may_make:
         return Raised(ttir, LaunchSpec(), (Remark("note", _TOO_DEAR),), 0)
-    result = RaiseLoads(make, nested=triton_version()[:2] < RESPELLED_FROM, tables=may_make).run(module)
+    nested = triton_version()[:2] < RESPELLED_FROM
+    result = RaiseLoads(make, nested, tables=may_make, in_turn=options.persistent is True).run(module)
     launch = result.launch
-    if result.raised and make == "host" and not options.wherever_legal:
+    if result.raised and make == "host" and not (options.wherever_legal or options.persistent):
         launch = replace(launch, work=launch_work(module), alone=rows_outlast_dots(module, launch.descriptors))
     short = [Remark("note", _SHORT.format(LEAST_CYCLES, launch.work))] if launch.work else []
     text = print_module(module) if result.raised else ttir

@@ -23,8 +23,9 @@ declare_pure(
     "trunc isfinite isinf isnan isnormal",
 )
 declare_pure("ub", "poison")
-# An assumption changes nothing, but it is only as good as the place it stands at: it stays where its operand is.
-declare(OpSpec("llvm.intr.assume", (Effect("order"),)))
+ASSUME = "llvm.intr.assume"
+"""Changes nothing, but is only as good as the place it stands at: it stays where its operand is."""
+declare(OpSpec(ASSUME, (Effect("order"),)))
 
 
 class ConstantOp(OpView):

@@ -177,6 +177,31 @@ class LoadOp(OpView):
         return self.op.operands[sum(present[:place])] if present[place] else None
 
 
+class StoreOp(OpView):
+    """``tt.store``: writes a value, or a tile of them, to where pointers say.
+
+    Operands: pointers, what is written, an optional mask. Effects: writes global memory. Runs in the consumer.
+    """
+
+    NAME = "tt.store"
+    __slots__ = ()
+
+    @property
+    def pointers(self) -> Value:
+        """Where it writes."""
+        return self.op.operands[0]
+
+    @property
+    def source(self) -> Value:
+        """What it writes."""
+        return self.op.operands[1]
+
+    @property
+    def mask(self) -> Value | None:
+        """Which lanes write; None means all."""
+        return self.op.operands[2] if len(self.op.operands) > 2 else None
+
+
 class DescriptorStoreOp(OpView):
     """``tt.descriptor_store``: writes a tile to global memory by TMA; nothing is written outside the tensor.
 

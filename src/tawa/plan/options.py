@@ -27,10 +27,13 @@ class PlanOptions:
         run freely. None is False.
     pointer_loads: how tiles that the kernel loads through pointers reach shared memory. "tma": as boxes by TMA where
         that is provably the same; "cp.async": by copies of the producer's own threads. None lets Tawa decide.
+    persistent: True makes a kernel of one tile a program persistent: as many programs as there are SMs, each of which
+        works on one tile after another; False never does. None does so for launches for which it is expected to pay.
     mode: "measure" specialises wherever it is legal, times both kernels at the first launch where running twice does
         no harm, and keeps the faster; "automatic", or None, goes by what is expected.
     only_if_faster: True declines what is not expected to beat stock Triton, False specialises wherever it is legal.
-        None is True, unless the kernel is pinned, or a depth, a number of groups or ping-pong is asked for.
+        None is True, unless the kernel is pinned, or a depth, a number of groups, ping-pong or a persistent kernel is
+        asked for.
     """
 
     enable_warp_specialization: bool | None = None
@@ -39,11 +42,12 @@ class PlanOptions:
     num_consumer_groups: int | None = None
     ping_pong: bool | None = None
     pointer_loads: Literal["tma", "cp.async"] | None = None
+    persistent: bool | None = None
     mode: Literal["automatic", "measure"] | None = None
     only_if_faster: bool | None = None
 
     def __post_init__(self) -> None:
-        for name in ("enable_warp_specialization", "ping_pong", "only_if_faster"):
+        for name in ("enable_warp_specialization", "ping_pong", "persistent", "only_if_faster"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, bool):
                 raise PlanError(f"{name}={value!r}: True, False or None is needed, not {type(value).__name__}")
@@ -83,7 +87,7 @@ class PlanOptions:
         if self.only_if_faster is not None:
             return self.pinned or not self.only_if_faster
         named = (self.aref_depth, self.mma_depth, self.num_consumer_groups)
-        return self.pinned or named != (None, None, None) or self.ping_pong is True
+        return self.pinned or named != (None, None, None) or True in (self.ping_pong, self.persistent)
 
     @staticmethod
     def names() -> tuple[str, ...]:

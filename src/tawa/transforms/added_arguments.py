@@ -1,4 +1,4 @@
-"""Arguments added to a kernel's function: a host descriptor, as Triton's launcher passes one.
+"""Arguments added to a kernel's function: a host descriptor, as Triton's launcher passes one, or a number.
 
     (…) →  (…, !tt.tensordesc<tensor<128x64xf16>> {tawa.base = 0 : i32}, i32, i32, i64, i64)
 
@@ -6,6 +6,8 @@ The descriptor is followed by its sizes (i32) and its strides (i64), slowest dim
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from tawa.analysis.launch_values import DescriptorSpec
 from tawa.dialects.tt import ADDED_BASE, FuncOp
@@ -16,9 +18,18 @@ from tawa.ir.text import split_top_level
 def add_descriptor(function: FuncOp, spec: DescriptorSpec, number: int, nested: bool) -> Value:
     """Appends the arguments for one descriptor; returns the descriptor."""
     rank = len(spec.block)
-    name = f"tawa_desc_{number}"
     types = (descriptor_type(spec.block, spec.element, nested), *("i32",) * rank, *("i64",) * rank)
     attributes = [f"{{{ADDED_BASE} = {spec.base} : i32}}", *["{}"] * (2 * rank)]
+    return _add(function, f"tawa_desc_{number}", types, attributes)
+
+
+def add_number(function: FuncOp, name: str) -> Value:
+    """Appends an i32."""
+    return _add(function, name, ("i32",), ["{}"])
+
+
+def _add(function: FuncOp, name: str, types: Sequence[str], attributes: Sequence[str]) -> Value:
+    """Appends arguments of one name; returns the first."""
     block = function.body
     before = len(block.args)
     for type in types:
@@ -38,4 +49,4 @@ def descriptor_type(block: tuple[int, ...], element: str, nested: bool) -> str:
     return f"!tt.tensordesc<tensor<{inner}>>" if nested else f"!tt.tensordesc<{inner}>"
 
 
-__all__ = ["add_descriptor", "descriptor_type"]
+__all__ = ["add_descriptor", "add_number", "descriptor_type"]

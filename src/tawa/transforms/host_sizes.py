@@ -119,6 +119,13 @@ class HostSizes:
         found += [Condition(size, "TMA takes tensors of such sizes", 1, OPEN) for size in sizes]
         return _open(found)
 
+    def aligned(self, box: Box, facts: Facts) -> bool:
+        """Whether TMA's alignment is known without a launch."""
+        width = box.element_bytes
+        parts = [facts.value_multiple(box.base), width * facts.multiple(box.offset)]
+        parts += [width * facts.multiple(dim.stride) for dim in box.dims[:-1]]
+        return all(part % BOX_BYTES == 0 for part in parts)
+
     def beside(self, box: Box, arguments: Iterable[Value]) -> tuple[Condition, ...]:
         """The same where the kernel makes the descriptor. arguments: which are taken to be 0 or more."""
         found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in arguments]

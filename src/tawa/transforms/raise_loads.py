@@ -19,6 +19,10 @@ Where the descriptor is made:
     make="kernel"   by ``tt.make_tensor_descriptor`` in the entry block, behind what it is computed from. Nothing is
                     asked of the launch, so all alignment must be known when the kernel is compiled.
 
+Stores of tiles that a program makes one after another, each by a loop of its own, become TMA stores likewise: such a
+store overlaps the next tile. Only with descriptors of the host whose alignment is known when the kernel is compiled, so
+that no launch goes to the kernel as it was for the sake of a store.
+
 A pointer that the kernel loads from a table can be described in the kernel only, in front of the loop of the load, with
 tables=True. Hints on the tile of addresses say how it is aligned (`tawa.analysis.promises`); where a stride comes from
 memory, TMA is used only if that is one it takes (`tawa.transforms.ask_limits`).
@@ -29,7 +33,7 @@ breaks them reads outside its tensors. trust=False declines what needs one.
 
 Requires: TTIR without layouts, one structured function.
 Ensures: the raised loads give the same tiles as the pointer loads did, but for elements on which nothing that is
-stored depends.
+stored depends; the raised stores write the same elements.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ from tawa.analysis.promises import promised_by
 from tawa.analysis.split_rules import shape_of
 from tawa.analysis.unseen import seen_by
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import DOTS, FuncOp, StoreOp
 from tawa.ir import Builder, Module, Operation, Value, replace_op, source_of
 from tawa.ir.attributes import array_attr
 from tawa.remarks import Remark
@@ -87,13 +91,15 @@ class RaiseLoads:
 
     make: where descriptors are made. nested: whether types are spelled as Triton 3.6 does, that of the box inside
     (``!tt.tensordesc<tensor<128x64xf16>>``), or as later releases do. trust: whether facts may be taken for granted.
-    tables: whether the kernel may make descriptors of memory whose pointer it loads.
+    tables: whether the kernel may make descriptors of memory whose pointer it loads. in_turn: whether programs will be
+    done in turn, so that what stands behind all loops is followed by another tile.
     """
 
     make: Make = "host"
     nested: bool = True
     trust: bool = True
     tables: bool = True
+    in_turn: bool = False
 
     def run(self, module: Module) -> RaiseResult:
         """Raises what can be raised."""
@@ -134,9 +140,12 @@ class _Raise:
         """All decisions first, while the program is still the one that was analysed."""
         loads = [op for op in self.function.op.walk() if _is_wanted(op)]
         decisions = [decision for load in loads if (decision := self.decide(load)) is not None]
+        stored = [box for store in self.stores() if (box := self.decide_store(store))] if decisions else []
         self.ask(decisions)
         for decision in decisions:
             self.rewrite(decision)
+        for box in stored:
+            self.rewrite_store(box)
         if decisions:
             DropDead().run(self.module)
         launch = LaunchSpec(tuple(self.specs), tuple(self.conditions))
@@ -162,6 +171,34 @@ class _Raise:
             remark += f", where {strides} turns out to be positive"
         self.remarks.append(Remark("note", remark, where))
         return decision
+
+    def stores(self) -> list[Operation]:
+        """Stores of tiles that are worth raising."""
+        ops = [op for op in self.function.op.walk() if op.name == "tt.store" and _has_rows(op)]
+        return [op for op in ops if _ends_a_tile(op, self.options.in_turn)] if self.options.make == "host" else []
+
+    def decide_store(self, store: Operation) -> Box | None:
+        """The box of a store to be raised; a remark says why, or why not."""
+        where = source_of(self.module, store)
+        try:
+            box = BoxFinder(self.affine, self.facts, self.host.in_size, self.host.in_offset).find(store)
+            if any(dim.guards for dim in box.dims):
+                raise NotABox("its index wraps around or is clamped", "mask the store instead: rows[:, None] < M")
+            order = [dim.tile for dim in box.dims if dim.tile is not None]
+            if order != sorted(order):
+                raise NotABox("its rows lie in memory along the first dimension of the tile", "store tile.T instead")
+            conditions = self.host.conditions(box, self.facts)
+            if not self.host.aligned(box, self.facts):
+                raise NotABox("that rows begin at multiples of 16 bytes is not known when the kernel is compiled")
+            taken = self._taken([box.proof])
+        except NotABox as found:
+            self.remarks.append(Remark("note", f"a store stays with pointers: {found.reason}", where, found.cure))
+            return None
+        self.taken.update(taken)
+        self.conditions.update(dict.fromkeys(conditions))
+        blocks = "x".join(str(size) for size in box.block if size > 1)
+        self.remarks.append(Remark("note", f"a store through pointers is made by TMA: boxes of {blocks}", where))
+        return box
 
     def _home(self, load: Operation) -> tuple[_Decision, tuple[Condition, ...], dict[str, None]]:
         """The decision, with what the launch must fulfil and what is taken for granted; raises NotABox."""
@@ -265,6 +302,21 @@ class _Raise:
         tile = self._load(builder, box, descriptor, indices)
         replace_op(box.load, [tile])
 
+    def rewrite_store(self, box: Box) -> None:
+        """Puts a TMA store in the place of a pointer store."""
+        store = StoreOp(box.load)
+        descriptor, _ = self._descriptor(_Decision(box))
+        builder = Builder.before(store.op)
+        indices = [self._index(store.op, dim, None) for dim in box.dims]
+        for gate in box.gates:
+            indices[0] = self._gated(builder, gate, indices[0])
+        tile = store.source
+        type = _tensor([dim.block for dim in box.dims], box.element)
+        if tile.type != type:
+            tile = builder.create("tt.reshape", (tile,), (type,), hints=(tile.hint,)).result
+        builder.create("tt.descriptor_store", (descriptor, tile, *indices))
+        store.op.erase()
+
     def _descriptor(self, decision: _Decision) -> tuple[Value, Sequence[Value | None]]:
         """The descriptor, and for each dimension what is to be added to its index."""
         box, place = decision.box, decision.place
@@ -320,6 +372,17 @@ def _is_wanted(op: Operation) -> bool:
     if op.name != "tt.load" or sum(size > 1 for size in shape_of(op.result)) < 2:
         return False
     return bool(enclosing_loops(op)) and bool(dots_fed_by(op.result))
+
+
+def _has_rows(store: Operation) -> bool:
+    return sum(size > 1 for size in shape_of(StoreOp(store).source)) > 1
+
+
+def _ends_a_tile(store: Operation, in_turn: bool) -> bool:
+    """Whether another tile, made by a loop of its own, follows what a store writes."""
+    loops = enclosing_loops(store)
+    dots = [dot for op in loops[:1] for dot in op.walk() if dot.name in DOTS]
+    return any(enclosing_loops(dot)[0] is not loops[0] for dot in dots) if loops else in_turn
 
 
 def _tensor(shape: Sequence[int], element: str) -> str:

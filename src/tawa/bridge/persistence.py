@@ -1,0 +1,55 @@
+"""Persistent forms of kernels that have one tile a program (`tawa.transforms.make_persistent`).
+
+Which form is better depends on the grid, which only a launch knows. So the kernel is compiled as it is, and its launch
+spec says what a persistent form would need; the launcher compiles that form when the first launch comes for which it is
+expected to pay (`added_arguments.py`). A user who asks for ``persistent=True`` gets it at once, for every launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tawa.analysis.launch_values import LaunchSpec
+from tawa.bridge.added_arguments import launch_is_ours
+from tawa.bridge.generic_print import parse_module, print_generic_ttir
+from tawa.ir import Module, print_module
+from tawa.ir import parse_module as read_module
+from tawa.plan import Plan
+from tawa.remarks import Remark
+from tawa.transforms.launch_work import launch_work
+from tawa.transforms.make_persistent import MakePersistent, grid_axes, why_not_persistent
+
+OFFERED = "launches of more programs than SMs get a persistent form of the kernel, compiled at the first of them"
+_NOT_OURS = (
+    "this compile is not for a launch of Triton's own: nobody would tell a persistent kernel the size of its grid"
+)
+
+
+def persistent_form(ttir: str, context: Any) -> tuple[str, int] | Remark:
+    """The kernel with a loop over the tiles (generic form), and how many sizes of the grid it takes; or why not."""
+    if not launch_is_ours():
+        return Remark("declined", _NOT_OURS, cure="launch the kernel itself, or leave persistent=True out")
+    module = _read(ttir, context)
+    result = MakePersistent().run(module)
+    return (print_module(module), result.axes) if result.changed else result.remarks[0]
+
+
+def offer(launch: LaunchSpec, plan: Plan, ttir: str, context: Any) -> LaunchSpec:
+    """The launch spec of a kernel with one tile a program, with what its persistent form needs where it has one.
+
+    It has none where programs may differ in their work, which the hardware deals out better than a loop, or where
+    several share an SM and hide what a persistent kernel would.
+    """
+    if plan.max_registers is not None or not launch_is_ours():
+        return launch
+    module = _read(ttir, context)
+    alike = why_not_persistent(module) is None and launch_work(module) is not None
+    return replace(launch, offered=grid_axes(module)) if alike else launch
+
+
+def _read(ttir: str, context: Any) -> Module:
+    return read_module(print_generic_ttir(parse_module(ttir, context)))
+
+
+__all__ = ["OFFERED", "offer", "persistent_form"]

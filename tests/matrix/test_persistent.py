@@ -1,0 +1,86 @@
+"""Kernels of one tile a program made persistent: the same bits, on any number of programs, specialised or not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tawa.analysis.launch_values import LaunchSpec
+from tawa.ir import Module, parse_module, print_module
+from tawa.pipeline import Outcome, Target, specialise
+from tawa.plan import PlanOptions
+from tawa.transforms.make_persistent import MakePersistent
+from tawa.verify.verdict import Proved
+from tests.matrix import raised_kernels as kernels
+from tests.matrix import test_raised as cases
+from tests.matrix.raising import Launch, Raised, addresses, lay_out, raised, run
+from tests.support.sample import sample, simulated_once
+
+LAUNCHES: dict[str, Launch] = {
+    "tutorial": cases.tutorial(cases.EVEN),
+    "tutorial, B turned": cases.tutorial(cases.EVEN, b_t=True),
+    "tutorial, fp32": cases.tutorial(cases.EVEN, dtype=cases.np.float32),
+    "masked": cases.gemm(kernels.masked_gemm, cases.EVEN, MASK=True, MOVE=True),
+    "batched": cases.batched(),
+    "windowed": cases.windowed(),
+    "dequantised": cases.dequantised((200, 144, 112)),
+    "attention": cases.attention(causal=False, mask=True, s=200),
+    "causal attention": cases.attention(causal=True, mask=True, s=200),
+    "listed attention that jumps": cases.listed(jump=True),
+    "flex attention with masks": cases.flex(False, 250),
+}
+
+
+def persistent(launch: Launch) -> tuple[Raised, Module, LaunchSpec]:
+    """The raised kernel as it was compiled for, its persistent form as TTIR, and what a launch of that needs."""
+    found = raised(launch, in_turn=True)
+    module = parse_module(found.ttir)
+    result = MakePersistent().run(module)
+    assert result.changed, result.remarks
+    spec = replace(found.result.launch, axes=result.axes)
+    assert spec.broken(addresses(module, launch.arguments)) is None
+    return found, module, spec
+
+
+def same(before: dict[str, Any], after: dict[str, Any]) -> None:
+    for name, array in before.items():
+        assert array.tobytes() == after[name].tobytes(), name
+
+
+@simulated_once
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_programs_in_turn_give_the_same_bits(name: str) -> None:
+    launch = LAUNCHES[name]
+    found, module, spec = persistent(launch)
+    text = print_module(module)
+    assert "tt.descriptor_store" in text, found.reasons()
+    before = run(launch, found.made.whole(), LaunchSpec())
+    laid_out = lay_out(found.made, text)
+    for programs in (1, 3, 100):
+        same(before, run(launch, laid_out, spec, programs=programs))
+
+
+def specialised(found: Raised, module: Module, **options: Any) -> Outcome:
+    asked = PlanOptions(enable_warp_specialization=True, **options)
+    outcome = specialise(print_module(lay_out(found.made, print_module(module))), asked, Target(4, 3))
+    assert outcome.applied, outcome.remarks
+    return outcome
+
+
+@pytest.mark.parametrize("name", sample(list(LAUNCHES), 2))
+def test_a_persistent_form_is_specialised_and_proved(name: str) -> None:
+    found, module, _ = persistent(LAUNCHES[name])
+    assert isinstance(specialised(found, module).verdict, Proved)
+
+
+@simulated_once
+@pytest.mark.parametrize("name", ["tutorial", "batched", "dequantised", "causal attention"])
+@pytest.mark.parametrize("order", ["eager", "late", "random"])
+def test_a_specialised_persistent_form_gives_the_same_bits_in_every_order(name: str, order: str) -> None:
+    launch = LAUNCHES[name]
+    found, module, spec = persistent(launch)
+    outcome = specialised(found, module)
+    before = run(launch, found.made.whole(), LaunchSpec())
+    same(before, run(launch, parse_module(outcome.barrier), spec, order, programs=3))
