@@ -19,8 +19,10 @@ from tawa.bridge.compile import compile_kernel, hopper_target
 from tawa.bridge.launcher import Launcher, _key_of
 from tawa.bridge.request import Request, activate
 from tawa.bridge.signature import parse_signature
+from tawa.kernels.pointers.cases import find
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
+from tests.matrix.compiling import compile_case
 
 WANTED = Request(PlanOptions(enable_warp_specialization=True))
 TEXT = "a_ptr=*fp16:16, b_ptr=*fp16:16, c_ptr=*fp16:16, M=i32, N=i32, K=i32, sam=i32:16, sbk=i32:16, scm=i32:16"
@@ -73,6 +75,14 @@ def test_descriptors_are_added_for_a_launch_of_our_own_only() -> None:
     assert other.asm["ptx"].count(".param .align 64 .b8") == 0
 
 
+def test_a_raised_kernel_that_makes_its_descriptors_itself_is_launched_by_us_all_the_same() -> None:
+    """For the scratch memory that they take."""
+    with launched_by_us():
+        kernel = compile_case(find("grouped"), PlanOptions(only_if_faster=False))
+    assert kernel.metadata.global_scratch_size and launch_spec(kernel) == LaunchSpec()
+    assert type(kernel).__name__ == "KernelWithArguments"
+
+
 @pytest.mark.parametrize("to_a", [True, False])
 def test_the_memory_of_an_added_descriptor_is_that_of_its_base(to_a: bool) -> None:
     text = "a_ptr=*fp16:16, b_ptr=*fp16:16, K=i32:16, sam=i32:16, sbk=i32:16"
@@ -109,7 +119,8 @@ class Kernel(SimpleNamespace):
     def __init__(self) -> None:
         types = {"x": "*fp16", "M": "i32", "FLAG": "constexpr", "pair": ("i32", "constexpr")}
         metadata = SimpleNamespace(global_scratch_size=0)
-        super().__init__(name="kernel", hash="hash", src=SimpleNamespace(signature=types), metadata=metadata)
+        source = SimpleNamespace(signature=types)
+        super().__init__(name="kernel", hash="hash", src=source, metadata=metadata, function=7, packed_metadata=None)
 
 
 def launcher(
@@ -174,18 +185,20 @@ def test_more_programs_than_sms_take_the_persistent_form(grid: tuple[int, int, i
     """Four SMs. Not where the grid has an axis of which that form knows nothing."""
     made: list[Any] = []
     compiles: list[str] = []
-    form = SimpleNamespace(run=lambda *all_of: made.append(("persistent", all_of[:3])), function=2, packed_metadata=3)
 
     def compile_persistent() -> Any:
         compiles.append("once")
-        return form
+        run = launcher(
+            lambda *all_of: made.append(("persistent", all_of[-1])), spec=replace(SPEC, axes=1), processors=4
+        )
+        return SimpleNamespace(run=run)
 
     spec = replace(SPEC, offered=1)
     launch = launcher(lambda *all_of: made.append(("single", all_of[:3])), spec=spec, processors=4,
                       compile_persistent=compile_persistent)  # fmt: skip
     for _ in range(2):
         launch(*grid, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
-    assert made == 2 * [(wanted, grid)]
+    assert made == 2 * [(wanted, 5 if wanted == "persistent" else grid)]
     assert compiles == (["once"] if wanted == "persistent" else [])
     assert LaunchSpec.from_json(spec.to_json()) == spec
 

@@ -266,7 +266,10 @@ def test_strides_that_are_arguments_are_looked_at_by_the_launch() -> None:
     made = front(case.kernel, signature(case), num_warps=4)
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
     result = RaiseLoads("host", NESTED).run(module)
-    assert result.raised == 2 and [spec.base for spec in result.launch.descriptors] == [0]  # of A, by the launcher
+    assert result.raised == 2 and [spec.base for spec in result.launch.descriptors] == [
+        0,
+        2,
+    ]  # A and C, by the launcher
     assert not [op for op in module.walk() if op.name == "scf.if"]
     names = [name for name in case.kernel.arg_names if name in case.arguments]
     given = [case.arguments[name] for name in names]

@@ -117,3 +117,30 @@ def test_ctas_that_share_an_sm_and_compute_operands_wait_for_their_dots(bytes_co
     assert small.ctas(channels, 4) > 1
     plan = choose_plan(channels, PlanOptions(aref_depth=4), small, staged_stores=True)
     assert plan.mma_depth == in_flight
+
+
+@pytest.mark.parametrize(
+    ("bounds", "fills", "depth"),
+    [
+        ((0, 2, 1), 2, 2),
+        ((0, 5, 3), 2, 2),
+        ((3, 4, 1), 1, 1),
+        ((4, 4, 1), 0, 1),
+        ((4, 3, 1), 0, 1),
+        ((0, 64, 1), 64, 8),
+    ],
+)
+def test_a_ring_has_no_more_slots_than_a_program_fills(bounds: tuple[int, int, int], fills: int, depth: int) -> None:
+    names = ("lower", "upper", "step")
+    numbers = [
+        f'%{n} = "arith.constant"() <{{value = {v} : i32}}> : () -> i32' for n, v in zip(names, bounds, strict=True)
+    ]
+    loop = programs.gemm_loop().replace('"scf.for"(%zero, %n, %one', '"scf.for"(%lower, %upper, %step')
+    channels = channels_of(programs.kernel("\n".join([*numbers, loop])))
+    assert channels[0].fills == fills
+    plan = choose_plan(channels, PlanOptions(), replace(BUDGET, num_warps=8, groups=1), staged_stores=True)
+    assert (plan.rings[0].depth, plan.mma_depth) == (depth, min(1, depth - 1))
+
+
+def test_where_a_trip_count_is_not_known_a_ring_is_as_deep_as_hides_latency() -> None:
+    assert [channel.fills for channel in channels_of(programs.gate_up())] == [None] * 3

@@ -273,7 +273,7 @@ def stored(**changes: bool) -> tuple[Module, RaiseResult]:
 
 def test_a_store_that_another_tile_follows_goes_by_tma() -> None:
     module, result = stored()
-    check(brief(module), 'CHECK: "tt.descriptor_store"(%tawa_desc_2_0, %{{\w+}}, %{{\w+}}, %{{\w+}})')
+    check(brief(module), r'CHECK: "tt.descriptor_store"(%tawa_desc_2_0, %{{\w+}}, %{{\w+}}, %{{\w+}})')
     descriptor = result.launch.descriptors[2]
     assert (descriptor.base, descriptor.block, [str(it) for it in descriptor.shape]) == (2, (64, 32), ["m", "32"])
     assert any(remark.reason == "a store through pointers is made by TMA: boxes of 64x32" for remark in result.remarks)

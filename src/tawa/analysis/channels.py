@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from tawa.analysis.loads import DotLoadInfo
 from tawa.analysis.slices import slice_from
 from tawa.dialects.aref import Fill
-from tawa.dialects.scf import IfOp, enclosing_loops
+from tawa.dialects.arith import constant_int
+from tawa.dialects.scf import ForOp, IfOp, enclosing_loops
 from tawa.dialects.tt import FuncOp, GroupIndexOp
 from tawa.dialects.ttg import VIEWS
 from tawa.ir import Block, Module, Operation, Value
@@ -44,6 +45,11 @@ class SiteInfo:
         return self.loads[0].fill
 
     @property
+    def fills(self) -> int | None:
+        """How often a program fills a slot here, branches taken; None where that is not known when it is compiled."""
+        return _trips(self.loads[0].load.op)
+
+    @property
     def slot_bytes(self) -> int:
         """Bytes of one slot: what the copies of one put deliver."""
         return sum(info.payload.bytes for info in self.loads)
@@ -65,6 +71,12 @@ class ChannelInfo:
     def fill(self) -> Fill:
         """How a slot is filled."""
         return self.sites[0].fill
+
+    @property
+    def fills(self) -> int | None:
+        """How often a program fills a slot; None where that is not known when it is compiled."""
+        each = [site.fills for site in self.sites]
+        return None if None in each else sum(it or 0 for it in each)
 
     @property
     def slot_bytes(self) -> int:
@@ -113,6 +125,19 @@ def ancestor_in(block: Block, op: Operation) -> Operation:
     if found is not None:
         return found
     raise ValueError(f"{op.name} is not inside the block")
+
+
+def _trips(op: Operation) -> int | None:
+    """How often an operation is executed, where all loops around it count from number to number."""
+    total = 1
+    for outer in enclosing_loops(op):
+        loop = ForOp.of(outer)
+        bounds = [constant_int(bound) for bound in loop.bounds] if loop else [None]
+        if None in bounds:
+            return None
+        lower, upper, step = (bound or 0 for bound in bounds)
+        total *= max(0, -(-(upper - lower) // max(1, step)))
+    return total
 
 
 def _of_one_group(loads: list[DotLoadInfo]) -> list[DotLoadInfo]:

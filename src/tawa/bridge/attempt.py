@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,24 +14,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa import pipeline
-from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.memory import remakes_descriptors
-from tawa.bridge.generic_print import parse_module, print_generic, print_generic_ttir
+from tawa.bridge.generic_print import parse_module, print_generic
 from tawa.bridge.handover import Handover, Stage, StageResult
 from tawa.bridge.persistence import OFFERED, offer, persistent_form
 from tawa.bridge.ptxas_log import kept_log
 from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
-from tawa.bridge.row_split import GROUP_WARPS, split_front, warps_of_group
+from tawa.bridge.row_split import split_front, wanted_groups, warps_of_group
 from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, keeps_dots_in_flight, smaller_plans
 from tawa.bridge.stages import StageSplit, clean_up
 from tawa.bridge.stock_run import StockFailure, StockRun
 from tawa.bridge.structuring import structure_flow
 from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
-from tawa.ir import parse_module as read_module
 from tawa.pipeline import NOT_EXPECTED, Outcome, Target
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
@@ -42,7 +39,6 @@ CROWDED = (
     "launches of more programs than SMs are left to the stock kernel: TMA takes as long to fetch the short rows of its "
     "boxes as the tensor cores to multiply them, and programs would share an SM"
 )
-_DOT = re.compile(r'\btt\.dot(?= |")')  # in either form of the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +192,7 @@ def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:
 def _with_groups(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
     """First with the rows of the tile split among consumer groups, where that is asked for or expected to pay."""
     ttgir = _front(tools, source, sheet)  # also the proof that Triton takes the kernel
-    groups, asked = _wanted_groups(tools, source, request)
+    groups, asked = wanted_groups(tools.options.num_warps, source.ttir, source.context, request)
     allowed = functools.partial(_stock_spills, tools, sheet)
     split_result: Specialised | None = None
     if groups > 1:
@@ -290,20 +286,6 @@ def _unless_spilled(
         return replace(result, outcome=replace(result.outcome, remarks=remarks))
     cure = "smaller blocks, or more warps; only_if_faster=False specialises all the same"
     return Outcome(False, None, (Remark("declined", f"not expected to pay: {reason}", None, cure),))
-
-
-def _wanted_groups(tools: Toolchain, source: Source, request: Request) -> tuple[int, bool]:
-    """How many consumer groups to try first, and whether the user asked for that: with their number or by ping-pong."""
-    asked = request.plan.consumer_groups if request.plan is not None else request.options.num_consumer_groups
-    if asked is not None:
-        return asked, True
-    groups = tools.options.num_warps // GROUP_WARPS
-    if request.options.ping_pong:
-        return max(2, groups), True  # one group has nobody to take turns with
-    if groups < 2 or len(_DOT.findall(source.ttir)) < 2:
-        return 1, False
-    module = read_module(print_generic_ttir(parse_module(source.ttir, source.context)))
-    return (groups if has_chained_dots(module) else 1), False
 
 
 def _with_depths(

@@ -85,7 +85,7 @@ class Compilation:
         options = self.result.options if self.result else self.request.options
         made = record.make_record(source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder)
         measure = self.request.options.mode == "measure"
-        if self.result and (self.result.launch != LaunchSpec() or measure):
+        if self.result and (self.result.raised or self.result.launch != LaunchSpec() or measure):
             # In the metadata Triton counts the warps of all partitions; other forms need what was asked for.
             asked = {"num_warps": self.options.num_warps, "options": asdict(self.request.options)}
             made["launch"] = {**self.result.launch.to_json(), **asked, "measure": measure}

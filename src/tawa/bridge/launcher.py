@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from math import prod
 from operator import getitem
 from typing import Any, Literal
@@ -105,7 +105,7 @@ class Launcher:
         self.compile_stock, self.compile_persistent, self.processors = compile_stock, compile_persistent, processors
         types = tuple(kernel.src.signature.values())
         self.places, self.key_of = places(types), _key_of(types, spec.arguments)
-        self.known: dict[tuple[Any, ...], tuple[Any, ...] | str] = {}
+        self.known: dict[tuple[Any, ...], _Made | str] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.undecided = measured
         self.slower = False
@@ -117,56 +117,45 @@ class Launcher:
         enter: Any, leave: Any, *args: Any,
     ) -> None:  # fmt: skip
         """Launches with added arguments; another kernel where that is better, or these arguments demand it."""
-        programs = grid_0 * grid_1 * grid_2
-        rounds = -(-programs // self.processors)
-        key = (rounds, *self.key_of(args))
+        key = (grid_0, grid_1, grid_2, *self.key_of(args))
         made = self.known.get(key)
         if made is None:
-            made = self._keep(key, args, rounds)
+            made = self._keep(key, args)
         where, hooks = (grid_0, grid_1, grid_2, stream), (launch_metadata, enter, leave)
         if isinstance(made, str):
             self._launch_stock(made, where, hooks, args)
-            return
-        offered = rounds > 1 and self.spec.offered and _fits(where[:3], self.spec.offered)
-        form = self._persistent_form() if offered else None
-
-        def ours() -> None:
-            if form is not None:
-                form.run(*where, form.function, form.packed_metadata, *hooks, *args)
-                return
-            with _scratch() if self.scratch else _NOTHING:
-                if self.spec.axes:
-                    own = (min(programs, self.processors), 1, 1, stream)
-                    self.inner(*own, function, packed, *hooks, *args, *made, *where[: self.spec.axes])
-                else:
-                    self.inner(*where, function, packed, *hooks, *args, *made)
-
-        if self.spec.axes and not _fits(where[:3], self.spec.axes):
-            self._launch_stock("the grid has more axes than the kernel asks for", where, hooks, args)
-            return
-        if self.undecided and _referee is not None and _all_different(values_at(self.places, args)):
-            self._decide(ours, lambda: self._launch_stock("to be measured", where, hooks, args))
-        if self.slower:
-            self._launch_stock("measured to be faster", where, hooks, args)
+        elif self.undecided or self.slower:
+            self._launch_faster(made, where, hooks, args)
         else:
-            ours()
+            made.launch(stream, hooks, args)
 
-    def _keep(self, key: tuple[Any, ...], args: tuple[Any, ...], rounds: int) -> tuple[Any, ...] | str:
+    def _keep(self, key: tuple[Any, ...], args: tuple[Any, ...]) -> _Made | str:
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
-        made = self.known[key] = self._make(values_at(self.places, args), rounds)
+        made = self.known[key] = self.made(values_at(self.places, args), key[:3])
         return made
 
-    def _make(self, values: Sequence[Any], rounds: int) -> tuple[Any, ...] | str:
-        """The added arguments, or why the stock kernel is better."""
+    def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
+        """What such a launch takes, or why the stock kernel is better."""
+        rounds = -(-prod(grid) // self.processors)
         broken = self.spec.broken(values)
         if broken is not None:
             return f"not so that {broken}"
+        if self.spec.axes and not _fits(grid, self.spec.axes):
+            return "the grid is not one that a persistent kernel can count"
         slower = self.spec.not_worth(values, rounds)
         if slower:
             return slower
+        if rounds > 1 and self.spec.offered and _fits(grid, self.spec.offered):
+            form = self._persistent_form()
+            made = form.run.made(values, grid) if form is not None else ""
+            if isinstance(made, _Made):
+                return made
         found = [_descriptor(spec, values) for spec in self.spec.descriptors]
-        return tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
+        added = tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
+        if self.spec.axes:
+            return _Made(self, (min(prod(grid), self.processors), 1, 1), (*added, *grid[: self.spec.axes]))
+        return _Made(self, grid, added)
 
     def _persistent_form(self) -> Any:
         """The kernel, or None; compiled when it is asked for first."""
@@ -174,12 +163,23 @@ class Launcher:
             self.persistent.append(self.compile_persistent())
         return self.persistent[0]
 
-    def _decide(self, ours: Callable[[], None], stock: Callable[[], None]) -> None:
-        """Asks the referee which is faster; he may put it off to a later launch."""
-        assert _referee is not None
-        faster = _referee(self.kernel.hash, self.kernel.name, stock, ours)
-        if faster is not None:
-            self.undecided, self.slower = False, faster == "stock"
+    def _launch_faster(
+        self, made: _Made, where: tuple[Any, ...], hooks: tuple[Any, ...], args: tuple[Any, ...]
+    ) -> None:
+        """Asks the referee which kernel is faster, if he has not said; he may put it off to a later launch."""
+
+        def ours() -> None:
+            made.launch(where[3], hooks, args)
+
+        if self.undecided and _referee is not None and _all_different(values_at(self.places, args)):
+            stock = partial(self._launch_stock, "to be measured", where, hooks, args)
+            faster = _referee(self.kernel.hash, self.kernel.name, stock, ours)
+            if faster is not None:
+                self.undecided, self.slower = False, faster == "stock"
+        if self.slower:
+            self._launch_stock("measured to be faster", where, hooks, args)
+        else:
+            ours()
 
     def _launch_stock(self, reason: str, where: tuple[Any, ...], hooks: tuple[Any, ...], args: tuple[Any, ...]) -> None:
         if self.stock is None:
@@ -187,6 +187,24 @@ class Launcher:
             self.stock = self.compile_stock()
         with _scratch() if self.scratch else _NOTHING:
             self.stock.run(*where, self.stock.function, self.stock.packed_metadata, *hooks, *args)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What launches with the same arguments on the same grid take: the launcher of the kernel, its grid, its arguments.
+
+    added: those behind the user's.
+    """
+
+    launcher: Launcher
+    grid: tuple[int, ...]
+    added: tuple[Any, ...]
+
+    def launch(self, stream: int, hooks: tuple[Any, ...], args: tuple[Any, ...]) -> None:
+        """Launches it. hooks: the metadata of the launch, and Triton's hooks."""
+        it = self.launcher
+        with _scratch() if it.scratch else _NOTHING:
+            it.inner(*self.grid, stream, it.kernel.function, it.kernel.packed_metadata, *hooks, *args, *self.added)
 
 
 def _fits(grid: Sequence[int], axes: int) -> bool:

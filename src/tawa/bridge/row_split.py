@@ -9,10 +9,13 @@ The group's number stays a marker in the result (`tawa.dialects.tt.GroupIndexOp`
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tawa.analysis.chained_dots import has_chained_dots
 from tawa.bridge.generic_print import parse_module, print_generic, print_generic_ttir
+from tawa.bridge.request import Request
 from tawa.ir import parse_module as read_module
 from tawa.ir import print_module
 from tawa.remarks import Remark
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from tawa.bridge.attempt import Toolchain
 
 GROUP_WARPS = 4  # one wgmma is of four warps
+_DOT = re.compile(r'\btt\.dot(?= |")')  # in either form of the text
 
 
 def split_front(
@@ -63,3 +67,20 @@ def split_ttir(ttir: str, context: Any, groups: int) -> tuple[str | None, tuple[
     module = read_module(print_generic_ttir(parse_module(ttir, context)))
     result = SplitRows(groups).run(module)
     return (print_module(module) if result.changed else None), result.remarks
+
+
+def wanted_groups(num_warps: int, ttir: str, context: Any, request: Request) -> tuple[int, bool]:
+    """How many consumer groups to try first, and whether the user asked for that: with their number or by ping-pong.
+
+    num_warps: of the launch. ttir: the kernel as Triton's text, in any form.
+    """
+    asked = request.plan.consumer_groups if request.plan is not None else request.options.num_consumer_groups
+    if asked is not None:
+        return asked, True
+    groups = num_warps // GROUP_WARPS
+    if request.options.ping_pong:
+        return max(2, groups), True  # one group has nobody to take turns with
+    if groups < 2 or len(_DOT.findall(ttir)) < 2:
+        return 1, False
+    module = read_module(print_generic_ttir(parse_module(ttir, context)))
+    return (groups if has_chained_dots(module) else 1), False

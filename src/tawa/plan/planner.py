@@ -1,7 +1,8 @@
 """The planner: chooses a Plan for one kernel from what the analyses found, within what the user asked for.
 
-D    as asked; else num_stages, and at least 3, more for small slots, where that costs no CTA on the SM. Where rings
-     of one depth do not fit, those that are filled outside of the innermost loops have one slot.
+D    as asked; else num_stages, and at least 3, more for small slots, where that costs no CTA on the SM; but no more
+     slots than a program fills, where it is known to fill few. Where rings of one depth do not fit, those that are
+     filled outside of the innermost loops have one slot.
 P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot. Where several
      CTAs share an SM and have few slots, or compute operands, 0: the others keep the tensor cores busy meanwhile, and
      slots come back one iteration earlier (bench/results/ablation.json).
@@ -277,6 +278,7 @@ def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget) -> i
         raise ResourceError(shared_memory_text(channels, asked, budget))
     if fits < least:
         raise ResourceError(shared_memory_text(channels, least, budget))
+    fits = min(fits, max(least, _most_fills(channels)))
     tuned = min(max(budget.num_stages, 2, least), fits)
     hiding = min(-(-BYTES_IN_FLIGHT // budget.slot_bytes(channels)), MOST_SLOTS)
     deepest = max(tuned, min(max(DEFAULT_DEPTH, hiding), fits))
@@ -286,6 +288,12 @@ def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget) -> i
         tuned = max(more, key=lambda depth: (budget.ctas(channels, depth), depth), default=tuned)
         ctas = budget.ctas(channels, tuned)
     return max(depth for depth in range(tuned, deepest + 1) if budget.ctas(channels, depth) >= ctas)
+
+
+def _most_fills(channels: Channels) -> int:
+    """How many slots of its rings a program fills, at most; as many as there can be where that is not known."""
+    fills = [channel.fills for channel in channels]
+    return DEEPEST if None in fills else max(1, *(count or 0 for count in fills))
 
 
 def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
