@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tawa.bridge.added_arguments import launch_is_ours, launched_by_us
-from tawa.bridge.request import activate, active_request
+from tawa.bridge.request import activate, active_request, active_suffix
 
 
 def wrap_get_cache_key(original: Callable[..., str], before: Callable[[], None]) -> Callable[..., str]:
@@ -34,9 +34,7 @@ def wrap_compute_cache_key(original: Callable[..., str]) -> Callable[..., str]:
     """Wraps Triton's key of a kernel in memory; called on every launch, so it is short."""
 
     def compute_cache_key(*args: Any, **kwargs: Any) -> str:
-        request = active_request()
-        key = original(*args, **kwargs)
-        return key if request is None else key + request.cache_suffix()
+        return original(*args, **kwargs) + active_suffix()
 
     return compute_cache_key
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +62,7 @@ class _Unset:
 _UNSET = _Unset()
 _context_request: ContextVar[Request | _Unset | None] = ContextVar("tawa_request", default=_UNSET)
 _process_request: Request | None = None
+_process_suffix = ""
 
 
 def active_request() -> Request | None:
@@ -72,26 +71,40 @@ def active_request() -> Request | None:
     return None if request is None or request.stock else request
 
 
+def active_suffix() -> str:
+    """The cache suffix of the active request; empty if there is none. Asked at every launch."""
+    request = _context_request.get()
+    if isinstance(request, _Unset):
+        return _process_suffix
+    return "" if request is None or request.stock else request.cache_suffix()
+
+
 def surrounding_request() -> Request | None:
     """What the scope or the installation around this code says, also if it asks for stock Triton."""
     request = _context_request.get()
     return _process_request if isinstance(request, _Unset) else request
 
 
-@contextmanager
-def activate(request: Request | None) -> Iterator[None]:
+class activate:
     """Makes `request` the active one in this context (thread, task); None means stock Triton, whatever is installed."""
-    token = _context_request.set(request)
-    try:
-        yield
-    finally:
-        _context_request.reset(token)
+
+    __slots__ = ("_request", "_token")
+
+    def __init__(self, request: Request | None) -> None:  # a class: half of what a generator costs a launch
+        self._request = request
+
+    def __enter__(self) -> None:
+        self._token = _context_request.set(self._request)
+
+    def __exit__(self, *_: object) -> None:
+        _context_request.reset(self._token)
 
 
 def set_process_request(request: Request | None) -> Request | None:
     """Makes `request` the one of the whole process, all threads; returns the one it replaces."""
-    global _process_request
+    global _process_request, _process_suffix
     previous, _process_request = _process_request, request
+    _process_suffix = "" if request is None or request.stock else request.cache_suffix()
     return previous
 
 

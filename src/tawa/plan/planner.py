@@ -40,6 +40,9 @@ MOST_SLOTS = 8
 EARLY_PUTS = 2
 # Slots from which on one more in the consumer's hands costs CTAs that share an SM nothing (bench/small.py).
 AMPLE_SLOTS = 3
+# Slots that a program fills at least, or else stock Triton loads them all ahead as well: chunk_fwd_kernel_o of
+# flash-linear-attention, two trips, 0.87 to 0.95 of stock (bench/results/corpus.json).
+LEAST_FILLS = 3
 # Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39
 # (bench/results/gemm_matrix.json).
 SMALL_OPERANDS = 16
@@ -167,6 +170,10 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
     """
     if persistent:
         return ""
+    fills = _most_fills(channels)
+    if fills < LEAST_FILLS:
+        trips = "once" if fills == 1 else f"{fills} times"
+        return f"a program fills its rings {trips} only, which stock Triton does ahead just as well"
     ours, stock = budget.ctas(channels, max(ring.depth for ring in plan.rings)), budget.stock_ctas(channels)
     groups = f" of {budget.groups} groups" if budget.groups > 1 else ""
     # Of stock kernels that load through pointers no more than two share an SM in truth: their addresses take the

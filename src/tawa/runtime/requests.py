@@ -30,6 +30,8 @@ def take_options(kwargs: dict[str, Any], names: frozenset[str] = OPTION_NAMES) -
 
     names: the options meant; a parameter of the kernel that has the name of an option stays with the kernel.
     """
+    if names.isdisjoint(kwargs):
+        return {}
     return {name: kwargs.pop(name) for name in [name for name in kwargs if name in names]}
 
 
