@@ -35,6 +35,7 @@ from tawa.plan.schedule import Schedule
 from tawa.remarks import Remark
 from tawa.transforms.early_puts import EarlyPuts
 from tawa.transforms.insert_arefs import InsertArefs
+from tawa.transforms.keep_operands import KeepOperands
 from tawa.transforms.lay_out_producer import LayOutProducer
 from tawa.transforms.lower_arefs import LowerArefs
 from tawa.transforms.outline_partitions import OutlinePartitions
@@ -106,6 +107,7 @@ def splitting_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pas
         ResolveGroups(),  # before anything else looks at a group
         LayOutProducer(),
         ScaleBehindMax(),  # before the costs of operations count
+        KeepOperands(),
         EarlyPuts(plan),  # behind the split: only the producer's first loop is cut
         PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
     )

@@ -1,0 +1,55 @@
+"""`keep_operands`: a left operand that a loop does not change waits in registers, where there is room."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.dialects.scf import enclosing_loops
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import Module, parse_module
+from tawa.kernels.attention.builders import forward_case
+from tawa.kernels.attention.cases import find
+from tawa.kernels.case import Case
+from tawa.plan import PlanOptions
+from tests.matrix.compiling import compile_case
+
+
+def level(case: Case) -> Module:
+    """The aref level of a case, specialised wherever that is legal."""
+    return parse_module(compile_case(case, PlanOptions(only_if_faster=False)).asm["aref"])
+
+
+def looped(module: Module) -> list[WarpGroupDotOp]:
+    return [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op)) and enclosing_loops(op)]
+
+
+@pytest.mark.parametrize("keys", [64, 128])
+def test_queries_stay_in_registers_and_are_read_once(keys: int) -> None:
+    module = level(forward_case("kept", dim=128, causal=False, tile=(128, keys, 8)))
+    dots = looped(module)
+    assert dots and all(dot.a_in_registers for dot in dots)
+    loads = [op for op in module.walk() if op.name == "ttg.local_load"]
+    assert len(loads) == 2 and not any(enclosing_loops(load) for load in loads)  # once for each consumer group
+    kept = [dot.a.type for dot in dots if dot.a.defining_op in loads]
+    assert kept == 2 * ["tensor<64x128xf16, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>>"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "two_loops_fp8e4nv_d128_full",  # fp8 would have to be shuffled
+        "two_loops_tile128x64_4warps",  # 64 registers for the queries, as many for the sums, 32 for the scores
+        "dkdv_fp16_d128_full",  # two sums of 64 registers, two scores of 32, and K and V
+    ],
+)
+def test_elsewhere_operands_stay_in_shared_memory(name: str) -> None:
+    module = level(find(name))
+    assert any(not dot.a_in_registers for dot in looped(module))
+    assert not any(op.name == "ttg.local_load" for op in module.walk())
+
+
+def test_an_operand_that_each_iteration_brings_is_not_kept() -> None:
+    from tawa.kernels.gemm.cases import find as find_gemm
+
+    module = level(find_gemm("tile_fp16_nn"))
+    assert looped(module) and not any(dot.a_in_registers for dot in looped(module))
