@@ -317,16 +317,21 @@ def test_triton_launches_what_is_encoded_already(driver: None) -> None:
     kernel.module = None  # there is nothing to unload
 
 
-@pytest.mark.parametrize("possible", [True, False])
+@pytest.mark.parametrize("possible", [True, False, None])
 def test_a_persistent_form_is_compiled_for_the_launch_that_needs_it(
-    driver: None, monkeypatch: pytest.MonkeyPatch, possible: bool
+    driver: None, monkeypatch: pytest.MonkeyPatch, possible: bool | None
 ) -> None:
-    """Long after the compile, when Tawa may be detached; where none can be made, the kernel is launched as it was."""
+    """Long after the compile, when Tawa may be detached; where it cannot be made, the kernel is launched as it was.
+
+    possible: None: the compile breaks down.
+    """
     from triton.runtime import driver as slot
 
-    if not possible:
+    if possible is False:
         refused = Remark("declined", "for this test")
         monkeypatch.setattr("tawa.bridge.attempt.persistent_form", lambda *_: refused)
+    if possible is None:
+        monkeypatch.setattr("tawa.bridge.added_arguments._compiled_again", lambda kernel: 1 / 0)
     alone = Request(PlanOptions(enable_warp_specialization=True, aref_depth=8))  # so that no other CTA fits beside it
     kernel, paper = compiled(True, request=alone), OnPaper()
     assert launch_spec(kernel).offered == 2 and not launch_spec(compiled(True)).offered

@@ -105,6 +105,17 @@ UNFIT = {
 }
 
 
+def test_assembly_that_knows_its_block_keeps_a_kernel_as_it_is() -> None:
+    for text, changed in (
+        ("mov.u32 $0, %ctaid.x;", False),
+        ("mov.u32 $0, %nctaid.y;", False),
+        ("add.u32 $0, $1;", True),
+    ):
+        p = program(0)
+        p.op("tt.elementwise_inline_asm", [p.args["k"]], "i32", pure="true", asm_string=f'"{text}"')
+        assert MakePersistent().run(p.finish()).changed is changed, text
+
+
 @pytest.mark.parametrize("name", UNFIT)
 def test_what_may_order_programs_keeps_them_as_they_are(name: str) -> None:
     p = program(0)

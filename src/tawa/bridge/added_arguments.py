@@ -20,13 +20,13 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge import record
 from tawa.bridge.launcher import Launcher, encoder
 from tawa.bridge.request import Request, activate
-from tawa.errors import TawaError
 from tawa.plan import PlanOptions
 
 _log = logging.getLogger("tawa")
@@ -147,19 +147,28 @@ def _stock(kernel: Any) -> Any:
 
 
 def _persistent(kernel: Any, attached: Attached) -> Any:
-    """The persistent form of a kernel, ready to be launched; None where there is none, or it is not worth having."""
+    """The persistent form of a kernel, ready to be launched; None where there is none, or it is not worth having.
+
+    Nobody asked for it by name, and the kernel is there as it is: so nothing that goes wrong here reaches the launch.
+    """
     known = getattr(kernel.metadata, record.KEY)
-    options = PlanOptions(**known["launch"]["options"])
-    options = replace(options, enable_warp_specialization=None, mode=None, only_if_faster=True, persistent=True)
-    with attached(), activate(Request(options, verification=known["verification"])), launched_by_us():
-        try:
+    asked = known["launch"]
+    options = replace(
+        PlanOptions(**asked["options"]), enable_warp_specialization=None, mode=None, only_if_faster=True,
+        persistent=True,
+    )  # fmt: skip
+    folder = Path(asked["reproducer_dir"]) if asked["reproducer_dir"] else None
+    request = Request(options, reproducer_dir=folder, verification=known["verification"])
+    try:
+        with attached(), activate(request), launched_by_us():
             made = _compiled_again(kernel)
-        except TawaError as error:
-            _log.info("%s: not made persistent: %s", kernel.name, error)
-            return None
-    if not launch_spec(made).axes:
-        _log.info("%s: not made persistent: %s", kernel.name, getattr(made.metadata, record.KEY)["reason"])
-    return _loaded(made) if launch_spec(made).axes else None
+        if launch_spec(made).axes:
+            return _loaded(made)
+        reason = getattr(made.metadata, record.KEY)["reason"]
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+    _log.info("%s: not made persistent: %s", kernel.name, reason)
+    return None
 
 
 def _loaded(kernel: Any) -> Any:

@@ -87,8 +87,14 @@ class Compilation:
         measure = self.request.options.mode == "measure"
         if self.result and (self.result.raised or self.result.launch != LaunchSpec() or measure):
             # In the metadata Triton counts the warps of all partitions; other forms need what was asked for.
-            asked = {"num_warps": self.options.num_warps, "options": asdict(self.request.options)}
-            made["launch"] = {**self.result.launch.to_json(), **asked, "measure": measure}
+            folder = self.request.reproducer_dir
+            made["launch"] = {
+                **self.result.launch.to_json(),
+                "num_warps": self.options.num_warps,
+                "options": asdict(self.request.options),
+                "reproducer_dir": str(folder) if folder else None,
+                "measure": measure,
+            }
         metadata[record.KEY] = made
         self._report(source, done)
         self.aref = Handover(_level(done, done.aref), mod, mod.context)

@@ -14,7 +14,8 @@ Then the producer loads the first operands of the next tile while the consumer s
 started once. Scalars that are the same for all tiles, and descriptors made of such, stay in front of the loop.
 
 Programs of a grid have no order among them, so that any order does; but one that waits for another could wait for what
-it would do itself later: with atomics, volatile loads, barriers, printing, or unknown effects a kernel stays as it is.
+it would do itself later: with atomics, volatile loads, barriers, printing, or unknown effects a kernel stays as it is,
+and so does one whose assembly asks the hardware for its place in the grid.
 
 Requires: TTIR without layouts, one structured function.
 Ensures: launched on any number of programs, it does what the whole grid did.
@@ -80,6 +81,8 @@ def why_not_persistent(module: Module) -> Remark | None:
 
 
 def _unordered(op: Operation) -> bool:
+    if "ctaid" in op.properties.get("asm_string", ""):
+        return False  # it asks the hardware which program it is
     return op.name == ASSUME or bool(op.regions) or all(effect.kind in _UNORDERED for effect in effects_of(op))
 
 
