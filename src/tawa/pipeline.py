@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.channels import ChannelInfo, channels_of_groups, find_channels, outer_channels
+from tawa.analysis.kept_operands import operands_to_keep
 from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined, taken_apart
 from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
 from tawa.analysis.memory import stores_must_not_wait
@@ -107,7 +108,7 @@ def splitting_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pas
         ResolveGroups(),  # before anything else looks at a group
         LayOutProducer(),
         ScaleBehindMax(),  # before the costs of operations count
-        KeepOperands(),
+        KeepOperands(plan),
         EarlyPuts(plan),  # behind the split: only the producer's first loop is cut
         PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
     )
@@ -283,6 +284,7 @@ def _plan(
     place = loads[0].load.op
     try:
         plan = choose_plan(channels, options, budget, staged_stores=not stores_must_not_wait(module))
+        plan = replace(plan, keep_operands=bool(operands_to_keep(module.op, target.num_warps)))
     except ResourceError as error:
         if options.pinned or options.aref_depth is not None:
             raise

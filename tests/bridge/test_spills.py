@@ -68,6 +68,15 @@ def test_plans_for_fewer_registers_give_up_stages_first_then_the_schedule_and_p(
     assert all(it.rings == plan.rings and it.partitions == plan.partitions for it in made)
 
 
+def test_operands_in_registers_are_given_up_first_and_for_good() -> None:
+    plan = replace(plan_of(3, mma_depth=1), schedules=(schedule(2),), keep_operands=True)
+    tries = smaller_plans(plan, PlanOptions())
+    assert [(it.keep_operands, it.max_stages, text) for it, text in tries] == [
+        (False, 2, "operands in shared memory"), (False, 1, "no stages"), (False, 0, "no schedule, P = 0")
+    ]  # fmt: skip
+    assert tries[0][0].schedules == ()
+
+
 def test_a_p_that_was_asked_for_is_not_given_up() -> None:
     plan = replace(plan_of(3, mma_depth=1), schedules=(schedule(1),))
     assert [it.mma_depth for it, _ in smaller_plans(plan, PlanOptions(mma_depth=1))] == [1]

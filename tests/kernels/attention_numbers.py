@@ -34,19 +34,19 @@ def unspecialised(case: Case, compiled: Any) -> Module:
     return read_unspecialised(compiled, num_warps=case.num_warps, num_stages=case.num_stages)
 
 
-def simulated(case: Case, module: Module, order: Any = "eager") -> dict[str, Any]:
-    """All tensors after one launch."""
+def simulated(case: Case, module: Module, order: Any = "eager", tiles_on: int | None = None) -> dict[str, Any]:
+    """All tensors after one launch. tiles_on: programs of a persistent form."""
     arrays = make_arrays(case)
-    simulate_case(case, module, arrays, order)
+    simulate_case(case, module, arrays, order, tiles_on=tiles_on)
     return arrays
 
 
-def orders_with_other_bits(case: Case, compiled: Any, wanted: dict[str, Any]) -> list[str]:
+def orders_with_other_bits(case: Case, compiled: Any, wanted: dict[str, Any], tiles_on: int | None = None) -> list[str]:
     """The landing orders in which the specialised kernel does not end with the bits of `wanted`."""
     return [
         order
         for order in ORDERS
-        for arrays in [simulated(case, read_levels(compiled)[1], order)]
+        for arrays in [simulated(case, read_levels(compiled)[1], order, tiles_on)]
         if any(arrays[key].tobytes() != wanted[key].tobytes() for key in wanted)
     ]
 

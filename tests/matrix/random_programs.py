@@ -4,7 +4,8 @@
 specialised in three orders and as it was.
 
 ``python tests/matrix/random_programs.py --count 300 --seed 1`` writes ``bench/results/random_programs.json``: counts,
-reasons, and the source of every program that failed.
+reasons, and the source of every program that failed. With ``--persistent`` each is made persistent first, and compared
+with what it was (``random_programs_persistent.json``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
+from tawa.bridge.added_arguments import launched_by_us
 from tawa.bridge.attempt import Specialised, StockFailure
 from tawa.errors import PlanError, ResourceError
 from tawa.plan import PlanOptions
@@ -35,6 +37,7 @@ from tests.matrix.compiling import attempted
 from tests.matrix.random_source import Recipe, case_of, load_kernel, recipes
 from tests.matrix.random_text import render
 
+TILES_ON = 2
 Status = Literal["specialised", "declined", "refused", "not simulated", "failed"]
 
 
@@ -57,12 +60,20 @@ def options_of(recipe: Recipe) -> PlanOptions:
     )
 
 
-def examine(recipe: Recipe, folder: Path) -> Finding:
-    """Compiles, verifies and simulates one program."""
+def persistent_options(recipe: Recipe) -> PlanOptions:
+    """The same for a persistent form; descriptors that only a launcher makes are not simulated here."""
+    return replace(options_of(recipe), persistent=True, pointer_loads="cp.async")
+
+
+def examine(recipe: Recipe, folder: Path, tiles_on: int | None = None) -> Finding:
+    """Compiles, verifies and simulates one program. tiles_on: as a persistent form on so many programs."""
     source = render(recipe)
+    options = options_of(recipe) if tiles_on is None else persistent_options(recipe)
     try:
         case = case_of(recipe, load_kernel(source, folder), "program")
-        found, levels = attempted(case, options_of(recipe))
+        plain = attempted(case, options_of(recipe))[1] if tiles_on else None
+        with launched_by_us(tiles_on is not None):
+            found, levels = attempted(case, options)
     except (PlanError, ResourceError) as error:
         return Finding("refused", _first_line(error))
     except StockFailure as error:
@@ -74,7 +85,8 @@ def examine(recipe: Recipe, folder: Path) -> Finding:
         internal = "internal" in remark
         return Finding("failed" if internal else "declined", remark)
     try:
-        other = orders_with_other_bits(case, levels, simulated(case, unspecialised(case, levels)))
+        wanted = simulated(case, unspecialised(case, plain if plain is not None else levels))
+        other = orders_with_other_bits(case, levels, wanted, tiles_on)
     except UnsupportedOp as error:
         return Finding("not simulated", _first_line(error))
     except Exception as error:
@@ -114,9 +126,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--loads", choices=("descriptors", "pointers", "mixed"), action="append", help="only these")
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no program after this")
+    parser.add_argument("--persistent", action="store_true", help=f"made persistent, on {TILES_ON} programs")
     arguments = parser.parse_args()
     loads = tuple(arguments.loads or ("descriptors", "pointers", "mixed"))
-    report, counts, reasons, fills = Report("random_programs"), Counter[str](), Counter[str](), Counter[str]()
+    name = "random_programs_persistent" if arguments.persistent else "random_programs"
+    report, counts, reasons, fills = Report(name), Counter[str](), Counter[str](), Counter[str]()
     start, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="tawa-programs-"))
 
     def visit(recipe: Recipe) -> None:
@@ -124,7 +138,7 @@ def main() -> int:
             counts["skipped"] += 1
             return
         began = time.monotonic()
-        found = examine(recipe, folder)
+        found = examine(recipe, folder, TILES_ON if arguments.persistent else None)
         counts[found.status] += 1
         fills.update(found.fills)
         if found.status in ("declined", "refused"):

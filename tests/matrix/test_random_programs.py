@@ -13,7 +13,7 @@ from tawa.ir import Module, parse_module
 from tawa.sim.errors import SimulationError
 from tests.kernels.attention_numbers import simulated, unspecialised
 from tests.matrix.compiling import specialised_levels
-from tests.matrix.random_programs import examine, options_of
+from tests.matrix.random_programs import TILES_ON, examine, options_of
 from tests.matrix.random_source import Recipe, case_of, load_kernel, recipes
 from tests.matrix.random_text import render
 
@@ -30,6 +30,22 @@ def test_a_random_program_compiles_and_keeps_its_bits(tmp_path_factory: pytest.T
     note(render(recipe))
     found = examine(recipe, tmp_path_factory.mktemp("program"))
     assert found.status != "failed", found.reason
+
+
+@given(recipes())
+@settings(max_examples=6, derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+          suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
+def test_a_random_program_made_persistent_keeps_its_bits(
+    tmp_path_factory: pytest.TempPathFactory, recipe: Recipe
+) -> None:
+    note(render(recipe))
+    found = examine(recipe, tmp_path_factory.mktemp("program"), TILES_ON)
+    assert found.status != "failed", found.reason
+
+
+@pytest.mark.parametrize("loads", ["descriptors", "pointers"])
+def test_a_plain_program_is_specialised_as_a_persistent_one(tmp_path: Path, loads: str) -> None:
+    assert examine(replace(PLAIN, loads=loads), tmp_path, TILES_ON).status == "specialised"
 
 
 def test_a_plain_program_is_specialised(tmp_path: Path) -> None:

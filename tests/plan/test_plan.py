@@ -75,6 +75,7 @@ plans = st.builds(
     staged_stores=st.booleans(),
     max_registers=st.none() | st.integers(24, 256),
     early_puts=st.integers(0, 4),
+    keep_operands=st.booleans(),
     schedules=st.lists(
         st.builds(
             Schedule,
@@ -214,6 +215,7 @@ def test_a_plan_that_cannot_be_obeyed_says_what_and_how(make: Callable[[], Plan]
         {"mma_depth": "1"},
         {"mma_depth": True},
         {"early_puts": "x"},
+        {"keep_operands": 1},
         {"max_registers": "x"},
         {"max_registers": 7},
         {"mma_dpeth": 2},

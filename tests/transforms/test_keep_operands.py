@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from tawa.bridge.compile import compile_kernel
+from tawa.bridge.request import Request
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Module, parse_module
 from tawa.kernels.attention.builders import forward_case
 from tawa.kernels.attention.cases import find
 from tawa.kernels.case import Case
-from tawa.plan import PlanOptions
-from tests.matrix.compiling import compile_case
+from tawa.plan import Plan, PlanOptions
+from tests.matrix.compiling import compile_case, signature
 
 
 def level(case: Case) -> Module:
@@ -53,3 +57,12 @@ def test_an_operand_that_each_iteration_brings_is_not_kept() -> None:
 
     module = level(find_gemm("tile_fp16_nn"))
     assert looped(module) and not any(dot.a_in_registers for dot in looped(module))
+
+
+def test_a_plan_may_leave_them_in_shared_memory() -> None:
+    case = forward_case("left", dim=128, causal=False, tile=(128, 64, 8))
+    plan = compile_case(case, PlanOptions(only_if_faster=False)).metadata.tawa["plan"]
+    assert plan["keep_operands"]
+    left = Plan.from_json(json.dumps({**plan, "keep_operands": False, "schedules": []}))
+    made = compile_kernel(case.kernel, signature(case), Request(plan=left), num_warps=case.num_warps)
+    assert "ttg.local_load" not in made.asm["aref"]

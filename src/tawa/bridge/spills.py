@@ -70,6 +70,9 @@ def smaller_plans(plan: Plan, options: PlanOptions) -> list[tuple[Plan, str]]:
     What the user asked for stays.
     """
     tries: list[tuple[Plan, str]] = []
+    if plan.keep_operands:
+        plan = replace(plan, keep_operands=False)
+        tries.append((replace(plan, schedules=()), "operands in shared memory"))
     if any(schedule.stages > 1 for schedule in plan.schedules):
         tries.append((replace(plan, schedules=(), max_stages=1), "no stages"))
     if plan.schedules or plan.mma_depth:

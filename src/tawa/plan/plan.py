@@ -16,8 +16,8 @@ from tawa.plan.schedule import Schedule
 
 PartitionRole = Literal["producer", "consumer"]
 
-JSON_VERSION = 3
-"""Of the fields below; 1 had neither schedules nor what goes with them, 2 rings that TMA fills only."""
+JSON_VERSION = 4
+"""Of the fields below; 1 had neither schedules nor what goes with them, 2 rings for TMA only, 3 no operands kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class Plan:
     max_stages: the most stages of a schedule that a loop gets of its own; 1 changes only the order, 0 leaves loops as
         they are.
     ping_pong: consumer groups issue their dots by turns.
+    keep_operands: left operands that a loop does not change wait in registers, where the loop's tiles leave room.
 
     Its JSON has the same names, and `version`, which counts their changes; what is left out has its default.
     """
@@ -85,10 +86,12 @@ class Plan:
     schedules: tuple[Schedule, ...] = ()
     max_stages: int = 2
     ping_pong: bool = False
+    keep_operands: bool = False
 
     def __post_init__(self) -> None:
         _check_numbers(self, "mma_depth", "max_registers", "early_puts", "max_stages")
-        _check_flag(self.ping_pong)
+        _check_flag("ping_pong", self.ping_pong)
+        _check_flag("keep_operands", self.keep_operands)
 
     @property
     def consumer_groups(self) -> int:
@@ -126,7 +129,7 @@ def _check_numbers(value: PartitionPlan | RingPlan | Plan, *names: str) -> None:
             raise PlanError(f"{name}={number!r} in a Plan: a whole number is needed, not {type(number).__name__}")
 
 
-def _check_flag(value: object) -> None:
-    """Raises PlanError when `ping_pong`, as it was given, is not True or False."""
+def _check_flag(name: str, value: object) -> None:
+    """Raises PlanError when a field, as it was given, is not True or False."""
     if not isinstance(value, bool):
-        raise PlanError(f"ping_pong={value!r} in a Plan: True or False is needed, not {type(value).__name__}")
+        raise PlanError(f"{name}={value!r} in a Plan: True or False is needed, not {type(value).__name__}")

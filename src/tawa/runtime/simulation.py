@@ -62,9 +62,13 @@ def round_floats(values: Any, dtype: str) -> Any:
 
 
 def simulate_case(
-    case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: int = 0, **options: Any
-) -> SimulationResult:
-    """Simulates one launch; outputs are written into `arrays`. options: further ones of `tawa.sim.simulate`."""
+    case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: int = 0, tiles_on: int | None = None,
+    **options: Any,
+) -> SimulationResult:  # fmt: skip
+    """Simulates one launch; outputs are written into `arrays`. options: further ones of `tawa.sim.simulate`.
+
+    tiles_on: on how many programs a persistent form does the work of the grid; None for a kernel as it is.
+    """
     from tawa.kernels.case import Descriptor, Number, Pointer
 
     arguments: dict[str, Any] = {}
@@ -81,4 +85,8 @@ def simulate_case(
                 arguments[name] = value if isinstance(value, float) else case.size(value)
             case _:
                 pass
-    return simulate(module, arguments, case.launch_grid(), order, seed, **options)
+    grid = case.launch_grid()
+    if tiles_on is not None:
+        arguments |= {f"tawa_grid_{axis}": size for axis, size in enumerate((*grid, 1, 1)[:3])}
+        grid = (tiles_on,)
+    return simulate(module, arguments, grid, order, seed, **options)

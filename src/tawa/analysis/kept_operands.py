@@ -1,0 +1,56 @@
+"""Operands of dots that a loop does not change, and for which registers are left.
+
+%a = local_alloc %q
+for … { %s = warp_group_dot %a, %b, %c }        A may wait in registers (`tawa.transforms.keep_operands`)
+"""
+
+from __future__ import annotations
+
+from tawa.dialects.scf import enclosing_loops
+from tawa.dialects.ttg import LocalAllocOp
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import MemDescType, Operation, TensorType, parse_type
+
+_THREADS = 32
+_HALVES = ("f16", "bf16")
+MOST_REGISTERS = 168
+"""Of a thread, for the results of a loop's dots and for operands that are kept; above, kernels were seen to spill."""
+
+
+def operands_to_keep(root: Operation, num_warps: int) -> list[WarpGroupDotOp]:
+    """The dots inside `root` whose left operand can be kept. num_warps: that execute them."""
+    dots = [dot for op in root.walk() if (dot := WarpGroupDotOp.of(op)) and enclosing_loops(op)]
+    found: list[WarpGroupDotOp] = []
+    for loop in dict.fromkeys(enclosing_loops(dot.op)[0] for dot in dots):
+        inside = [dot for dot in dots if enclosing_loops(dot.op)[0] is loop]
+        stay = [dot for dot in inside if _stays(dot, loop)]
+        if _bytes(stay, inside) <= 4 * _THREADS * num_warps * MOST_REGISTERS:
+            found += stay
+    return found
+
+
+def kept_type(dot: WarpGroupDotOp) -> TensorType:
+    """The type of the left operand in registers."""
+    tile, result = parse_type(dot.a.type), parse_type(dot.op.result.type)
+    assert isinstance(tile, MemDescType) and isinstance(result, TensorType)
+    layout = f"#ttg.dot_op<{{opIdx = 0, parent = {result.encoding}, kWidth = 2}}>"
+    return TensorType(tile.shape, tile.element, layout)
+
+
+def _stays(dot: WarpGroupDotOp, loop: Operation) -> bool:
+    """Whether A is a tile of halves that the consumer itself puts into shared memory in front of the loop."""
+    made = None if dot.a_in_registers else LocalAllocOp.of(dot.a.defining_op)
+    tile = parse_type(dot.a.type)
+    if made is None or made.source is None or loop.is_ancestor_of(made.op):
+        return False
+    return isinstance(tile, MemDescType) and tile.element in _HALVES
+
+
+def _bytes(stay: list[WarpGroupDotOp], inside: list[WarpGroupDotOp]) -> int:
+    """Of what is to be kept, and of the results of all dots beside it."""
+    operands = dict.fromkeys((dot.a, kept_type(dot)) for dot in stay)
+    results = [parse_type(dot.op.result.type) for dot in inside]
+    return sum(type.bytes for _, type in operands) + sum(it.bytes for it in results if isinstance(it, TensorType))
+
+
+__all__ = ["MOST_REGISTERS", "kept_type", "operands_to_keep"]
