@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tawa.analysis.kept_operands import operands_to_keep
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
 from tawa.dialects.scf import enclosing_loops
@@ -15,7 +16,7 @@ from tawa.kernels.attention.builders import forward_case
 from tawa.kernels.attention.cases import find
 from tawa.kernels.case import Case
 from tawa.plan import Plan, PlanOptions
-from tests.matrix.compiling import compile_case, signature
+from tests.matrix.compiling import attempted, compile_case, signature
 
 
 def level(case: Case) -> Module:
@@ -52,10 +53,21 @@ def test_elsewhere_operands_stay_in_shared_memory(name: str) -> None:
     assert not any(op.name == "ttg.local_load" for op in module.walk())
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"), [("two_loops_fp16_d128_full", 1), ("dkdv_fp16_d128_full", 0), ("two_loops_tile128x64_4warps", 0)]
+)
+def test_room_is_looked_for_before_anything_is_compiled(name: str, kept: int) -> None:
+    _, levels = attempted(find(name), PlanOptions(only_if_faster=False))
+    warps = 4  # of each group, and of the whole consumer of the last
+    assert len(operands_to_keep(parse_module(levels.asm["ttgir"]).op, warps)) == kept
+
+
 def test_an_operand_that_each_iteration_brings_is_not_kept() -> None:
     from tawa.kernels.gemm.cases import find as find_gemm
 
-    module = level(find_gemm("tile_fp16_nn"))
+    case = find_gemm("tile_fp16_nn")
+    assert not operands_to_keep(parse_module(attempted(case, PlanOptions())[1].asm["ttgir"]).op, case.num_warps)
+    module = level(case)
     assert looped(module) and not any(dot.a_in_registers for dot in looped(module))
 
 
