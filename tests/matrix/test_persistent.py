@@ -8,16 +8,27 @@ from typing import Any
 import pytest
 
 from tawa.analysis.launch_values import LaunchSpec
+from tawa.bridge.added_arguments import launched_by_us
+from tawa.bridge.attempt import Specialised
 from tawa.ir import Module, parse_module, print_module
+from tawa.kernels.attention.cases import CASES as ATTENTION
+from tawa.kernels.gemm.cases import CASES as GEMMS
+from tawa.kernels.pointers.cases import CASES as POINTERS
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
 from tawa.transforms.make_persistent import MakePersistent
 from tawa.verify.verdict import Proved
+from tests.kernels.attention_numbers import orders_with_other_bits, simulated, unspecialised
 from tests.matrix import raised_kernels as kernels
 from tests.matrix import test_raised as cases
+from tests.matrix.compiling import attempted
 from tests.matrix.raising import Launch, Raised, addresses, lay_out, raised, run
 from tests.support.sample import sample, simulated_once
 
+REFUSED = (
+    "tt.atomic_rmw may give programs an order", "gpu.barrier may give programs an order",
+    "the protocol of the specialised kernel cannot be proved",
+)  # fmt: skip
 LAUNCHES: dict[str, Launch] = {
     "tutorial": cases.tutorial(cases.EVEN),
     "tutorial, B turned": cases.tutorial(cases.EVEN, b_t=True),
@@ -84,3 +95,21 @@ def test_a_specialised_persistent_form_gives_the_same_bits_in_every_order(name: 
     outcome = specialised(found, module)
     before = run(launch, found.made.whole(), LaunchSpec())
     same(before, run(launch, parse_module(outcome.barrier), spec, order, programs=3))
+
+
+ALL = {case.name: case for case in (*GEMMS, *POINTERS, *ATTENTION) if case.expect.verdict == "specialised"}
+
+
+@simulated_once
+@pytest.mark.parametrize("name", sample(list(ALL), 9))
+def test_a_case_made_persistent_gives_the_same_bits(name: str) -> None:
+    """On two programs; pointers stay pointers, since only a launcher makes descriptors for them."""
+    case, asked = ALL[name], PlanOptions(only_if_faster=False, pointer_loads="cp.async")
+    _, plain = attempted(case, asked)
+    with launched_by_us():
+        found, levels = attempted(case, replace(asked, persistent=True))
+    if not isinstance(found, Specialised):
+        assert found.remarks[0].reason.startswith(REFUSED)
+        return
+    wanted = simulated(case, unspecialised(case, plain))
+    assert orders_with_other_bits(case, levels, wanted, tiles_on=2) == []
