@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from tawa.analysis.accesses import NotABox
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import Box, BoxFinder, NotABox
+from tawa.analysis.boxes import Box, BoxFinder
 from tawa.analysis.facts import Facts
 from tawa.analysis.polynomials import Atom, Poly
 from tawa.analysis.unseen import seen_by

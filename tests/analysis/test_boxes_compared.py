@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tawa.analysis.accesses import NotABox
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import Box, BoxFinder, NotABox
+from tawa.analysis.boxes import Box, BoxFinder
 from tawa.analysis.facts import Facts
 from tawa.analysis.polynomials import Poly
 from tawa.ir import Value

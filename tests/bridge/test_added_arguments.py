@@ -346,9 +346,8 @@ def test_a_persistent_form_is_compiled_for_the_launch_that_needs_it(
     assert [launched[10 + 5 * added :] for launched in paper.launched] == 2 * [(20, 10) if possible else ()]
     assert paper.grids == 2 * [(132, 1, 1) if possible else (20, 10, 1)]
     kernel.module = None
-    for form in kernel.run.persistent:
-        if form is not None:
-            form.module = None
+    if kernel.run.persistent is not None:
+        kernel.run.persistent.module = None
 
 
 def test_a_persistent_kernel_is_for_launches_of_our_own() -> None:

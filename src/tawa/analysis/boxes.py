@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from tawa.analysis.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
 from tawa.analysis.affine import Affine
 from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.forms import Form, Guard
@@ -33,9 +34,8 @@ from tawa.analysis.masks import Bound, conjuncts
 from tawa.analysis.polynomials import ONE, Atom, Monomial, Poly
 from tawa.analysis.split_rules import shape_of
 from tawa.dialects.arith import is_zero
-from tawa.dialects.tt import LoadOp, StoreOp
-from tawa.ir import Operation, ScalarType, Value, parse_type
-from tawa.ir.attributes import read_bool, read_int
+from tawa.dialects.tt import LoadOp
+from tawa.ir import Operation, Value
 
 OPEN = 0x7FFF0000
 """The size of a dimension in which nothing is cut off; what Triton's own ragged descriptors take."""
@@ -45,9 +45,6 @@ BOX_BYTES = 16
 STRIDE_LIMIT = 1 << 40
 """In bytes."""
 MAX_RANK = 5
-MAX_BLOCK_ELEMENTS = 1 << 20
-_ELEMENTS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i16", "i32")
-_PLAIN_CACHES = (1, 2, 3)  # none, .ca, .cg: which cache keeps it, not what is read
 _MASK_CURE = "bound it by sizes that are arguments of the kernel: rows[:, None] < M"
 
 Fixed = Callable[[Atom], bool]
@@ -77,9 +74,9 @@ class BoxDim:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A load as a box: `base + offset` (elements), dimensions slowest first, gates (each > 0), and why it is one."""
+    """A load or a store as a box: `base + offset` (elements), dimensions slowest first, gates (each > 0), the proof."""
 
-    load: Operation
+    access: Operation
     base: Value
     offset: Poly
     dims: tuple[BoxDim, ...]
@@ -98,20 +95,6 @@ class Box:
         return tuple(dim.block for dim in self.dims)
 
 
-class NotABox(Exception):
-    """Why a load is no box, and what its author can do."""
-
-    def __init__(self, reason: str, cure: str = "") -> None:
-        super().__init__(reason)
-        self.reason, self.cure = reason, cure
-
-
-def bytes_of(element: str) -> int:
-    """Bytes of an element type."""
-    type = parse_type(element)
-    return type.bits // 8 if isinstance(type, ScalarType) else 0
-
-
 @dataclass(slots=True)
 class BoxFinder:
     """Finds boxes in one function.
@@ -127,11 +110,11 @@ class BoxFinder:
     _arguments: dict[Value, None] = field(default_factory=dict[Value, None])
     _taken: dict[str, None] = field(default_factory=dict[str, None])
 
-    def find(self, load: Operation) -> Box:
-        """The box of a load; raises NotABox."""
+    def find(self, access: Operation) -> Box:
+        """The box of a load or a store; raises NotABox."""
         self._arguments, self._taken = {}, {}
-        element = _check_plain(load)
-        form = self.affine.form(load.operands[0])
+        element = element_of(access)
+        form = self.affine.form(access.operands[0])
         if form is None:
             raise NotABox(
                 "its address is not affine: it is no sum of a pointer and, by dimension, a stride times the place",
@@ -139,26 +122,26 @@ class BoxFinder:
             )
         if form.base is None:
             raise NotABox("the address has no pointer it begins at")
-        bounds = self._mask(load)
+        bounds = self._mask(access)
         guards = (*form.guards, *(guard for bound in bounds for guard in bound.guards))
-        self._check_wraps(load, guards)
-        dims, rest = self._tile_dims(load, form, bounds, guards, bytes_of(element))
-        offset, extra = self._extra_dims(load, rest)
+        self._check_wraps(access, guards)
+        dims, rest = self._tile_dims(access, form, bounds, guards, bytes_of(element))
+        offset, extra = self._extra_dims(access, rest)
         everything = (*extra, *dims)
         if len(everything) > MAX_RANK:
             raise NotABox(f"{len(everything)} dimensions: a TMA descriptor has at most {MAX_RANK}")
         if any(abs(factor) >> 31 for dim in everything for _, factor in dim.index.terms):
             raise NotABox("an index of it needs more than 32 bits")
-        gates = tuple(bound.room for bound in bounds if bound.kind == "uniform" and not self._certain(bound, load))
+        gates = tuple(bound.room for bound in bounds if bound.kind == "uniform" and not self._certain(bound, access))
         self._check_alignment(dims[-1], bytes_of(element))
         proof = Proof(tuple(self._arguments), tuple(self._taken))
-        return Box(load, form.base, offset, everything, gates, element, proof)
+        return Box(access, form.base, offset, everything, gates, element, proof)
 
     # -- the mask --------------------------------------------------------------------------------------------------
 
-    def _mask(self, load: Operation) -> tuple[Bound, ...]:
-        view = LoadOp.of(load)
-        mask = view.mask if view else StoreOp(load).mask
+    def _mask(self, access: Operation) -> tuple[Bound, ...]:
+        view = LoadOp.of(access)
+        mask = mask_of(access)
         if mask is None:
             return ()
         bounds = conjuncts(self.affine.form, mask)
@@ -170,18 +153,18 @@ class BoxFinder:
         return bounds
 
     def _certain(self, bound: Bound, at: Operation) -> bool:
-        """Whether a condition always holds where the load is executed."""
+        """Whether a condition always holds where the access is executed."""
         proof = self.facts.positive(bound.room, at)
         return proof is not None and not proof.arguments and not proof.taken
 
     # -- dimensions of the tile ------------------------------------------------------------------------------------
 
     def _tile_dims(
-        self, load: Operation, form: Form, bounds: tuple[Bound, ...], guards: tuple[Guard, ...], width: int
+        self, access: Operation, form: Form, bounds: tuple[Bound, ...], guards: tuple[Guard, ...], width: int
     ) -> tuple[list[BoxDim], Poly]:
         """The dimensions that the tile has, slowest first, and what of the address is left."""
-        shape = shape_of(tile_of(load))
-        order = self._order(load, form, width)
+        shape = shape_of(tile_of(access))
+        order = self._order(access, form, width)
         rest, found = form.offset, dict[int, BoxDim]()
         for dim in order:
             stride = form.lanes[dim]
@@ -192,24 +175,24 @@ class BoxFinder:
             cut = dict.fromkeys(guard for guard in guards if guard.dim == dim and guard.room not in sure)
             if masked or cut:
                 rooms = tuple(dict.fromkeys((*masked, *(guard.room for guard in cut))))
-                index, sizes = self._bounded(load, stride, rooms, dim, bounds)
+                index, sizes = self._bounded(access, stride, rooms, dim, bounds)
                 found[dim] = BoxDim(stride, sizes, index, shape[dim], dim, guards=tuple(cut))
                 rest = rest - stride * index
         for dim in sorted(order, key=lambda at: _rank(form.lanes[at])):
             if dim not in found:
-                index, rest = self._unbounded(load, form.lanes, dim, rest)
+                index, rest = self._unbounded(access, form.lanes, dim, rest)
                 found[dim] = BoxDim(form.lanes[dim], (), index, shape[dim], dim)
-        return [self._above_zero(load, found[dim], form, bounds) for dim in order], rest
+        return [self._above_zero(access, found[dim], form, bounds) for dim in order], rest
 
-    def _check_wraps(self, load: Operation, guards: tuple[Guard, ...]) -> None:
+    def _check_wraps(self, access: Operation, guards: tuple[Guard, ...]) -> None:
         """The remainder of a negative number is none of the numbers that the tile counts, masked or not."""
         for guard in guards:
             if guard.modulus is not None:
-                self._prove_index(load, guard.modulus - guard.room, "what wraps around in the index")
+                self._prove_index(access, guard.modulus - guard.room, "what wraps around in the index")
 
-    def _order(self, load: Operation, form: Form, width: int) -> list[int]:
+    def _order(self, access: Operation, form: Form, width: int) -> list[int]:
         """The dimensions of the tile that are longer than one; the one that lies together in memory is last."""
-        shape = shape_of(tile_of(load))
+        shape = shape_of(tile_of(access))
         dims = [dim for dim, size in enumerate(shape) if size > 1]
         for dim in dims:
             if dim not in form.lanes:
@@ -229,7 +212,7 @@ class BoxFinder:
         return [*(dim for dim in dims if dim != inner[0]), inner[0]]
 
     def _bounded(
-        self, load: Operation, stride: Poly, rooms: tuple[Poly, ...], dim: int, bounds: tuple[Bound, ...]
+        self, access: Operation, stride: Poly, rooms: tuple[Poly, ...], dim: int, bounds: tuple[Bound, ...]
     ) -> tuple[Poly, tuple[Poly, ...]]:
         """``room = size - index``: what is fixed is the size, the rest the index. Returns the index and the sizes.
 
@@ -237,7 +220,7 @@ class BoxFinder:
         """
         self._check_fixed(stride, "a stride")
         for bound in bounds:
-            if bound.kind == "lower" and bound.dim == dim and not self._certain(bound, load):
+            if bound.kind == "lower" and bound.dim == dim and not self._certain(bound, access):
                 index = bound.room - ONE
                 sizes = tuple(room + index for room in rooms)
                 for size in sizes:
@@ -247,20 +230,20 @@ class BoxFinder:
         index = -parts[0][1]
         if len({moving for _, moving in parts}) != 1:
             raise NotABox(f"two bounds of dimension {dim} of the tile move differently", _MASK_CURE)
-        if not self._plain(index, load):
+        if not self._plain(index, access):
             whole = Poly.of((monomial, -factor) for monomial, factor in rooms[0].terms if factor < 0)
-            for other in (whole, self.facts.counted_from_the_end(index, load)):
+            for other in (whole, self.facts.counted_from_the_end(index, access)):
                 if all(self._is_fixed(room + other) for room in rooms):
                     index = other
                     break
         return index, tuple(room + index for room in rooms)
 
-    def _plain(self, index: Poly, load: Operation) -> bool:
+    def _plain(self, index: Poly, access: Operation) -> bool:
         """Whether nothing has to be taken for granted for an index to be 0 or more.
 
         Otherwise the index must be left whole: of a sum that is taken to be no less than 0, a part may be less.
         """
-        proof = self.facts.not_negative(index, load)
+        proof = self.facts.not_negative(index, access)
         return proof is not None and not proof.taken
 
     def _is_fixed(self, poly: Poly) -> bool:
@@ -281,14 +264,14 @@ class BoxFinder:
                 reason = f"{what}, {text}, is not known where the descriptor is made"
                 raise NotABox(reason, "pass it as an argument of the kernel")
 
-    def _unbounded(self, load: Operation, strides: Mapping[int, Poly], dim: int, rest: Poly) -> tuple[Poly, Poly]:
+    def _unbounded(self, access: Operation, strides: Mapping[int, Poly], dim: int, rest: Poly) -> tuple[Poly, Poly]:
         """The terms of an address that belong to a dimension without a mask, as its index, and the others."""
         stride = strides[dim]
         self._check_fixed(stride, "a stride")
         moving = Poly.of((mono, factor) for mono, factor in rest.terms if not self._all(mono, self.in_offset))
         if stride != ONE:
             index, _ = moving.parted_by(stride)
-            if not self._plain(index, load):
+            if not self._plain(index, access):
                 index, _ = rest.parted_by(stride)
             return index, rest - index * stride
         numbers = [abs(other.number) for at, other in strides.items() if at != dim and other.number]
@@ -298,7 +281,7 @@ class BoxFinder:
             for monomial, factor in moving.terms
             if abs(factor) < limit and not self._apart(Poly(((monomial, factor),)))
         )
-        if not self._plain(index, load) and not self.affine.atoms.wide(rest - moving):
+        if not self._plain(index, access) and not self.affine.atoms.wide(rest - moving):
             index = index + rest - moving
         return index, rest - index
 
@@ -306,24 +289,24 @@ class BoxFinder:
         """Whether a term of an address is no place in a row: TMA's indices have 32 bits, and it has an own stride."""
         return self.affine.atoms.wide(term) or any(self.in_size(atom) for atom in self.affine.atoms.of(term))
 
-    def _above_zero(self, load: Operation, dim: BoxDim, form: Form, bounds: Iterable[Bound]) -> BoxDim:
+    def _above_zero(self, access: Operation, dim: BoxDim, form: Form, bounds: Iterable[Bound]) -> BoxDim:
         """Nothing below index 0 is read, or the mask cuts off just that; the greatest index where it is known."""
         lower = [bound for bound in bounds if bound.kind == "lower" and bound.dim == dim.tile]
         proved = any(bound.room == dim.index + ONE and not bound.guards for bound in lower)
         for bound in lower:
-            if bound.room != dim.index + ONE and not self._certain(bound, load):
+            if bound.room != dim.index + ONE and not self._certain(bound, access):
                 reason = f"a lower bound of dimension {dim.tile} of the tile is not where the tensor begins"
                 raise NotABox(reason, "let the mask bound the index from above, and from below by 0 only")
         if not proved:
-            self._prove_index(load, dim.index, f"the index along dimension {dim.tile} of the tile")
+            self._prove_index(access, dim.index, f"the index along dimension {dim.tile} of the tile")
         rooms = [guard.room for guard in dim.guards]
         upper = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim.tile]
         masked = bool(lower) or any(bound.room not in rooms or not bound.guards for bound in upper)
         masked = masked or any(guard not in form.guards for guard in dim.guards)
         return replace(dim, last=self.facts.greatest(dim.index), masked=masked)
 
-    def _prove_index(self, load: Operation, index: Poly, what: str) -> None:
-        proof = self.facts.not_negative(index, load)
+    def _prove_index(self, access: Operation, index: Poly, what: str) -> None:
+        proof = self.facts.not_negative(index, access)
         if proof is None and any(factor < 0 for _, factor in index.terms) and self.facts.from_memory(index):
             raise NotABox(
                 f"a bound of {what} is loaded by the kernel, so that the size of the tensor is not known",
@@ -339,7 +322,7 @@ class BoxFinder:
 
     # -- what is left of the address -------------------------------------------------------------------------------
 
-    def _extra_dims(self, load: Operation, rest: Poly) -> tuple[Poly, list[BoxDim]]:
+    def _extra_dims(self, access: Operation, rest: Poly) -> tuple[Poly, list[BoxDim]]:
         """The offset of the base, and a dimension for each stride that some index is multiplied with."""
         groups: dict[tuple[Monomial, int], list[tuple[Monomial, int]]] = {}
         fixed: list[tuple[Monomial, int]] = []
@@ -355,10 +338,10 @@ class BoxFinder:
             scale = Poly.of(terms).content()
             stride = Poly.of([(known, scale)])
             index = Poly.of((moving, factor // scale) for moving, factor in terms)
-            if not self._plain(index, load):
+            if not self._plain(index, access):
                 whole, left = Poly.of(fixed).parted_by(stride)
                 index, fixed = index + whole, list(left.terms)
-            self._prove_index(load, index, "an index in front of the tile")
+            self._prove_index(access, index, "an index in front of the tile")
             dims.append(BoxDim(stride, (), index, 1, None, self.facts.greatest(index)))
         return Poly.of(fixed), dims
 
@@ -379,41 +362,4 @@ def _rank(stride: Poly) -> tuple[bool, int]:
     return number is not None, -(number or 0)
 
 
-def tile_of(access: Operation) -> Value:
-    """What a load reads, or a store writes."""
-    store = StoreOp.of(access)
-    return store.source if store else access.result
-
-
-def _check_plain(load: Operation) -> str:
-    """The element type of an access that TMA could do; raises NotABox."""
-    type = parse_type(tile_of(load).type)
-    element = getattr(type, "element", "")
-    if read_bool(load.properties.get("isVolatile", "false")):
-        raise NotABox("a volatile load", "drop volatile=True where nobody else writes the tensor")
-    cache = read_int(load.properties.get("cache", "1"))
-    if cache not in (_PLAIN_CACHES if LoadOp.of(load) else _PLAIN_CACHES[:1]):
-        raise NotABox("its cache modifier says when it is read anew, which TMA cannot", "use .ca, .cg or none")
-    if element not in _ELEMENTS:
-        raise NotABox(f"TMA does not copy elements of type {element}")
-    sizes = [size for size in shape_of(tile_of(load)) if size > 1]
-    elements = 1
-    for size in sizes:
-        elements *= size
-    if elements > MAX_BLOCK_ELEMENTS:
-        raise NotABox(f"a tile of {elements} elements is larger than Triton's limit of {MAX_BLOCK_ELEMENTS}")
-    return element
-
-
-__all__ = [
-    "BOX_BYTES",
-    "MAX_RANK",
-    "OPEN",
-    "STRIDE_LIMIT",
-    "Box",
-    "BoxDim",
-    "BoxFinder",
-    "NotABox",
-    "bytes_of",
-    "tile_of",
-]
+__all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "STRIDE_LIMIT", "Box", "BoxDim", "BoxFinder"]

@@ -25,14 +25,13 @@ from tawa.analysis.memory import may_run_twice
 from tawa.bridge import record, reproducer
 from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.attempt import Source, Specialised, Toolchain, Worksheet, attempt
-from tawa.bridge.generic_print import parse_module, print_generic_ttir
+from tawa.bridge.generic_print import read_ttir
 from tawa.bridge.handover import Handover, Stage, StageResult
 from tawa.bridge.request import Request
 from tawa.bridge.row_split import GROUP_WARPS
 from tawa.bridge.stages import StageSplit
 from tawa.bridge.stock_run import StockFailure, StockRun
 from tawa.errors import InternalError, PlanError, ResourceError, UnsupportedKernel
-from tawa.ir import parse_module as read_module
 from tawa.pipeline import Outcome
 from tawa.remarks import Remark
 
@@ -199,7 +198,7 @@ def _can_measure(source: Source) -> bool:
     """Whether a launch can time both kernels: it goes through us, and running twice does no harm."""
     if not launch_is_ours() or "tt.dot" not in source.ttir:
         return False
-    return may_run_twice(read_module(print_generic_ttir(parse_module(source.ttir, source.context))))
+    return may_run_twice(read_ttir(source.ttir, source.context))
 
 
 def _nothing_to_do(source: Source, request: Request, num_warps: int) -> Remark | None:

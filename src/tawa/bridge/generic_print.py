@@ -12,6 +12,9 @@ import re
 import tempfile
 from typing import Any
 
+from tawa.ir import Module
+from tawa.ir import parse_module as read_module
+
 _NUM_WARPS = "ttg.num-warps"
 _NO_DIALECT = "tawa"
 
@@ -75,3 +78,8 @@ def parse_module(text: str, context: Any) -> Any:
         os.unlink(path)
     mod.context = context  # Python owns the context; without this it may die before the module does
     return mod
+
+
+def read_ttir(text: str, context: Any) -> Module:
+    """The TTIR of a kernel, in any form that Triton prints, as a module of ours. Raises as the two steps do."""
+    return read_module(print_generic_ttir(parse_module(text, context)))

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from math import prod
 from operator import getitem
 from typing import Any, Literal
@@ -106,11 +106,7 @@ class Launcher:
         self.places, self.key_of = places(types), _key_of(types, spec.arguments)
         self.known: dict[tuple[Any, ...], _Made | str] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
-        self.undecided = measured
-        self.slower = False
-        self.settled = not measured
-        self.stock: Any = None
-        self.persistent: list[Any] = []
+        self.faster: Literal["stock", "tawa"] | None = None if measured else "tawa"
 
     def __call__(
         self, grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, launch_metadata: Any,
@@ -120,7 +116,7 @@ class Launcher:
         made = self.known.get(key := (grid_0, grid_1, grid_2, *self.key_of(args)))
         if made is None:
             made = self._keep(key, args)
-        if type(made) is _Made and self.settled:
+        if type(made) is _Made and self.faster == "tawa":
             made.inner(*made.grid, stream, *made.kernel, launch_metadata, enter, leave, *args, *made.added)
             return
         where, hooks = (grid_0, grid_1, grid_2, stream), (launch_metadata, enter, leave)
@@ -147,8 +143,7 @@ class Launcher:
         if slower:
             return slower
         if rounds > 1 and self.spec.offered and _fits(grid, self.spec.offered):
-            form = self._persistent_form()
-            made = form.run.made(values, grid) if form is not None else ""
+            made = self.persistent.run.made(values, grid) if self.persistent is not None else ""
             if isinstance(made, _Made):
                 return made
         found = [_descriptor(spec, values) for spec in self.spec.descriptors]
@@ -158,11 +153,15 @@ class Launcher:
             own, added = (min(prod(grid), self.processors), 1, 1), (*added, *grid[: self.spec.axes])
         return _Made(inner, own, (self.kernel.function, self.kernel.packed_metadata), added)
 
-    def _persistent_form(self) -> Any:
-        """The kernel, or None; compiled when it is asked for first."""
-        if not self.persistent:
-            self.persistent.append(self.compile_persistent())
-        return self.persistent[0]
+    @cached_property
+    def persistent(self) -> Any:
+        """The persistent form of the kernel, or None."""
+        return self.compile_persistent()
+
+    @cached_property
+    def stock(self) -> Any:
+        """The stock kernel."""
+        return self.compile_stock()
 
     def _launch_faster(
         self, made: _Made, where: tuple[Any, ...], hooks: tuple[Any, ...], args: tuple[Any, ...]
@@ -172,21 +171,17 @@ class Launcher:
         def ours() -> None:
             made.inner(*made.grid, where[3], *made.kernel, *hooks, *args, *made.added)
 
-        if self.undecided and _referee is not None and _all_different(values_at(self.places, args)):
+        if self.faster is None and _referee is not None and _all_different(values_at(self.places, args)):
             stock = partial(self._launch_stock, "to be measured", where, hooks, args)
-            faster = _referee(self.kernel.hash, self.kernel.name, stock, ours)
-            if faster is not None:
-                self.undecided, self.slower = False, faster == "stock"
-                self.settled = not self.slower
-        if self.slower:
+            self.faster = _referee(self.kernel.hash, self.kernel.name, stock, ours)
+        if self.faster == "stock":
             self._launch_stock("measured to be faster", where, hooks, args)
         else:
             ours()
 
     def _launch_stock(self, reason: str, where: tuple[Any, ...], hooks: tuple[Any, ...], args: tuple[Any, ...]) -> None:
-        if self.stock is None:
+        if "stock" not in vars(self):
             _log.info("%s: launched as stock Triton compiles it: %s", self.kernel.name, reason)
-            self.stock = self.compile_stock()
         with _scratch() if self.scratch else nullcontext():
             self.stock.run(*where, self.stock.function, self.stock.packed_metadata, *hooks, *args)
 

@@ -12,9 +12,8 @@ from typing import Any
 
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge.added_arguments import launch_is_ours
-from tawa.bridge.generic_print import parse_module, print_generic_ttir
-from tawa.ir import Module, print_module
-from tawa.ir import parse_module as read_module
+from tawa.bridge.generic_print import read_ttir
+from tawa.ir import print_module
 from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.transforms.launch_work import launch_work
@@ -30,7 +29,7 @@ def persistent_form(ttir: str, context: Any) -> tuple[str, int] | Remark:
     """The kernel with a loop over the tiles (generic form), and how many sizes of the grid it takes; or why not."""
     if not launch_is_ours():
         return Remark("declined", _NOT_OURS, cure="launch the kernel itself, or leave persistent=True out")
-    module = _read(ttir, context)
+    module = read_ttir(ttir, context)
     result = MakePersistent().run(module)
     return (print_module(module), result.axes) if result.changed else result.remarks[0]
 
@@ -43,13 +42,9 @@ def offer(launch: LaunchSpec, plan: Plan, ttir: str, context: Any) -> LaunchSpec
     """
     if plan.max_registers is not None or not launch_is_ours():
         return launch
-    module = _read(ttir, context)
+    module = read_ttir(ttir, context)
     alike = why_not_persistent(module) is None and launch_work(module) is not None
     return replace(launch, offered=grid_axes(module)) if alike else launch
-
-
-def _read(ttir: str, context: Any) -> Module:
-    return read_module(print_generic_ttir(parse_module(ttir, context)))
 
 
 __all__ = ["OFFERED", "offer", "persistent_form"]

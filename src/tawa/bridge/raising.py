@@ -19,11 +19,10 @@ from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
 from tawa.analysis.loads import find_dots
 from tawa.bridge.added_arguments import launch_is_ours
-from tawa.bridge.generic_print import parse_module, print_generic_ttir
+from tawa.bridge.generic_print import read_ttir
 from tawa.bridge.versions import RESPELLED_FROM, triton_version
 from tawa.dialects.scf import enclosing_loops
 from tawa.ir import Module, print_module
-from tawa.ir import parse_module as read_module
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
 from tawa.transforms.launch_work import launch_work, rows_outlast_dots
@@ -58,7 +57,7 @@ def raise_loads(ttir: str, context: Any, options: PlanOptions) -> Raised | None:
     """
     if options.pointer_loads == "cp.async" or not _TILE_OF_POINTERS.search(ttir):
         return None
-    module = read_module(print_generic_ttir(parse_module(ttir, context)))
+    module = read_ttir(ttir, context)
     make = "host" if launch_is_ours() else "kernel"
     may_make = bool(options.wherever_legal or options.pointer_loads or _is_long(module))
     if make == "kernel" and not may_make:

@@ -14,9 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tawa.analysis.chained_dots import has_chained_dots
-from tawa.bridge.generic_print import parse_module, print_generic, print_generic_ttir
+from tawa.bridge.generic_print import parse_module, print_generic, read_ttir
 from tawa.bridge.request import Request
-from tawa.ir import parse_module as read_module
 from tawa.ir import print_module
 from tawa.remarks import Remark
 from tawa.transforms.split_rows import SplitRows
@@ -64,7 +63,7 @@ def warps_of_group(num_warps: int, groups: int) -> int | None:
 
 def split_ttir(ttir: str, context: Any, groups: int) -> tuple[str | None, tuple[Remark, ...]]:
     """The TTIR of one group in generic form and notes, or None and the remark that declines."""
-    module = read_module(print_generic_ttir(parse_module(ttir, context)))
+    module = read_ttir(ttir, context)
     result = SplitRows(groups).run(module)
     return (print_module(module) if result.changed else None), result.remarks
 
@@ -82,5 +81,5 @@ def wanted_groups(num_warps: int, ttir: str, context: Any, request: Request) -> 
         return max(2, groups), True  # one group has nobody to take turns with
     if groups < 2 or len(_DOT.findall(ttir)) < 2:
         return 1, False
-    module = read_module(print_generic_ttir(parse_module(ttir, context)))
+    module = read_ttir(ttir, context)
     return (groups if has_chained_dots(module) else 1), False

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tawa.bridge.generic_print import parse_module, print_generic_ttir
-from tawa.ir import parse_module as read_module
+from tawa.bridge.generic_print import read_ttir
 from tawa.ir import print_module
 from tawa.transforms.structure_flow import StructureFlow
 
@@ -20,5 +19,5 @@ def structure_flow(ttir: str, context: Any) -> str:
     """
     if not _JUMP.search(ttir):
         return ttir
-    module = read_module(print_generic_ttir(parse_module(ttir, context)))
+    module = read_ttir(ttir, context)
     return print_module(module) if StructureFlow().run(module).changed else ttir

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tawa.analysis.accesses import NotABox
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim, NotABox
+from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
 from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.polynomials import Atom, Poly
 from tawa.dialects.scalars import width_of
@@ -134,7 +135,7 @@ class KernelDescriptors:
                 raise NotABox(f"its stride {stride} is not known to be a multiple of 16 bytes", _CURE)
         limits = self._limits(box, facts)
         asked = [limit.stride for limit in limits]
-        proofs = [facts.not_negative(dim.stride, box.load) for dim in box.dims if dim.stride not in asked]
+        proofs = [facts.not_negative(dim.stride, box.access) for dim in box.dims if dim.stride not in asked]
         known = [proof for proof in proofs if proof is not None]
         if len(known) < len(proofs):
             raise NotABox("a stride may be negative, which a TMA descriptor cannot have", _CURE)
@@ -149,7 +150,7 @@ class KernelDescriptors:
         for dim in box.dims[:-1]:
             if not facts.from_memory(dim.stride):
                 continue
-            proof, most = facts.positive(dim.stride, box.load), facts.greatest(dim.stride)
+            proof, most = facts.positive(dim.stride, box.access), facts.greatest(dim.stride)
             small = not self.affine.atoms.wide(dim.stride) or (most is not None and most < below)
             if proof is None or proof.arguments or proof.taken or not small:
                 found[Limit(dim.stride, below)] = None
@@ -230,7 +231,7 @@ class KernelDescriptors:
             atoms = [atom for atom in self.affine.atoms.of(poly) if isinstance(atom, Value)]
             needed += [made for atom in atoms if (made := place.version(atom)) is not None]
         last: Operation | None = last_of(needed, self.function.body.ops)
-        return Builder.after(last) if last is not None else Builder.at_start(self.function.body, box.load.loc)
+        return Builder.after(last) if last is not None else Builder.at_start(self.function.body, box.access.loc)
 
 
 def holds_at(builder: Builder, limit: Limit, numbers: Materializer) -> Value:

@@ -42,8 +42,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from tawa.analysis.accesses import NotABox
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import Box, BoxDim, BoxFinder, NotABox
+from tawa.analysis.boxes import Box, BoxDim, BoxFinder
 from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.forms import Guard
 from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
@@ -260,7 +261,7 @@ class _Raise:
         for at, dim in enumerate(box.dims):
             for guard in dim.guards:
                 assert dim.tile is not None
-                user = seen_by(self.module, self.affine, box.load, dim.tile, guard.room)
+                user = seen_by(self.module, self.affine, box.access, dim.tile, guard.room)
                 if user is not None:
                     conditions += self._whole_boxes(dim, guard, user, by_host)
                     dims[at] = replace(dim, wraps=True)
@@ -284,7 +285,7 @@ class _Raise:
         """Where strides must be looked at first, puts each loop of such loads beside a copy that keeps to pointers."""
         limits: dict[Operation, dict[Limit, None]] = {}
         for decision in decisions:
-            loop = enclosing_loops(decision.box.load)[0]
+            loop = enclosing_loops(decision.box.access)[0]
             limits.setdefault(loop, {}).update(dict.fromkeys(decision.limits))
         for loop, asked in limits.items():
             if asked:
@@ -294,17 +295,17 @@ class _Raise:
         """Puts a TMA load in the place of a pointer load."""
         box = decision.box
         descriptor, shifts = self._descriptor(decision)
-        builder = Builder.before(box.load)
-        indices = [self._index(box.load, dim, shift) for dim, shift in zip(box.dims, shifts, strict=True)]
+        builder = Builder.before(box.access)
+        indices = [self._index(box.access, dim, shift) for dim, shift in zip(box.dims, shifts, strict=True)]
         outer = next((at for at, dim in enumerate(box.dims) if dim.tile is not None))
         for gate in box.gates:
             indices[outer] = self._gated(builder, gate, indices[outer])
         tile = self._load(builder, box, descriptor, indices)
-        replace_op(box.load, [tile])
+        replace_op(box.access, [tile])
 
     def rewrite_store(self, box: Box) -> None:
         """Puts a TMA store in the place of a pointer store."""
-        store = StoreOp(box.load)
+        store = StoreOp(box.access)
         descriptor, _ = self._descriptor(_Decision(box))
         builder = Builder.before(store.op)
         indices = [self._index(store.op, dim, None) for dim in box.dims]
@@ -351,7 +352,7 @@ class _Raise:
         inside = [dim for dim in box.dims if dim.tile is not None]
         type = _tensor([dim.block for dim in inside], box.element)
         properties = dict(_PLAIN) if self.options.nested else {}
-        hint = box.load.result.hint
+        hint = box.access.result.hint
         tile = builder.create(
             "tt.descriptor_load", (descriptor, *indices), (type,), properties=properties, hints=(hint,)
         ).result
@@ -362,8 +363,8 @@ class _Raise:
             tile = builder.create(
                 "tt.trans", (tile,), (type,), properties={"order": array_attr(order)}, hints=(hint,)
             ).result
-        if shape_of(tile) != shape_of(box.load.result):
-            tile = builder.create("tt.reshape", (tile,), (box.load.result.type,), hints=(hint,)).result
+        if shape_of(tile) != shape_of(box.access.result):
+            tile = builder.create("tt.reshape", (tile,), (box.access.result.type,), hints=(hint,)).result
         return tile
 
 
