@@ -7,7 +7,7 @@
 
 A wgmma reads A and B from shared memory at 128 bytes a cycle. One of 64 x 64 x 16 in fp16 wants 4 KiB, 32 cycles, and
 computes for 32: together with the other dot of an attention loop, and TMA, shared memory sets the pace. With A in
-registers it wants half. FlexAttention (64 keys at a time) on an H200: 568 → 590 TFLOP/s (bench/results/flex.json).
+registers it wants half. FlexAttention, which takes 64 keys at a time, gains most (bench/results/flex.json).
 
 It is done where the tiles of the loop leave registers for it, for numbers of 16 bits
 (`tawa.analysis.kept_operands`), and not where the kernel then spills.
