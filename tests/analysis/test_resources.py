@@ -76,6 +76,16 @@ def test_a_layout_change_that_only_a_store_reads_is_free() -> None:
     assert beside(programs.kernel(f"{programs.gemm_loop()}\n{change}\n{use}")).behind == 2 * TILE_BYTES
 
 
+def test_of_a_tile_that_is_spread_only_what_it_spreads_changes_its_layout() -> None:
+    """Triton moves the change in front of the broadcast."""
+    row = "tensor<1x64xf32, #blocked>"
+    spread = op("tt.broadcast", "%row", row, "%spread", TILE)
+    change = op("ttg.convert_layout", "%spread", TILE, "%moved", "tensor<64x64xf32, #mma>")
+    use = op("arith.mulf", "%acc, %moved", f"{ACC}, {ACC}", "%used", ACC)
+    body = f"{programs.gemm_loop()}\n{spread}\n{change}\n{use}"
+    assert beside(programs.kernel(body, arguments={"row": row})).behind == 64 * 4
+
+
 def attention_tile(users: str = "") -> SharedInfo:
     """A tile that a loop reads all along, and a store behind it, for two groups."""
     kept = f"{programs.load('q', 'c_desc', '%zero, %zero')}\n{programs.alloc('q_kept', 'q')}"

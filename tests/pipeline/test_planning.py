@@ -57,12 +57,22 @@ def test_d_follows_a_p_that_was_asked_for(mma_depth: int) -> None:
     assert found == mma_depth and depth >= mma_depth + 1
 
 
-@pytest.mark.parametrize("fits", [1, 2, 3])
-def test_d_is_no_more_than_what_fits(fits: int) -> None:
+def room_for(slots: int) -> int:
     """Beside the rings: the staging buffer of the store, and the slack for alignment and barriers."""
-    shared = fits * SLOT + programs.TILE_BYTES + 1024
-    depth, mma_depth = depths(plan(PlanOptions(), shared=shared, num_stages=5))
+    return slots * SLOT + programs.TILE_BYTES + 1024
+
+
+@pytest.mark.parametrize("fits", [2, 3])
+def test_d_is_no_more_than_what_fits(fits: int) -> None:
+    depth, mma_depth = depths(plan(PlanOptions(), shared=room_for(fits), num_stages=5))
     assert depth == fits and mma_depth <= min(1, fits - 1)
+
+
+def test_a_ring_of_one_slot_is_for_who_asks_for_it() -> None:
+    """Nothing is loaded while the consumer computes: stock Triton keeps more loads in flight."""
+    left = made(PlanOptions(), shared=room_for(1), num_stages=5)
+    assert not left.applied and "one slot only" in left.remarks[0].reason
+    assert depths(plan(PlanOptions(only_if_faster=False), shared=room_for(1), num_stages=5)) == (1, 0)
 
 
 def test_p_is_1_where_one_cta_fills_the_sm_and_0_where_several_share_it() -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tawa.analysis.kept_operands import operands_to_keep
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
+from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Module, parse_module
+from tawa.ir import Builder, Module, Value, parse_module
 from tawa.kernels.attention.builders import forward_case
 from tawa.kernels.attention.cases import find
 from tawa.kernels.case import Case
 from tawa.plan import Plan, PlanOptions
+from tawa.transforms.keep_operands import KeepOperands
 from tests.matrix.compiling import attempted, compile_case, signature
 
 
@@ -37,6 +40,48 @@ def test_queries_stay_in_registers_and_are_read_once(keys: int) -> None:
     assert len(loads) == 2 and not any(enclosing_loops(load) for load in loads)  # once for each consumer group
     kept = [dot.a.type for dot in dots if dot.a.defining_op in loads]
     assert kept == 2 * ["tensor<64x128xf16, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>>"]
+
+
+def test_a_slot_is_given_back_where_its_operand_was_loaded() -> None:
+    """The queries of a persistent kernel: those of the next tile come while this one is computed, into one slot."""
+    module = level(find("persistent_fp16_d128_full"))
+    kept = [op for op in module.walk() if op.name == "ttg.local_load"]
+    assert len(kept) == 2 and all(dot.a_in_registers for dot in looped(module))
+    for load in kept:
+        get = GetOp.of(load.operands[0].defining_op)
+        assert get is not None and load.parent is not None
+        behind = load.parent.ops[load.parent.index_of(load) + 1]
+        release = ConsumedOp.of(behind)
+        assert release is not None and (release.ring, release.index) == (get.ring, get.index)
+        others = [use.op for use in get.index.uses if ConsumedOp.of(use.op)]
+        assert others == [behind]
+
+
+def test_a_slot_that_others_read_too_is_given_back_where_it_was() -> None:
+    case = find("persistent_fp16_d128_full")
+    found = compile_case(case, PlanOptions(only_if_faster=False))
+    plan = Plan.from_json(json.dumps(found.metadata.tawa["plan"]))
+    left = replace(plan, keep_operands=False, schedules=(), max_stages=0, mma_depth=0)
+    options = {"num_warps": case.num_warps, "num_stages": case.num_stages}
+    text = compile_kernel(case.kernel, signature(case), Request(plan=left), **options).asm["aref"]
+    for others in (0, 1):
+        module = parse_module(text)
+        slots = dict.fromkeys(dot.a for dot in looped(module) if not dot.a_in_registers)
+        releases = [use.op for slot in slots for use in index_of(slot).uses if ConsumedOp.of(use.op)]
+        places = [release.parent.index_of(release) for release in releases if release.parent]
+        for release, slot in zip(releases, slots, strict=True):
+            for _ in range(others):
+                Builder.before(release).create("ttg.local_load", (slot,), ("tensor<64x128xf16, #blocked>",))
+        assert len(releases) == 2 and KeepOperands(replace(left, keep_operands=True)).run(module).changed
+        moved = [release.parent.index_of(release) for release in releases if release.parent]
+        assert all(dot.a_in_registers for dot in looped(module))
+        assert [now < then for now, then in zip(moved, places, strict=True)] == 2 * [not others]
+
+
+def index_of(slot: Value) -> Value:
+    get = GetOp.of(slot.defining_op)
+    assert get is not None
+    return get.index
 
 
 @pytest.mark.parametrize(

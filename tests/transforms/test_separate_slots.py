@@ -16,9 +16,9 @@ from tests.support.programs import ACC, alloc, binary, branch, compare, dot, for
 
 
 def loop(result: str, init: str, upper: str) -> str:
-    """A loop whose dots read %x, made outside of it, and a tile of each iteration."""
+    """A loop whose dots read %x, made outside of it, and a tile of each iteration. As B: A would wait in registers."""
     k, sum, next, b, y = (f"{name}_{result}" for name in ("k", "sum", "next", "b", "y"))
-    body = "\n".join((load(b, "b_desc", f"%zero, %{k}"), alloc(y, b), dot(next, "x", y, sum)))
+    body = "\n".join((load(b, "b_desc", f"%{k}, %zero"), alloc(y, b), dot(next, y, "x", sum)))
     return for_loop(body, induction=k, upper=upper, carried={sum: (init, next, ACC)}, results=f"%{result}")
 
 
@@ -39,8 +39,8 @@ def two_branches() -> str:
 
 
 def slots_of_dots(module: Module) -> list[Operation]:
-    """What makes the slot number of the first operand of each dot."""
-    views = [dot.operands[0].defining_op for dot in ops_named(module, "ttng.warp_group_dot")]
+    """What makes the slot number of the second operand of each dot."""
+    views = [dot.operands[1].defining_op for dot in ops_named(module, "ttng.warp_group_dot")]
     assert all(view is not None and view.name == "ttg.memdesc_index" for view in views)
     return [view.operands[1].owner for view in views]  # type: ignore[misc, union-attr]
 
@@ -71,7 +71,7 @@ def test_the_number_is_made_in_front_of_the_loop_not_in_it() -> None:
         programs.two_loops(),
         programs.nested_loops(),
         each_tile(loop("acc", "zeros", "n")),
-        each_tile(load("c", "b_desc", "%zero, %tile"), alloc("z", "c"), dot("start", "x", "z", "zeros"),
+        each_tile(load("c", "b_desc", "%zero, %tile"), alloc("z", "c"), dot("start", "z", "x", "zeros"),
                   loop("half", "start", "n"), loop("acc", "half", "tile")),
     ],
     ids=["tile", "persistent", "loops with a slot each", "nested", "one loop", "a dot in front of both loops"],

@@ -1,11 +1,12 @@
 """Operands of dots that a loop does not change, and for which registers are left.
 
-%a = local_alloc %q
+%a = local_alloc %q                             or a slot of a ring, which is filled once for the whole loop
 for … { %s = warp_group_dot %a, %b, %c }        A may wait in registers (`tawa.transforms.keep_operands`)
 """
 
 from __future__ import annotations
 
+from tawa.dialects.aref import GetOp
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.ttg import LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -38,10 +39,12 @@ def kept_type(dot: WarpGroupDotOp) -> TensorType:
 
 
 def _stays(dot: WarpGroupDotOp, loop: Operation) -> bool:
-    """Whether A is a tile of halves that the consumer itself puts into shared memory in front of the loop."""
-    made = None if dot.a_in_registers else LocalAllocOp.of(dot.a.defining_op)
-    tile = parse_type(dot.a.type)
-    if made is None or made.source is None or loop.is_ancestor_of(made.op):
+    """Whether A is a tile of halves that is complete in shared memory in front of the loop."""
+    made, tile = dot.a.defining_op, parse_type(dot.a.type)
+    if dot.a_in_registers or made is None or loop.is_ancestor_of(made):
+        return False
+    alloc = LocalAllocOp.of(made)
+    if GetOp.of(made) is None and (alloc is None or alloc.source is None):
         return False
     return isinstance(tile, MemDescType) and tile.element in _HALVES
 

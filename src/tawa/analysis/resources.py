@@ -21,7 +21,7 @@ from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Block, MemDescType, Module, Operation, TensorType, parse_type
+from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
 
 SHARED_BYTES = 227 * 1024
 SM_SHARED_BYTES = 228 * 1024
@@ -151,7 +151,11 @@ def _tile_bytes(op: Operation) -> int:
         if _only_kept(op):
             return 0
         tile = load.tile
-    elif LocalAllocOp.of(op) or (op.name == "ttg.convert_layout" and not (_only_stored(op) or stays_in_registers(op))):
+    elif op.name == "ttg.convert_layout":
+        if _only_stored(op) or stays_in_registers(op):
+            return 0
+        tile = parse_type(_first_spread(op.operands[0]).type)
+    elif LocalAllocOp.of(op):
         tile = parse_type(op.result.type)
     else:
         return 0
@@ -273,6 +277,13 @@ def _step_down(count: int) -> int:
 def _only_stored(op: Operation) -> bool:
     users = op.result.users
     return bool(users) and all(DescriptorStoreOp.of(user) for user in users)
+
+
+def _first_spread(tile: Value) -> Value:
+    """What a broadcast spreads: Triton changes its layout before, not that of the tile."""
+    while tile.defining_op is not None and tile.defining_op.name == "tt.broadcast":
+        tile = tile.defining_op.operands[0]
+    return tile
 
 
 def _only_kept(op: Operation) -> bool:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tawa.analysis.alike import programs_alike
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.generic_print import read_ttir
 from tawa.ir import print_module
 from tawa.plan import Plan
 from tawa.remarks import Remark
-from tawa.transforms.launch_work import launch_work
 from tawa.transforms.make_persistent import MakePersistent, grid_axes, why_not_persistent
 
 OFFERED = "launches of more programs than SMs get a persistent form of the kernel, compiled at the first of them"
@@ -43,7 +43,7 @@ def offer(launch: LaunchSpec, plan: Plan, ttir: str, context: Any) -> LaunchSpec
     if plan.max_registers is not None or not launch_is_ours():
         return launch
     module = read_ttir(ttir, context)
-    alike = why_not_persistent(module) is None and launch_work(module) is not None
+    alike = why_not_persistent(module) is None and programs_alike(module)
     return replace(launch, offered=grid_axes(module)) if alike else launch
 
 

@@ -168,12 +168,15 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
     raised: whether stock Triton copies the same tiles by instructions of all its warps, not by TMA; then CTAs that
         share an SM are worth specialising too (1.04 to 1.14 of stock at 128 × 128, `bench/results/pointers.json`).
     """
-    if persistent:
-        return ""
     fills = _most_fills(channels)
-    if fills < LEAST_FILLS:
+    if fills < LEAST_FILLS and not persistent:
         trips = "once" if fills == 1 else f"{fills} times"
         return f"a program fills its rings {trips} only, which stock Triton does ahead just as well"
+    turning = [ring.depth for ring in plan.rings if ring.name not in budget.outer]
+    if turning == [1]:
+        return "its ring has one slot only, so that nothing is loaded while the consumer computes"
+    if persistent:
+        return ""
     ours, stock = budget.ctas(channels, max(ring.depth for ring in plan.rings)), budget.stock_ctas(channels)
     groups = f" of {budget.groups} groups" if budget.groups > 1 else ""
     # Of stock kernels that load through pointers no more than two share an SM in truth: their addresses take the

@@ -9,6 +9,9 @@ A wgmma reads A and B from shared memory at 128 bytes a cycle. One of 64 x 64 x 
 computes for 32: together with the other dot of an attention loop, and TMA, shared memory sets the pace. With A in
 registers it wants half. FlexAttention, which takes 64 keys at a time, gains most (bench/results/flex.json).
 
+A slot of a ring that only such dots read is free as soon as it is loaded: in a persistent kernel the queries of the
+next tile are on their way while this one is computed, in one slot.
+
 It is done where the tiles of the loop leave registers for it, for numbers of 16 bits
 (`tawa.analysis.kept_operands`), and not where the kernel then spills.
 
@@ -20,7 +23,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.analysis.channels import slot_readers
 from tawa.analysis.kept_operands import kept_type, operands_to_keep
+from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.warp import find_groups
 from tawa.ir import Builder, Module, TensorType, Value
 from tawa.plan import Plan
@@ -45,4 +50,19 @@ class KeepOperands:
                     load = Builder.after(made).create("ttg.local_load", (dot.a,), (str(key[1]),), hints=(dot.a.hint,))
                     kept[key] = load.result
                 dot.op.set_operand(0, kept[key])
+        for load in kept.values():
+            _release_behind(load)
         return PassResult(bool(kept))
+
+
+def _release_behind(loaded: Value) -> None:
+    """Gives a slot back where it was loaded, if that is all that reads it."""
+    load = loaded.defining_op
+    assert load is not None
+    get = GetOp.of(load.operands[0].defining_op)
+    if get is None or any(reader is not load for result in get.op.results for reader in slot_readers(result)):
+        return
+    for use in list(get.index.uses):
+        release = ConsumedOp.of(use.op)
+        if release and release.ring is get.ring and release.condition is None and use.op.parent is load.parent:
+            Builder.after(load).insert(use.op.detach())

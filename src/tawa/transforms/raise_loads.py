@@ -6,8 +6,8 @@
       … dot %t …                                           … dot %t …
       yield addptr %p, 64 }                                yield }
 
-What is proved is in `tawa.analysis.boxes`; a load that is no box stays as it is, and a remark says why. Only loads that
-feed a dot inside a loop are looked at: others gain nothing. Rows that a wrap-around (``% M``) reads from elsewhere are
+What is proved is in `tawa.analysis.boxes`; a load that is no box stays as it is, and a remark says why. Only loads in
+a loop that feed a dot are looked at: others gain nothing. Rows that a wrap-around (``% M``) reads from elsewhere are
 zero afterwards; they must not reach memory (`tawa.analysis.unseen`).
 
 Where the descriptor is made:
@@ -20,8 +20,9 @@ Where the descriptor is made:
                     asked of the launch, so all alignment must be known when the kernel is compiled.
 
 Stores of tiles that a program makes one after another, each by a loop of its own, become TMA stores likewise: such a
-store overlaps the next tile. Only with descriptors of the host whose alignment is known when the kernel is compiled, so
-that no launch goes to the kernel as it was for the sake of a store.
+store overlaps the next tile. So do, with in_turn=True, loads that feed the dots of a whole loop, as the queries of
+attention do: the next tile's are loaded beside this tile's loop. Both only with descriptors of the host whose alignment
+is known when the kernel is compiled, so that no launch goes to the kernel as it was for their sake.
 
 A pointer that the kernel loads from a table can be described in the kernel only, in front of the loop of the load, with
 tables=True. Hints on the tile of addresses say how it is aligned (`tawa.analysis.promises`); where a stride comes from
@@ -139,7 +140,8 @@ class _Raise:
 
     def run(self) -> RaiseResult:
         """All decisions first, while the program is still the one that was analysed."""
-        loads = [op for op in self.function.op.walk() if _is_wanted(op)]
+        in_turn = self.options.in_turn and self.options.make == "host"
+        loads = [op for op in self.function.op.walk() if _is_wanted(op, in_turn)]
         decisions = [decision for load in loads if (decision := self.decide(load)) is not None]
         stored = [box for store in self.stores() if (box := self.decide_store(store))] if decisions else []
         self.ask(decisions)
@@ -189,8 +191,7 @@ class _Raise:
             if order != sorted(order):
                 raise NotABox("its rows lie in memory along the first dimension of the tile", "store tile.T instead")
             conditions = self.host.conditions(box, self.facts)
-            if not self.host.aligned(box, self.facts):
-                raise NotABox("that rows begin at multiples of 16 bytes is not known when the kernel is compiled")
+            self._known_aligned(box)
             taken = self._taken([box.proof])
         except NotABox as found:
             self.remarks.append(Remark("note", f"a store stays with pointers: {found.reason}", where, found.cure))
@@ -201,12 +202,16 @@ class _Raise:
         self.remarks.append(Remark("note", f"a store through pointers is made by TMA: boxes of {blocks}", where))
         return box
 
+    def _known_aligned(self, box: Box) -> None:
+        if not self.host.aligned(box, self.facts):
+            raise NotABox("that rows begin at multiples of 16 bytes is not known when the kernel is compiled")
+
     def _home(self, load: Operation) -> tuple[_Decision, tuple[Condition, ...], dict[str, None]]:
         """The decision, with what the launch must fulfil and what is taken for granted; raises NotABox."""
         form = self.affine.form(load.operands[0])
         base = form.base if form is not None else None
         table = base is not None and base.owner is not self.function.body
-        if table and not self.options.tables:
+        if table and not (self.options.tables and enclosing_loops(load)):
             reason = (
                 "its pointer comes from memory: the kernel would have to make a descriptor, which costs more than it"
             )
@@ -214,6 +219,8 @@ class _Raise:
         if base is None or (self.options.make == "host" and not table):
             finder = BoxFinder(self.affine, self.facts, self.host.in_size, self.host.in_offset)
             box, conditions = self._unseen(finder.find(load), by_host=True)
+            if not enclosing_loops(load):
+                self._known_aligned(box)
             conditions = (*self.host.conditions(box, self.facts), *conditions)
             return _Decision(box), conditions, self._taken([box.proof])
         places = self.kernel.places(load, base)
@@ -285,11 +292,11 @@ class _Raise:
         """Where strides must be looked at first, puts each loop of such loads beside a copy that keeps to pointers."""
         limits: dict[Operation, dict[Limit, None]] = {}
         for decision in decisions:
-            loop = enclosing_loops(decision.box.access)[0]
-            limits.setdefault(loop, {}).update(dict.fromkeys(decision.limits))
+            if decision.limits:
+                loop = enclosing_loops(decision.box.access)[0]
+                limits.setdefault(loop, {}).update(dict.fromkeys(decision.limits))
         for loop, asked in limits.items():
-            if asked:
-                ask_limits(loop, tuple(asked), self.numbers, _is_wanted)
+            ask_limits(loop, tuple(asked), self.numbers, _is_wanted)
 
     def rewrite(self, decision: _Decision) -> None:
         """Puts a TMA load in the place of a pointer load."""
@@ -368,11 +375,11 @@ class _Raise:
         return tile
 
 
-def _is_wanted(op: Operation) -> bool:
-    """Whether a load is of a tile of two dimensions or more that feeds a dot inside a loop."""
+def _is_wanted(op: Operation, in_turn: bool = False) -> bool:
+    """Whether a load is of a tile of two dimensions or more that feeds a dot, and is done more than once."""
     if op.name != "tt.load" or sum(size > 1 for size in shape_of(op.result)) < 2:
         return False
-    return bool(enclosing_loops(op)) and bool(dots_fed_by(op.result))
+    return (in_turn or bool(enclosing_loops(op))) and bool(dots_fed_by(op.result))
 
 
 def _has_rows(store: Operation) -> bool:
