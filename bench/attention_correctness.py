@@ -2,9 +2,9 @@
 
 For each case of `tawa.kernels.attention.cases`: fresh random inputs, outputs full of NaN, the kernel specialised
 wherever that is legal, as planned, with the groups taking turns (``ping_pong=True``), and made persistent on two SMs;
-persistent kernels also on other numbers of programs. Each is run four times: the same bits every time, every element
-that must be written and no other, and an error of at most twice that of PyTorch in the same precision
-(`tawa.kernels.check`).
+persistent kernels also on other numbers of programs. Each is run four times, each time in other memory: the same bits
+every time, every element that must be written and no other, and an error of at most twice that of PyTorch in the same
+precision (`tawa.kernels.check`).
 
 Cases run in several processes under a watchdog (`workers.py`). Results: ``bench/results/attention_correctness.json``;
 ``error`` of a row is its error divided by what is allowed (at most 1 passes), or a text. ``--only NAME`` takes some.
@@ -52,11 +52,11 @@ def check(case: Case, options: dict[str, Any]) -> dict[str, Any]:
     from tawa.kernels.check import judge_all
 
     kernel = tawa.jit(case.kernel)
-    tensors = launch.make_tensors(case, seed=zlib.crc32(case.name.encode()))
+    placed: list[dict[str, Any]] = []
     outputs: list[dict[str, Any]] = []
     compiled: Any = None
     for _ in range(RUNS):
-        launch.poison(case, tensors)
+        placed.append(tensors := launch.make_tensors(case, seed=zlib.crc32(case.name.encode())))
         try:
             with on_processors(PROCESSORS if "persistent" in options else None):
                 compiled = launch.launch(case, kernel, tensors, only_if_faster=False, **options)
@@ -64,7 +64,7 @@ def check(case: Case, options: dict[str, Any]) -> dict[str, Any]:
             return {"status": "ok", "declined": str(error)}
         torch.cuda.synchronize()
         outputs.append({name: tensors[name].clone() for name in launch.outputs(case)})
-    verdict = judge_all(case, tensors, outputs)
+    verdict = judge_all(case, placed[-1], outputs)
     record = compiled.metadata.tawa
     answer: dict[str, Any] = {
         "status": "failed" if verdict.faults else "ok",

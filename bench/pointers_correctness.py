@@ -1,11 +1,11 @@
 """Runs every pointer case on a GPU and compares it with float64: ``python bench/pointers_correctness.py``.
 
 For each case of `tawa.kernels.pointers.cases`: fresh random inputs, outputs full of NaN, the kernel specialised
-wherever that is legal, as planned, with D = 2, P = 1 asked for, and made persistent on two SMs; products also with trip
-counts around the depth of the pipeline, persistent ones also on other numbers of programs. Each is run four times, and
-once by stock Triton: the same bits every time, every element that must be written and no other, an error of at most
-twice that of PyTorch in the same precision (`tawa.kernels.check`), and the verdict that the list wants: specialised, or
-left to stock Triton.
+wherever that is legal, as planned, with D = 2, P = 1 asked for, and made persistent on two SMs, asked for or because
+there are more programs than SMs; products also with trip counts around the depth of the pipeline, persistent ones also
+on other numbers of programs. Each is run four times, each time in other memory, and once by stock Triton: the same bits
+every time, every element that must be written and no other, an error of at most twice that of PyTorch in the same
+precision (`tawa.kernels.check`), and the verdict that the list wants: specialised, or left to stock Triton.
 
 Cases run in several processes under a watchdog (`workers.py`). Results: ``bench/results/pointers_correctness.json``;
 ``error`` of a row is its error divided by what is allowed (at most 1 passes), or a text. ``--only NAME`` takes some.
@@ -35,6 +35,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "planned": {},
     "shallow": {"aref_depth": 2, "mma_depth": 1},
     "persistent": {"persistent": True},
+    "two SMs": {"persistent": None},
 }
 PROCESSORS = 2  # of a persistent kernel, so that each of these problems takes it several rounds
 
@@ -61,13 +62,13 @@ def check(case: Case, options: dict[str, Any]) -> dict[str, Any]:
     from tawa.kernels.check import judge_all
 
     kernel = tawa.jit(case.kernel)
-    tensors = launch.make_tensors(case, seed=zlib.crc32(case.name.encode()))
+    placed: list[dict[str, Any]] = []
 
     def run(function: Any, **more: Any) -> tuple[Any, dict[str, Any]]:
-        launch.poison(case, tensors)
-        compiled = launch.launch(case, function, tensors, **more)
+        placed.append(launch.make_tensors(case, seed=zlib.crc32(case.name.encode())))
+        compiled = launch.launch(case, function, placed[-1], **more)
         torch.cuda.synchronize()
-        return compiled, {name: tensors[name].clone() for name in launch.outputs(case)}
+        return compiled, {name: placed[-1][name].clone() for name in launch.outputs(case)}
 
     outputs: list[dict[str, Any]] = []
     compiled: Any = None
@@ -87,7 +88,7 @@ def check(case: Case, options: dict[str, Any]) -> dict[str, Any]:
             if "PassManager" not in str(error):
                 raise
             answer["stock"] = "Triton 3.6.0 cannot compile it"
-        verdict = judge_all(case, tensors, outputs, stock)
+        verdict = judge_all(case, placed[-1], outputs, stock)
         answer |= {"ratio": min(verdict.ratio, 1e9), "stock_bits": verdict.same_bits_as_stock}
         faults += verdict.faults
     answer["status"] = "failed" if faults else "ok"

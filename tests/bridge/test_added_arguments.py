@@ -345,6 +345,12 @@ def test_a_persistent_form_is_compiled_for_the_launch_that_needs_it(
     assert paper.signature[9:] == ("constexpr", *added * ("nvTmaDesc", "i32", "i32", "i64", "i64"), *sizes)
     assert [launched[10 + 5 * added :] for launched in paper.launched] == 2 * [(20, 10) if possible else ()]
     assert paper.grids == 2 * [(132, 1, 1) if possible else (20, 10, 1)]
+    others = [SimpleNamespace(data_ptr=lambda at=at: at) for at in (1 << 16, 1 << 17, 1 << 18)]
+    for number, other in enumerate(others):  # each tensor elsewhere: nothing may be left of the launches before
+        changed = (*arguments[:number], other, *arguments[number + 1 :])
+        kernel.run(20, 10, 1, 0, kernel.function, None, None, None, None, *changed)
+        maps = [paper.launched[-1][10 + 5 * at][1] for at in range(added)]
+        assert maps == [it.data_ptr() for it in changed[:added]]
     kernel.module = None
     if kernel.run.persistent is not None:
         kernel.run.persistent.module = None

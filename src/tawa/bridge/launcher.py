@@ -102,8 +102,8 @@ class Launcher:
     ) -> None:  # fmt: skip
         self.kernel, self.inner, self.spec, self.encode = kernel, inner, spec, encode
         self.compile_stock, self.compile_persistent, self.processors = compile_stock, compile_persistent, processors
-        types = tuple(kernel.src.signature.values())
-        self.places, self.key_of = places(types), _key_of(types, spec.arguments)
+        self.types = tuple(kernel.src.signature.values())
+        self.places, self.key_of = places(self.types), _key_of(self.types, spec.arguments)
         self.known: dict[tuple[Any, ...], _Made | str] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.faster: Literal["stock", "tawa"] | None = None if measured else "tawa"
@@ -113,9 +113,9 @@ class Launcher:
         enter: Any, leave: Any, *args: Any,
     ) -> None:  # fmt: skip
         """Launches with added arguments; another kernel where that is better, or these arguments demand it."""
-        made = self.known.get(key := (grid_0, grid_1, grid_2, *self.key_of(args)))
+        made = self.known.get((grid_0, grid_1, grid_2, *self.key_of(args)))
         if made is None:
-            made = self._keep(key, args)
+            made = self._keep((grid_0, grid_1, grid_2), args)
         if type(made) is _Made and self.faster == "tawa":
             made.inner(*made.grid, stream, *made.kernel, launch_metadata, enter, leave, *args, *made.added)
             return
@@ -125,10 +125,11 @@ class Launcher:
         else:
             self._launch_faster(made, where, hooks, args)
 
-    def _keep(self, key: tuple[Any, ...], args: tuple[Any, ...]) -> _Made | str:
+    def _keep(self, grid: tuple[int, ...], args: tuple[Any, ...]) -> _Made | str:
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
-        made = self.known[key] = self.made(values_at(self.places, args), key[:3])
+        made = self.made(values_at(self.places, args), grid)
+        self.known[*grid, *self.key_of(args)] = made  # a persistent form may have come, with a key of its own
         return made
 
     def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
@@ -155,8 +156,12 @@ class Launcher:
 
     @cached_property
     def persistent(self) -> Any:
-        """The persistent form of the kernel, or None."""
-        return self.compile_persistent()
+        """The persistent form of the kernel, or None. It describes more: launches that differ there differ from now."""
+        made = self.compile_persistent()
+        if made is not None:
+            self.key_of = _key_of(self.types, self.spec.arguments | made.run.spec.arguments)
+            self.known.clear()
+        return made
 
     @cached_property
     def stock(self) -> Any:
