@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tawa.dialects import structure_rules
@@ -296,3 +298,46 @@ def test_other_stores_stay(changes: dict[str, bool], reason: str) -> None:
     module, result = stored(**changes)
     assert "tt.store" in brief(module) and len(result.launch.descriptors) == 2
     assert not reason or any(f"a store stays with pointers: {reason}" in remark.reason for remark in result.remarks)
+
+
+def queries(aligned: bool = True, in_turn: bool = True, make: str = "host") -> tuple[Module, RaiseResult]:
+    """A loop whose dots read one tile that is loaded in front of it, of rows at multiples of 16 bytes or not."""
+    p = TileProgram(("a", "b", "k", *(["s"] if aligned else [])), **ARGUMENTS)
+    rows = p.expand(p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64)), 1)
+    at = p.add(p.broadcast(p.mul(rows, p.splat(p.args["s"], 64, 1)), 64, 32), p.spread(p.range(32), 0, 64, 32))
+    inside = p.op("arith.cmpi", [rows, p.splat(p.args["m"], 64, 1)], "tensor<64x1xi1>", predicate="2 : i64")
+    pointers = p.add(p.splat(p.args["a"], 64, 32), at)
+    q = p.load(pointers, p.broadcast(inside, 64, 32), p.zeros(pointers))
+    _, b_rows = _operands(p, turned=False)
+    tile = "tensor<64x32xf32>"
+    zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
+
+    def body(args: list[Value]) -> list[Value]:
+        b = p.load(p.add(b_rows, p.splat(p.mul(args[0], p.args["k"]), 32, 32)))
+        return [p.op("tt.dot", [q, b, args[1]], tile, inputPrecision="0 : i32", maxNumImpreciseAcc="0 : i32")]
+
+    loop = p.loop((p.number(0), p.args["k"], p.number(32)), [zeros], body)
+    p.effect("tt.store", [p.add(p.splat(p.args["c"], 64, 32), at), loop.results[0]])
+    module = p.finish()
+    return module, raised(module, RaiseLoads("host" if make == "host" else "kernel", in_turn=in_turn))
+
+
+def test_a_tile_that_a_whole_loop_reads_comes_by_tma_where_another_follows() -> None:
+    module, result = queries()
+    assert "tt.load" not in brief(module) and result.raised == 2
+    blocks = {descriptor.base: descriptor.block for descriptor in result.launch.descriptors}
+    assert blocks[0] == (64, 32)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"in_turn": False}, ""),
+        ({"make": "kernel"}, ""),
+        ({"aligned": False}, "that rows begin at multiples of 16 bytes is not known when the kernel is compiled"),
+    ],
+)
+def test_otherwise_it_stays(changes: dict[str, Any], reason: str) -> None:
+    module, result = queries(**changes)
+    assert "tt.load" in brief(module) and result.raised == 1
+    assert not reason or any(f"a load stays with pointers: {reason}" in remark.reason for remark in result.remarks)
