@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,12 +13,21 @@ import pytest
 import triton
 import triton.language as tl
 
-from tawa.analysis.launch_values import LEAST_CYCLES, Argument, Condition, DescriptorSpec, LaunchSpec, Number, multiply
+from tawa.analysis.launch_values import (
+    LEAST_CYCLES,
+    Apply,
+    Argument,
+    Condition,
+    DescriptorSpec,
+    LaunchSpec,
+    Number,
+    multiply,
+)
 from tawa.bridge import added_arguments, record
 from tawa.bridge.added_arguments import Extended, launch_is_ours, launch_spec, launched_by_us, wrap_do_compile
 from tawa.bridge.attach import attached
 from tawa.bridge.compile import compile_kernel, hopper_target
-from tawa.bridge.launcher import Launcher, _key_of
+from tawa.bridge.launcher import Launcher, _all_different, _key_of
 from tawa.bridge.request import Request, activate
 from tawa.bridge.signature import parse_signature
 from tawa.kernels.pointers.cases import find
@@ -154,6 +165,45 @@ def test_a_launch_that_breaks_a_condition_takes_the_stock_kernel() -> None:
     assert launched(TENSOR, 100, True, (44, None)) == [("stock", (TENSOR, 100, True, (44, None)))]
 
 
+def test_a_launch_whose_tensor_begins_nowhere_takes_the_stock_kernel() -> None:
+    """As a kernel has that computes a place under a condition only: pointer + M // G, if G > 0."""
+    made: list[str] = []
+    divided = replace(SPEC.descriptors[0], offset=Apply("divide", (Argument(1), Argument(2))))
+    spec = LaunchSpec((divided,), ())
+    for groups in (0, 4):
+        launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), spec)
+        launch(1, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (groups, None))
+    assert made == ["stock", "tawa"]
+
+
+def memory(address: int) -> SimpleNamespace:
+    return SimpleNamespace(data_ptr=lambda: address)
+
+
+def view(of: int, at: int) -> SimpleNamespace:
+    return SimpleNamespace(data_ptr=lambda: at, untyped_storage=lambda: memory(of))
+
+
+ONE, OTHER = 1 << 40, 1 << 41
+
+
+@pytest.mark.parametrize(
+    ("arguments", "different"),
+    [
+        ((memory(ONE), memory(OTHER), 7, 7, None), True),
+        ((memory(ONE), 3.0, memory(ONE)), False),
+        ((memory(ONE), (7, (memory(ONE),))), False),
+        ((view(ONE, ONE), view(ONE, ONE + 4096)), False),  # they may overlap
+        ((view(ONE, ONE), view(OTHER, OTHER)), True),
+        ((SimpleNamespace(base=view(ONE, ONE)), view(ONE, ONE)), False),  # a descriptor's tensor
+        ((SimpleNamespace(base=view(ONE, ONE)), SimpleNamespace(base=view(OTHER, OTHER))), True),
+        ((ONE, ONE), False),
+    ],
+)
+def test_a_tensor_that_is_passed_twice_is_seen(arguments: tuple[Any, ...], different: bool) -> None:
+    assert _all_different(arguments) is different
+
+
 @pytest.mark.parametrize(
     ("grid", "rows", "stock"), [((4, 1, 1), 8, True), ((4, 2, 1), 8, False), ((1, 1, 1), 16, False)]
 )
@@ -201,6 +251,17 @@ def test_more_programs_than_sms_take_the_persistent_form(grid: tuple[int, int, i
     assert made == 2 * [(wanted, 5 if wanted == "persistent" else grid)]
     assert compiles == (["once"] if wanted == "persistent" else [])
     assert LaunchSpec.from_json(spec.to_json()) == spec
+
+
+def test_a_persistent_form_is_not_compiled_while_launches_are_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    run = launcher(lambda *_: made.append("persistent"), spec=replace(SPEC, axes=1), processors=4)
+    launch = launcher(lambda *_: made.append("single"), spec=replace(SPEC, offered=1), processors=4,
+                      compile_persistent=lambda: SimpleNamespace(run=run))  # fmt: skip
+    for captured in (True, True, False, True):
+        monkeypatch.setattr("tawa.bridge.launcher._capturing", lambda captured=captured: captured)
+        launch(5, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
+    assert made == ["single", "single", "persistent", "persistent"]
 
 
 def test_without_a_persistent_form_a_launch_is_as_it_was() -> None:
@@ -315,6 +376,40 @@ def test_triton_launches_what_is_encoded_already(driver: None) -> None:
     assert (b_map[:2], b_sizes) == (("map", 8192), [80, 64, 64, 1])
     assert paper.launched[0][10] is paper.launched[1][10]
     kernel.module = None  # there is nothing to unload
+
+
+@pytest.mark.parametrize("slow", ["launcher_cls", "load_binary"])
+def test_first_launches_of_two_threads_wait_for_each_other(driver: None, slow: str) -> None:
+    from triton.runtime import driver as slot
+
+    kernel, paper = compiled(True), OnPaper()
+    place = paper if slow == "launcher_cls" else paper.utils
+    at_once = getattr(place, slow)
+
+    def slowly(*args: Any) -> Any:
+        time.sleep(0.1)
+        made = at_once(*args)
+        time.sleep(0.1)
+        return made
+
+    setattr(place, slow, slowly)
+    slot.set_active(paper)
+    own, about = tuple(kernel.src.signature.values()), kernel.metadata.tensordesc_meta
+    tensors = (memory(at) for at in (4096, 8192, 16384))
+    arguments = (*tensors, 100, 64, 80, 96, 64, 64, 64)
+
+    def launch(delay: float) -> None:
+        time.sleep(delay)
+        kernel.run(132, 1, 1, 0, kernel.function, None, None, None, None, *arguments)
+
+    threads = [threading.Thread(target=launch, args=(delay,)) for delay in (0.0, 0.05, 0.15)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(launched) for launched in paper.launched] == 3 * [20]
+    assert (tuple(kernel.src.signature.values()), kernel.metadata.tensordesc_meta) == (own, about)
+    kernel.module = None
 
 
 @pytest.mark.parametrize("possible", [True, False, None])

@@ -117,6 +117,8 @@ def test_inline_code_is_pure_only_where_it_says_so(name: str) -> None:
 def test_a_volatile_load_keeps_its_order() -> None:
     assert effects_of(op("tt.load", isVolatile="true")) == (READ, ORDER)
     assert effects_of(op("tt.load", isVolatile="false")) == (READ,)
+    assert effects_of(op("tt.load", isVolatile="false", cache="7 : i32")) == (READ, ORDER)  # .cv
+    assert effects_of(op("tt.load", isVolatile="false", cache="2 : i32")) == (READ,)
 
 
 def test_a_name_is_declared_once() -> None:

@@ -99,6 +99,7 @@ def test_descriptors_that_are_the_same_for_all_tiles_are_made_once() -> None:
 UNFIT = {
     "tt.print": lambda p: p.effect("tt.print", [p.args["k"]], prefix='"k"', hex="false"),
     "gpu.barrier": lambda p: p.effect("gpu.barrier", []),
+    "tt.load": lambda p: p.load(p.splat(p.args["a"], 64), more={"cache": "7 : i32"}),
     "tt.atomic_rmw": lambda p: p.op("tt.atomic_rmw", [p.args["a"], p.number(1)], "i32", sem="1 : i32", scope="1 : i32"),
     "tt.call": lambda p: p.effect("tt.call", [], callee="@other"),
     "tt.elementwise_inline_asm": lambda p: p.op("tt.elementwise_inline_asm", [p.args["k"]], "i32", pure="false"),
@@ -109,6 +110,8 @@ def test_assembly_that_knows_its_block_keeps_a_kernel_as_it_is() -> None:
     for text, changed in (
         ("mov.u32 $0, %ctaid.x;", False),
         ("mov.u32 $0, %nctaid.y;", False),
+        ("mov.u32 $0, %clusterid.x;", False),
+        ("mov.u32 $0, %cluster_ctarank;", False),
         ("add.u32 $0, $1;", True),
     ):
         p = program(0)

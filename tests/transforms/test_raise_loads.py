@@ -245,9 +245,35 @@ def test_remarks_say_what_was_raised(make: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("of_descriptor", [True, False])
+def test_what_belongs_to_a_users_descriptor_is_no_argument_of_a_launch(of_descriptor: bool) -> None:
+    """A begins behind as many rows as the descriptor has: the launcher cannot say where, so the kernel does."""
+    kinds = {"d": "!tt.tensordesc<tensor<64x32xf16>>"} if of_descriptor else {}
+    kinds |= {"rows": "i32", "columns": "i32", "far": "i64", "near": "i64"}
+    p = TileProgram(("a", "b", "s", "k", "rows"), **kinds, **ARGUMENTS)
+    p.args["a"], start = p.add(p.args["a"], p.mul(p.args["rows"], p.args["s"])), p.args["a"]
+    a_at, b_rows = _operands(p, turned=False)
+    tile = "tensor<64x32xf32>"
+    zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
+
+    def body(args: list[Value]) -> list[Value]:
+        dots = p.op("tt.dot", [p.load(args[1]), p.load(b_rows), args[2]], tile, inputPrecision="0 : i32",
+                    maxNumImpreciseAcc="0 : i32")  # fmt: skip
+        return [p.add(args[1], p.splat(p.number(32), 64, 32)), dots]
+
+    loop = p.loop((p.number(0), p.args["k"], p.number(32)), [a_at, zeros], body)
+    p.store(p.splat(p.args["c"], 64, 32), loop.results[1])
+    module = p.finish()
+    spec = raised(module, RaiseLoads("host")).launch
+    first = next(descriptor for descriptor in spec.descriptors if descriptor.base == start.index)
+    assert str(first.offset) == ("0" if of_descriptor else "(rows * s)")
+    assert bool(p.args["rows"].uses) is of_descriptor  # the row to begin at is an index
+
+
 def stored(**changes: bool) -> tuple[Module, RaiseResult]:
     """`gemm` with rows of C behind its loop, or in a loop around it, at multiples of 16 bytes or not."""
-    known = {"aligned": True, "in_turn": True, "masked": True, "wrapped": False, **changes}
+    known = {"aligned": True, "in_turn": True, "masked": True, "wrapped": False, "read": False, "again": False,
+             "barrier": False, **changes}  # fmt: skip
     p = TileProgram(("a", "b", "s", "k", *(["c", "n"] if known["aligned"] else [])), **ARGUMENTS, n="i32")
     a_at, b_rows = _operands(p, turned=False)
     tile = "tensor<64x32xf32>"
@@ -268,7 +294,14 @@ def stored(**changes: bool) -> tuple[Module, RaiseResult]:
     at = p.add(p.broadcast(p.mul(rows, p.splat(p.args["n"], 64, 1)), 64, 32), p.spread(p.range(32), 0, 64, 32))
     inside = p.op("arith.cmpi", [rows, p.splat(p.args["m"], 64, 1)], "tensor<64x1xi1>", predicate="2 : i64")
     mask = [p.broadcast(inside, 64, 32)] if known["masked"] else []
-    p.effect("tt.store", [p.add(p.splat(p.args["c"], 64, 32), at), loop.results[1], *mask])
+    pointers, total = p.add(p.splat(p.args["c"], 64, 32), at), loop.results[1]
+    p.store(pointers, total, *mask)
+    if known["barrier"]:
+        p.effect("gpu.barrier", [])
+    if known["read"]:
+        p.load(pointers)
+    if known["again"]:
+        p.store(pointers, p.add(total, total), *mask)
     module = p.finish()
     return module, raised(module, RaiseLoads("host", in_turn=known["in_turn"]))
 
@@ -292,6 +325,9 @@ def test_without_a_mask_all_rows_are_stored() -> None:
         ({"in_turn": False}, ""),
         ({"aligned": False}, "that rows begin at multiples of 16 bytes is not known when the kernel is compiled"),
         ({"wrapped": True}, "its index wraps around or is clamped"),
+        ({"read": True}, "the kernel reads or writes that tensor elsewhere, too"),
+        ({"again": True}, "the kernel reads or writes that tensor elsewhere, too"),
+        ({"barrier": True}, "gpu.barrier may tell others that it is done"),
     ],
 )
 def test_other_stores_stay(changes: dict[str, bool], reason: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.analysis.effects import effects_of
+from tawa.analysis.effects import effects_of, gives_order
 from tawa.dialects.arith import ASSUME
 from tawa.dialects.scf import ForOp, IfOp, WhileOp, enclosing_loops
 from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, LoadOp, releases
@@ -194,6 +194,24 @@ def stores_must_not_wait(module: Module) -> bool:
         else:
             stored += roots
     return any(root in stored for root in touched)
+
+
+def why_stored_in_order(module: Module, store: Operation) -> str:
+    """Why a store must be seen before what stands behind it, which a TMA store is not; empty where nothing asks for it.
+
+    A bulk store is waited for until it has read shared memory. Loads behind it may still see what was there, other
+    stores may overtake it, and a release does not cover it.
+    """
+    own = memory_roots(store.operands[0])
+    for op in module.walk():
+        if gives_order(op):
+            return f"{op.name} may tell others that it is done"
+        if op is store or op.name not in _ACCESSES:
+            continue
+        roots = memory_roots(op.operands[0])
+        if own is None or roots is None or any(root in own for root in roots):
+            return "the kernel reads or writes that tensor elsewhere, too"
+    return ""
 
 
 def follows_addresses(module: Module) -> bool:

@@ -18,9 +18,11 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from tawa.analysis.launch_values import LaunchSpec
@@ -84,6 +86,7 @@ def launch_spec(kernel: Any) -> LaunchSpec:
 
 
 _classes: dict[type, type] = {}
+_loading = RLock()
 
 
 def _kernel_class(base: type, attached: Attached) -> type:
@@ -103,20 +106,33 @@ def _kernel_class(base: type, attached: Attached) -> type:
                 pass
 
             def _init_handles(self) -> None:
-                if self.module is not None:
-                    return
-                spec, source, metadata = launch_spec(self), self.src, self.metadata
+                with _loading:  # the first launch of a second thread waits until all is there
+                    if self.module is None:
+                        self._load()
+
+            def _load(self) -> None:
+                """Lets Triton load a twin that has all arguments, and takes over what it found; the launcher last."""
+                spec, metadata = launch_spec(self), self.metadata
                 # Triton's launcher encodes those descriptors anew at each launch of which it knows that they are some.
                 known = metadata.tensordesc_meta or ()
                 own, added = known[: -len(spec.descriptors) or None], known[len(known) - len(spec.descriptors) :]
-                self.src, self.metadata = Extended(source, spec), metadata._replace(tensordesc_meta=own)
+                twin = copy(self)
+                twin.src, twin.metadata = Extended(self.src, spec), metadata._replace(tensordesc_meta=own)
                 try:
-                    super()._init_handles()
-                finally:
-                    self.src, self.metadata = source, metadata
+                    super(KernelWithArguments, twin)._init_handles()
+                except BaseException:
+                    self._take_over(twin)
+                    self._run = twin._run
+                    raise
+                self._take_over(twin)
                 measured = bool(getattr(metadata, record.KEY)["launch"].get("measure"))
                 others = partial(_stock, self), partial(_persistent, self, attached)
-                self._run = Launcher(self, self._run, spec, encoder(added), *others, measured, _multiprocessors())
+                self._run = Launcher(self, twin._run, spec, encoder(added), *others, measured, _multiprocessors())
+
+            def _take_over(self, twin: Any) -> None:
+                found = {name: value for name, value in vars(twin).items() if name not in ("src", "metadata", "_run")}
+                twin.module = None  # else each of the two would unload it
+                vars(self).update(found)
 
         _classes[base] = KernelWithArguments
     return _classes[base]

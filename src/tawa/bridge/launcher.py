@@ -50,6 +50,15 @@ def use_referee(referee: Referee) -> None:
     _referee = referee
 
 
+_capturing: Callable[[], bool] | None = None
+
+
+def use_capture_check(capturing: Callable[[], bool]) -> None:
+    """Sets who knows whether launches are being captured, as into a CUDA graph: then nothing is compiled or loaded."""
+    global _capturing
+    _capturing = capturing
+
+
 @dataclass(slots=True)
 class _Memory:
     """Stands for a tensor where Triton asks for its address."""
@@ -129,8 +138,13 @@ class Launcher:
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
         made = self.made(values_at(self.places, args), grid)
-        self.known[*grid, *self.key_of(args)] = made  # a persistent form may have come, with a key of its own
+        if not self._put_off():
+            self.known[*grid, *self.key_of(args)] = made  # a persistent form may have come, with a key of its own
         return made
+
+    def _put_off(self) -> bool:
+        """Whether the persistent form, which may be wanted, has to wait for a launch that is not captured."""
+        return bool(self.spec.offered) and "persistent" not in vars(self) and _capturing is not None and _capturing()
 
     def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
         """What such a launch takes, or why the stock kernel is better."""
@@ -143,11 +157,14 @@ class Launcher:
         slower = self.spec.not_worth(values, rounds)
         if slower:
             return slower
-        if rounds > 1 and self.spec.offered and _fits(grid, self.spec.offered):
+        if rounds > 1 and self.spec.offered and _fits(grid, self.spec.offered) and not self._put_off():
             made = self.persistent.run.made(values, grid) if self.persistent is not None else ""
             if isinstance(made, _Made):
                 return made
-        found = [_descriptor(spec, values) for spec in self.spec.descriptors]
+        try:
+            found = [_descriptor(spec, values) for spec in self.spec.descriptors]
+        except ZeroDivisionError:
+            return "not so that a tensor's place can be computed: a divisor is zero"
         added = tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
         own, inner = grid, _with_scratch(self.inner) if self.scratch else self.inner
         if self.spec.axes:
@@ -176,7 +193,7 @@ class Launcher:
         def ours() -> None:
             made.inner(*made.grid, where[3], *made.kernel, *hooks, *args, *made.added)
 
-        if self.faster is None and _referee is not None and _all_different(values_at(self.places, args)):
+        if self.faster is None and _referee is not None and _all_different(args):
             stock = partial(self._launch_stock, "to be measured", where, hooks, args)
             self.faster = _referee(self.kernel.hash, self.kernel.name, stock, ours)
         if self.faster == "stock":
@@ -233,10 +250,22 @@ def _with_scratch(inner: Callable[..., None]) -> Callable[..., None]:
     return launch
 
 
-def _all_different(values: Sequence[Any]) -> bool:
-    """Whether no two arguments are one tensor: one that is read and written would change with each run."""
-    addresses = [value for value in values if isinstance(value, int) and value >= _LEAST_ADDRESS]
-    return len(set(addresses)) == len(addresses)
+def _all_different(args: Sequence[Any]) -> bool:
+    """Whether no two arguments are of one tensor: one that is read and written would change with each run."""
+    memory = list(_memory(args))
+    return len(set(memory)) == len(memory)
+
+
+def _memory(args: Sequence[Any]) -> Iterator[int]:
+    """Where the memory of each tensor begins, of views that of the whole; also of tensors in tuples and descriptors."""
+    for arg in args:
+        tensor = getattr(arg, "base", arg)  # of a descriptor
+        if isinstance(arg, tuple):
+            yield from _memory(arg)
+        elif hasattr(tensor, "untyped_storage"):
+            yield tensor.untyped_storage().data_ptr()
+        elif isinstance(address := _plain(tensor), int) and address >= _LEAST_ADDRESS:
+            yield address
 
 
 def _descriptor(spec: DescriptorSpec, values: Sequence[int]) -> MadeDescriptor:
@@ -298,4 +327,12 @@ def _plain(value: Any) -> Any:
     return value.data_ptr() if hasattr(value, "data_ptr") else value
 
 
-__all__ = ["Encoder", "Launcher", "MadeDescriptor", "encoder", "use_allocator", "use_referee"]
+__all__ = [
+    "Encoder",
+    "Launcher",
+    "MadeDescriptor",
+    "encoder",
+    "use_allocator",
+    "use_capture_check",
+    "use_referee",
+]

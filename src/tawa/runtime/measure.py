@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,7 @@ def referee(key: str, name: str, stock: Launch, ours: Launch) -> Winner | None:
     import torch
 
     cuda: Any = torch.cuda
-    if cuda.is_current_stream_capturing():
+    if capturing():
         return None
     device = cuda.get_device_name()
     known = recall(key, device)
@@ -39,6 +40,12 @@ def referee(key: str, name: str, stock: Launch, ours: Launch) -> Winner | None:
         known = {"kernel": name, "device": device, "stock_ms": times[0], "tawa_ms": times[1]}
         remember(key, known)
     return "stock" if known["stock_ms"] < known["tawa_ms"] else "tawa"
+
+
+def capturing() -> bool:
+    """Whether launches go into a CUDA graph, as far as PyTorch knows; False where it is not loaded."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 class _Clock:

@@ -11,16 +11,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from tawa.bridge.launcher import use_allocator, use_referee
+from tawa.bridge.launcher import use_allocator, use_capture_check, use_referee
 from tawa.bridge.request import Request
 from tawa.errors import PlanError
 from tawa.plan import Plan, PlanOptions
-from tawa.runtime.measure import referee
+from tawa.runtime.measure import capturing, referee
 from tawa.runtime.scratch import allocate
 from tawa.runtime.settings import Settings
 
 use_allocator(allocate)
 use_referee(referee)
+use_capture_check(capturing)
 
 OPTION_NAMES = frozenset((*PlanOptions.names(), "plan"))
 

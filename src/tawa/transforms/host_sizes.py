@@ -2,13 +2,14 @@
 
     size M + 127, stride K       →   ("sum", M, 127), K; conditions 1 <= M + 127, K·2 % 16 == 0, …
 
-A scalar is known at the launch if it is an integer argument, or computed from such without memory.
+A scalar is known at the launch if it is an integer argument, or computed from such without memory. The sizes and
+strides of a descriptor that the user passes are arguments of the function, but none of a launch.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from tawa.analysis.accesses import NotABox
 from tawa.analysis.affine import Affine
@@ -28,7 +29,7 @@ from tawa.analysis.launch_values import (
 from tawa.analysis.polynomials import Atom, Poly
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
-from tawa.ir import Module, Value
+from tawa.ir import Module, TensorDescType, Value, parse_type
 
 _NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
 _ALIGNED = "TMA needs an alignment of 16 bytes"
@@ -45,6 +46,7 @@ class HostSizes:
 
     def __init__(self, module: Module, function: FuncOp, affine: Affine) -> None:
         self.module, self.function, self.affine = module, function, affine
+        self.of_descriptors = frozenset(_of_descriptors(function.body.args))
 
     def in_size(self, atom: Atom) -> bool:
         """Whether the host knows a scalar."""
@@ -52,7 +54,8 @@ class HostSizes:
             return False
         op = atom.defining_op
         if op is None:
-            return atom.owner is self.function.body and width_of(atom.type) not in (None, 1)
+            passed = atom.owner is self.function.body and atom not in self.of_descriptors
+            return passed and width_of(atom.type) not in (None, 1)
         if op.name not in _OPERATORS:
             return False
         polys = [self.affine.poly(operand) for operand in op.operands]
@@ -145,6 +148,14 @@ def _open(found: Iterable[Condition]) -> tuple[Condition, ...]:
         if isinstance(condition.value, Number) and not condition.holds(()):
             raise NotABox(f"{condition.reason} only as {condition}", "change the constant")
     return tuple(condition for condition in found if not isinstance(condition.value, Number))
+
+
+def _of_descriptors(args: Sequence[Value]) -> Iterator[Value]:
+    """The sizes and strides that follow each descriptor, one of each a dimension."""
+    for at, arg in enumerate(args):
+        type = parse_type(arg.type)
+        if isinstance(type, TensorDescType):
+            yield from args[at + 1 : at + 1 + 2 * len(type.block.shape)]
 
 
 __all__ = ["HostSizes"]

@@ -24,11 +24,11 @@ Source: S. Gupta, J. Stuart and J. Owens, "A Study of Persistent Threads Style G
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from tawa.analysis.effects import effects_of, is_plain_load, is_pure
-from tawa.dialects.arith import ASSUME
-from tawa.dialects.tt import ATOMICS, FuncOp
+from tawa.analysis.effects import gives_order, is_pure
+from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark
@@ -38,7 +38,7 @@ from tawa.transforms.result import PassResult
 
 _ID, _COUNT = "tt.get_program_id", "tt.get_num_programs"
 _CONSTANT, _DESCRIPTOR = "arith.constant", "tt.make_tensor_descriptor"
-_UNORDERED = frozenset({"read", "write"})
+_PLACE = re.compile(r"%(n?ctaid|n?clusterid|cluster_)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +74,10 @@ def why_not_persistent(module: Module) -> Remark | None:
     if len(functions) != 1 or not functions[0].structured:
         return Remark("declined", "a persistent kernel is made of one function without jumps")
     for op in functions[0].op.walk():
-        if op.name in ATOMICS or (op.name == "tt.load" and not is_plain_load(op)) or not _unordered(op):
+        if gives_order(op) or _PLACE.search(op.properties.get("asm_string", "")):
             reason = f"{op.name} may give programs an order, which a persistent kernel would change"
             return Remark("declined", reason, source_of(module, op), "persistent=False")
     return None
-
-
-def _unordered(op: Operation) -> bool:
-    if "ctaid" in op.properties.get("asm_string", ""):
-        return False  # it asks the hardware which program it is
-    return op.name == ASSUME or bool(op.regions) or all(effect.kind in _UNORDERED for effect in effects_of(op))
 
 
 def _wrap(function: FuncOp, axes: int) -> None:

@@ -22,7 +22,8 @@ Where the descriptor is made:
 Stores of tiles that a program makes one after another, each by a loop of its own, become TMA stores likewise: such a
 store overlaps the next tile. So do, with in_turn=True, loads that feed the dots of a whole loop, as the queries of
 attention do: the next tile's are loaded beside this tile's loop. Both only with descriptors of the host whose alignment
-is known when the kernel is compiled, so that no launch goes to the kernel as it was for their sake.
+is known when the kernel is compiled, so that no launch goes to the kernel as it was for their sake; stores only where
+nothing in the kernel wants them done before it goes on.
 
 A pointer that the kernel loads from a table can be described in the kernel only, in front of the loop of the load, with
 tables=True. Hints on the tile of addresses say how it is aligned (`tawa.analysis.promises`); where a stride comes from
@@ -50,12 +51,14 @@ from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.forms import Guard
 from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
 from tawa.analysis.loads import dots_fed_by
+from tawa.analysis.memory import why_stored_in_order
 from tawa.analysis.polynomials import Poly
 from tawa.analysis.promises import promised_by
 from tawa.analysis.split_rules import shape_of
+from tawa.analysis.tile_stores import tile_stores
 from tawa.analysis.unseen import seen_by
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import DOTS, FuncOp, StoreOp
+from tawa.dialects.tt import FuncOp, StoreOp
 from tawa.ir import Builder, Module, Operation, Value, replace_op, source_of
 from tawa.ir.attributes import array_attr
 from tawa.remarks import Remark
@@ -143,7 +146,9 @@ class _Raise:
         in_turn = self.options.in_turn and self.options.make == "host"
         loads = [op for op in self.function.op.walk() if _is_wanted(op, in_turn)]
         decisions = [decision for load in loads if (decision := self.decide(load)) is not None]
-        stored = [box for store in self.stores() if (box := self.decide_store(store))] if decisions else []
+        may_store = decisions and self.options.make == "host"
+        stores = tile_stores(self.function, self.options.in_turn) if may_store else []
+        stored = [box for store in stores if (box := self.decide_store(store))]
         self.ask(decisions)
         for decision in decisions:
             self.rewrite(decision)
@@ -175,16 +180,14 @@ class _Raise:
         self.remarks.append(Remark("note", remark, where))
         return decision
 
-    def stores(self) -> list[Operation]:
-        """Stores of tiles that are worth raising."""
-        ops = [op for op in self.function.op.walk() if op.name == "tt.store" and _has_rows(op)]
-        return [op for op in ops if _ends_a_tile(op, self.options.in_turn)] if self.options.make == "host" else []
-
     def decide_store(self, store: Operation) -> Box | None:
         """The box of a store to be raised; a remark says why, or why not."""
         where = source_of(self.module, store)
         try:
             box = BoxFinder(self.affine, self.facts, self.host.in_size, self.host.in_offset).find(store)
+            waited_for = why_stored_in_order(self.module, store)
+            if waited_for:
+                raise NotABox(f"{waited_for}, and a TMA store keeps no order with that")
             if any(dim.guards for dim in box.dims):
                 raise NotABox("its index wraps around or is clamped", "mask the store instead: rows[:, None] < M")
             order = [dim.tile for dim in box.dims if dim.tile is not None]
@@ -380,17 +383,6 @@ def _is_wanted(op: Operation, in_turn: bool = False) -> bool:
     if op.name != "tt.load" or sum(size > 1 for size in shape_of(op.result)) < 2:
         return False
     return (in_turn or bool(enclosing_loops(op))) and bool(dots_fed_by(op.result))
-
-
-def _has_rows(store: Operation) -> bool:
-    return sum(size > 1 for size in shape_of(StoreOp(store).source)) > 1
-
-
-def _ends_a_tile(store: Operation, in_turn: bool) -> bool:
-    """Whether another tile, made by a loop of its own, follows what a store writes."""
-    loops = enclosing_loops(store)
-    dots = [dot for op in loops[:1] for dot in op.walk() if dot.name in DOTS]
-    return any(enclosing_loops(dot)[0] is not loops[0] for dot in dots) if loops else in_turn
 
 
 def _tensor(shape: Sequence[int], element: str) -> str:

@@ -171,6 +171,7 @@ SAFE = [
     safety_case("cached_load", safety.cached_load, SPECIALISED),
     safety_case("barrier_between", safety.barrier_between, SPECIALISED,
                 tensors={"c": Tensor(("M", "N"), "fp32", "nan")}),
+    safety_case("sums_in_memory", safety.sums_in_memory, EITHER, tensors={"c": Tensor(("M", "N"), "fp32", "zero")}),
     safety_case("assembly_in_loop_pure", safety.assembly_in_loop, EITHER, tags="assembly", PURE=True),
     safety_case("print_in_loop", safety.print_in_loop, EITHER),
     safety_case("early_return", safety.early_return, SPECIALISED, more={"M": Number("M")}),

@@ -210,6 +210,24 @@ def barrier_between(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexp
 
 
 @triton.jit
+def sums_in_memory(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """C += A @ B, two blocks of K at a time: the tile of C is read and written by each turn of the outer loop."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    rows = pm * BM + tl.arange(0, BM)
+    columns = pn * BN + tl.arange(0, BN)
+    c_ptrs = c_ptr + rows[:, None] * N + columns[None, :]
+    for _ in range(0, K, 2 * BK):
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for _ in range(2):
+            acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+            a_ptrs += BK
+            b_ptrs += BK * N
+        tl.store(c_ptrs, tl.load(c_ptrs) + acc)
+
+
+@triton.jit
 def print_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """A `tl.device_print` in the loop."""
     pm = tl.program_id(0)
