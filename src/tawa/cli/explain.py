@@ -29,7 +29,7 @@ def explain_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Say whether a kernel is specialised, why, and what it costs. Needs no GPU."""
-    _, explanation = read_job(target, sig, const, num_warps, num_stages, option).explain()
+    _, explanation = read_job(target, sig, const, num_warps, num_stages, option).explain(launched=True)
     if as_json:
         typer.echo(explanation.to_json())
         return

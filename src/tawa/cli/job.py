@@ -100,11 +100,16 @@ class Job:
                 self.kernel, self.signature, None, num_warps=self.num_warps, num_stages=self.num_stages
             )
 
-    def explain(self) -> tuple[Any, Explanation]:
-        """Compiles and explains; returns both the `CompiledKernel` and the explanation."""
+    def explain(self, launched: bool = False) -> tuple[Any, Explanation]:
+        """Compiles and explains; returns both the `CompiledKernel` and the explanation.
+
+        launched: as for a launch by Triton, whose launcher adds arguments; else as for whoever takes the kernel's text.
+        """
+        from tawa.bridge.added_arguments import launched_by_us
         from tawa.runtime.explain import explain_compiled
 
-        compiled = self.compile()
+        with launched_by_us(launched):
+            compiled = self.compile()
         return compiled, explain_compiled(compiled)
 
 

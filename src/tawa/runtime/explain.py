@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tawa.bridge import record as records
+from tawa.bridge.added_arguments import launched_by_us
 from tawa.bridge.compile import compile_kernel, jit_function
 from tawa.bridge.report import KernelReport, report
 from tawa.bridge.request import Request, surrounding_request
@@ -154,9 +155,10 @@ def explain(
     Runs ptxas once (0.1 to 1 s). Raises ValueError for a jitted kernel that has not been compiled yet.
     """
     if signature is not None:
-        kernel = compile_with_options(
-            kernel, signature, constexprs or {}, num_warps=num_warps, num_stages=num_stages, **options
-        )
+        with launched_by_us():  # what a launch would get: descriptors from the launcher, a persistent form
+            kernel = compile_with_options(
+                kernel, signature, constexprs or {}, num_warps=num_warps, num_stages=num_stages, **options
+            )
     compiled = kernel if hasattr(kernel, "asm") else last_compiled(kernel)
     return explain_compiled(compiled, sass)
 
