@@ -132,7 +132,8 @@ def _kernel_class(base: type, attached: Attached) -> type:
             def _take_over(self, twin: Any) -> None:
                 found = {name: value for name, value in vars(twin).items() if name not in ("src", "metadata", "_run")}
                 twin.module = None  # else each of the two would unload it
-                vars(self).update(found)
+                for name, value in found.items():
+                    setattr(self, name, value)
 
         _classes[base] = KernelWithArguments
     return _classes[base]
