@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,14 @@ from tawa.analysis.launch_values import (
     multiply,
 )
 from tawa.bridge import added_arguments, record
-from tawa.bridge.added_arguments import Extended, launch_is_ours, launch_spec, launched_by_us, wrap_do_compile
+from tawa.bridge.added_arguments import (
+    Extended,
+    launch_is_ours,
+    launch_spec,
+    launched_by_us,
+    wrap_do_compile,
+    wrap_kernel_init,
+)
 from tawa.bridge.attach import attached
 from tawa.bridge.compile import compile_kernel, hopper_target
 from tawa.bridge.launcher import Launcher, _all_different, _key_of
@@ -264,6 +272,16 @@ def test_a_persistent_form_is_not_compiled_while_launches_are_captured(monkeypat
     assert made == ["single", "single", "persistent", "persistent"]
 
 
+def test_a_launch_that_is_captured_takes_the_stock_kernel_only_if_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    spec = replace(SPEC, conditions=(), work=Number(1))
+    launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), spec, processors=4)
+    for captured in (True, False, True):
+        monkeypatch.setattr("tawa.bridge.launcher._capturing", lambda captured=captured: captured)
+        launch(1, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
+    assert made == ["tawa", "stock", "stock"]
+
+
 def test_without_a_persistent_form_a_launch_is_as_it_was() -> None:
     made: list[Any] = []
     launch = launcher(lambda *_: made.append("single"), spec=replace(SPEC, offered=1), processors=4)
@@ -376,6 +394,36 @@ def test_triton_launches_what_is_encoded_already(driver: None) -> None:
     assert (b_map[:2], b_sizes) == (("map", 8192), [80, 64, 64, 1])
     assert paper.launched[0][10] is paper.launched[1][10]
     kernel.module = None  # there is nothing to unload
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_what_is_only_compiled_is_no_kernel_of_a_launch(driver: None, installed: bool) -> None:
+    """Nor the reverse: whoever takes the cubin of a `warmup` passes no added arguments."""
+    from triton.runtime import driver as slot
+
+    import tawa
+
+    paper = OnPaper()
+    paper.get_current_stream = lambda device: 0
+    slot.set_active(paper)
+    tensors = [SimpleNamespace(data_ptr=lambda at=at: at, dtype=tl.float16) for at in (4096, 8192, 16384)]
+    arguments = {"grid": (2, 2), "B": 64, "num_warps": 4}
+    options = {"enable_warp_specialization": True}
+    kernel = triton.jit(matmul.fn) if installed else tawa.jit(matmul.fn, **options)
+    with tawa.scope(**options) if installed else nullcontext():
+        only = [kernel.warmup(*tensors, *6 * [128], **arguments)]
+        launched = kernel[arguments["grid"]](*tensors, *6 * [128], B=64, num_warps=4)
+        only.append(kernel.warmup(*tensors, *6 * [128], **arguments))
+    assert only[0] is only[1] is not launched
+    assert launch_spec(launched).descriptors and not launch_spec(only[0]).descriptors
+    launched.module = None
+
+
+def test_a_wrapper_around_ours_may_run_it_twice() -> None:
+    kernel = compiled(True)
+    kind = type(kernel)
+    wrap_kernel_init(lambda self: None, attached)(kernel)
+    assert type(kernel) is kind
 
 
 @pytest.mark.parametrize("slow", ["launcher_cls", "load_binary"])

@@ -206,6 +206,14 @@ def test_a_users_file_for_a_level_wins_over_what_we_made(
     compiled = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request(), ir_override=str(path))
     assert compiled.asm["ptx"] == stock.asm["ptx"]
     assert compiled.asm["cubin"] == stock.asm["cubin"]
+    assert not compiled.metadata.tawa["applied"] and not compiled.metadata.tawa.get("launch")
+    assert "a file of the user's" in compiled.metadata.tawa["reason"]
+
+
+def test_files_for_all_kernels_win_too(gemm_signature: Signature, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_KERNEL_OVERRIDE", "1")
+    compiled = compile_gemm(gemm_signature)
+    assert "a file of the user's" in compiled.metadata.tawa["reason"]
 
 
 def test_locations_in_the_stored_ir_may_be_asked_for(

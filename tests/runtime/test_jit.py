@@ -82,6 +82,21 @@ def test_the_decorators_options_are_defaults_that_a_launch_overrides(gemm: Any) 
     assert depth_of(warmup(tawa.jit(deep, num_buffers_warp_spec=4))) == 4
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_a_users_hook_sees_what_the_user_passes(pipeline_is: Any, driver: None, before: bool) -> None:
+    pipeline_is(fakes.untouched)
+    seen: list[set[str]] = []
+    note = lambda *args, **kwargs: seen.append(set(kwargs))  # noqa: E731
+    stock = triton.jit(kernels.gemm_pointers.fn)
+    kernel = None if before else tawa.jit(stock)
+    for it in (stock, kernel):
+        if it is not None:
+            it.add_pre_run_hook(note)
+    for it in (stock, kernel or tawa.jit(stock)):
+        warmup(it)
+    assert seen[0] == seen[1]
+
+
 def test_each_set_of_options_is_compiled_once(gemm: Any) -> None:
     first = [warmup(gemm, **options) for options in ({}, {"aref_depth": 3}, {"enable_warp_specialization": False})]
     again = [warmup(gemm, **options) for options in ({}, {"aref_depth": 3}, {"enable_warp_specialization": False})]

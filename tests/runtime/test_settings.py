@@ -10,6 +10,9 @@ from tawa.errors import PlanError
 from tawa.plan import PlanOptions
 from tawa.runtime.requests import make_request
 from tawa.runtime.settings import Settings
+from tests.bridge import fakes
+
+PLAN = fakes.plan_of(depth=6)
 
 
 def test_without_variables_everything_is_automatic() -> None:
@@ -70,6 +73,16 @@ def test_what_is_nearer_to_the_launch_wins() -> None:
     assert (scope.options.aref_depth, scope.options.mma_depth) == (4, 1)
     launch = make_request({"num_buffers_warp_spec": 3}, scope, settings)
     assert (launch.options.aref_depth, launch.options.mma_depth) == (3, 1)
+
+
+def test_a_plan_and_a_refusal_exclude_each_other_and_the_nearer_one_wins() -> None:
+    refused = make_request({"enable_warp_specialization": False}, None, Settings())
+    planned = make_request({"plan": PLAN}, None, Settings())
+    launch = make_request({"plan": PLAN}, refused, Settings())
+    assert launch.pinned and launch.plan == PLAN and not launch.stock
+    assert make_request({"enable_warp_specialization": False}, planned, Settings()).stock
+    with pytest.raises(PlanError, match="cure: give one"):
+        make_request({"aref_depth": 7}, planned, Settings())
 
 
 def test_off_wins_over_everything() -> None:

@@ -25,7 +25,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from tawa.bridge.added_arguments import wrap_do_compile, wrap_kernel_init
-from tawa.bridge.cache import wrap_compute_cache_key, wrap_env_vars, wrap_get_cache_key, wrap_submit
+from tawa.bridge.cache import (
+    wrap_compute_cache_key,
+    wrap_env_vars,
+    wrap_get_cache_key,
+    wrap_submit,
+    wrap_warmup,
+)
 from tawa.bridge.hook import StageHook
 
 _lock = threading.RLock()
@@ -97,6 +103,7 @@ def _patch_all() -> None:
     _patch(mode, "submit", wrap_submit(mode.submit, attached))
     variables = "get_cache_invalidating_env_vars"
     _patch(tuner, variables, wrap_env_vars(getattr(tuner, variables)))
+    _patch(jit.JITFunction, "warmup", wrap_warmup(jit.JITFunction.warmup))
     _patch(jit.JITFunction, "_do_compile", wrap_do_compile(jit.JITFunction._do_compile))
     _patch(compiler.CompiledKernel, "__init__", wrap_kernel_init(compiler.CompiledKernel.__init__, attached))
     _patch(knobs.runtime, "add_stages_inspection_hook", StageHook(knobs.runtime.add_stages_inspection_hook))

@@ -1,8 +1,8 @@
 """Cache keys: a stock kernel is never served for a specialised one, nor the reverse, in memory or on disk.
 
 Triton keys a kernel by its source, options and environment, not by what a stage hook makes of it. Each wrapper here
-appends the active request's suffix to Triton's key; on disk also whether the kernel is for a launch that may add
-arguments (`added_arguments.py`). With no active request the key is Triton's own, untouched, so a
+appends the active request's suffix to Triton's key, and whether the kernel is for a launch that may add arguments
+(`added_arguments.py`). With no active request the key is Triton's own, untouched, so a
 stock kernel compiled before Tawa was installed is still found.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import Any
 
 from tawa.bridge.added_arguments import launch_is_ours, launched_by_us
@@ -34,9 +35,31 @@ def wrap_compute_cache_key(original: Callable[..., str]) -> Callable[..., str]:
     """Wraps Triton's key of a kernel in memory; called on every launch, so it is short."""
 
     def compute_cache_key(*args: Any, **kwargs: Any) -> str:
-        return original(*args, **kwargs) + active_suffix()
+        suffix = active_suffix()
+        return original(*args, **kwargs) + (suffix + warmed_up(_warming.get()) if suffix else "")
 
     return compute_cache_key
+
+
+_warming: ContextVar[bool] = ContextVar("tawa_warming_up", default=False)
+
+
+def warmed_up(only: bool) -> str:
+    """What tells a kernel that is only compiled from one for a launch, which may have added arguments."""
+    return "-warmup" if only else ""
+
+
+def wrap_warmup(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps `JITFunction.warmup`: what it compiles is no kernel of a launch, nor the reverse."""
+
+    def warmup(*args: Any, **kwargs: Any) -> Any:
+        token = _warming.set(True)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _warming.reset(token)
+
+    return warmup
 
 
 def wrap_submit(

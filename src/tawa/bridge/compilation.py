@@ -198,7 +198,10 @@ def _can_measure(source: Source) -> bool:
     """Whether a launch can time both kernels: it goes through us, and running twice does no harm."""
     if not launch_is_ours() or "tt.dot" not in source.ttir:
         return False
-    return may_run_twice(read_ttir(source.ttir, source.context))
+    try:
+        return may_run_twice(read_ttir(source.ttir, source.context))
+    except Exception:  # whatever it is, the attempt meets it again and says so
+        return False
 
 
 def _nothing_to_do(source: Source, request: Request, num_warps: int) -> Remark | None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from triton import knobs
+
 from tawa.bridge import versions
 from tawa.bridge.compilation import Compilation
 from tawa.bridge.request import Request, active_request
@@ -97,6 +99,12 @@ def _refusal(options: Any, split: StageSplit | None, replaced: bool) -> Remark |
         return Remark("declined", "another stage hook has replaced Triton's ttgir stage", cure="remove that hook")
     if getattr(options, "num_ctas", 1) != 1:
         return Remark("declined", f"num_ctas={options.num_ctas}: clusters are not supported", cure="num_ctas=1")
+    if getattr(options, "launch_cooperative_grid", False):
+        reason = "launch_cooperative_grid: programs that fit a GPU all at once as stock Triton compiles them may not"
+        return Remark("declined", f"{reason} when specialised", cure="a launch without it")
+    if getattr(options, "ir_override", None) or knobs.compilation.override:
+        reason = "a level of the kernel comes from a file of the user's (ir_override, TRITON_KERNEL_OVERRIDE)"
+        return Remark("declined", f"{reason}, which is for the kernel as stock Triton compiles and launches it")
     if getattr(options, "instrumentation_mode", ""):
         mode = options.instrumentation_mode
         return Remark("declined", f"instrumentation_mode={mode!r} rewrites the kernel", cure="switch the sanitizer off")

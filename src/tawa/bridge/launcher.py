@@ -138,13 +138,13 @@ class Launcher:
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
         made = self.made(values_at(self.places, args), grid)
-        if not self._put_off():
+        if _capturing is None or not _capturing():
             self.known[*grid, *self.key_of(args)] = made  # a persistent form may have come, with a key of its own
         return made
 
-    def _put_off(self) -> bool:
-        """Whether the persistent form, which may be wanted, has to wait for a launch that is not captured."""
-        return bool(self.spec.offered) and "persistent" not in vars(self) and _capturing is not None and _capturing()
+    def _at_hand(self, form: str) -> bool:
+        """Whether another form of the kernel may be had: while launches are captured, only if it is there already."""
+        return form in vars(self) or _capturing is None or not _capturing()
 
     def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
         """What such a launch takes, or why the stock kernel is better."""
@@ -155,9 +155,9 @@ class Launcher:
         if self.spec.axes and not _fits(grid, self.spec.axes):
             return "the grid is not one that a persistent kernel can count"
         slower = self.spec.not_worth(values, rounds)
-        if slower:
+        if slower and self._at_hand("stock"):
             return slower
-        if rounds > 1 and self.spec.offered and _fits(grid, self.spec.offered) and not self._put_off():
+        if rounds > 1 and self.spec.offered and _fits(grid, self.spec.offered) and self._at_hand("persistent"):
             made = self.persistent.run.made(values, grid) if self.persistent is not None else ""
             if isinstance(made, _Made):
                 return made

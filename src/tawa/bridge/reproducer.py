@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import platform
 import re
@@ -29,6 +30,8 @@ from tawa.bridge.request import Request, source_hash
 from tawa.bridge.versions import triton_version
 from tawa.errors import ProtocolError
 from tawa.plan import Plan, PlanOptions
+
+_log = logging.getLogger("tawa")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +51,29 @@ def write(
     """Writes the folder; returns its path, or None when it is not wanted or cannot be written (never raises)."""
     if request.reproducer_dir is None:
         return None
+    try:
+        return _write(request.reproducer_dir, request, source, sheet, backend_options, error)
+    except Exception:  # whatever it is: the kernel is compiled by stock Triton all the same
+        _log.debug("no reproducer of %s", source.kernel, exc_info=True)
+        return None
+
+
+def _write(
+    root: Path, request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException
+) -> Path:
     name = re.sub(r"\W+", "_", source.kernel)
     digest = hashlib.sha256(f"{source.ttir}{request.cache_suffix()}".encode()).hexdigest()[:12]
-    folder = request.reproducer_dir / f"{name}-{digest}"
+    folder = root / f"{name}-{digest}"
     texts = {"ttir.mlir": source.ttir, **{f"{level}.mlir": text for level, text in sheet.texts.items()}}
     texts["request.json"] = json.dumps(_request_data(request, source, backend_options), indent=2)
     if isinstance(error, ProtocolError):
         texts |= error.files
     texts["traceback.txt"] = "".join(traceback.format_exception(error))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for filename, text in texts.items():
-            scratch = folder / f".{filename}.{os.getpid()}"
-            scratch.write_text(text)
-            scratch.replace(folder / filename)
-    except OSError:
-        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    for filename, text in texts.items():
+        scratch = folder / f".{filename}.{os.getpid()}"
+        scratch.write_text(text, encoding="utf-8")
+        scratch.replace(folder / filename)
     return folder
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,10 +111,16 @@ def set_process_request(request: Request | None) -> Request | None:
 
 @functools.cache
 def source_hash() -> str:
-    """A hash of every source file of the package: another Tawa never gets this one's cached kernels."""
+    """A hash of every source file of the package: another Tawa never gets this one's cached kernels.
+
+    Where there are no sources, of what was compiled of them; of the version in any case.
+    """
+    from tawa import __version__
+
     root = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted(root.rglob("*.py")) or sorted(root.rglob("*.pyc")):
         digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
+        with suppress(OSError):  # a link to nowhere, as editors leave them
+            digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import logging
 import re
 import warnings
 
 from tawa.bridge.spelling import respell
 from tawa.ir import Module, parse_module, print_module
+
+_log = logging.getLogger("tawa")
 
 TESTED_FROM = (3, 6)
 TESTED_TO = (3, 9)
@@ -59,11 +62,11 @@ def untested_reason() -> str:
 @functools.cache
 def warn_untested() -> None:
     """Warns once per process that an untested Triton compiles every kernel as if Tawa were not there."""
-    warnings.warn(
-        f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: pip install 'triton>=3.6,<3.10'",
-        RuntimeWarning,
-        stacklevel=3,
-    )
+    text = f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: pip install 'triton>=3.6,<3.10'"
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    except RuntimeWarning:  # python -W error: a launch that asked for nothing does not fail for it
+        _log.warning(text)
 
 
 def installed_text(barrier: str, module: Module | None) -> str:

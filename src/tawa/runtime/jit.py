@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import triton
@@ -22,6 +23,7 @@ from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction, KernelInterface
 
 from tawa.bridge.attach import attached
+from tawa.bridge.cache import warmed_up
 from tawa.bridge.device import backend_option_names, missing_device
 from tawa.bridge.request import Request, activate, surrounding_request
 from tawa.runtime.requests import OPTION_NAMES, make_request, merge, reject_near_misses, set_log_level, take_options
@@ -68,7 +70,7 @@ class TawaFunction(JITFunction[Any]):
         """Launches (or with `warmup` only compiles) the kernel; as `JITFunction.run`, and Tawa's options besides."""
         request = self.request_for(take_options(kwargs, self._own_options))
         if not request.stock:
-            kwargs[_REQUEST_KEYWORD] = request.cache_suffix()
+            kwargs[_REQUEST_KEYWORD] = request.cache_suffix() + warmed_up(warmup)
         with activate(request):
             try:
                 kernel = super().run(*args, grid=grid, warmup=warmup, **kwargs)
@@ -81,6 +83,10 @@ class TawaFunction(JITFunction[Any]):
                 raise
         self.last_kernel = kernel
         return kernel
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """As `JITFunction.add_pre_run_hook`: the hook sees what the user passes."""
+        super().add_pre_run_hook(_WithoutOurs(hook))
 
     def preload(self, specialization_data: str) -> Any:
         """As `JITFunction.preload`, under the request of a launch without options."""
@@ -102,6 +108,16 @@ class TawaFunction(JITFunction[Any]):
 
     def __repr__(self) -> str:
         return f"TawaFunction({self.module}:{self.fn.__qualname__})"
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutOurs:
+    """A user's hook, which knows nothing of a keyword of ours."""
+
+    hook: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.hook(*args, **{name: value for name, value in kwargs.items() if name != _REQUEST_KEYWORD})
 
 
 class InterpretedTawaFunction(KernelInterface[Any]):
@@ -179,7 +195,8 @@ def _from_triton(kernel: JITFunction[Any], defaults: Request) -> Any:
         repr=kernel._repr,
         launch_metadata=kernel.launch_metadata,
     )
-    function.pre_run_hooks = list(kernel.pre_run_hooks)
+    for hook in kernel.pre_run_hooks:
+        function.add_pre_run_hook(hook)
     if kernel._src != function._src:
         function._unsafe_update_src(kernel._src)
     return function

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from tawa.bridge.launcher import use_allocator, use_capture_check, use_referee
@@ -62,18 +62,21 @@ def as_plan(plan: Any) -> Plan | None:
 def make_request(given: Mapping[str, Any], defaults: Request | None, settings: Settings) -> Request:
     """Builds the request of a launch, a scope or an installation.
 
-    given: options by name, ``plan`` among them. defaults: what holds where `given` is silent.
+    given: options by name, ``plan`` among them. defaults: what holds where `given` is silent; a Plan and a refusal to
+    specialise exclude each other, and the one that is given wins.
     With ``TAWA_ENABLE=off`` the request is for stock Triton. Raises PlanError on a bad option.
     """
     known = {name: value for name, value in given.items() if name != "plan"}
     options = PlanOptions.from_mapping(known)
     plan = as_plan(given.get("plan"))
+    refused = options.enable_warp_specialization is False
     if defaults is not None:
         options = merge(options, defaults.options)
-        plan = plan if plan is not None else defaults.plan
+        plan = defaults.plan if plan is None and not refused else plan
     options = merge(options, settings.options())
-    if given.get("plan") is not None:
-        _check_agreement(known, plan)
+    if given.get("plan") is not None and not refused and options.enable_warp_specialization is False:
+        options = replace(options, enable_warp_specialization=None)
+    _check_agreement(known, plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False))
     return Request(options, plan, settings.reproducer_dir, settings.verify)

@@ -234,7 +234,7 @@ DECLINED = [
     safety_case("assembly_in_loop", safety.assembly_in_loop, no("asm"), tags="assembly", PURE=False),
     safety_case("barrier_in_loop", safety.barrier_in_loop, no("barrier")),
     safety_case("clusters", safety.plain, no("num_ctas"), options={"num_ctas": 2}),
-    safety_case("cooperative", safety.plain, EITHER, options={"launch_cooperative_grid": True}),
+    safety_case("cooperative", safety.plain, no("launch_cooperative_grid"), options={"launch_cooperative_grid": True}),
     safety_case("with_call", safety.with_call, no("call")),
 ]  # fmt: skip
 
