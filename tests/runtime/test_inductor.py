@@ -64,8 +64,12 @@ def compile_async(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
     monkeypatch.setattr(triton_helpers, "set_driver_to_gpu", lambda: None)
     monkeypatch.setattr(AsyncCompile, "use_process_pool", classmethod(lambda cls: True))
 
-    def compile_it(store_cubin: bool = False) -> Any:
+    def compile_it(store_cubin: bool = False, config: dict[str, Any] | None = None) -> Any:
         source = SOURCE.replace("STORE_CUBIN", str(store_cubin))
+        if config is not None:  # a kernel of the user's, with an autotuner
+            template = "triton_heuristics.template(\n    num_stages=4,\n    num_warps=8,"
+            tuner = f"triton_heuristics.user_autotune(filename=__file__, custom_kernel=True, configs=[{config}],"
+            source = source.replace(template, tuner)
         made = AsyncCompile().triton("product", source)
         assert isinstance(made, LambdaFuture)
         assert made.future is not None
@@ -94,6 +98,17 @@ def test_a_template_whose_cubin_is_stored_makes_its_descriptors_itself(compile_a
     assert record["applied"]
     assert not record["launch"]["descriptors"] and not record["launch"]["conditions"]
     assert made.kernel.metadata.global_scratch_size > 0
+
+
+def test_a_users_configuration_with_options_of_tawa_is_obeyed(compile_async: Any) -> None:
+    tawa.install(mma_depth=0)
+    config = {**tawa.Config({}, aref_depth=2).kwargs, "num_warps": 8, "num_stages": 4}
+    assert config["aref_depth"] == 2
+    made = compile_async(config=config)
+    record = made.kernel.metadata.tawa
+    assert ({ring["depth"] for ring in record["plan"]["rings"]}, record["plan"]["mma_depth"]) == ({2}, 0)
+    assert made.config.kwargs["aref_depth"] == 2, "Inductor remembers the best configuration by all of it"
+    assert "aref_depth" not in made.compile_meta["constants"]
 
 
 def test_inductors_launcher_refuses_kernels_with_added_arguments(compile_async: Any) -> None:

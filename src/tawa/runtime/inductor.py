@@ -3,7 +3,7 @@
 | slot | why |
 |---|---|
 | `AsyncCompile.triton` | kernels with a dot are compiled by threads of this process: workers know nothing of Tawa |
-| `CachingAutotuner._precompile_config` | says that this process launches the kernel: arguments may be added |
+| `CachingAutotuner._precompile_config` | says who launches: arguments may be added; obeys a `tawa.Config` |
 | `PersistentCache.lookup` | timings by which ``max-autotune`` chooses a template are kept apart by request |
 
 Each change is a function that is given the module in which the slot is, and gives back how to undo it. A PyTorch that
@@ -17,12 +17,16 @@ import copy
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
 from tawa.bridge.added_arguments import launched_by_us
+from tawa.bridge.request import activate, surrounding_request
+from tawa.runtime.requests import OPTION_NAMES, make_request
+from tawa.runtime.settings import Settings
 
 Undo = Callable[[], None]
 ASYNC_COMPILE = "torch._inductor.async_compile"
@@ -118,14 +122,30 @@ def _for_a_launch(original: Callable[..., Any]) -> Callable[..., Any]:
     installed_in = os.getpid()
 
     @functools.wraps(original)
-    def precompile_config(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def precompile_config(self: Any, config_tried: Any, *args: Any, **kwargs: Any) -> Any:
         # Where C++ launches the cubin, or a forked worker sends the kernel on, nobody would make the added arguments.
         config: Any = sys.modules.get("torch._inductor.config")
         stored = self.inductor_meta.get("store_cubin") or getattr(config, "cpp_wrapper", False)
-        with launched_by_us(not stored and os.getpid() == installed_in):
-            return original(self, *args, **kwargs)
+        plain, ours = _split(config_tried, getattr(getattr(self, "fn", None), "arg_names", ()))
+        request = make_request(ours, surrounding_request(), Settings.from_environment()) if ours else None
+        with launched_by_us(not stored and os.getpid() == installed_in), activate(request) if ours else nullcontext():
+            result = original(self, plain, *args, **kwargs)
+        if ours and hasattr(result, "config"):
+            result.config = config_tried  # by which Inductor remembers the best
+        return result
 
     return precompile_config
+
+
+def _split(config: Any, parameters: Iterable[str]) -> tuple[Any, dict[str, Any]]:
+    """A configuration without Tawa's options, and these; a parameter of the kernel is none."""
+    kwargs = getattr(config, "kwargs", {})
+    ours = {name: kwargs[name] for name in OPTION_NAMES.difference(parameters).intersection(kwargs)}
+    if not ours:
+        return config, ours
+    plain = copy.copy(config)
+    plain.kwargs = {name: value for name, value in kwargs.items() if name not in ours}
+    return plain, ours
 
 
 def _tagged(tag: Callable[[], str], original: Callable[..., Any]) -> Callable[..., Any]:
