@@ -44,6 +44,19 @@ def test_an_address_is_a_sum_of_strides_times_places() -> None:
     assert text(Affine(), address) == "a + 64*m*s + (s)*r0 + (1)*r1"
 
 
+def test_equal_numbers_are_one_but_for_what_hints_say_of_them() -> None:
+    p = program()
+    third = [p.binary("divsi", p.args["m"], p.number(3)) for _ in range(3)]
+    op = third[2].defining_op
+    assert op is not None
+    op.attributes["tt.divisibility"] = "16 : i32"
+    affine = Affine()
+    polys = [affine.poly(value) for value in third]
+    assert polys[0] == polys[1] != polys[2]
+    facts = Facts(p.function, affine)
+    assert [facts.multiple(poly) for poly in polys] == [1, 1, 16]
+
+
 def test_a_range_may_begin_anywhere_and_be_scaled() -> None:
     p = program()
     value = p.mul(p.range(16, 3), p.splat(p.number(4), 16))

@@ -535,3 +535,63 @@ def walking_gemm(
         b_ptrs += jump * N
     inside = (rows[:, None] < M) & (columns[None, :] < N)
     tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc.to(c_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def neighbours(
+    a_ptr, b_ptr, c_ptr, places_ptr, T, stride, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """Each block of rows sums over its neighbours: how far from it they lie, in elements, is in a list."""
+    pid = tl.program_id(0)
+    rows = pid * BM + tl.arange(0, BM)
+    columns = tl.arange(0, BN)
+    ks = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for t in range(T):
+        far = tl.multiple_of(tl.load(places_ptr + pid * T + t), 32)
+        a = tl.load(a_ptr + rows[:, None] * stride + far + ks[None, :])
+        b = tl.load(b_ptr + (t * BK + ks)[:, None] * BN + columns[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + rows[:, None] * BN + columns[None, :], acc.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
+def halves(
+    a_ptr, b_ptr, c_ptr, n, K, causal, stride, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """Two numbers from a branch, of which a hint says that one is a multiple: the loop begins at the other."""
+    pid = tl.program_id(0)
+    if causal > 0:
+        low = pid * BK
+        high = n + 2
+    else:
+        low = 0
+        high = n + 1
+    low = tl.multiple_of(low, BK)
+    rows = pid * BM + tl.arange(0, BM)
+    columns = tl.arange(0, BN)
+    ks = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(high, K - BK, BK):
+        a = tl.load(a_ptr + rows[:, None] * stride + (k + ks)[None, :])
+        b = tl.load(b_ptr + (k + ks)[:, None] * BN + columns[None, :])
+        acc = tl.dot(a, b, acc)
+    inside = columns[None, :] >= low - low
+    tl.store(c_ptr + rows[:, None] * BN + columns[None, :], acc.to(c_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def codes_and_table(
+    a_ptr, q_ptr, t_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """A tile of codes that is an operand itself, and says where another operand is loaded."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.arange(0, BN)
+    ks = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        a = tl.load(a_ptr + rows[:, None] * K + (k + ks)[None, :])
+        q = tl.load(q_ptr + (k + ks)[:, None] * BN + columns[None, :])
+        acc = tl.dot(a, tl.load(t_ptr + q), acc)
+        acc = tl.dot(a, q.to(tl.float16), acc)
+    tl.store(c_ptr + rows[:, None] * BN + columns[None, :], acc.to(c_ptr.dtype.element_ty))

@@ -129,6 +129,19 @@ def dequantised(sizes: tuple[int, int, int]) -> Launch:
     return Launch(kernels.dequantised_gemm, arguments, SMALL, (-(-m // 64), -(-n // 64)))
 
 
+def neighbours() -> Launch:
+    places = np.array([[0, 32 * 32], [-32 * 32, 0], [-32 * 32, -64 * 32]], np.int32)
+    arguments: dict[str, Any] = {"a_ptr": values(96, 32), "b_ptr": values(64, 32, seed=1), "c_ptr": poison(96, 32)}
+    arguments |= {"places_ptr": places, "T": 2, "stride": 32}
+    return Launch(kernels.neighbours, arguments, {"BM": 32, "BN": 32, "BK": 32}, (3,))
+
+
+def halves() -> Launch:
+    arguments: dict[str, Any] = {"a_ptr": values(64, 128), "b_ptr": values(128, 32, seed=1), "c_ptr": poison(64, 32)}
+    arguments |= {"n": 5, "K": 128, "causal": 3, "stride": 128}
+    return Launch(kernels.halves, arguments, {"BM": 32, "BN": 32, "BK": 32}, (2,))
+
+
 def walking(mask: bool) -> Launch:
     """Blocks 2, 0, 3, 1 of K."""
     m, n, k = (200, 144, 112) if mask else (192, 128, 128)
@@ -204,7 +217,6 @@ KERNEL: dict[str, Launch] = {
 BOTH: dict[str, Launch] = {
     "dequantised": dequantised((200, 144, 112)),
     "walking": walking(mask=True),
-    "walking without masks": walking(mask=False),
     "no masks, moving": gemm(kernels.masked_gemm, (192, 128, 96), MASK=False, MOVE=True),
     "no masks, made anew": gemm(kernels.masked_gemm, (192, 128, 96), MASK=False, MOVE=False),
     "attention": attention(causal=False, mask=True, s=200),
@@ -227,6 +239,31 @@ CASES += [(name, "kernel", launch) for name, launch in (KERNEL | BOTH).items()]
 )
 def test_a_raised_kernel_gives_the_same_bits(name: str, make: Make, launch: Launch) -> None:
     same_bits(launch, make, 2)
+
+
+def test_offsets_in_elements_from_memory_may_lead_to_rows_before() -> None:
+    """A list of relative places. A descriptor made in the kernel begins at the program's own rows."""
+    found = same_bits(neighbours(), "host", 1)
+    assert "an offset in elements that the kernel loads is added to rows that move" in found.reasons()
+    same_bits(neighbours(), "kernel")
+    same_bits(walking(mask=False), "host", 1)
+
+
+def test_an_operand_that_says_where_another_is_loaded_keeps_both_in_one_partition() -> None:
+    codes = np.random.default_rng(0).integers(0, 16, (64, 64)).astype(np.int32)
+    arguments = {"a_ptr": values(64, 64), "q_ptr": codes, "t_ptr": values(16), "c_ptr": poison(64, 64), "K": 64}
+    found = raised(Launch(kernels.codes_and_table, arguments, {"BM": 64, "BN": 64, "BK": 32}, (1,)), "host")
+    asked = PlanOptions(enable_warp_specialization=True)
+    for text in (print_module(found.ttgir()), found.made.whole_text()):
+        outcome = specialise(text, asked, Target(4, 3))
+        assert not outcome.applied
+        assert "the address or trip count of a load depends on t" in outcome.remarks[0].reason
+    assert "tt.load, whose tile goes to a dot, too" in outcome.remarks[0].reason
+
+
+def test_a_hint_on_one_result_of_a_branch_says_nothing_of_the_other() -> None:
+    found = raised(halves(), "host")
+    assert found.result.raised == 1, found.reasons()
 
 
 def test_only_what_is_a_box_is_raised() -> None:

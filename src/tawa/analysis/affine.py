@@ -76,8 +76,10 @@ class Affine:
         op = value.defining_op
         if op is not None and op.name in _NUMBERED:
             operands = tuple(self.poly(operand) for operand in op.operands)
-            properties = tuple(sorted(op.properties.items()))
-            value = self.atoms.equal(value, (op.name, value.type, properties, operands))
+            # What hints say of one number need not hold where another, equal one is computed.
+            said = tuple(sorted((*op.properties.items(), *op.attributes.items())))
+            types = tuple(operand.type for operand in op.operands)
+            value = self.atoms.equal(value, (op.name, value.type, said, types, operands))
         return Form(self.atoms.poly(value))
 
     def _computed(self, op: Operation, value: Value) -> Form | None:

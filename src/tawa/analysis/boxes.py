@@ -22,13 +22,13 @@ Longer than 300 lines: the cases of one decision, which a reader wants to see to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tawa.analysis.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
 from tawa.analysis.affine import Affine
-from tawa.analysis.facts import Facts, Proof
+from tawa.analysis.facts import LOADED, Facts, Proof
 from tawa.analysis.forms import Form, Guard
 from tawa.analysis.masks import Bound, conjuncts
 from tawa.analysis.polynomials import ONE, Atom, Monomial, Poly
@@ -182,7 +182,18 @@ class BoxFinder:
             if dim not in found:
                 index, rest = self._unbounded(access, form.lanes, dim, rest)
                 found[dim] = BoxDim(form.lanes[dim], (), index, shape[dim], dim)
+        self._check_offset(access, [found[dim] for dim in order])
         return [self._above_zero(access, found[dim], form, bounds) for dim in order], rest
+
+    def _check_offset(self, access: Operation, dims: Sequence[BoxDim]) -> None:
+        """An offset in elements that the kernel loads may lead to rows before those that the tile counts.
+
+        Not one that a mask keeps in its row.
+        """
+        proof = self.facts.not_negative(dims[-1].index, access) if not dims[-1].sizes else None
+        if proof and LOADED in proof.taken and any(dim.index.number is None for dim in dims[:-1]):
+            reason = "an offset in elements that the kernel loads is added to rows that move, and may lie before them"
+            raise NotABox(reason, "load the number of a row instead, or tl.assume that the offset is not negative")
 
     def _check_wraps(self, access: Operation, guards: tuple[Guard, ...]) -> None:
         """The remainder of a negative number is none of the numbers that the tile counts, masked or not."""

@@ -163,6 +163,8 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
     writes = _global_writes(module)
     blocked: Operation | None = None
     for op in ordered(part, function):
+        if op in own and any(user in part and user not in own for user in op.result.users):
+            blocked = op
         if op in own or op.name in _CONTROL:
             continue
         if _not_duplicable(op, tiles):
@@ -170,10 +172,11 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
         elif op.name == "tt.load":
             yield from _conflicts(module, op, op.operands[0], writes)
     if blocked:
+        why = _not_duplicable(blocked, tiles) or "whose tile goes to a dot, too"
         yield declined(
             module,
             blocked,
-            f"the address or trip count of a load depends on {blocked.name}, {_not_duplicable(blocked, tiles)}",
+            f"the address or trip count of a load depends on {blocked.name}, {why}",
             "compute addresses and loop bounds from scalars",
         )
     elif tiles:

@@ -2,6 +2,8 @@
 
 for tile in …: { for k in …: dot;  store C }         it ends a tile
 for k in …: dot;  store C                            so does it where programs are done in turn
+
+One that goes to the same place in each turn of a loop is none: of two TMA stores nobody knows which comes last.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from tawa.analysis.split_rules import shape_of
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, FuncOp, StoreOp
-from tawa.ir import Operation
+from tawa.ir import Block, Operation, Value
 
 
 def tile_stores(function: FuncOp, in_turn: bool) -> list[Operation]:
@@ -26,7 +28,27 @@ def _ends_a_tile(store: Operation, in_turn: bool) -> bool:
     """Whether another tile, made by a loop of its own, follows what a store writes."""
     loops = enclosing_loops(store)
     dots = [dot for op in loops[:1] for dot in op.walk() if dot.name in DOTS]
-    return any(enclosing_loops(dot)[0] is not loops[0] for dot in dots) if loops else in_turn
+    if not loops:
+        return in_turn
+    ends = any(enclosing_loops(dot)[0] is not loops[0] for dot in dots)
+    return ends and all(_moves_with(store.operands[0], loop) for loop in loops)
+
+
+def _moves_with(address: Value, loop: Operation) -> bool:
+    """Whether an address depends on what changes from one turn of a loop to the next."""
+    work, seen = [address], set[Value]()
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        inside = value.owner.parent_op if isinstance(value.owner, Block) else value.owner
+        if isinstance(value.owner, Block) and inside is loop:
+            return True
+        if inside is not None and loop.is_ancestor_of(inside):
+            work += inside.operands
+            work += [end for region in inside.regions for block in region.blocks for end in block.terminator.operands]
+    return False
 
 
 __all__ = ["tile_stores"]
