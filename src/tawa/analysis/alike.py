@@ -10,12 +10,15 @@ as it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tawa.analysis.effects import is_plain_load, is_pure
 from tawa.analysis.loads import find_dots
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import ForOp, IfOp, enclosing_loops
 from tawa.ir import Block, Module, Operation, Value
 
+_PROGRAM = "tt.get_program_id"
 MOST_PROGRAMS = 1 << 20
 """Along one axis; FlexAttention without a mask has one block of keys for 2^23 programs."""
 
@@ -24,12 +27,12 @@ def programs_alike(module: Module) -> bool:
     """Whether no loop around a dot depends on the program; False where that is not known."""
     loops = dict.fromkeys(loop for dot in find_dots(module) for loop in enclosing_loops(dot))
     counted = [ForOp.of(loop) for loop in loops]
-    return all(loop is not None and _same(list(loop.bounds)) for loop in counted)
+    return all(loop is not None and _same(loop.bounds) for loop in counted)
 
 
-def _same(values: list[Value]) -> bool:
+def _same(values: Iterable[Value]) -> bool:
     """Whether values do not depend on the program."""
-    work, seen = values, set[Value]()
+    work, seen = list(values), set[Value]()
     while work:
         value = work.pop()
         if value in seen:
@@ -56,13 +59,9 @@ def _sources(value: Value) -> list[Value] | None:
         return _carried(loop, value.index)
     if branch:
         return [branch.condition, *(block.terminator.operands[value.index] for block in branch.branches)]
-    if (
-        op.name == "arith.divsi"
-        and (constant_int(op.operands[1]) or 0) >= MOST_PROGRAMS
-        and _is_program(op.operands[0])
-    ):
+    if _is_zero_for_all(op):
         return []
-    if op.regions or op.name == "tt.get_program_id" or not (is_pure(op) or is_plain_load(op)):
+    if op.regions or op.name == _PROGRAM or not (is_pure(op) or is_plain_load(op)):
         return None
     return op.operands
 
@@ -72,9 +71,12 @@ def _carried(loop: ForOp, index: int) -> list[Value]:
     return [*loop.bounds, loop.inits[index], loop.yielded[index]] if index >= 0 else list(loop.bounds)
 
 
-def _is_program(value: Value) -> bool:
-    op: Operation | None = value.defining_op
-    return op is not None and op.name == "tt.get_program_id"
+def _is_zero_for_all(op: Operation) -> bool:
+    """Whether it divides the number of a program by more programs than there are."""
+    if op.name != "arith.divsi" or (constant_int(op.operands[1]) or 0) < MOST_PROGRAMS:
+        return False
+    program = op.operands[0].defining_op
+    return program is not None and program.name == _PROGRAM
 
 
 __all__ = ["MOST_PROGRAMS", "programs_alike"]

@@ -182,10 +182,10 @@ class BoxFinder:
             if dim not in found:
                 index, rest = self._unbounded(access, form.lanes, dim, rest)
                 found[dim] = BoxDim(form.lanes[dim], (), index, shape[dim], dim)
-        self._check_offset(access, [found[dim] for dim in order])
+        self._check_loaded_offset(access, [found[dim] for dim in order])
         return [self._above_zero(access, found[dim], form, bounds) for dim in order], rest
 
-    def _check_offset(self, access: Operation, dims: Sequence[BoxDim]) -> None:
+    def _check_loaded_offset(self, access: Operation, dims: Sequence[BoxDim]) -> None:
         """An offset in elements that the kernel loads may lead to rows before those that the tile counts.
 
         Not one that a mask keeps in its row.

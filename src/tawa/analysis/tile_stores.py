@@ -27,9 +27,9 @@ def _has_rows(store: Operation) -> bool:
 def _ends_a_tile(store: Operation, in_turn: bool) -> bool:
     """Whether another tile, made by a loop of its own, follows what a store writes."""
     loops = enclosing_loops(store)
-    dots = [dot for op in loops[:1] for dot in op.walk() if dot.name in DOTS]
     if not loops:
         return in_turn
+    dots = [op for op in loops[0].walk() if op.name in DOTS]
     ends = any(enclosing_loops(dot)[0] is not loops[0] for dot in dots)
     return ends and all(_moves_with(store.operands[0], loop) for loop in loops)
 
@@ -42,12 +42,12 @@ def _moves_with(address: Value, loop: Operation) -> bool:
         if value in seen:
             continue
         seen.add(value)
-        inside = value.owner.parent_op if isinstance(value.owner, Block) else value.owner
-        if isinstance(value.owner, Block) and inside is loop:
+        maker = value.owner.parent_op if isinstance(value.owner, Block) else value.owner
+        if maker is loop:
             return True
-        if inside is not None and loop.is_ancestor_of(inside):
-            work += inside.operands
-            work += [end for region in inside.regions for block in region.blocks for end in block.terminator.operands]
+        if maker is not None and loop.is_ancestor_of(maker):
+            work += maker.operands
+            work += [end for region in maker.regions for block in region.blocks for end in block.terminator.operands]
     return False
 
 

@@ -119,22 +119,21 @@ def _kernel_class(base: type, attached: Attached) -> type:
                 own, added = known[: -len(spec.descriptors) or None], known[len(known) - len(spec.descriptors) :]
                 twin = copy(self)
                 twin.src, twin.metadata = Extended(self.src, spec), metadata._replace(tensordesc_meta=own)
-                try:
-                    super(KernelWithArguments, twin)._init_handles()
-                except BaseException:
-                    self._take_over(twin)
-                    self._run = twin._run
-                    raise
-                self._take_over(twin)
                 measured = bool(getattr(metadata, record.KEY)["launch"].get("measure"))
                 others = partial(_stock, self), partial(_persistent, self, attached)
-                self._run = Launcher(self, twin._run, spec, encoder(added), *others, measured, _multiprocessors())
-
-            def _take_over(self, twin: Any) -> None:
-                found = {name: value for name, value in vars(twin).items() if name not in ("src", "metadata", "_run")}
-                twin.module = None  # else each of the two would unload it
-                for name, value in found.items():
-                    setattr(self, name, value)
+                run: Any = None
+                try:
+                    super(KernelWithArguments, twin)._init_handles()
+                    run = Launcher(self, twin._run, spec, encoder(added), *others, measured, _multiprocessors())
+                except BaseException:
+                    run = twin._run  # what Triton left there says the error again
+                    raise
+                finally:
+                    found = vars(twin).copy()
+                    twin.module = None  # else each of the two would unload it
+                    for name in found.keys() - {"src", "metadata", "_run"}:
+                        setattr(self, name, found[name])
+                    self._run = run
 
         _classes[base] = KernelWithArguments
     return _classes[base]

@@ -25,13 +25,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tawa.bridge.added_arguments import wrap_do_compile, wrap_kernel_init
-from tawa.bridge.cache import (
-    wrap_compute_cache_key,
-    wrap_env_vars,
-    wrap_get_cache_key,
-    wrap_submit,
-    wrap_warmup,
-)
+from tawa.bridge.cache import wrap_compute_cache_key, wrap_env_vars, wrap_get_cache_key, wrap_submit, wrap_warmup
 from tawa.bridge.hook import StageHook
 
 _lock = threading.RLock()

@@ -2,8 +2,8 @@
 
 Triton keys a kernel by its source, options and environment, not by what a stage hook makes of it. Each wrapper here
 appends the active request's suffix to Triton's key, and whether the kernel is for a launch that may add arguments
-(`added_arguments.py`). With no active request the key is Triton's own, untouched, so a
-stock kernel compiled before Tawa was installed is still found.
+(`added_arguments.py`). With no active request the key is Triton's own, untouched, so a stock kernel compiled before
+Tawa was installed is still found.
 """
 
 from __future__ import annotations
@@ -15,6 +15,13 @@ from typing import Any
 
 from tawa.bridge.added_arguments import launch_is_ours, launched_by_us
 from tawa.bridge.request import activate, active_request, active_suffix
+
+_only_compiled: ContextVar[bool] = ContextVar("tawa_only_compiled", default=False)
+
+
+def warmup_suffix(only_compiled: bool) -> str:
+    """What tells a kernel that is only compiled from one for a launch, which may have added arguments."""
+    return "-warmup" if only_compiled else ""
 
 
 def wrap_get_cache_key(original: Callable[..., str], before: Callable[[], None]) -> Callable[..., str]:
@@ -36,28 +43,20 @@ def wrap_compute_cache_key(original: Callable[..., str]) -> Callable[..., str]:
 
     def compute_cache_key(*args: Any, **kwargs: Any) -> str:
         suffix = active_suffix()
-        return original(*args, **kwargs) + (suffix + warmed_up(_warming.get()) if suffix else "")
+        return original(*args, **kwargs) + (suffix + warmup_suffix(_only_compiled.get()) if suffix else "")
 
     return compute_cache_key
-
-
-_warming: ContextVar[bool] = ContextVar("tawa_warming_up", default=False)
-
-
-def warmed_up(only: bool) -> str:
-    """What tells a kernel that is only compiled from one for a launch, which may have added arguments."""
-    return "-warmup" if only else ""
 
 
 def wrap_warmup(original: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps `JITFunction.warmup`: what it compiles is no kernel of a launch, nor the reverse."""
 
     def warmup(*args: Any, **kwargs: Any) -> Any:
-        token = _warming.set(True)
+        token = _only_compiled.set(True)
         try:
             return original(*args, **kwargs)
         finally:
-            _warming.reset(token)
+            _only_compiled.reset(token)
 
     return warmup
 

@@ -169,7 +169,7 @@ class Compilation:
         return None if self.stock_run is None else self.stock_run.result(name)
 
     def _is_ours(self, name: str, before: Any) -> bool:
-        """Whether `before` is what we gave to this stage: users may override any level with a file of their own."""
+        """Whether `before` is what we gave to this stage, and not what Triton read back from a file (USE_IR_LOC)."""
         if name == "ttgir":
             return isinstance(before, Handover)
         names = list(self.stock)

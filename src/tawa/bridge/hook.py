@@ -100,8 +100,8 @@ def _refusal(options: Any, split: StageSplit | None, replaced: bool) -> Remark |
     if getattr(options, "num_ctas", 1) != 1:
         return Remark("declined", f"num_ctas={options.num_ctas}: clusters are not supported", cure="num_ctas=1")
     if getattr(options, "launch_cooperative_grid", False):
-        reason = "launch_cooperative_grid: programs that fit a GPU all at once as stock Triton compiles them may not"
-        return Remark("declined", f"{reason} when specialised", cure="a launch without it")
+        reason = "launch_cooperative_grid: a grid that fits the GPU all at once may not, once it is specialised"
+        return Remark("declined", reason, cure="a launch without it")
     if getattr(options, "ir_override", None) or knobs.compilation.override:
         reason = "a level of the kernel comes from a file of the user's (ir_override, TRITON_KERNEL_OVERRIDE)"
         return Remark("declined", f"{reason}, which is for the kernel as stock Triton compiles and launches it")

@@ -59,6 +59,10 @@ def use_capture_check(capturing: Callable[[], bool]) -> None:
     _capturing = capturing
 
 
+def _captured() -> bool:
+    return _capturing is not None and _capturing()
+
+
 @dataclass(slots=True)
 class _Memory:
     """Stands for a tensor where Triton asks for its address."""
@@ -138,13 +142,13 @@ class Launcher:
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
         made = self.made(values_at(self.places, args), grid)
-        if _capturing is None or not _capturing():
+        if not _captured():
             self.known[*grid, *self.key_of(args)] = made  # a persistent form may have come, with a key of its own
         return made
 
     def _at_hand(self, form: str) -> bool:
         """Whether another form of the kernel may be had: while launches are captured, only if it is there already."""
-        return form in vars(self) or _capturing is None or not _capturing()
+        return form in vars(self) or not _captured()
 
     def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
         """What such a launch takes, or why the stock kernel is better."""

@@ -23,7 +23,7 @@ from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction, KernelInterface
 
 from tawa.bridge.attach import attached
-from tawa.bridge.cache import warmed_up
+from tawa.bridge.cache import warmup_suffix
 from tawa.bridge.device import backend_option_names, missing_device
 from tawa.bridge.request import Request, activate, surrounding_request
 from tawa.runtime.requests import OPTION_NAMES, make_request, merge, reject_near_misses, set_log_level, take_options
@@ -70,7 +70,7 @@ class TawaFunction(JITFunction[Any]):
         """Launches (or with `warmup` only compiles) the kernel; as `JITFunction.run`, and Tawa's options besides."""
         request = self.request_for(take_options(kwargs, self._own_options))
         if not request.stock:
-            kwargs[_REQUEST_KEYWORD] = request.cache_suffix() + warmed_up(warmup)
+            kwargs[_REQUEST_KEYWORD] = request.cache_suffix() + warmup_suffix(warmup)
         with activate(request):
             try:
                 kernel = super().run(*args, grid=grid, warmup=warmup, **kwargs)
