@@ -40,8 +40,7 @@ MOST_SLOTS = 8
 EARLY_PUTS = 2
 # Slots from which on one more in the consumer's hands costs CTAs that share an SM nothing (bench/small.py).
 AMPLE_SLOTS = 3
-# Slots that a program fills at least, or else stock Triton loads them all ahead as well: chunk_fwd_kernel_o of
-# flash-linear-attention, two trips, had 0.89 to 0.95 of stock on an H200 before it was left alone.
+# Slots that a program fills at least, or else stock Triton loads them all ahead as well.
 LEAST_FILLS = 3
 # Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39
 # (bench/results/gemm_matrix.json).
