@@ -31,7 +31,7 @@ from tawa.errors import ProtocolError, ResourceError
 from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.planner import Budget, check_plan, choose_plan, pointer_loads_worth, why_not_worth_it
+from tawa.plan.planner import Budget, StockCopies, check_plan, choose_plan, pointer_loads_worth, why_not_worth_it
 from tawa.plan.schedule import Schedule
 from tawa.remarks import Remark
 from tawa.transforms.early_puts import EarlyPuts
@@ -67,14 +67,14 @@ class Target:
     """What the back end gives one CTA: warps of one consumer group, and bytes of shared memory.
 
     groups: consumer groups that the rows of the tile are split among; the program is then that of one of them.
-    raised: whether loads came through pointers before, which costs stock Triton the instructions of each copy.
+    stock_copies: how stock Triton brings the tiles.
     """
 
     num_warps: int
     num_stages: int
     shared_bytes: int = SHARED_BYTES
     groups: int = 1
-    raised: bool = False
+    stock_copies: StockCopies = "tma"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +289,9 @@ def _plan(
         if options.pinned or options.aref_depth is not None:
             raise
         return declined(module, place, str(error))
-    reason = "" if pointer_loads_worth(channels, has_chained_dots(module)) else _POINTERS
-    reason = reason or why_not_worth_it(plan, channels, budget, is_persistent(loads), target.raised)
+    chained = has_chained_dots(module)
+    reason = "" if pointer_loads_worth(channels, chained) else _POINTERS
+    reason = reason or why_not_worth_it(plan, channels, budget, is_persistent(loads), chained, target.stock_copies)
     reason = reason or unfit_dots(module)
     if not reason:
         return plan, ()

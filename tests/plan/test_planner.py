@@ -11,7 +11,7 @@ from tawa.analysis.loads import find_dot_loads
 from tawa.analysis.resources import SLACK_BYTES, RegisterInfo, SharedInfo
 from tawa.errors import ResourceError
 from tawa.plan import PlanOptions
-from tawa.plan.planner import Budget, Channels, choose_plan, why_not_worth_it
+from tawa.plan.planner import Budget, Channels, StockCopies, choose_plan, why_not_worth_it
 from tests.support import programs
 
 # 96 registers of accumulators: one CTA of 8 warps fills an SM, also under stock Triton where dots are chained.
@@ -22,10 +22,10 @@ def channels_of(text: str) -> Channels:
     return tuple(find_channels(find_dot_loads(programs.parse(text))))
 
 
-def refusal(budget: Budget, raised: bool = False) -> str:
+def refusal(budget: Budget, copies: StockCopies = "tma", chained: bool = False) -> str:
     channels = channels_of(programs.tile_gemm())
     plan = choose_plan(channels, PlanOptions(), budget, staged_stores=True)
-    return why_not_worth_it(plan, channels, budget, persistent=False, raised=raised)
+    return why_not_worth_it(plan, channels, budget, False, chained, copies)
 
 
 def test_one_cta_of_groups_is_worth_it_where_stock_has_one() -> None:
@@ -38,21 +38,31 @@ def test_fewer_ctas_than_stock_has_are_not_expected_to_pay_though_each_has_group
     accumulators: int, stock: int
 ) -> None:
     crowded = replace(BUDGET, registers=RegisterInfo(accumulators, 32))
-    for raised in (False, True):
-        assert f"1 CTA of 2 groups would share an SM instead of {stock}" in refusal(crowded, raised)
+    for copies in ("tma", "rows"):
+        assert f"1 CTA of 2 groups would share an SM instead of {stock}" in refusal(crowded, copies)
 
 
 def test_of_stock_kernels_with_pointers_two_share_an_sm_at_most() -> None:
     one = replace(BUDGET, num_warps=8, groups=1)
-    assert "would share an SM instead of 2" in refusal(one, raised=True)
+    assert "would share an SM instead of 2" in refusal(one, "rows")
     assert "would share an SM instead of 4" in refusal(replace(one, registers=RegisterInfo(32, 32)))
-    assert "would share an SM instead of 2" in refusal(replace(one, registers=RegisterInfo(32, 32)), raised=True)
+    assert "would share an SM instead of 2" in refusal(replace(one, registers=RegisterInfo(32, 32)), "rows")
+
+
+def test_one_cta_is_enough_where_a_wgmma_is_wide_or_stock_copies_elements() -> None:
+    one = replace(BUDGET, num_warps=8, groups=1)
+    wide = replace(one, registers=RegisterInfo(128, 128), num_warps=4, shared=SharedInfo(100 * 1024, 0, 0))
+    assert "would share an SM instead of 2" in refusal(replace(wide, registers=RegisterInfo(128, 127)), "rows")
+    assert refusal(wide, "rows") == ""
+    assert "would share an SM instead of 2" in refusal(wide, "rows", chained=True)
+    assert "would share an SM instead of 2" in refusal(wide, "tma")
+    assert refusal(one, "elements") == ""
 
 
 def test_ctas_that_share_an_sm_are_worth_it_where_stock_copies_by_instructions() -> None:
     small = replace(BUDGET, groups=1)
     assert refusal(small) != ""
-    assert refusal(small, raised=True) == ""
+    assert refusal(small, "rows") == ""
 
 
 def test_rings_of_outer_loops_get_one_slot_where_not_all_fit() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
+from tawa.analysis.loads import dots_fed_by
 from tawa.analysis.split_rules import shape_of
+from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import LoadOp, StoreOp
 from tawa.ir import Operation, ScalarType, Value, parse_type
 from tawa.ir.attributes import read_bool, read_int
@@ -21,6 +23,18 @@ class NotABox(Exception):
     def __init__(self, reason: str, cure: str = "") -> None:
         super().__init__(reason)
         self.reason, self.cure = reason, cure
+
+
+def is_operand_load(op: Operation, in_turn: bool = False) -> bool:
+    """Whether a load is of a tile that feeds a dot, or of a row that goes into one, and is done more than once.
+
+    in_turn: whether programs will be done in turn, so that tiles in front of a loop are.
+    """
+    shape = shape_of(op.result) if op.name == "tt.load" else ()
+    long = sum(size > 1 for size in shape)
+    if long == 0 or len(shape) < 2 or not (enclosing_loops(op) or (in_turn and long > 1)):
+        return False
+    return bool(dots_fed_by(op.result))
 
 
 def tile_of(access: Operation) -> Value:
@@ -57,4 +71,4 @@ def element_of(access: Operation) -> str:
     return element
 
 
-__all__ = ["NotABox", "bytes_of", "element_of", "mask_of", "tile_of"]
+__all__ = ["NotABox", "bytes_of", "element_of", "is_operand_load", "mask_of", "tile_of"]

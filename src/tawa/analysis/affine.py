@@ -112,6 +112,8 @@ class Affine:
                 return self._times(op, form, constant(1 << number))
             case "arith.remsi" | "arith.minsi" | "arith.select":
                 return self._guarded(op, value)
+            case "arith.divsi" | "arith.shrsi" if shape_of(value):
+                return self._divided(op)
             case _:
                 return None
 
@@ -139,6 +141,17 @@ class Affine:
         form, factor = (left, right.offset) if right.uniform else (right, left.offset)
         return self._times(op, form, factor)
 
+    def _divided(self, op: Operation) -> Form | None:
+        """``(8·i + r) // 8``: runs of eight places share a number."""
+        form, amount = self.form(op.operands[0]), self.uniform(op.operands[1])
+        number = amount.number if amount is not None else None
+        if form is None or number is None:
+            return None
+        shifted = op.name == "arith.shrsi"
+        if shifted:
+            number = 1 << number if 0 <= number < 31 else 0
+        return form.divided(number, shape_of(op.result), towards_zero=not shifted) if number > 1 else None
+
     def _times(self, op: Operation, form: Form, factor: Poly) -> Form:
         product = form.times(factor)
         if factor != ONE and _bits(op.result) == 64:
@@ -159,7 +172,7 @@ class Affine:
             guards = (guard for part in mask for guard in (Guard(part.dim, part.room), *part.guards))
             return replace(form, guards=tuple(dict.fromkeys((*form.guards, *guards))))
         form, bound = self.form(op.operands[0]), self.uniform(op.operands[1])
-        if form is None or bound is None or len(form.lanes) != 1:
+        if form is None or bound is None or len(form.lanes) != 1 or form.runs:
             return None
         ((dim, lane),) = form.lanes.items()
         if lane != ONE:

@@ -14,7 +14,7 @@ A TMA load and the pointer load give the same tile if every index is 0 or more (
 innermost one a multiple of 16 bytes, and the fill is zero. TMA's indices have 32 bits: what the kernel multiplies in 64
 leads to another row, and becomes a dimension of its own. A mask that has no place in the tile is a *gate*: where it
 does not hold, the whole box is put outside. A store is looked at like a load: TMA writes nothing where it would read
-zero.
+zero. Where runs of places share an address (packed weights: row ``r // 8``), the box has one row for each run.
 
 Source of the limits: CUDA driver API, cuTensorMapEncodeTiled; the 16 bytes of a box's start were measured on an H200.
 Longer than 300 lines: the cases of one decision, which a reader wants to see together.
@@ -24,14 +24,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Literal
 
 from tawa.analysis.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
 from tawa.analysis.affine import Affine
 from tawa.analysis.facts import LOADED, Facts, Proof
 from tawa.analysis.forms import Form, Guard
+from tawa.analysis.loads import TMA_BYTES
 from tawa.analysis.masks import Bound, conjuncts
-from tawa.analysis.polynomials import ONE, Atom, Monomial, Poly
+from tawa.analysis.polynomials import ONE, Atom, Monomial, Poly, constant
 from tawa.analysis.split_rules import shape_of
 from tawa.dialects.arith import is_zero
 from tawa.dialects.tt import LoadOp
@@ -55,7 +57,8 @@ Made = Literal["host", "kernel"]
 class BoxDim:
     """One dimension of the tensor. stride: in elements. sizes: the smallest of them counts; none if it is open.
 
-    tile: the dimension of the tile it becomes, None for one of block 1 that is not in the tile. last: the greatest
+    tile: the dimension of the tile it becomes, None for one of block 1 that is not in the tile. run: how many places of
+    the tile each of the box's stands for. last: the greatest
     index, where known. guards: of the forms, which cut off what the pointer load reads from elsewhere. masked: whether
     the mask cuts something off as well. wraps: whether whole boxes wrap around at the size, so that the index is to be
     taken modulo it.
@@ -70,6 +73,7 @@ class BoxDim:
     guards: tuple[Guard, ...] = ()
     masked: bool = False
     wraps: bool = False
+    run: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ class BoxFinder:
             )
         if form.base is None:
             raise NotABox("the address has no pointer it begins at")
-        bounds = self._mask(access)
+        bounds = self._by_runs(access, form, self._mask(access))
         guards = (*form.guards, *(guard for bound in bounds for guard in bound.guards))
         self._check_wraps(access, guards)
         dims, rest = self._tile_dims(access, form, bounds, guards, bytes_of(element))
@@ -134,6 +138,9 @@ class BoxFinder:
             raise NotABox("an index of it needs more than 32 bits")
         gates = tuple(bound.room for bound in bounds if bound.kind == "uniform" and not self._certain(bound, access))
         self._check_alignment(dims[-1], bytes_of(element))
+        bytes = bytes_of(element) * prod(dim.block for dim in dims)
+        if bytes % TMA_BYTES:
+            raise NotABox(f"its {bytes} bytes are no multiple of the {TMA_BYTES} at which TMA writes", "larger blocks")
         proof = Proof(tuple(self._arguments), tuple(self._taken))
         return Box(access, form.base, offset, everything, gates, element, proof)
 
@@ -152,6 +159,19 @@ class BoxFinder:
             raise NotABox(reason, "use other=0.0 and put the other value in by tl.where")
         return bounds
 
+    def _by_runs(self, access: Operation, form: Form, bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
+        """The bounds as numbers of runs, where places of the tile share an address."""
+        for run in form.runs:
+            self._prove_index(access, run.divided, "what is divided in the index")
+        return tuple(self._by_run(bound, form.run(bound.dim)) if bound.kind != "uniform" else bound for bound in bounds)
+
+    def _by_run(self, bound: Bound, length: int) -> Bound:
+        room = bound.room.divided_by(constant(length))
+        if room is None or (length > 1 and (bound.kind == "lower" or bound.guards)):
+            reason = f"{length} elements of the tile share an address, and the mask may cut between them"
+            raise NotABox(reason, f"a bound that is a multiple of {length}, as a constant")
+        return replace(bound, room=room)
+
     def _certain(self, bound: Bound, at: Operation) -> bool:
         """Whether a condition always holds where the access is executed."""
         proof = self.facts.positive(bound.room, at)
@@ -163,7 +183,7 @@ class BoxFinder:
         self, access: Operation, form: Form, bounds: tuple[Bound, ...], guards: tuple[Guard, ...], width: int
     ) -> tuple[list[BoxDim], Poly]:
         """The dimensions that the tile has, slowest first, and what of the address is left."""
-        shape = shape_of(tile_of(access))
+        shape = _shape(access, form)
         order = self._order(access, form, width)
         rest, found = form.offset, dict[int, BoxDim]()
         for dim in order:
@@ -183,7 +203,8 @@ class BoxFinder:
                 index, rest = self._unbounded(access, form.lanes, dim, rest)
                 found[dim] = BoxDim(form.lanes[dim], (), index, shape[dim], dim)
         self._check_loaded_offset(access, [found[dim] for dim in order])
-        return [self._above_zero(access, found[dim], form, bounds) for dim in order], rest
+        tile = [self._above_zero(access, found[dim], form, bounds) for dim in order]
+        return [replace(dim, run=form.run(dim.tile or 0)) for dim in tile], rest
 
     def _check_loaded_offset(self, access: Operation, dims: Sequence[BoxDim]) -> None:
         """An offset in elements that the kernel loads may lead to rows before those that the tile counts.
@@ -215,7 +236,7 @@ class BoxFinder:
             raise NotABox(
                 reason, "pass the tensor with a stride of 1, known when the kernel is compiled, in one dimension"
             )
-        block = shape[inner[0]]
+        block = _shape(access, form)[inner[0]]
         if block * width < BOX_BYTES:
             raise NotABox(
                 f"{block} elements in a row are fewer than the {BOX_BYTES} bytes of a TMA box", "larger blocks"
@@ -365,6 +386,11 @@ class BoxFinder:
                 f"{multiple * width} bytes, and TMA needs {BOX_BYTES}",
                 "let blocks begin at multiples of 16 bytes; tl.multiple_of says what Triton cannot see",
             )
+
+
+def _shape(access: Operation, form: Form) -> tuple[int, ...]:
+    """The shape of what is read from memory for a tile."""
+    return tuple(size // form.run(dim) for dim, size in enumerate(shape_of(tile_of(access))))
 
 
 def _rank(stride: Poly) -> tuple[bool, int]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
+from math import inf, nan
 
 from tawa.analysis.affine import Affine
 from tawa.analysis.masks import conjuncts
@@ -226,8 +226,25 @@ class _Bounds:
                 return self._divided(op)
             case "arith.divui" | "arith.remui" | "arith.shrui":
                 return 0, inf
+            case "arith.fptosi" if self._float_not_negative(op.operands[0]):
+                return 0, inf
             case _:
                 return -inf, inf
+
+    def _float_not_negative(self, value: Value) -> bool:
+        """Whether a float is 0 or more: an index times a constant, as where a block is half a group of scales."""
+        op = value.defining_op
+        match op.name if op is not None else "":
+            case "arith.uitofp":
+                return True
+            case "arith.sitofp":
+                return op is not None and self.of_value(op.operands[0])[0] >= 0
+            case "arith.mulf" | "arith.addf" | "arith.divf" | "arith.extf" | "arith.truncf":
+                return op is not None and all(map(self._float_not_negative, op.operands))
+            case "arith.constant":
+                return op is not None and _number(op.properties["value"]) >= 0
+            case _:
+                return False
 
     def _divided(self, op: Operation) -> Interval:
         left, right = (self.of_value(operand) for operand in op.operands)
@@ -247,6 +264,15 @@ class _Bounds:
     def _take(self, what: str) -> Interval:
         self.taken[what] = None
         return 0, inf
+
+
+def _number(text: str) -> float:
+    """A float as MLIR prints it; NaN for bits in hexadecimal."""
+    text, _, _ = text.partition(" : ")
+    try:
+        return float(text)
+    except ValueError:
+        return nan
 
 
 def _hull(intervals: list[Interval]) -> Interval:

@@ -5,14 +5,17 @@
 What all elements share is `offset`, a `Poly`; what a dimension's place is multiplied with is its lane. A *guard* says
 where a form holds: ``(x + r0) % M`` is x + r0 where that is under M. What it is elsewhere is not said, so who uses a
 form with guards must see to it that elements outside do not matter.
+
+A *run* says that places share a number: in ``(8·i + r0) // 8``, as where eight weights are packed in one word, 8 each.
+Then r0 // 8 stands for r0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tawa.analysis.polynomials import ZERO, Poly
+from tawa.analysis.polynomials import ONE, ZERO, Poly, constant
 from tawa.analysis.split_rules import shape_of
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_array, read_int
@@ -33,6 +36,15 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """`length` places of a dimension share what the form says. divided: what must be 0 or more for that."""
+
+    dim: int
+    length: int
+    divided: Poly
+
+
+@dataclass(frozen=True, slots=True)
 class Form:
     """``base + offset + Σ lanes[d]·r_d`` where all guards hold. base: a pointer, None for numbers."""
 
@@ -40,6 +52,7 @@ class Form:
     lanes: Mapping[int, Poly] = field(default_factory=dict[int, Poly])
     base: Value | None = None
     guards: tuple[Guard, ...] = ()
+    runs: tuple[Run, ...] = ()
 
     @property
     def uniform(self) -> bool:
@@ -49,16 +62,36 @@ class Form:
     def times(self, factor: Poly) -> Form:
         """Every part multiplied; numbers only."""
         lanes = {dim: product for dim, poly in self.lanes.items() if (product := poly * factor) != ZERO}
-        return replace(self, offset=self.offset * factor, lanes=lanes)
+        return replace(self, offset=self.offset * factor, lanes=lanes, runs=_left(self.runs, lanes))
 
-    def plus(self, other: Form) -> Form:
-        """The sum; at most one of the two is a pointer."""
+    def run(self, dim: int) -> int:
+        """How many places of a dimension share a number."""
+        return next((run.length for run in self.runs if run.dim == dim), 1)
+
+    def plus(self, other: Form) -> Form | None:
+        """The sum; at most one of the two is a pointer. None where places share numbers in one and not in the other."""
+        if any(self.run(dim) != other.run(dim) for dim in self.lanes.keys() & other.lanes.keys()):
+            return None
         lanes = dict(self.lanes)
         for dim, poly in other.lanes.items():
             lanes[dim] = lanes.get(dim, ZERO) + poly
         lanes = {dim: poly for dim, poly in lanes.items() if poly != ZERO}
         guards = tuple(dict.fromkeys((*self._beside(other), *other._beside(self))))
-        return Form(self.offset + other.offset, lanes, self.base or other.base, guards)
+        runs = _left((*self.runs, *other.runs), lanes)
+        return Form(self.offset + other.offset, lanes, self.base or other.base, guards, runs)
+
+    def divided(self, number: int, sizes: Sequence[int], towards_zero: bool) -> Form | None:
+        """A range of numbers, each divided by `number`, where whole runs of places share the result.
+
+        towards_zero: as ``//`` in a kernel rounds, which is another way below 0.
+        """
+        if len(self.lanes) != 1 or self.guards or self.runs or self.base is not None:
+            return None
+        ((dim, lane),) = self.lanes.items()
+        first = self.offset.divided_by(constant(number))
+        if lane != ONE or first is None or sizes[dim] % number:
+            return None
+        return Form(first, dict(self.lanes), runs=(Run(dim, number, self.offset if towards_zero else ZERO),))
 
     def _beside(self, other: Form) -> tuple[Guard, ...]:
         """The guards, in a sum with `other`."""
@@ -69,7 +102,13 @@ class Form:
         """The same with other dimensions: `places` says where each goes; one it leaves out has size one."""
         lanes = {places[dim]: poly for dim, poly in self.lanes.items() if dim in places}
         guards = tuple(replace(guard, dim=places[guard.dim]) for guard in self.guards)
-        return replace(self, lanes=lanes, guards=guards)
+        runs = tuple(replace(run, dim=places[run.dim]) for run in self.runs)
+        return replace(self, lanes=lanes, guards=guards, runs=runs)
+
+
+def _left(runs: Iterable[Run], lanes: Mapping[int, Poly]) -> tuple[Run, ...]:
+    """The runs of the dimensions that are left."""
+    return tuple(dict.fromkeys(run for run in runs if run.dim in lanes))
 
 
 def splat_number(op: Operation) -> int | None:
@@ -104,4 +143,4 @@ def moved_dims(op: Operation) -> dict[int, int] | None:
             return None
 
 
-__all__ = ["Form", "Guard", "moved_dims", "splat_number"]
+__all__ = ["Form", "Guard", "Run", "moved_dims", "splat_number"]

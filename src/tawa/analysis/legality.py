@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tawa.analysis.channels import ancestor_in
 from tawa.analysis.effects import effects_of, is_plain_load, is_pure
 from tawa.analysis.guards import GuardInfo, find_guards
-from tawa.analysis.loads import DotLoadInfo, find_dots
+from tawa.analysis.loads import DotLoadInfo, find_dots, tma_alignment
 from tawa.analysis.memory import Root, follows_addresses, made_in_a_loop, memory_roots, remade_for
 from tawa.analysis.producer_layouts import PRODUCER_WARPS, fixed_layout
 from tawa.analysis.slices import SliceInfo, slice_from
@@ -91,6 +91,11 @@ def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
         return
     if not loads:
         yield declined(module, looped[0], "no operand of a dot is loaded inside a loop")
+    for info in loads:
+        step = tma_alignment(module, info.payload) if info.fill == "tma" else 1
+        if info.payload.bytes % step:
+            reason = f"its tile has {info.payload.bytes} bytes, and TMA fills slots that begin at multiples of {step}"
+            yield declined(module, info.load.op, reason, "larger blocks")
 
 
 def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:

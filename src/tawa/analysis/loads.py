@@ -34,6 +34,9 @@ from tawa.ir import MemDescType, Module, Operation, ScalarType, Value, parse_typ
 from tawa.ir.attributes import read_bool, read_int
 from tawa.ir.text import print_dictionary
 
+TMA_BYTES = 128
+"""Of shared memory, where a TMA copy may begin."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DotLoadInfo:
@@ -141,6 +144,12 @@ def slot_type(module: Module, load: DescriptorLoadOp) -> MemDescType:
     else:
         encoding = _of_rank(module, encoding, len(tile.shape))
     return MemDescType(tile.shape, tile.element, encoding, "#smem", mutable=True)
+
+
+def tma_alignment(module: Module, slot: MemDescType) -> int:
+    """Bytes of which each slot that TMA fills begins at a multiple: 128, or the eight rows that a swizzle spans."""
+    swizzle = fields_of(module, slot.encoding).get("swizzlingByteWidth", "0")
+    return max(TMA_BYTES, 8 * read_int(swizzle))
 
 
 def pointer_slot_type(module: Module, load: LoadOp) -> MemDescType:

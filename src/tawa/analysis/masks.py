@@ -79,6 +79,8 @@ def _comparison(forms: Forms, op: Operation) -> tuple[Bound, ...] | None:
     elif predicate not in (_LESS, _LESS_EQUAL):
         return None
     gap = right.plus(left.times(constant(-1)))
+    if gap is None or gap.runs:
+        return None
     room = gap.offset + ONE if predicate in (_LESS_EQUAL, _GREATER_EQUAL) else gap.offset
     if not gap.lanes:
         return (Bound("uniform", room, 0, gap.guards),) if not gap.guards else None

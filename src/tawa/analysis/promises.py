@@ -39,7 +39,7 @@ def promised_by(load: Operation, function: FuncOp, affine: Affine) -> dict[Value
     for op, numbers in _hints(load.operands[0]):
         form = affine.form(op.result)
         bytes = _element_bytes(op.result)
-        if form is None or form.base is None or form.guards or not bytes:
+        if form is None or form.base is None or form.guards or form.runs or not bytes:
             continue
         for value, number in _said(op, form, _of_rows(form, numbers), bytes, function, affine, promised):
             promised[value] = lcm(number, promised.get(value, 1))

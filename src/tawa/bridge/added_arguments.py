@@ -33,22 +33,33 @@ from tawa.plan import PlanOptions
 
 _log = logging.getLogger("tawa")
 
-_ours: ContextVar[bool] = ContextVar("tawa_launch_is_ours", default=False)
+_ours: ContextVar[frozenset[str] | None] = ContextVar("tawa_launch_is_ours", default=None)
 
 
 def launch_is_ours() -> bool:
     """Whether the compile in progress is for a launch through `CompiledKernel.run`."""
-    return _ours.get()
+    return _ours.get() is not None
+
+
+def may_be_one() -> frozenset[str]:
+    """The parameters whose value Triton does not tell where it is 1, in a compile for such a launch."""
+    return _ours.get() or frozenset()
 
 
 @contextmanager
-def launched_by_us(ours: bool = True) -> Iterator[None]:
-    """Compiles inside the ``with`` block are (or are not) for such a launch."""
-    token = _ours.set(ours)
+def launched_by_us(ours: bool = True, function: Any = None) -> Iterator[None]:
+    """Compiles inside the ``with`` block are (or are not) for such a launch. function: the `JITFunction`, if known."""
+    token = _ours.set(_left_open(function) if ours else None)
     try:
         yield
     finally:
         _ours.reset(token)
+
+
+def _left_open(function: Any) -> frozenset[str]:
+    """Parameters that stay arguments though they are 1: annotated with a type, or kept from being specialised."""
+    parameters = [it for it in getattr(function, "params", ()) if not it.is_constexpr]
+    return frozenset(it.name for it in parameters if it.do_not_specialize or it.annotation_type)
 
 
 def wrap_do_compile(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,7 +67,7 @@ def wrap_do_compile(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def do_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
         warmup = kwargs.get("warmup", args[-1] if args else False)
-        with launched_by_us(not warmup):
+        with launched_by_us(not warmup, self):
             return original(self, *args, **kwargs)
 
     return do_compile
@@ -177,7 +188,7 @@ def _persistent(kernel: Any, attached: Attached) -> Any:
     folder = Path(asked["reproducer_dir"]) if asked["reproducer_dir"] else None
     request = Request(options, reproducer_dir=folder, verification=known["verification"])
     try:
-        with attached(), activate(request), launched_by_us():
+        with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
             made = _compiled_again(kernel)
         if launch_spec(made).axes:
             return _loaded(made)
@@ -224,4 +235,4 @@ def _multiprocessors() -> int:
     return active.utils.get_device_properties(active.get_current_device())["multiprocessor_count"]
 
 
-__all__ = ["launch_is_ours", "launch_spec", "launched_by_us", "wrap_do_compile", "wrap_kernel_init"]
+__all__ = ["launch_is_ours", "launch_spec", "launched_by_us", "may_be_one", "wrap_do_compile", "wrap_kernel_init"]

@@ -32,6 +32,7 @@ from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
 from tawa.pipeline import NOT_EXPECTED, Outcome, Target
 from tawa.plan import PlanOptions
+from tawa.plan.planner import StockCopies
 from tawa.remarks import Remark
 from tawa.verify.verdict import Unknown
 
@@ -59,14 +60,14 @@ class Toolchain:
 class Source:
     """The kernel: its TTIR as text, the MLIR context it lives in, its name, and the metadata of the compile so far.
 
-    raised: whether loads of it came through pointers before, and now come by TMA.
+    stock_copies: how stock Triton brings the tiles of its loads.
     """
 
     ttir: str
     context: Any
     kernel: str
     metadata: dict[str, Any]
-    raised: bool = False
+    stock_copies: StockCopies = "tma"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def _attempt(tools: Toolchain, source: Source, request: Request, sheet: Workshee
     if raised is None:
         return _in_form(tools, source, request, sheet)
     if raised.count:
-        made = _in_form(tools, replace(source, ttir=raised.ttir, raised=True), request, sheet)
+        made = _in_form(tools, replace(source, ttir=raised.ttir, stock_copies=raised.stock_copies), request, sheet)
         if isinstance(made, Specialised):
             plan = made.outcome.plan
             shares = plan is not None and plan.max_registers is not None  # a cap lets more than one CTA in
@@ -296,7 +297,7 @@ def _with_depths(
     first: SharedUse | None = None
     while True:
         try:
-            outcome = _specialise(tools, ttgir, options, request, sheet, groups, source.raised)
+            outcome = _specialise(tools, ttgir, options, request, sheet, groups, source.stock_copies)
             return outcome if not outcome.applied else _finish(tools, source, outcome, options, sheet)
         except _DoesNotFit as overflow:
             first = first or overflow.use
@@ -334,9 +335,9 @@ def _specialise(
     request: Request,
     sheet: Worksheet,
     groups: int,
-    raised: bool,
+    stock_copies: StockCopies,
 ) -> Outcome:
-    target = Target(tools.options.num_warps, tools.options.num_stages, LIMIT_BYTES, groups, raised)
+    target = Target(tools.options.num_warps, tools.options.num_stages, LIMIT_BYTES, groups, stock_copies)
     with sheet.timed("specialise"):
         outcome = pipeline.specialise(ttgir, options, target, request.plan, request.verification)
     sheet.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import Any
 
-from tawa.bridge.added_arguments import launch_is_ours, launched_by_us
+from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.request import activate, active_request, active_suffix
 
 _only_compiled: ContextVar[bool] = ContextVar("tawa_only_compiled", default=False)
@@ -67,13 +68,13 @@ def wrap_submit(
     """Wraps `AsyncCompileMode.submit`: the compile in another thread sees the request of the thread that launched."""
 
     def submit(mode: Any, key: str, compile_fn: Callable[[], Any], *rest: Any, **kwargs: Any) -> Any:
-        request, launched = active_request(), launch_is_ours()
+        request, context = active_request(), copy_context()
 
         def compile_under_request() -> Any:
-            with attached(), activate(request), launched_by_us(launched):
+            with attached(), activate(request):
                 return compile_fn()
 
-        return original(mode, key, compile_under_request, *rest, **kwargs)
+        return original(mode, key, partial(context.run, compile_under_request), *rest, **kwargs)
 
     return submit
 

@@ -18,15 +18,17 @@ from typing import Any
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
 from tawa.analysis.loads import find_dots
-from tawa.bridge.added_arguments import launch_is_ours
+from tawa.bridge.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.generic_print import read_ttir
 from tawa.bridge.versions import RESPELLED_FROM, triton_version
 from tawa.dialects.scf import enclosing_loops
 from tawa.ir import Module, print_module
 from tawa.plan import PlanOptions
+from tawa.plan.planner import StockCopies
 from tawa.remarks import Remark
 from tawa.transforms.launch_work import launch_work, rows_outlast_dots
 from tawa.transforms.raise_loads import RaiseLoads
+from tawa.transforms.unit_strides import assume_unit_strides
 
 _TILE_OF_POINTERS = re.compile(r"tt\.load(?: .*: |\".*: \()tensor<")  # in either form of the text
 
@@ -42,12 +44,16 @@ _SHORT = "launches that an SM is done with in less than {} cycles are left to th
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """TTIR (generic form) in which `count` pointer loads are TMA loads; what a launch needs; remarks on every load."""
+    """TTIR (generic form) in which `count` pointer loads are TMA loads; what a launch needs; remarks on every load.
+
+    stock_copies: how stock Triton brings those tiles.
+    """
 
     ttir: str
     launch: LaunchSpec
     remarks: tuple[Remark, ...]
     count: int
+    stock_copies: StockCopies = "rows"
 
 
 def raise_loads(ttir: str, context: Any, options: PlanOptions) -> Raised | None:
@@ -63,14 +69,17 @@ def raise_loads(ttir: str, context: Any, options: PlanOptions) -> Raised | None:
     if make == "kernel" and not may_make:
         return Raised(ttir, LaunchSpec(), (Remark("note", _TOO_DEAR),), 0)
     nested = triton_version()[:2] < RESPELLED_FROM
+    units = assume_unit_strides(module, may_be_one())
     result = RaiseLoads(make, nested, tables=may_make, in_turn=options.persistent is True).run(module)
-    launch = result.launch
-    if result.raised and make == "host" and not (options.wherever_legal or options.persistent):
+    launch = replace(result.launch, conditions=(*units, *result.launch.conditions)) if result.raised else result.launch
+    by_element = bool(units)  # then each launch pays
+    if result.raised and make == "host" and not (options.wherever_legal or options.persistent or by_element):
         launch = replace(launch, work=launch_work(module), alone=rows_outlast_dots(module, launch.descriptors))
     short = [Remark("note", _SHORT.format(LEAST_CYCLES, launch.work))] if launch.work else []
     text = print_module(module) if result.raised else ttir
     taken = [Remark("note", f"taken for granted: {'; '.join(result.taken)}")] if result.taken else []
-    return Raised(text, launch, (*result.remarks, *taken, *short), result.raised)
+    copies: StockCopies = "elements" if by_element else "rows"
+    return Raised(text, launch, (*result.remarks, *taken, *short), result.raised, copies)
 
 
 def _is_long(module: Module) -> bool:

@@ -108,7 +108,7 @@ class Job:
         from tawa.bridge.added_arguments import launched_by_us
         from tawa.runtime.explain import explain_compiled
 
-        with launched_by_us(launched):
+        with launched_by_us(launched, self.kernel):
             compiled = self.compile()
         return compiled, explain_compiled(compiled)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from tawa.analysis.channels import ChannelInfo
 from tawa.analysis.producer_layouts import PRODUCER_WARPS
@@ -45,6 +46,8 @@ LEAST_FILLS = 3
 # Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39
 # (bench/results/gemm_matrix.json).
 SMALL_OPERANDS = 16
+# Registers of the accumulator of a wgmma of 256 columns.
+WIDE_INSTRUCTION = 128
 
 _ALONE = (
     "groups of consumers take turns on the tensor cores, and this kernel has one group; "
@@ -52,6 +55,8 @@ _ALONE = (
 )
 
 Channels = tuple[ChannelInfo, ...]
+StockCopies = Literal["tma", "rows", "elements"]
+"""How stock Triton brings the tiles: by TMA, by each thread's copies of some bytes of a row, or one element each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +165,21 @@ def choose_plan(channels: Channels, options: PlanOptions, budget: Budget, staged
     )
 
 
-def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent: bool, raised: bool = False) -> str:
+def why_not_worth_it(
+    plan: Plan,
+    channels: Channels,
+    budget: Budget,
+    persistent: bool,
+    chained: bool = False,
+    stock_copies: StockCopies = "tma",
+) -> str:
     """Why the Plan is not expected to beat stock Triton; empty when it is.
 
     persistent: whether the loads stand in a loop over tiles, so that one CTA an SM is what the kernel was written for.
-    raised: whether stock Triton copies the same tiles by instructions of all its warps, not by TMA; then CTAs that
-        share an SM are worth specialising too (1.04 to 1.14 of stock at 128 × 128, `bench/results/pointers.json`).
+    chained: whether a dot works on what another one gave.
+    stock_copies: where instructions of all its warps bring the tiles, CTAs that share an SM are worth specialising too
+        (1.04 to 1.14 of stock at 128 × 128, `bench/results/pointers.json`); where they do so one element at a time,
+        whatever turns often enough is.
     """
     fills = _most_fills(channels)
     if fills < LEAST_FILLS and not persistent:
@@ -174,19 +188,21 @@ def why_not_worth_it(plan: Plan, channels: Channels, budget: Budget, persistent:
     turning = [ring.depth for ring in plan.rings if ring.name not in budget.outer]
     if turning == [1]:
         return "its ring has one slot only, so that nothing is loaded while the consumer computes"
-    if persistent:
+    if persistent or stock_copies == "elements":
         return ""
     ours, stock = budget.ctas(channels, max(ring.depth for ring in plan.rings)), budget.stock_ctas(channels)
     groups = f" of {budget.groups} groups" if budget.groups > 1 else ""
     # Of stock kernels that load through pointers no more than two share an SM in truth: their addresses take the
-    # registers. Groups of one CTA are no CTAs: softmax of 64 keys at a time wants more warps (0.92 of stock).
-    stock = min(stock, 2) if raised and budget.groups == 1 else stock
+    # registers. One alone keeps the tensor cores busy where each wgmma has 256 columns (1.02 to 1.22 from 2048³ on,
+    # bench/small.py). Groups of one CTA are no CTAs: softmax of 64 keys at a time wants more warps (0.92 of stock).
+    if stock_copies == "rows" and budget.groups == 1:
+        stock = min(stock, 1 if budget.registers.instruction >= WIDE_INSTRUCTION and not chained else 2)
     if ours < stock:
         return (
             f"{ours} CTA{'s' * (ours > 1)}{groups} would share an SM instead of {stock}, "
             "which hide each other's epilogues"
         )
-    if budget.groups == 1 and ours > 1 and budget.operand_bits <= SMALL_OPERANDS and not raised:
+    if budget.groups == 1 and ours > 1 and budget.operand_bits <= SMALL_OPERANDS and stock_copies == "tma":
         return f"{ours} CTAs share an SM, so that one loads while another computes: specialisation adds little"
     return ""
 

@@ -155,7 +155,9 @@ def explain(
     Runs ptxas once (0.1 to 1 s). Raises ValueError for a jitted kernel that has not been compiled yet.
     """
     if signature is not None:
-        with launched_by_us():  # what a launch would get: descriptors from the launcher, a persistent form
+        with launched_by_us(
+            function=jit_function(kernel)
+        ):  # what a launch would get: descriptors from the launcher, a persistent form
             kernel = compile_with_options(
                 kernel, signature, constexprs or {}, num_warps=num_warps, num_stages=num_stages, **options
             )

@@ -128,7 +128,8 @@ def _for_a_launch(original: Callable[..., Any]) -> Callable[..., Any]:
         stored = self.inductor_meta.get("store_cubin") or getattr(config, "cpp_wrapper", False)
         plain, ours = _split(config_tried, getattr(getattr(self, "fn", None), "arg_names", ()))
         request = make_request(ours, surrounding_request(), Settings.from_environment()) if ours else None
-        with launched_by_us(not stored and os.getpid() == installed_in), activate(request) if ours else nullcontext():
+        launched = launched_by_us(not stored and os.getpid() == installed_in, getattr(self, "fn", None))
+        with launched, activate(request) if ours else nullcontext():
             result = original(self, plain, *args, **kwargs)
         if ours and hasattr(result, "config"):
             result.config = config_tried  # by which Inductor remembers the best

@@ -27,6 +27,7 @@ from tawa.sim.shared import (
     filled,
     give_back,
     memdesc,
+    require_fenced_loads,
     require_quiet,
     require_visible,
     require_written,
@@ -69,6 +70,7 @@ def _local_store(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 def _local_load(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     view: SharedView = args[0]
     require_written(view)
+    who.cta.loaded[who.agent, id(view.buffer), view.label] = view
     kind = parse_type(op.result.type)
     assert isinstance(kind, TensorType)
     # A copy: the tile must not change with the buffer.
@@ -96,6 +98,8 @@ def _fence(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
         own = (view.state == dirty(who.agent)) | (view.state == filled(who.agent)) | (view.state >= copied(0))
         view.state[own] = VISIBLE
     who.unfenced.clear()
+    for key in [key for key in who.cta.loaded if key[0] == who.agent]:
+        del who.cta.loaded[key]
     who.fenced_copies = who.cta.landed_copies
     who.log(op, "fence")
     return []
@@ -167,6 +171,7 @@ def _tma_load(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
         return []
     barrier = barriers.living(barrier_view)
     require_quiet(target, who.cta.reads)
+    require_fenced_loads(target, who.cta.loaded.values())
     target.state[...] = IN_FLIGHT
     who.contributes((barrier, barrier.phase))
 

@@ -55,9 +55,12 @@ class UnwrittenRead(SimulationError):
 
 
 class MissingFence(SimulationError):
-    """The async proxy (wgmma, TMA) reads what the generic proxy wrote, without a fence by the writer between."""
+    """The async proxy (wgmma, TMA) reads what the generic proxy wrote, or writes what it read, without a fence between.
 
-    cure = "put ttng.fence_async_shared between the write and the asynchronous read"
+    The fence is that of the one who wrote or read.
+    """
+
+    cure = "put ttng.fence_async_shared between the two"
 
 
 class SharedMemoryRace(SimulationError):

@@ -176,6 +176,7 @@ class Cta:
     partitions: list[Partition] = field(default_factory=list[Partition])
     flying: list[Action] = field(default_factory=list[Action])
     reads: list[tuple[SharedView, str]] = field(default_factory=list[tuple[SharedView, str]])
+    loaded: dict[tuple[int, int, str], SharedView] = field(default_factory=dict[tuple[int, int, str], SharedView])
     landed_copies: int = 0
 
     def spawn(self, name: str, env: dict[Value, Any], agent: int | None = None) -> Partition:

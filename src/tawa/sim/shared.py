@@ -13,6 +13,7 @@ Source: PTX ISA, "Async proxy"; Triton's fence insertion for operands of wgmma.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,13 @@ def require_quiet(view: SharedView, reads: list[tuple[SharedView, str]], becomes
     for other, reader in reads:
         if other.buffer is view.buffer and np.shares_memory(other.bits, view.bits):
             raise SharedMemoryRace(f"{view.label} is {becomes} while {reader} may still read it")
+
+
+def require_fenced_loads(view: SharedView, loaded: Iterable[SharedView]) -> None:
+    """Raises MissingFence when threads loaded from `view`, which TMA is about to write, and did not fence since."""
+    for other in loaded:
+        if other.buffer is view.buffer and np.shares_memory(other.bits, view.bits):
+            raise MissingFence(f"{view.label} was read through the generic proxy and is written by the async proxy")
 
 
 def give_back(view: SharedView, reads: list[tuple[SharedView, str]]) -> None:

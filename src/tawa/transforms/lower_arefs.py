@@ -5,7 +5,7 @@
     aref.advance (s, p)            s' = s + 1 == 3 ? 0 : s + 1;   p' = p ^ (s + 1 == 3)
     aref.put (s, p) { loads }      wait(empty[s], p ^ 1); expect(full[s], bytes of A and B); TMA copies into a[s], b[s]
     aref.get (s, p)                wait(full[s], p); views a[s], b[s]
-    aref.consumed (s, _)           arrive(empty[s])
+    aref.consumed (s, _)           arrive(empty[s]); where threads loaded from a slot of TMA's, fence_async_shared before
     aref.landed (s, p)             for each slot t: wait(full[t], p where t < s, p ^ 1 from there on)
 
 A put into a ring that is not filled by TMA is
@@ -15,6 +15,10 @@ A put into a ring that is not filled by TMA is
 
 `full` of a cp.async ring counts the threads of the producer. They write through the generic proxy and cannot fence what
 has yet to land, so a get whose slot a wgmma reads has the fence behind its wait.
+
+A thread's load from a slot may still be on its way when the thread arrives: what another thread writes keeps behind it,
+but TMA, of the async proxy, does so only behind a fence. Without, tiles were overwritten while they were read (seen on
+an H200, two CTAs an SM, where the loads queue behind the other's stores).
 
 A ring with an empty payload is a token: its put is wait(empty[s], p ^ 1); arrive(full[s]). A ring whose slots are known
 to be empty at each put (`implied_empty`) has no empty barriers, no wait in a put, and nothing to do for a release.
@@ -71,6 +75,7 @@ class _Ring:
     empty: Value | None
     slot_bytes: int
     fill: Fill
+    read_by_threads: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,8 @@ class _Lowering:
                 barrier = _slot_view(builder, barriers, builder.constant(slot))
                 builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(arrivals)})
         slot_bytes = sum(buffer.bytes for buffer in payload)
-        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill)
+        by_threads = any(_loads(result) for use in op.result.uses if GetOp.of(use.op) for result in use.op.results)
+        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill, by_threads)
         self.dead.append(op)
 
     # -- counts --------------------------------------------------------------------------------------------------
@@ -209,6 +215,8 @@ class _Lowering:
         if ring.empty is None:
             return  # whoever fills the slot next knows of the release
         builder = Builder.before(op)
+        if ring.fill == "tma" and ring.read_by_threads:
+            builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
         condition = (view.condition,) if view.condition else ()
         builder.create(
             "ttng.arrive_barrier",
@@ -331,7 +339,12 @@ def _load_of(tile: Value) -> Operation:
 
 def _read_by_async_proxy(view: Value) -> bool:
     """Whether anything but a load into registers reads a slot."""
-    return any(reader.name != "ttg.local_load" for reader in slot_readers(view))
+    return len(_loads(view)) < len(slot_readers(view))
+
+
+def _loads(view: Value) -> list[Operation]:
+    """The loads into registers that read a slot."""
+    return [reader for reader in slot_readers(view) if reader.name == "ttg.local_load"]
 
 
 def _writer_threads(ring: Value) -> int:

@@ -44,13 +44,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tawa.analysis.accesses import NotABox
+from tawa.analysis.accesses import NotABox, is_operand_load
 from tawa.analysis.affine import Affine
 from tawa.analysis.boxes import Box, BoxDim, BoxFinder
 from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.forms import Guard
 from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
-from tawa.analysis.loads import dots_fed_by
 from tawa.analysis.memory import why_stored_in_order
 from tawa.analysis.polynomials import Poly
 from tawa.analysis.promises import promised_by
@@ -60,7 +59,7 @@ from tawa.analysis.unseen import seen_by
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp, StoreOp
 from tawa.ir import Builder, Module, Operation, Value, replace_op, source_of
-from tawa.ir.attributes import array_attr
+from tawa.ir.attributes import array_attr, int_attr
 from tawa.remarks import Remark
 from tawa.transforms.added_arguments import add_descriptor
 from tawa.transforms.ask_limits import ask_limits
@@ -144,7 +143,7 @@ class _Raise:
     def run(self) -> RaiseResult:
         """All decisions first, while the program is still the one that was analysed."""
         in_turn = self.options.in_turn and self.options.make == "host"
-        loads = [op for op in self.function.op.walk() if _is_wanted(op, in_turn)]
+        loads = [op for op in self.function.op.walk() if is_operand_load(op, in_turn)]
         decisions = [decision for load in loads if (decision := self.decide(load)) is not None]
         may_store = decisions and self.options.make == "host"
         stores = tile_stores(self.function, self.options.in_turn) if may_store else []
@@ -174,6 +173,8 @@ class _Raise:
         self.conditions.update(dict.fromkeys(conditions))
         blocks = "x".join(str(size) for size in decision.box.block if size > 1)
         remark = f"a load through pointers is made by TMA: boxes of {blocks}"
+        runs = [dim.run for dim in decision.box.dims if dim.run > 1]
+        remark += f", of which {runs[0]} elements of the tile share each" if runs else ""
         if decision.limits:
             strides = ", ".join(self.affine.atoms.text(limit.stride) for limit in decision.limits)
             remark += f", where {strides} turns out to be positive"
@@ -188,6 +189,8 @@ class _Raise:
             waited_for = why_stored_in_order(self.module, store)
             if waited_for:
                 raise NotABox(f"{waited_for}, and a TMA store keeps no order with that")
+            if any(dim.run > 1 for dim in box.dims):
+                raise NotABox("elements of the tile share an address")
             if any(dim.guards for dim in box.dims):
                 raise NotABox("its index wraps around or is clamped", "mask the store instead: rows[:, None] < M")
             order = [dim.tile for dim in box.dims if dim.tile is not None]
@@ -299,7 +302,7 @@ class _Raise:
                 loop = enclosing_loops(decision.box.access)[0]
                 limits.setdefault(loop, {}).update(dict.fromkeys(decision.limits))
         for loop, asked in limits.items():
-            ask_limits(loop, tuple(asked), self.numbers, _is_wanted)
+            ask_limits(loop, tuple(asked), self.numbers, is_operand_load)
 
     def rewrite(self, decision: _Decision) -> None:
         """Puts a TMA load in the place of a pointer load."""
@@ -367,22 +370,35 @@ class _Raise:
             "tt.descriptor_load", (descriptor, *indices), (type,), properties=properties, hints=(hint,)
         ).result
         places = [dim.tile for dim in inside if dim.tile is not None]
+        runs = [inside[place].run for place in sorted(range(len(places)), key=places.__getitem__)]
         order = [places.index(place) for place in sorted(places)]
         if order != sorted(order):
             type = _tensor([inside[at].block for at in order], box.element)
             tile = builder.create(
                 "tt.trans", (tile,), (type,), properties={"order": array_attr(order)}, hints=(hint,)
             ).result
+        if any(run > 1 for run in runs):
+            tile = _spread(builder, tile, runs, box.element)
         if shape_of(tile) != shape_of(box.access.result):
             tile = builder.create("tt.reshape", (tile,), (box.access.result.type,), hints=(hint,)).result
         return tile
 
 
-def _is_wanted(op: Operation, in_turn: bool = False) -> bool:
-    """Whether a load is of a tile of two dimensions or more that feeds a dot, and is done more than once."""
-    if op.name != "tt.load" or sum(size > 1 for size in shape_of(op.result)) < 2:
-        return False
-    return (in_turn or bool(enclosing_loops(op))) and bool(dots_fed_by(op.result))
+def _spread(builder: Builder, tile: Value, runs: Sequence[int], element: str) -> Value:
+    """Each row along a dimension as often as `runs` says, one after the other."""
+    hints, sizes = (tile.hint,), shape_of(tile)
+    apart: list[int] = []
+    spread: list[int] = []
+    for dim, (size, run) in enumerate(zip(sizes, runs, strict=True)):
+        apart, spread = [*apart, size], [*spread, size]
+        if run > 1:
+            properties = {"axis": int_attr(len(apart))}
+            apart, spread = [*apart, 1], [*spread, run]
+            type = _tensor((*apart, *sizes[dim + 1 :]), element)
+            tile = builder.create("tt.expand_dims", (tile,), (type,), properties=properties, hints=hints).result
+    tile = builder.create("tt.broadcast", (tile,), (_tensor(spread, element),), hints=hints).result
+    whole = [size * run for size, run in zip(sizes, runs, strict=True)]
+    return builder.create("tt.reshape", (tile,), (_tensor(whole, element),), hints=hints).result
 
 
 def _tensor(shape: Sequence[int], element: str) -> str:

@@ -1,6 +1,7 @@
 """Memory in a run: is every access ordered behind those that it must not meet, in whatever order things land?
 
-    write     behind the last write of the same place and all reads since then
+    write     behind the last write of the same place and all reads since then; through the async proxy, with a fence
+              where the generic proxy read
     read      behind the last write; through the async proxy, with a fence where the generic proxy wrote
 
 An asynchronous access (TMA, wgmma, cp.async) lasts from its start until a wait of its partition, or a barrier, says
@@ -60,6 +61,8 @@ class SharedMemory:
                 self._ordered(thread, region.write, event, memory, "write-write race")
             for read in region.reads:
                 self._ordered(thread, read, event, memory, "write before release")
+                if asynchronous and not read.asynchronous:
+                    self._fenced_read(thread, read, event, memory)
         access = Access(self.history.bit, 0, event, thread.trace.partition, asynchronous, thread.mask)
         self.regions[memory.alloc][memory] = _Region(access)
         return access
@@ -105,6 +108,16 @@ class SharedMemory:
             f"{'somebody who knows that it landed' if write.event.kind == 'cp.async' else 'the writer'} stands between"
         )
         raise self.history.fault("missing fence", message, thread.mask | write.start)
+
+    def _fenced_read(self, thread: Thread, read: Access, event: Event, memory: Memory) -> None:
+        if read.fence and thread.mask & read.fence:
+            return
+        message = (
+            f"{spell(event)} writes {self.history.name(memory)} through the async proxy; {spell(read.event)} of "
+            f"{read.partition} read it through the generic proxy, and no fence_async_shared of the reader stands "
+            "between"
+        )
+        raise self.history.fault("missing fence", message, thread.mask | read.start)
 
     def still_written(self, mask: int) -> tuple[Memory, Access] | None:
         """A place that a TMA copy may still write, for all that is known."""

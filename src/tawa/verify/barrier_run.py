@@ -134,6 +134,7 @@ class BarrierRun:
                 for memory in event.memory:
                     access = self.memory.read(thread, event, memory, asynchronous=False)
                     access.end = access.start
+                    thread.unfenced.append(access)
             case "describe":
                 self.history.add(thread, event)
                 access = self.memory.write(thread, event, event.memory[0], asynchronous=False)
