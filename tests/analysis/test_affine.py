@@ -77,9 +77,28 @@ def test_a_product_of_two_places_is_not_affine() -> None:
     assert text(Affine(), p.mul(p.range(16), p.range(16))) == "none"
 
 
-def test_a_division_of_places_is_not_affine() -> None:
-    p = program()
-    assert text(Affine(), p.binary("divsi", p.range(16), p.splat(p.number(2), 16))) == "none"
+def test_places_that_share_a_number_are_runs() -> None:
+    p, affine = program(), Affine()
+    rows = p.add(p.splat(p.mul(p.args["k"], p.number(16)), 64), p.range(64))
+    for name, amount, divided in (("divsi", 8, "16*k"), ("shrsi", 3, "0")):
+        shared = p.binary(name, rows, p.splat(p.number(amount), 64))
+        form = affine.form(p.mul(shared, p.splat(p.args["m"], 64)))
+        assert form is not None
+        assert [(run.dim, run.length) for run in form.runs] == [(0, 8)]
+        assert affine.atoms.text(form.offset) == "2*k*m" and affine.atoms.text(form.runs[0].divided) == divided
+        assert text(affine, p.add(shared, shared)) == "4*k + (2)*r0"
+
+
+def test_a_division_that_leaves_something_is_not_affine() -> None:
+    p, affine = program(), Affine()
+    rows = p.add(p.splat(p.args["k"], 16), p.range(16))
+    assert text(affine, p.binary("divsi", rows, p.splat(p.number(2), 16))) == "none"
+    assert text(affine, p.binary("divsi", p.range(16), p.splat(p.number(3), 16))) == "none"
+    assert text(affine, p.binary("divsi", p.range(16), p.splat(p.number(0), 16))) == "none"
+    assert text(affine, p.binary("divsi", p.mul(p.range(16), p.splat(p.number(2), 16)), p.splat(p.number(2), 16))) == "none"
+    halves = p.binary("divsi", p.range(16), p.splat(p.number(2), 16))
+    assert text(affine, p.add(halves, p.range(16))) == "none"
+    assert text(affine, p.binary("remsi", halves, p.splat(p.args["m"], 16))) == "none"
 
 
 def test_a_remainder_says_where_it_holds() -> None:

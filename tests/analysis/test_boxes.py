@@ -9,7 +9,8 @@ import pytest
 
 from tawa.analysis.accesses import NotABox
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import Box, BoxFinder
+from tawa.analysis.box import Box
+from tawa.analysis.boxes import BoxFinder
 from tawa.analysis.facts import Facts
 from tawa.analysis.polynomials import Atom, Poly
 from tawa.analysis.unseen import seen_by

@@ -32,7 +32,7 @@ def is_operand_load(op: Operation, in_turn: bool = False) -> bool:
     """
     shape = shape_of(op.result) if op.name == "tt.load" else ()
     long = sum(size > 1 for size in shape)
-    if long == 0 or len(shape) < 2 or not (enclosing_loops(op) or (in_turn and long > 1)):
+    if long == 0 or not (enclosing_loops(op) or (in_turn and long > 1)):
         return False
     return bool(dots_fed_by(op.result))
 

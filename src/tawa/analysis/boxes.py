@@ -29,6 +29,7 @@ from typing import Literal
 
 from tawa.analysis.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
 from tawa.analysis.affine import Affine
+from tawa.analysis.box import BOX_BYTES, MAX_RANK, Box, BoxDim
 from tawa.analysis.facts import LOADED, Facts, Proof
 from tawa.analysis.forms import Form, Guard
 from tawa.analysis.loads import TMA_BYTES
@@ -39,64 +40,12 @@ from tawa.dialects.arith import is_zero
 from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value
 
-OPEN = 0x7FFF0000
-"""The size of a dimension in which nothing is cut off; what Triton's own ragged descriptors take."""
 _FAR = 1 << 12
 """What is multiplied with as much leads to another row, where nothing else says how long rows are."""
-BOX_BYTES = 16
-STRIDE_LIMIT = 1 << 40
-"""In bytes."""
-MAX_RANK = 5
 _MASK_CURE = "bound it by sizes that are arguments of the kernel: rows[:, None] < M"
 
 Fixed = Callable[[Atom], bool]
 Made = Literal["host", "kernel"]
-
-
-@dataclass(frozen=True, slots=True)
-class BoxDim:
-    """One dimension of the tensor. stride: in elements. sizes: the smallest of them counts; none if it is open.
-
-    tile: the dimension of the tile it becomes, None for one of block 1 that is not in the tile. run: how many places of
-    the tile each of the box's stands for. last: the greatest
-    index, where known. guards: of the forms, which cut off what the pointer load reads from elsewhere. masked: whether
-    the mask cuts something off as well. wraps: whether whole boxes wrap around at the size, so that the index is to be
-    taken modulo it.
-    """
-
-    stride: Poly
-    sizes: tuple[Poly, ...]
-    index: Poly
-    block: int
-    tile: int | None
-    last: int | None = None
-    guards: tuple[Guard, ...] = ()
-    masked: bool = False
-    wraps: bool = False
-    run: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A load or a store as a box: `base + offset` (elements), dimensions slowest first, gates (each > 0), the proof."""
-
-    access: Operation
-    base: Value
-    offset: Poly
-    dims: tuple[BoxDim, ...]
-    gates: tuple[Poly, ...]
-    element: str
-    proof: Proof
-
-    @property
-    def element_bytes(self) -> int:
-        """The size of an element."""
-        return bytes_of(self.element)
-
-    @property
-    def block(self) -> tuple[int, ...]:
-        """The shape of the box."""
-        return tuple(dim.block for dim in self.dims)
 
 
 @dataclass(slots=True)
@@ -126,8 +75,9 @@ class BoxFinder:
             )
         if form.base is None:
             raise NotABox("the address has no pointer it begins at")
-        bounds = self._by_runs(access, form, self._mask(access))
+        bounds = self._mask(access)
         guards = (*form.guards, *(guard for bound in bounds for guard in bound.guards))
+        self._check_runs(access, form, bounds)
         self._check_wraps(access, guards)
         dims, rest = self._tile_dims(access, form, bounds, guards, bytes_of(element))
         offset, extra = self._extra_dims(access, rest)
@@ -159,18 +109,14 @@ class BoxFinder:
             raise NotABox(reason, "use other=0.0 and put the other value in by tl.where")
         return bounds
 
-    def _by_runs(self, access: Operation, form: Form, bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
-        """The bounds as numbers of runs, where places of the tile share an address."""
+    def _check_runs(self, access: Operation, form: Form, bounds: tuple[Bound, ...]) -> None:
+        """Where places of the tile share an address, the mask bounds them from above only."""
         for run in form.runs:
             self._prove_index(access, run.divided, "what is divided in the index")
-        return tuple(self._by_run(bound, form.run(bound.dim)) if bound.kind != "uniform" else bound for bound in bounds)
-
-    def _by_run(self, bound: Bound, length: int) -> Bound:
-        room = bound.room.divided_by(constant(length))
-        if room is None or (length > 1 and (bound.kind == "lower" or bound.guards)):
-            reason = f"{length} elements of the tile share an address, and the mask may cut between them"
-            raise NotABox(reason, f"a bound that is a multiple of {length}, as a constant")
-        return replace(bound, room=room)
+            for bound in bounds:
+                if bound.dim == run.dim and (bound.kind == "lower" or (bound.kind == "upper" and bound.guards)):
+                    reason = f"{run.length} elements of the tile share an address, and the mask may cut between them"
+                    raise NotABox(reason, _MASK_CURE)
 
     def _certain(self, bound: Bound, at: Operation) -> bool:
         """Whether a condition always holds where the access is executed."""
@@ -196,6 +142,7 @@ class BoxFinder:
             if masked or cut:
                 rooms = tuple(dict.fromkeys((*masked, *(guard.room for guard in cut))))
                 index, sizes = self._bounded(access, stride, rooms, dim, bounds)
+                index = self._in_runs(index, form.run(dim))
                 found[dim] = BoxDim(stride, sizes, index, shape[dim], dim, guards=tuple(cut))
                 rest = rest - stride * index
         for dim in sorted(order, key=lambda at: _rank(form.lanes[at])):
@@ -269,6 +216,14 @@ class BoxFinder:
                     index = other
                     break
         return index, tuple(room + index for room in rooms)
+
+    def _in_runs(self, index: Poly, length: int) -> Poly:
+        """An index that counts places of the tile, in places of the box."""
+        found = index.divided_by(constant(length))
+        if found is None:
+            text = self.affine.atoms.text(index)
+            raise NotABox(f"{length} elements of the tile share an address, and the mask begins at {text}", _MASK_CURE)
+        return found
 
     def _plain(self, index: Poly, access: Operation) -> bool:
         """Whether nothing has to be taken for granted for an index to be 0 or more.
@@ -399,4 +354,4 @@ def _rank(stride: Poly) -> tuple[bool, int]:
     return number is not None, -(number or 0)
 
 
-__all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "STRIDE_LIMIT", "Box", "BoxDim", "BoxFinder"]
+__all__ = ["BoxFinder"]

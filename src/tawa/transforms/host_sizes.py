@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tawa.analysis.accesses import NotABox
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
+from tawa.analysis.box import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
 from tawa.analysis.facts import Facts
 from tawa.analysis.launch_values import (
     Apply,
@@ -26,7 +26,7 @@ from tawa.analysis.launch_values import (
     add,
     multiply,
 )
-from tawa.analysis.polynomials import Atom, Poly
+from tawa.analysis.polynomials import Atom, Poly, constant
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, TensorDescType, Value, parse_type
@@ -93,7 +93,11 @@ class HostSizes:
         """The size of a dimension; of an open one, what is reached, or the most there can be."""
         if not dim.sizes:
             return Number(min(OPEN, dim.last + dim.block) if dim.last is not None else OPEN)
-        sizes = tuple(self.value(size) for size in dim.sizes)
+        parts = [(size, size.divided_by(constant(dim.run))) for size in dim.sizes]
+        sizes = tuple(
+            self.value(part) if part is not None else Apply("divide", (self.value(size), Number(dim.run)))
+            for size, part in parts
+        )
         return sizes[0] if len(sizes) == 1 else Apply("smallest", sizes)
 
     def spec(self, box: Box) -> DescriptorSpec:
@@ -121,6 +125,10 @@ class HostSizes:
         found += self.strides(box)
         sizes = [self.size(dim) for dim in box.dims if dim.sizes]
         found += [Condition(size, "TMA takes tensors of such sizes", 1, OPEN) for size in sizes]
+        for dim in box.dims:
+            cut = [size for size in dim.sizes if facts.multiple(size) % dim.run]
+            reason = "the mask cuts nothing that shares an address"
+            found += [Condition(self.value(size), reason, multiple=dim.run) for size in cut]
         return _open(found)
 
     def aligned(self, box: Box, facts: Facts) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from tawa.analysis.accesses import NotABox
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
+from tawa.analysis.box import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
 from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.polynomials import Atom, Poly
 from tawa.dialects.scalars import width_of
@@ -133,6 +133,9 @@ class KernelDescriptors:
             if facts.multiple(dim.stride) * width % BOX_BYTES:
                 stride = self.affine.atoms.text(dim.stride)
                 raise NotABox(f"its stride {stride} is not known to be a multiple of 16 bytes", _CURE)
+        for dim in box.dims:
+            if any(facts.multiple(size) % dim.run for size in dim.sizes):
+                raise NotABox(f"its mask is not known to be a multiple of the {dim.run} that share an address", _CURE)
         limits = self._limits(box, facts)
         asked = [limit.stride for limit in limits]
         proofs = [facts.not_negative(dim.stride, box.access) for dim in box.dims if dim.stride not in asked]
@@ -160,7 +163,7 @@ class KernelDescriptors:
         self, box: Box, place: Place, limits: Sequence[Limit], numbers: Materializer, nested: bool
     ) -> tuple[Value, Sequence[Value | None]]:
         """The descriptor of a box, and what is to be added to each index; equal ones are made once."""
-        dims = tuple((dim.stride, dim.sizes, dim.last, dim.block) for dim in box.dims)
+        dims = tuple((dim.stride, dim.sizes, dim.run, dim.last, dim.block) for dim in box.dims)
         key = (place.before, box.base, box.offset, dims)
         if key not in self._made:
             self._made[key] = self._make(box, place, limits, numbers, nested)
@@ -192,11 +195,13 @@ class KernelDescriptors:
         if not dim.sizes:
             last = OPEN if dim.last is None else min(OPEN, dim.last + dim.block)
             return builder.constant(last), None
-        if len(dim.sizes) == 1 and (dim.sizes[0].number or 0) > 0:
+        if len(dim.sizes) == 1 and (dim.sizes[0].number or 0) > 0 and dim.run == 1:
             return self._number(dim.sizes[0], numbers, builder), None
         size: Value | None = None
         for poly in dim.sizes:
             value = self._number(poly, numbers, builder)
+            if dim.run > 1:
+                value = arithmetic(builder, "arith.divsi", value, builder.constant(dim.run), "size")
             size = value if size is None else arithmetic(builder, "arith.minsi", size, value, "size")
         assert size is not None
         some = arithmetic(builder, "arith.maxsi", size, builder.constant(1), "size")

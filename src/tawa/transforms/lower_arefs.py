@@ -5,7 +5,7 @@
     aref.advance (s, p)            s' = s + 1 == 3 ? 0 : s + 1;   p' = p ^ (s + 1 == 3)
     aref.put (s, p) { loads }      wait(empty[s], p ^ 1); expect(full[s], bytes of A and B); TMA copies into a[s], b[s]
     aref.get (s, p)                wait(full[s], p); views a[s], b[s]
-    aref.consumed (s, _)           arrive(empty[s]); where threads loaded from a slot of TMA's, fence_async_shared before
+    aref.consumed (s, _)           arrive(empty[s]); behind a fence where threads loaded from a slot of a TMA ring
     aref.landed (s, p)             for each slot t: wait(full[t], p where t < s, p ^ 1 from there on)
 
 A put into a ring that is not filled by TMA is
@@ -216,7 +216,11 @@ class _Lowering:
             return  # whoever fills the slot next knows of the release
         builder = Builder.before(op)
         if ring.fill == "tma" and ring.read_by_threads:
-            builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
+            fence = _fence_behind(op, view.ring)
+            if fence is None:
+                builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
+            else:
+                builder = Builder.after(fence)
         condition = (view.condition,) if view.condition else ()
         builder.create(
             "ttng.arrive_barrier",
@@ -335,6 +339,21 @@ def _store_tiles(builder: Builder, tiles: list[Value], ring: _Ring, count: _Coun
 def _load_of(tile: Value) -> Operation:
     assert tile.defining_op is not None, "a put hands over what it loads"
     return tile.defining_op
+
+
+def _fence_behind(release: Operation, ring: Value) -> Operation | None:
+    """The next fence of the block, for an operand computed meanwhile: one fence and one barrier of all warps do.
+
+    None where the ring is used before, or the block ends.
+    """
+    block = release.parent
+    assert block is not None
+    for op in block.ops[block.index_of(release) + 1 :]:
+        if op.name == "ttng.fence_async_shared":
+            return op
+        if op.regions or ring in op.operands:
+            return None
+    return None
 
 
 def _read_by_async_proxy(view: Value) -> bool:

@@ -46,7 +46,8 @@ from typing import Literal
 
 from tawa.analysis.accesses import NotABox, is_operand_load
 from tawa.analysis.affine import Affine
-from tawa.analysis.boxes import Box, BoxDim, BoxFinder
+from tawa.analysis.box import Box, BoxDim
+from tawa.analysis.boxes import BoxFinder
 from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.forms import Guard
 from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
