@@ -23,6 +23,7 @@ from tawa.sim.errors import OutOfBounds
 from tawa.sim.launch import parameter_name
 from tawa.sim.values import TensorDescriptor
 from tawa.transforms.raise_loads import Make, RaiseLoads, RaiseResult
+from tawa.transforms.unit_strides import assume_unit_strides
 from tests.support.fronts import Front, front
 
 NESTED = triton.__version__.startswith("3.6")
@@ -31,13 +32,17 @@ _TYPES = {"float16": "*fp16", "float32": "*fp32", "int32": "*i32", "uint8": "*fp
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel and its arguments by name: arrays, numbers; constants are constexprs."""
+    """A kernel and its arguments by name: arrays, numbers; constants are constexprs.
+
+    told: whether a number that is 1 is a constant; not where the kernel's parameters are annotated.
+    """
 
     kernel: Any
     arguments: Mapping[str, Any]
     constants: Mapping[str, Any]
     grid: tuple[int, ...]
     aligned: bool = True
+    told: bool = True
 
     def signature(self) -> Signature:
         """As Triton's launcher specialises it: a 1 is a constant, what 16 divides is marked."""
@@ -50,7 +55,7 @@ class Launch:
                 marked += [name] if self.aligned else []
             elif isinstance(value, float):
                 types[name] = "fp32"
-            elif value == 1:
+            elif value == 1 and self.told:
                 constants[name] = 1
             else:
                 types[name] = "i32"
@@ -97,7 +102,10 @@ def raised(
     """The kernel behind the pass."""
     made = made if made is not None else launch.front()
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
+    numbers = {name for name, value in launch.arguments.items() if isinstance(value, int)}
+    units = assume_unit_strides(module, frozenset(() if launch.told else numbers))
     result = RaiseLoads(make, NESTED, trust, in_turn=in_turn).run(module)
+    result = replace(result, launch=replace(result.launch, conditions=(*units, *result.launch.conditions)))
     return Raised(result, print_module(module), made)
 
 

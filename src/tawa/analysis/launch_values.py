@@ -178,6 +178,8 @@ class Condition:
         )
 
     def __str__(self) -> str:
+        if self.least is not None and self.least == self.most:
+            return f"{self.value} == {self.least}"
         parts = [f"{self.value} >= {self.least}"] if self.least is not None else []
         parts += [f"{self.value} <= {self.most}"] if self.most is not None else []
         parts += [f"{self.value} % {self.multiple} == 0"] if self.multiple != 1 else []

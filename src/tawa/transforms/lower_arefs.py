@@ -47,6 +47,7 @@ from tawa.ir.attributes import array_attr, bool_attr, int_attr
 from tawa.transforms.result import PassResult
 from tawa.transforms.slots import slot_behind
 
+_FENCE = "ttng.fence_async_shared"
 _BARRIER_LAYOUT = "#barriers"
 _BARRIER_ATTRIBUTE = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
 
@@ -75,7 +76,7 @@ class _Ring:
     empty: Value | None
     slot_bytes: int
     fill: Fill
-    read_by_threads: bool
+    loads: list[Operation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +142,9 @@ class _Lowering:
                 barrier = _slot_view(builder, barriers, builder.constant(slot))
                 builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(arrivals)})
         slot_bytes = sum(buffer.bytes for buffer in payload)
-        by_threads = any(_loads(result) for use in op.result.uses if GetOp.of(use.op) for result in use.op.results)
-        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill, by_threads)
+        gets = [use.op for use in op.result.uses if GetOp.of(use.op)]
+        loads = [load for get in gets for result in get.results for load in _loads(result)]
+        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill, loads)
         self.dead.append(op)
 
     # -- counts --------------------------------------------------------------------------------------------------
@@ -201,7 +203,7 @@ class _Lowering:
         builder = Builder.before(op)
         _wait(builder, _slot_view(builder, ring.full, count.slot), count.parity, builder.constant(1, "i1"))
         if ring.fill == "cp.async" and any(_read_by_async_proxy(result) for result in op.results):
-            builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
+            builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
         for result, buffer in zip(op.results, ring.buffers, strict=True):
             slot = _slot_view(builder, buffer, count.slot)
             slot.hint = result.hint
@@ -215,10 +217,11 @@ class _Lowering:
         if ring.empty is None:
             return  # whoever fills the slot next knows of the release
         builder = Builder.before(op)
-        if ring.fill == "tma" and ring.read_by_threads:
+        loads = [load for load in ring.loads if _group(load) is _group(op)] if ring.fill == "tma" else []
+        if not all(_is_fenced(load, op) for load in loads):
             fence = _fence_behind(op, view.ring)
             if fence is None:
-                builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
+                builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
             else:
                 builder = Builder.after(fence)
         condition = (view.condition,) if view.condition else ()
@@ -332,13 +335,31 @@ def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _
 def _store_tiles(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
     for tile, buffer in zip(tiles, ring.buffers, strict=True):
         builder.create("ttg.local_store", (tile, _slot_view(builder, buffer, count.slot)))
-    builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
+    builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
     builder.create("ttng.arrive_barrier", (full,), properties={"count": int_attr(1)})
 
 
 def _load_of(tile: Value) -> Operation:
     assert tile.defining_op is not None, "a put hands over what it loads"
     return tile.defining_op
+
+
+def _group(op: Operation) -> Operation | None:
+    """The partition that an operation belongs to."""
+    return next((outer for outer in op.ancestors() if GroupOp.of(outer)), None)
+
+
+def _is_fenced(load: Operation, release: Operation) -> bool:
+    """Whether a fence stands between a load from a slot and the release of that slot.
+
+    It stands behind the load, in its block; a release between the two may be that of the same round.
+    """
+    block = load.parent
+    assert block is not None
+    at = block.index_of(load)
+    fence = next((place for place, op in enumerate(block.ops) if place > at and op.name == _FENCE), None)
+    inside = release.within(block)
+    return fence is not None and (inside is None or not at < block.index_of(inside) < fence)
 
 
 def _fence_behind(release: Operation, ring: Value) -> Operation | None:
@@ -349,7 +370,7 @@ def _fence_behind(release: Operation, ring: Value) -> Operation | None:
     block = release.parent
     assert block is not None
     for op in block.ops[block.index_of(release) + 1 :]:
-        if op.name == "ttng.fence_async_shared":
+        if op.name == _FENCE:
             return op
         if op.regions or ring in op.operands:
             return None

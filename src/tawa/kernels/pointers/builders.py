@@ -120,6 +120,24 @@ def int4_case(name: str, dtype: str, group: int) -> Case:
                 block(GROUP_M=4, GROUP=group), sizes, "tiles", "pointer_int4", EITHER)  # fmt: skip
 
 
+def packed_case(name: str, dtype: str = "fp16", *, step: int = 1, tile: tuple[int, int, int] = (128, 128, 64),
+                warps: int = 4, expect: Expectation = SPECIALISED, **sizes: int) -> Case:  # fmt: skip
+    """Eight weights in a word. step: the inner stride of A, which the kernel is not told when it is compiled."""
+    known = {**PROBLEM, "STEP": step, **sizes}
+    known |= {"WORDS": -(-known["K"] // 8), "GROUPS": max(1, -(-known["K"] // 64))}
+    tensors = {
+        **operands(dtype, dtype), "a": Tensor(("M", "STEP*K"), dtype),
+        "b": Tensor(("WORDS", "N"), "i32", "integers", span=(-(2**31), 2**31)),
+        "scale": Tensor(("GROUPS", "N"), dtype), "zero": Tensor(("GROUPS", "N"), dtype, mean=8.0),
+    }  # fmt: skip
+    arguments = {key: Number(1) if isinstance(it, One) else it for key, it in gemm_arguments().items()}
+    arguments |= {"stride_am": Number("STEP*K"), "stride_ak": Number("STEP")}
+    arguments |= {"scale_ptr": Pointer("scale"), "zero_ptr": Pointer("zero")}
+    arguments |= {"stride_sg": Number("N"), "stride_sn": Number(1)}
+    return Case(name, weights.gemm_packed, arguments, tensors, block(*tile, GROUP_M=4, GROUP=64), known, "tiles",
+                "pointer_packed", expect, warps)  # fmt: skip
+
+
 # --- groups ---
 
 

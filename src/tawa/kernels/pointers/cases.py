@@ -28,6 +28,7 @@ from tawa.kernels.pointers.builders import (
     mixed_case,
     no,
     offsets_case,
+    packed_case,
     paged_case,
     safety_case,
     segments_case,
@@ -89,6 +90,12 @@ WEIGHTS = [
     weights_case("weights_i8_8warps", "fp16", "i8", tile=(128, 256, 64), warps=8, sizes=LARGE),
     weights_case("weights_i8_k_zero", "fp16", "i8", sizes={**PROBLEM, "K": 0}),
     *(int4_case(f"weights_i4_{dtype}_group{group}", dtype, group) for dtype in ("fp16", "bf16") for group in (64, 128)),
+    packed_case("weights_packed"),
+    packed_case("weights_packed_bf16_8warps", "bf16", tile=(128, 256, 64), warps=8, M=600, N=1040, K=520),
+    packed_case("weights_packed_32_columns", tile=(64, 32, 64), K=512),
+    packed_case("weights_packed_odd", K=340),
+    packed_case("weights_packed_strided", step=2),
+    packed_case("weights_packed_k_zero", K=0),
 ]  # fmt: skip
 
 LISTS = [

@@ -124,6 +124,15 @@ def _int4(case: Case, t: Arrays, math: Numbers) -> Arrays:
     return {"c": math.product(_a(case, t), math.operand(b * scale, case.tensors["a"].dtype))}
 
 
+def _packed(case: Case, t: Arrays, math: Numbers) -> Arrays:
+    k, n = case.size("K"), case.size("N")
+    rows = math.lib.stack([(t["b"] >> (4 * place)) & 15 for place in range(8)], 1)
+    groups = math.count(k) // case.size("GROUP")
+    zero, scale = (math.number(t[name])[groups] for name in ("zero", "scale"))
+    b = (math.number(rows.reshape(-1, n)[:k]) - zero) * scale
+    return {"c": math.product(_a(case, t), math.operand(b, case.tensors["a"].dtype))}
+
+
 def _grouped(case: Case, t: Arrays, math: Numbers) -> Arrays:
     sizes, strides = ([int(x) for x in case.tensors[name].values] for name in ("sizes", "strides"))
     c = math.zeros(case.shape("c"))
@@ -338,6 +347,7 @@ REFERENCES: dict[str, Callable[[Case, Arrays, Numbers], Arrays]] = {
     "pointer_batched": _batched,
     "pointer_weights": _weights,
     "pointer_int4": _int4,
+    "pointer_packed": _packed,
     "pointer_grouped": _grouped,
     "pointer_array": _array,
     "pointer_offsets": _offsets,

@@ -1,0 +1,150 @@
+"""Weights packed in words, and strides of which Triton does not tell that they are 1: by TMA, with the same bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tawa.analysis.launch_values import LaunchSpec
+from tawa.dialects.scf import enclosing_loops
+from tawa.ir import Module, Operation, parse_module, print_module
+from tawa.kernels.pointers.weights import gemm_int4, gemm_packed
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.sim.errors import MissingFence
+from tawa.transforms.raise_loads import Make
+from tawa.verify.barriers import check_barriers
+from tawa.verify.verdict import Proved, Refuted
+from tests.matrix.raising import Launch, addresses, raised, run, same_bits
+
+BLOCKS = {"BM": 64, "BN": 64, "BK": 64, "GROUP_M": 2, "GROUP": 64}
+
+
+def packed(m: int, n: int, k: int, *, told: bool = True, step: int = 1, **blocks: int) -> Launch:
+    """Eight weights in a word; A is every `step`-th column of a wider matrix."""
+    lot, blocks, groups = np.random.default_rng(m * n * k), {**BLOCKS, **blocks}, -(-k // 64)
+    arguments: dict[str, Any] = {
+        "a_ptr": lot.standard_normal((m, step * k)).astype(np.float16),
+        "b_ptr": lot.integers(-(2**31), 2**31, (-(-k // 8), n)).astype(np.int32),
+        "scale_ptr": lot.standard_normal((groups, n)).astype(np.float16),
+        "zero_ptr": lot.integers(0, 16, (groups, n)).astype(np.float16),
+        "c_ptr": np.full((m, n), np.nan, np.float16),
+        "M": m, "N": n, "K": k, "stride_am": step * k, "stride_ak": step, "stride_bk": n, "stride_bn": 1,
+        "stride_cm": n, "stride_cn": 1, "stride_sg": n, "stride_sn": 1,
+    }  # fmt: skip
+    tiles = -(-m // blocks["BM"]) * -(-n // blocks["BN"])
+    return Launch(gemm_packed, arguments, blocks, (tiles,), told=told)
+
+
+def two_in_a_byte(m: int, n: int, k: int) -> Launch:
+    """Two weights in a byte, columns that wrap around."""
+    lot = np.random.default_rng(k)
+    arguments: dict[str, Any] = {
+        "a_ptr": lot.standard_normal((m, k)).astype(np.float16),
+        "b_ptr": lot.integers(-128, 128, (k // 2, n)).astype(np.int8),
+        "scale_ptr": lot.standard_normal((-(-k // 64), n)).astype(np.float32),
+        "c_ptr": np.full((m, n), np.nan, np.float16),
+        "M": m, "N": n, "K": k, "stride_am": k, "stride_ak": 1, "stride_bk": n, "stride_bn": 1, "stride_cm": n,
+        "stride_cn": 1,
+    }  # fmt: skip
+    tiles = -(-m // 64) * -(-n // 64)
+    return Launch(gemm_int4, arguments, BLOCKS, (tiles,))
+
+
+@pytest.mark.parametrize("make", ["host", "kernel"])
+@pytest.mark.parametrize("k", [128, 144, 16])
+def test_words_and_scales_come_by_tma(make: Make, k: int) -> None:
+    changed = same_bits(packed(72, 80, k), make, raised_loads=4)
+    assert "boxes of 8x64, of which 8 elements of the tile share each" in changed.reasons()
+
+
+def test_two_weights_in_a_byte_under_a_mask() -> None:
+    changed = same_bits(two_in_a_byte(72, 80, 112), "host", raised_loads=3)
+    assert "boxes of 32x64, of which 2 elements of the tile share each" in changed.reasons()
+
+
+def test_a_mask_that_cuts_a_word_is_left_to_the_stock_kernel() -> None:
+    launch = packed(72, 80, 148)
+    rows = {"a_ptr": np.zeros((72, 152), np.float16), "stride_am": 152}
+    launch = replace(launch, arguments={**launch.arguments, **rows})
+    changed = raised(launch)
+    broken = changed.result.launch.broken(addresses(changed.ttgir(), launch.arguments))
+    assert broken is not None and str(broken) == "K % 8 == 0"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_stride_of_one_need_not_be_known_when_the_kernel_is_compiled(told: bool) -> None:
+    changed = same_bits(packed(72, 80, 144, told=told), "host", raised_loads=4)
+    asked = [str(it) for it in changed.result.launch.conditions if it.least == it.most == 1]
+    named = ["stride_ak", "stride_bn", "stride_sn", "stride_cn"]
+    assert sorted(asked) == ([] if told else sorted(f"{name} == 1" for name in named))
+
+
+def test_a_stride_that_is_not_one_is_left_to_the_stock_kernel() -> None:
+    launch = packed(72, 80, 144, told=False, step=3)
+    changed = raised(launch)
+    broken = changed.result.launch.broken(addresses(changed.ttgir(), launch.arguments))
+    assert broken is not None and str(broken) == "stride_ak == 1"
+
+
+def test_what_two_divides_is_not_taken_to_be_one() -> None:
+    """A may lie the other way round: then the stride of its rows is 1, and that of its columns is aligned."""
+    launch = packed(64, 80, 64, told=False)
+    turned = replace(launch, arguments={**launch.arguments, "stride_am": 1, "stride_ak": 64})
+    conditions = [str(it) for it in raised(turned).result.launch.conditions]
+    assert "stride_am == 1" in conditions and "stride_ak == 1" not in conditions
+
+
+@pytest.mark.parametrize("order", ["eager", "late", "random"])
+def test_packed_weights_are_specialised_and_give_the_same_bits(order: str) -> None:
+    launch = packed(64, 64, 208, told=False)
+    changed = raised(launch)
+    outcome = specialise(print_module(changed.ttgir()), PlanOptions(only_if_faster=False), Target(4, 3))
+    assert outcome.applied, outcome.remarks
+    before = run(launch, changed.made.whole(), LaunchSpec())["c_ptr"]
+    after = run(launch, parse_module(outcome.barrier), changed.result.launch, order)["c_ptr"]
+    assert not np.isnan(after).any() and before.tobytes() == after.tobytes()
+
+
+def test_boxes_that_do_not_fill_128_bytes_stay_with_pointers() -> None:
+    """Slots of a ring lie one behind the other, and a TMA copy begins at a multiple of 128 bytes."""
+    changed = raised(packed(64, 64, 128, BN=32))
+    assert "its 64 bytes are no multiple of the 128 at which TMA writes" in changed.reasons()
+    assert changed.result.raised == 2
+
+
+def specialised(**options: Any) -> tuple[Launch, LaunchSpec, Module]:
+    """Rings of two slots for four rounds."""
+    launch, options = packed(64, 64, 208, told=False), {"aref_depth": 2, **options}
+    changed = raised(launch)
+    outcome = specialise(print_module(changed.ttgir()), PlanOptions(only_if_faster=False, **options), Target(4, 3))
+    assert outcome.applied, outcome.remarks
+    return launch, changed.result.launch, parse_module(outcome.barrier)
+
+
+def loop_fences(module: Module) -> list[Operation]:
+    return [op for op in module.walk() if op.name == "ttng.fence_async_shared" and enclosing_loops(op)]
+
+
+def test_what_threads_read_is_fenced_before_tma_may_write_it() -> None:
+    """A load may still be on its way when its thread arrives: only a fence keeps TMA behind it."""
+    launch, spec, module = specialised(mma_depth=0)
+    assert isinstance(check_barriers(module), Proved)
+    (fence,) = loop_fences(module)
+    fence.erase()
+    found = check_barriers(module)
+    assert isinstance(found, Refuted) and found.witness.kind == "missing fence"
+    assert "read it through the generic proxy" in found.witness.message
+    with pytest.raises(MissingFence, match="was read through the generic proxy and is written by the async proxy"):
+        run(launch, module, spec, "late")
+
+
+def test_one_fence_does_for_two_rings_and_a_computed_operand() -> None:
+    _, _, module = specialised(mma_depth=1)
+    (fence,) = loop_fences(module)
+    assert fence.parent is not None
+    behind = [op.name for op in fence.parent.ops[fence.parent.index_of(fence) :]]
+    assert behind.index("ttng.arrive_barrier") < behind.index("ttng.warp_group_dot")
