@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import triton
+import triton.language as tl
 
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.dialects.scf import enclosing_loops
@@ -148,3 +150,38 @@ def test_one_fence_does_for_two_rings_and_a_computed_operand() -> None:
     assert fence.parent is not None
     behind = [op.name for op in fence.parent.ops[fence.parent.index_of(fence) :]]
     assert behind.index("ttng.arrive_barrier") < behind.index("ttng.warp_group_dot")
+
+
+@triton.jit
+def scaled_by_group(a_ptr, b_ptr, s_ptr, c_ptr, K, N, BLOCKS: tl.constexpr, B: tl.constexpr):
+    """Which row of scales a block takes is counted in floats, as packages do: several blocks to a group, or none."""
+    rows, ks = tl.arange(0, B), tl.arange(0, B)
+    acc = tl.zeros((B, B), dtype=tl.float32)
+    for k in range(K // B):
+        a = tl.load(a_ptr + rows[:, None] * K + (k * B + ks)[None, :])
+        b = tl.load(b_ptr + (k * B + ks)[:, None] * N + rows[None, :])
+        s = tl.load(s_ptr + (k * BLOCKS).to(tl.int32) * N + rows[None, :])
+        acc = tl.dot(a, b * s, acc)
+    tl.store(c_ptr + rows[:, None] * N + rows[None, :], acc.to(tl.float16))
+
+
+def grouped(blocks: float) -> Launch:
+    lot, k, n = np.random.default_rng(0), 256, 64
+    arguments: dict[str, Any] = {
+        "a_ptr": lot.standard_normal((64, k)).astype(np.float16),
+        "b_ptr": lot.standard_normal((k, n)).astype(np.float16),
+        "s_ptr": lot.standard_normal((4, n)).astype(np.float16),
+        "c_ptr": np.full((64, n), np.nan, np.float16),
+        "K": k, "N": n,
+    }  # fmt: skip
+    return Launch(scaled_by_group, arguments, {"BLOCKS": blocks, "B": 64}, (1,))
+
+
+@pytest.mark.parametrize("blocks", [0.5, 0.25])
+def test_a_group_that_is_counted_in_floats_is_a_row(blocks: float) -> None:
+    same_bits(grouped(blocks), "host", raised_loads=3)
+
+
+def test_a_group_that_is_counted_down_in_floats_may_lie_before_the_tensor() -> None:
+    changed = raised(grouped(-0.5))
+    assert changed.result.raised == 2 and "may be negative" in changed.reasons()
