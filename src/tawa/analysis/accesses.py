@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from tawa.analysis.loads import dots_fed_by
@@ -25,16 +26,17 @@ class NotABox(Exception):
         self.reason, self.cure = reason, cure
 
 
-def is_operand_load(op: Operation, in_turn: bool = False) -> bool:
+def is_operand_load(op: Operation, in_turn: bool = False, products: Collection[Value] = ()) -> bool:
     """Whether a load is of a tile that feeds a dot, or of a row that goes into one, and is done more than once.
 
-    in_turn: whether programs will be done in turn, so that tiles in front of a loop are.
+    in_turn: whether programs will be done in turn, so that tiles in front of a loop are. products: what dots give, which
+    a row is not followed through (`from_dots`): rows that meet sums (softmax, biases) are loaded beside the dot anyway.
     """
     shape = shape_of(op.result) if op.name == "tt.load" else ()
     long = sum(size > 1 for size in shape)
     if long == 0 or not (enclosing_loops(op) or (in_turn and long > 1)):
         return False
-    return bool(dots_fed_by(op.result))
+    return bool(dots_fed_by(op.result, products if long == 1 else ()))
 
 
 def tile_of(access: Operation) -> Value:

@@ -5,7 +5,7 @@
     aref.advance (s, p)            s' = s + 1 == 3 ? 0 : s + 1;   p' = p ^ (s + 1 == 3)
     aref.put (s, p) { loads }      wait(empty[s], p ^ 1); expect(full[s], bytes of A and B); TMA copies into a[s], b[s]
     aref.get (s, p)                wait(full[s], p); views a[s], b[s]
-    aref.consumed (s, _)           arrive(empty[s]); behind a fence where threads loaded from a slot of a TMA ring
+    aref.consumed (s, _)           arrive(empty[s]), behind a fence if need be (`release_fences`)
     aref.landed (s, p)             for each slot t: wait(full[t], p where t < s, p ^ 1 from there on)
 
 A put into a ring that is not filled by TMA is
@@ -15,10 +15,6 @@ A put into a ring that is not filled by TMA is
 
 `full` of a cp.async ring counts the threads of the producer. They write through the generic proxy and cannot fence what
 has yet to land, so a get whose slot a wgmma reads has the fence behind its wait.
-
-A thread's load from a slot may still be on its way when the thread arrives: what another thread writes keeps behind it,
-but TMA, of the async proxy, does so only behind a fence. Without, tiles were overwritten while they were read (seen on
-an H200, two CTAs an SM, where the loads queue behind the other's stores).
 
 A ring with an empty payload is a token: its put is wait(empty[s], p ^ 1); arrive(full[s]). A ring whose slots are known
 to be empty at each put (`implied_empty`) has no empty barriers, no wait in a put, and nothing to do for a release.
@@ -44,10 +40,10 @@ from tawa.dialects.tt import DescriptorLoadOp, LoadOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
+from tawa.transforms.release_fences import FENCE, fence_behind, is_fenced
 from tawa.transforms.result import PassResult
 from tawa.transforms.slots import slot_behind
 
-_FENCE = "ttng.fence_async_shared"
 _BARRIER_LAYOUT = "#barriers"
 _BARRIER_ATTRIBUTE = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
 
@@ -203,7 +199,7 @@ class _Lowering:
         builder = Builder.before(op)
         _wait(builder, _slot_view(builder, ring.full, count.slot), count.parity, builder.constant(1, "i1"))
         if ring.fill == "cp.async" and any(_read_by_async_proxy(result) for result in op.results):
-            builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
+            builder.create(FENCE, properties={"bCluster": bool_attr(False)})
         for result, buffer in zip(op.results, ring.buffers, strict=True):
             slot = _slot_view(builder, buffer, count.slot)
             slot.hint = result.hint
@@ -217,11 +213,10 @@ class _Lowering:
         if ring.empty is None:
             return  # whoever fills the slot next knows of the release
         builder = Builder.before(op)
-        loads = [load for load in ring.loads if _group(load) is _group(op)] if ring.fill == "tma" else []
-        if not all(_is_fenced(load, op) for load in loads):
-            fence = _fence_behind(op, view.ring)
+        if ring.fill == "tma" and not all(is_fenced(load, op) for load in ring.loads):
+            fence = fence_behind(op, view.ring)
             if fence is None:
-                builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
+                builder.create(FENCE, properties={"bCluster": bool_attr(False)})
             else:
                 builder = Builder.after(fence)
         condition = (view.condition,) if view.condition else ()
@@ -335,46 +330,13 @@ def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _
 def _store_tiles(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
     for tile, buffer in zip(tiles, ring.buffers, strict=True):
         builder.create("ttg.local_store", (tile, _slot_view(builder, buffer, count.slot)))
-    builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
+    builder.create(FENCE, properties={"bCluster": bool_attr(False)})
     builder.create("ttng.arrive_barrier", (full,), properties={"count": int_attr(1)})
 
 
 def _load_of(tile: Value) -> Operation:
     assert tile.defining_op is not None, "a put hands over what it loads"
     return tile.defining_op
-
-
-def _group(op: Operation) -> Operation | None:
-    """The partition that an operation belongs to."""
-    return next((outer for outer in op.ancestors() if GroupOp.of(outer)), None)
-
-
-def _is_fenced(load: Operation, release: Operation) -> bool:
-    """Whether a fence stands between a load from a slot and the release of that slot.
-
-    It stands behind the load, in its block; a release between the two may be that of the same round.
-    """
-    block = load.parent
-    assert block is not None
-    at = block.index_of(load)
-    fence = next((place for place, op in enumerate(block.ops) if place > at and op.name == _FENCE), None)
-    inside = release.within(block)
-    return fence is not None and (inside is None or not at < block.index_of(inside) < fence)
-
-
-def _fence_behind(release: Operation, ring: Value) -> Operation | None:
-    """The next fence of the block, for an operand computed meanwhile: one fence and one barrier of all warps do.
-
-    None where the ring is used before, or the block ends.
-    """
-    block = release.parent
-    assert block is not None
-    for op in block.ops[block.index_of(release) + 1 :]:
-        if op.name == _FENCE:
-            return op
-        if op.regions or ring in op.operands:
-            return None
-    return None
 
 
 def _read_by_async_proxy(view: Value) -> bool:

@@ -51,29 +51,28 @@ from tawa.analysis.boxes import BoxFinder
 from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.forms import Guard
 from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
+from tawa.analysis.loads import from_dots
 from tawa.analysis.memory import why_stored_in_order
 from tawa.analysis.polynomials import Poly
 from tawa.analysis.promises import promised_by
-from tawa.analysis.split_rules import shape_of
 from tawa.analysis.tile_stores import tile_stores
 from tawa.analysis.unseen import seen_by
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp, StoreOp
 from tawa.ir import Builder, Module, Operation, Value, replace_op, source_of
-from tawa.ir.attributes import array_attr, int_attr
 from tawa.remarks import Remark
 from tawa.transforms.added_arguments import add_descriptor
 from tawa.transforms.ask_limits import ask_limits
 from tawa.transforms.drop_dead import DropDead
 from tawa.transforms.host_sizes import HostSizes
 from tawa.transforms.kernel_descriptors import KernelDescriptors, Limit, Place
+from tawa.transforms.load_box import load_box, tile_type
 from tawa.transforms.materialize import Materializer, arithmetic
 from tawa.transforms.result import PassResult
 
 Make = Literal["host", "kernel"]
 _OUTSIDE = -(1 << 30)
 """An index at which a box lies outside of every tensor."""
-_PLAIN = {"cache": "1 : i32", "evict": "1 : i32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,8 @@ class _Raise:
     def run(self) -> RaiseResult:
         """All decisions first, while the program is still the one that was analysed."""
         in_turn = self.options.in_turn and self.options.make == "host"
-        loads = [op for op in self.function.op.walk() if is_operand_load(op, in_turn)]
+        products = from_dots(self.module)
+        loads = [op for op in self.function.op.walk() if is_operand_load(op, in_turn, products)]
         decisions = [decision for load in loads if (decision := self.decide(load)) is not None]
         may_store = decisions and self.options.make == "host"
         stores = tile_stores(self.function, self.options.in_turn) if may_store else []
@@ -314,7 +314,7 @@ class _Raise:
         outer = next((at for at, dim in enumerate(box.dims) if dim.tile is not None))
         for gate in box.gates:
             indices[outer] = self._gated(builder, gate, indices[outer])
-        tile = self._load(builder, box, descriptor, indices)
+        tile = load_box(builder, box, descriptor, indices, self.options.nested)
         replace_op(box.access, [tile])
 
     def rewrite_store(self, box: Box) -> None:
@@ -326,7 +326,7 @@ class _Raise:
         for gate in box.gates:
             indices[0] = self._gated(builder, gate, indices[0])
         tile = store.source
-        type = _tensor([dim.block for dim in box.dims], box.element)
+        type = tile_type([dim.block for dim in box.dims], box.element)
         if tile.type != type:
             tile = builder.create("tt.reshape", (tile,), (type,), hints=(tile.hint,)).result
         builder.create("tt.descriptor_store", (descriptor, tile, *indices))
@@ -360,50 +360,6 @@ class _Raise:
         zero, outside = builder.constant(0, type), builder.constant(_OUTSIDE)
         holds = builder.create("arith.cmpi", (room, zero), ("i1",), properties={"predicate": "4 : i64"}).result
         return builder.create("arith.select", (holds, index, outside), ("i32",), hints=("at",)).result
-
-    def _load(self, builder: Builder, box: Box, descriptor: Value, indices: list[Value]) -> Value:
-        """The load, its dimensions in the order of the tile and those of size one put back."""
-        inside = [dim for dim in box.dims if dim.tile is not None]
-        type = _tensor([dim.block for dim in inside], box.element)
-        properties = dict(_PLAIN) if self.options.nested else {}
-        hint = box.access.result.hint
-        tile = builder.create(
-            "tt.descriptor_load", (descriptor, *indices), (type,), properties=properties, hints=(hint,)
-        ).result
-        places = [dim.tile for dim in inside if dim.tile is not None]
-        runs = [inside[place].run for place in sorted(range(len(places)), key=places.__getitem__)]
-        order = [places.index(place) for place in sorted(places)]
-        if order != sorted(order):
-            type = _tensor([inside[at].block for at in order], box.element)
-            tile = builder.create(
-                "tt.trans", (tile,), (type,), properties={"order": array_attr(order)}, hints=(hint,)
-            ).result
-        if any(run > 1 for run in runs):
-            tile = _spread(builder, tile, runs, box.element)
-        if shape_of(tile) != shape_of(box.access.result):
-            tile = builder.create("tt.reshape", (tile,), (box.access.result.type,), hints=(hint,)).result
-        return tile
-
-
-def _spread(builder: Builder, tile: Value, runs: Sequence[int], element: str) -> Value:
-    """Each row along a dimension as often as `runs` says, one after the other."""
-    hints, sizes = (tile.hint,), shape_of(tile)
-    apart: list[int] = []
-    spread: list[int] = []
-    for dim, (size, run) in enumerate(zip(sizes, runs, strict=True)):
-        apart, spread = [*apart, size], [*spread, size]
-        if run > 1:
-            properties = {"axis": int_attr(len(apart))}
-            apart, spread = [*apart, 1], [*spread, run]
-            type = _tensor((*apart, *sizes[dim + 1 :]), element)
-            tile = builder.create("tt.expand_dims", (tile,), (type,), properties=properties, hints=hints).result
-    tile = builder.create("tt.broadcast", (tile,), (_tensor(spread, element),), hints=hints).result
-    whole = [size * run for size, run in zip(sizes, runs, strict=True)]
-    return builder.create("tt.reshape", (tile,), (_tensor(whole, element),), hints=hints).result
-
-
-def _tensor(shape: Sequence[int], element: str) -> str:
-    return f"tensor<{'x'.join(map(str, shape))}x{element}>"
 
 
 __all__ = ["Make", "RaiseLoads", "RaiseResult"]

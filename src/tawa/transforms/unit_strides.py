@@ -24,6 +24,7 @@ from tawa.analysis.accesses import is_operand_load, tile_of
 from tawa.analysis.affine import Affine
 from tawa.analysis.facts import Facts
 from tawa.analysis.launch_values import Argument, Condition
+from tawa.analysis.loads import from_dots
 from tawa.analysis.polynomials import ONE
 from tawa.analysis.split_rules import shape_of
 from tawa.dialects.scalars import width_of
@@ -43,7 +44,8 @@ def assume_unit_strides(module: Module, may_be_one: frozenset[str]) -> tuple[Con
     if not may_be_one or len(functions) != 1 or not functions[0].structured:
         return ()
     units = _Units(module, functions[0], may_be_one)
-    chosen = dict.fromkeys(units.of(op for op in functions[0].op.walk() if is_operand_load(op)))
+    products = from_dots(module)
+    chosen = dict.fromkeys(units.of(op for op in functions[0].op.walk() if is_operand_load(op, products=products)))
     if chosen:
         chosen |= dict.fromkeys(units.of(op for op in functions[0].op.walk() if _is_tile_store(op)))
     start = Builder.at_start(functions[0].body)
