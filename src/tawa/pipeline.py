@@ -38,6 +38,7 @@ from tawa.transforms.early_puts import EarlyPuts
 from tawa.transforms.insert_arefs import InsertArefs
 from tawa.transforms.keep_operands import KeepOperands
 from tawa.transforms.lay_out_producer import LayOutProducer
+from tawa.transforms.load_ahead import LoadAhead
 from tawa.transforms.lower_arefs import LowerArefs
 from tawa.transforms.outline_partitions import OutlinePartitions
 from tawa.transforms.partition import Partition
@@ -118,6 +119,7 @@ def staging_passes(plan: Plan, schedules: tuple[Schedule, ...] | None = None) ->
     """From there to the aref level. schedules: those of the loops that `PipelineMma` left, None to find them."""
     staging: tuple[Pass, ...] = (StageStores(),) if plan.staged_stores else ()
     return (
+        LoadAhead(plan, schedules),  # before loops are staged, whose schedules know them by number
         PipelineStages(plan, schedules),
         PingPong(plan),  # behind the stages: turns are around the dots as they are issued
         SinkEpilogue(),  # behind the releases that pipelining moved: they decide where the epilogue begins

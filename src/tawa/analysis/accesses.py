@@ -29,8 +29,9 @@ class NotABox(Exception):
 def is_operand_load(op: Operation, in_turn: bool = False, products: Collection[Value] = ()) -> bool:
     """Whether a load is of a tile that feeds a dot, or of a row that goes into one, and is done more than once.
 
-    in_turn: whether programs will be done in turn, so that tiles in front of a loop are. products: what dots give, which
-    a row is not followed through (`from_dots`): rows that meet sums (softmax, biases) are loaded beside the dot anyway.
+    in_turn: whether programs will be done in turn, so that tiles in front of a loop are.
+    products: what dots give (`from_dots`), through which a row is not followed: rows that meet sums, as those of a
+        softmax do, are loaded beside the dot anyway.
     """
     shape = shape_of(op.result) if op.name == "tt.load" else ()
     long = sum(size > 1 for size in shape)
