@@ -1,8 +1,8 @@
 """The pipeline: the ordered list of passes from TTGIR to barrier-level TTGIR.
 
-text → IR → analyses → Plan → insert arefs → partition → early puts → pipeline MMA → sink epilogue → stage stores
-                            → [aref level, credits checked] → lower arefs → outline partitions
-                            → [barrier level, barriers checked] → text
+text → IR → gather loads → analyses → Plan → insert arefs → partition → early puts → pipeline MMA → load ahead
+                            → stages → sink epilogue → stage stores → [aref level, credits checked]
+                            → lower arefs → outline partitions → [barrier level, barriers checked] → text
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tawa.plan.planner import Budget, StockCopies, check_plan, choose_plan, poin
 from tawa.plan.schedule import Schedule
 from tawa.remarks import Remark
 from tawa.transforms.early_puts import EarlyPuts
+from tawa.transforms.gather_loads import GatherLoads
 from tawa.transforms.insert_arefs import InsertArefs
 from tawa.transforms.keep_operands import KeepOperands
 from tawa.transforms.lay_out_producer import LayOutProducer
@@ -149,6 +150,7 @@ def specialise(
     """
     clock = _Clock()
     module = parse_module(ttgir)
+    GatherLoads().run(module)
     clock.lap("read")
     loads, refusals = _analyse(module, target)
     clock.lap("analyse")

@@ -144,12 +144,13 @@ def test_what_threads_read_is_fenced_before_tma_may_write_it() -> None:
         run(launch, module, spec, "late")
 
 
-def test_one_fence_does_for_two_rings_and_a_computed_operand() -> None:
+def test_words_scales_and_zeros_share_a_ring_and_the_fence_of_the_computed_operand() -> None:
     _, _, module = specialised(mma_depth=1)
     (fence,) = loop_fences(module)
     assert fence.parent is not None
-    behind = [op.name for op in fence.parent.ops[fence.parent.index_of(fence) :]]
-    assert behind.index("ttng.arrive_barrier") < behind.index("ttng.warp_group_dot")
+    names = [op.name for op in fence.parent.ops]
+    assert (names.count("ttng.wait_barrier"), names.count("ttng.arrive_barrier")) == (1, 1)
+    assert names.index("ttng.fence_async_shared") < names.index("ttng.warp_group_dot")
 
 
 @triton.jit

@@ -10,9 +10,9 @@ Rows that meet a product stay with the consumer: gates, softmax statistics, bias
 global memory, some 600 cycles, in each iteration; stock Triton's pipeliner copies them ahead. In the forward pass of
 the gated delta rule, whose iterations wait for each other, that was a fifth of the time (bench/results/corpus.json).
 
-Only loads whose address is computed from the loop's variable, from what the loop counts, and from what it does not
-change; that nothing written in the loop may lie in; and of few registers a thread. The schedule of a staged loop moves
-loads by itself.
+Only loads of numbers and rows, whose address is computed from the loop's variable, from what the loop counts, and from
+what it does not change, and that nothing written in the loop may lie in. The schedule of a staged loop moves loads by
+itself.
 
 Requires: `partition`.
 Ensures: the same values; no address is read that the loop as it was does not read.
@@ -83,9 +83,12 @@ class _Ahead:
         return room < MOST_BYTES
 
     def _bytes(self, load: Operation) -> int:
-        """Of a tile, as many as there would be if no two threads held the same."""
+        """Of a row, as many as there would be if no two threads held the same; too many of any other tile."""
         type = parse_type(load.result.type)
-        return max(4, type.bytes // (self.num_warps * WARP)) if isinstance(type, TensorType) else 4
+        if not isinstance(type, TensorType):
+            return 4
+        is_row = sum(size > 1 for size in type.shape) < 2
+        return max(4, type.bytes // (self.num_warps * WARP)) if is_row else MOST_BYTES + 1
 
     def _is_known(self, value: Value) -> bool:
         """Whether a value can be computed for the next iteration as well as for this one."""
