@@ -43,13 +43,18 @@ _OF_RINGS = ("aref.", "ttg.", "ttng.")  # these order what is in shared memory
 
 @dataclass(frozen=True, slots=True)
 class LoadAhead:
-    """Options: those of `PipelineStages`, whose loops are left alone."""
+    """Options: those of `PipelineStages`, whose loops are left alone.
+
+    A Plan without stages has none of this either: it is for kernels that have no registers left.
+    """
 
     plan: Plan
     schedules: tuple[Schedule, ...] | None = None
 
     def run(self, module: Module) -> PassResult:
         """Moves the loads of every loop with a dot in every consumer."""
+        if self.plan.max_stages == 0:
+            return PassResult(changed=False)
         schedules = choose_schedules(module, self.plan) if self.schedules is None else self.schedules
         loops = staged_loops(module)
         staged = {loops[schedule.loop].op for schedule in schedules}
