@@ -1,4 +1,4 @@
-"""Rows that a consumer loads by itself: an iteration ahead, with the same bits; rows of operands: beside their tiles."""
+"""Rows that a consumer loads by itself, an iteration ahead, and rows of operands, beside their tiles: the same bits."""
 
 from __future__ import annotations
 
