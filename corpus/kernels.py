@@ -9,6 +9,7 @@ from corpus.results import Microseconds, Result, geomean, title
 
 NO_SLOWER = 0.98
 WHOLE = "(whole entry)"  # in place of a kernel's name, where only the operation was timed
+UNUSUAL = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +95,15 @@ def untimed(results: Iterable[Result]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KernelSummary:
-    """Comparisons in a few numbers. whole: how many of them are entries as a whole."""
+    """Comparisons in a few numbers. whole: how many of them are entries as a whole.
+
+    usual: the geometric mean of those under `UNUSUAL`, which a few kernels that stock Triton compiles badly do not move.
+    """
 
     count: int
     whole: int
     geomean: float | None
+    usual: float | None
     worst: Comparison | None
     slower: int
     surely_slower: int
@@ -110,6 +115,7 @@ def summarise_kernels(found: Sequence[Comparison]) -> KernelSummary:
         len(found),
         sum(it.kernel == WHOLE for it in found),
         geomean(it.ratio for it in found),
+        geomean(it.ratio for it in found if it.ratio < UNUSUAL),
         min(found, key=lambda it: it.ratio, default=None),
         sum(it.slower for it in found),
         sum(it.surely_slower for it in found),

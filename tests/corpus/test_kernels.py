@@ -115,6 +115,15 @@ def test_each_kernel_counts_by_itself_and_only_where_it_is_specialised() -> None
     assert summarise_kernels(found).geomean == pytest.approx(2.0)
 
 
+def test_the_mean_of_usual_speed_ups_leaves_out_what_stock_compiles_badly() -> None:
+    found = applied([
+        result("two", stock=(verdict("a", False, 20.0), verdict("b", False, 320.0)),
+               tawa=(verdict("a", True, 10.0), verdict("b", True, 10.0))),
+    ])  # fmt: skip
+    assert summarise_kernels(found).geomean == pytest.approx(8.0)
+    assert summarise_kernels(found).usual == pytest.approx(2.0)
+
+
 def test_kernels_are_compared_in_the_configurations_of_stock_where_that_was_timed() -> None:
     own, same = verdict("a", True, 5.0), (verdict("a", True, 8.0), verdict("b", False, 3.0, "no tl.dot"))
     one = result("one", stock=(verdict("a", False, 10.0), verdict("b", False, 3.0)), tawa=(own,), same=same)
