@@ -97,7 +97,7 @@ def untimed(results: Iterable[Result]) -> int:
 class KernelSummary:
     """Comparisons in a few numbers. whole: how many of them are entries as a whole.
 
-    usual: the geometric mean of those under `UNUSUAL`, which a few kernels that stock Triton compiles badly do not move.
+    usual: the geometric mean of those under `UNUSUAL`: a few kernels that stock Triton compiles badly do not move it.
     """
 
     count: int
