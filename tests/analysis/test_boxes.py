@@ -309,3 +309,37 @@ def test_an_address_made_of_them_sees_them() -> None:
 
     t, load = wrapped_dot(chase)
     assert who_sees(t, load) == "load"
+
+
+def shared(t: Tile, name: str, amount: int, then: int = 0) -> Tile:
+    """Runs of rows that share one: the quotient, moved on by `then`."""
+    p = t.p
+    rows = p.binary(name, t.rows, p.splat(p.number(amount), 64))
+    return Tile(p, p.add(rows, p.splat(p.number(then), 64)) if then else rows, t.columns, t.stride)
+
+
+@pytest.mark.parametrize(("name", "amount"), [("divsi", 8), ("shrsi", 3)])
+def test_runs_of_rows_that_share_an_address_are_one_row_of_the_box(name: str, amount: int) -> None:
+    t = shared(tile(), name, amount)
+    box, text = box_of(t, t.p.load(t.address()))
+    assert [(dim.block, dim.run, text(dim.index)) for dim in box.dims] == [(8, 8, "8*(a scalar)"), (32, 1, "0")]
+
+
+def test_a_division_that_rounds_towards_zero_from_below_is_no_row() -> None:
+    """In the first program (8·pid - 8 + r) // 8 is -1 at r = 0, and 0 from 1 to 15: no runs of eight."""
+    before = tile(row=lambda p: p.binary("subi", p.mul(p.pid(), p.number(8)), p.number(8)))
+    t = shared(before, "divsi", 8, then=1)
+    assert "what is divided in the index" in reason(t, t.p.load(t.address()))
+    shifted = shared(before, "shrsi", 3, then=1)
+    box, text = box_of(shifted, shifted.p.load(shifted.address()))
+    assert "scalar" in text(box.dims[0].index) and box.dims[0].run == 8
+
+
+def test_a_mask_from_below_may_cut_a_run() -> None:
+    t = shared(tile(), "divsi", 8)
+    p = t.p
+    rows = p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64))
+    above = p.compare(p.expand(rows, 1), p.splat(p.number(0), 64, 1), GREATER_EQUAL)
+    address = t.address()
+    found = reason(t, p.load(address, p.broadcast(above, 64, 32), p.zeros(address)))
+    assert "share an address, and the mask may cut between them" in found
