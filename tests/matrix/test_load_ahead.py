@@ -153,3 +153,32 @@ def test_a_row_of_scales_shares_the_ring_of_the_tiles_unless_a_store_stands_betw
     before = run(given, changed.made.whole(), LaunchSpec())["c_ptr"]
     after = run(given, parse_module(outcome.barrier), changed.result.launch, "late")["c_ptr"]
     assert before.tobytes() == after.tobytes()
+
+
+@triton.jit
+def divided(a_ptr, b_ptr, g_ptr, c_ptr, T, B: tl.constexpr):
+    """The gate of the last iteration is divided by what would be 0 in the next."""
+    rows, ks = tl.arange(0, B), tl.arange(0, B)
+    acc = tl.zeros((B, B), dtype=tl.float32)
+    for t in range(0, T, B):
+        a = tl.load(a_ptr + rows[:, None] * T + (t + ks)[None, :])
+        b = tl.load(b_ptr + (t + ks)[:, None] * B + rows[None, :])
+        acc = acc + tl.dot(a, b) * tl.load(g_ptr + T // (T - t))
+    tl.store(c_ptr + rows[:, None] * B + rows[None, :], acc.to(tl.float16))
+
+
+def test_a_division_that_the_next_iteration_may_not_do_keeps_its_load() -> None:
+    lot, b, length = np.random.default_rng(0), 64, 192
+    arguments: dict[str, Any] = {
+        "a_ptr": lot.standard_normal((b, length)).astype(np.float16),
+        "b_ptr": lot.standard_normal((length, b)).astype(np.float16),
+        "g_ptr": lot.standard_normal(8).astype(np.float32),
+        "c_ptr": np.full(b * b, np.nan, np.float16),
+        "T": length,
+    }  # fmt: skip
+    given = Launch(divided, arguments, {"B": b}, (1,))
+    changed, outcome = made(given)
+    assert len(of_consumer(parse_module(outcome.aref), "tt.load")) == 1
+    before = run(given, changed.made.whole(), LaunchSpec())["c_ptr"]
+    after = run(given, parse_module(outcome.barrier), changed.result.launch, "late")["c_ptr"]
+    assert before.tobytes() == after.tobytes()

@@ -38,6 +38,7 @@ from tawa.transforms.result import PassResult
 MOST_BYTES = 32
 """Of all that is carried so, for each thread."""
 _LESS = 2  # arith.cmpi, signed
+_DIVISIONS = ("arith.div", "arith.rem", "arith.ceildiv", "arith.floordiv")
 _OF_RINGS = ("aref.", "ttg.", "ttng.")  # these order what is in shared memory
 
 
@@ -108,7 +109,9 @@ class _Ahead:
         op = value.defining_op
         if op is None or op.parent is not self.loop.body:
             return op is None or not self.loop.op.is_ancestor_of(op)
-        return is_pure(op) and not op.regions and op.name not in DOTS and all(map(self._is_known, op.operands))
+        if not is_pure(op) or op.regions or op.name in DOTS or _may_divide_by_zero(op):
+            return False
+        return all(map(self._is_known, op.operands))
 
     def _is_counted(self, value: Value) -> bool:
         """Whether a carried value is the one before moved on, as pointers are: no tile of sums."""
@@ -191,6 +194,14 @@ class _Ahead:
             self._computed(operand, builder, values)
         builder.insert(clone_op(op, values))
         return values[value]
+
+
+def _may_divide_by_zero(op: Operation) -> bool:
+    """Whether an operation may be undefined in an iteration that there is not."""
+    if not op.name.startswith(_DIVISIONS):
+        return False
+    divisor = op.operands[1].defining_op
+    return divisor is None or divisor.name != "arith.constant"
 
 
 def _arithmetic(builder: Builder, name: str, left: Value, right: Value) -> Value:
