@@ -182,3 +182,34 @@ def test_a_division_that_the_next_iteration_may_not_do_keeps_its_load() -> None:
     before = run(given, changed.made.whole(), LaunchSpec())["c_ptr"]
     after = run(given, parse_module(outcome.barrier), changed.result.launch, "late")["c_ptr"]
     assert before.tobytes() == after.tobytes()
+
+
+@triton.jit
+def far(a_ptr, b_ptr, g_ptr, c_ptr, FROM, TO, STEP: tl.constexpr, B: tl.constexpr):
+    """A loop over more numbers than a signed one tells apart."""
+    rows, ks = tl.arange(0, B), tl.arange(0, B)
+    acc = tl.zeros((B, B), dtype=tl.float32)
+    g_ptrs = g_ptr + rows
+    for t in range(FROM, TO, STEP):
+        a = tl.load(a_ptr + (rows + (t & 1) * B)[:, None] * B + ks[None, :])
+        b = tl.load(b_ptr + (ks + (t & 1) * B)[:, None] * B + rows[None, :])
+        acc += tl.dot(a, b) * tl.load(g_ptrs)[:, None]
+        g_ptrs += B
+    tl.store(c_ptr + rows[:, None] * B + rows[None, :], acc.to(tl.float16))
+
+
+def test_a_loop_over_more_than_half_of_all_numbers_loads_ahead_in_each_iteration() -> None:
+    lot, b = np.random.default_rng(0), 64
+    arguments: dict[str, Any] = {
+        "a_ptr": lot.standard_normal((2 * b, b)).astype(np.float16),
+        "b_ptr": lot.standard_normal((2 * b, b)).astype(np.float16),
+        "g_ptr": lot.standard_normal(4 * b).astype(np.float32),
+        "c_ptr": np.full((b, b), np.nan, np.float16),
+        "FROM": -(2**31) + 5, "TO": 2**31 - 1,
+    }  # fmt: skip
+    given = Launch(far, arguments, {"STEP": 2**30 + 1, "B": b}, (1,))
+    changed, outcome = made(given)
+    assert len(of_consumer(parse_module(outcome.aref), "tt.load")) == 2
+    before = run(given, changed.made.whole(), LaunchSpec())["c_ptr"]
+    after = run(given, parse_module(outcome.barrier), changed.result.launch, "late")["c_ptr"]
+    assert before.tobytes() == after.tobytes()

@@ -183,6 +183,56 @@ def test_a_group_that_is_counted_in_floats_is_a_row(blocks: float) -> None:
     same_bits(grouped(blocks), "host", raised_loads=3)
 
 
+@triton.jit
+def cancelled(a_ptr, b_ptr, c_ptr, K, N, MASK: tl.constexpr, B: tl.constexpr):
+    """Runs that cancel: what is divided is below zero in the first program, or iteration, where // rounds upwards."""
+    rows, ks = tl.arange(0, B), tl.arange(0, B)
+    pid = tl.program_id(0)
+    acc = tl.zeros((B, B), dtype=tl.float32)
+    for k in range(K // B):
+        a = tl.load(a_ptr + rows[:, None] * K + (k * B + ks)[None, :])
+        if MASK:
+            some = (8 * (k - 1) + ks) // 8 < ks // 8
+            b = tl.load(b_ptr + (ks + k * B)[:, None] * N + rows[None, :], mask=some[:, None], other=0.0)
+        else:
+            moved = (8 * (pid - 1) + ks) // 8 - ks // 8 + 1 + ks
+            b = tl.load(b_ptr + (moved + k * B)[:, None] * N + rows[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + rows[:, None] * N + rows[None, :], acc.to(tl.float16))
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_runs_that_cancel_are_not_forgotten(mask: bool) -> None:
+    lot, k, n = np.random.default_rng(0), 256, 64
+    arguments: dict[str, Any] = {
+        "a_ptr": lot.standard_normal((64, k)).astype(np.float16),
+        "b_ptr": lot.standard_normal((4 * k, n)).astype(np.float16),
+        "c_ptr": np.full((64, n), np.nan, np.float16),
+        "K": k, "N": n,
+    }  # fmt: skip
+    same_bits(Launch(cancelled, arguments, {"MASK": mask, "B": 64}, (1,)), "host", raised_loads=1)
+
+
+@triton.jit
+def narrow(a_ptr, b_ptr, s_ptr, c_ptr, K, N, BLOCKS: tl.constexpr, B: tl.constexpr):
+    """The row of scales is counted in numbers of eight bits, which wrap around."""
+    rows, ks = tl.arange(0, B), tl.arange(0, B)
+    acc = tl.zeros((B, B), dtype=tl.float32)
+    for k in range(K // B):
+        a = tl.load(a_ptr + rows[:, None] * K + (k * B + ks)[None, :])
+        b = tl.load(b_ptr + (k * B + ks)[:, None] * N + rows[None, :])
+        row = (k * BLOCKS).to(tl.int8).to(tl.int32)
+        acc = tl.dot(a, b * tl.load(s_ptr + (row + 128) * N + rows[None, :]), acc)
+    tl.store(c_ptr + rows[:, None] * N + rows[None, :], acc.to(tl.float16))
+
+
+def test_a_float_in_eight_bits_may_be_negative() -> None:
+    given = grouped(50.0)
+    scales = np.random.default_rng(1).standard_normal((300, 64)).astype(np.float16)
+    launch = Launch(narrow, {**given.arguments, "s_ptr": scales}, given.constants, (1,))
+    same_bits(launch, "host", raised_loads=2)
+
+
 def test_a_group_that_is_counted_down_in_floats_may_lie_before_the_tensor() -> None:
     changed = raised(grouped(-0.5))
     assert changed.result.raised == 2 and "may be negative" in changed.reasons()

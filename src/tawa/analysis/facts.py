@@ -226,7 +226,7 @@ class _Bounds:
                 return self._divided(op)
             case "arith.divui" | "arith.remui" | "arith.shrui":
                 return 0, inf
-            case "arith.fptosi" if self._float_not_negative(op.operands[0]):
+            case "arith.fptosi" if (width_of(op.result.type) or 0) >= 32 and self._float_not_negative(op.operands[0]):
                 return 0, inf
             case _:
                 return -inf, inf

@@ -69,7 +69,10 @@ class Form:
         return next((run.length for run in self.runs if run.dim == dim), 1)
 
     def plus(self, other: Form) -> Form | None:
-        """The sum; at most one of the two is a pointer. None where places share numbers in one and not in the other."""
+        """The sum; at most one of the two is a pointer.
+
+        None where places share numbers in one and not in the other, or where runs cancel: what they ask for stays.
+        """
         if any(self.run(dim) != other.run(dim) for dim in self.lanes.keys() & other.lanes.keys()):
             return None
         lanes = dict(self.lanes)
@@ -77,7 +80,9 @@ class Form:
             lanes[dim] = lanes.get(dim, ZERO) + poly
         lanes = {dim: poly for dim, poly in lanes.items() if poly != ZERO}
         guards = tuple(dict.fromkeys((*self._beside(other), *other._beside(self))))
-        runs = _left((*self.runs, *other.runs), lanes)
+        runs = tuple(dict.fromkeys((*self.runs, *other.runs)))
+        if any(run.dim not in lanes for run in runs):
+            return None
         return Form(self.offset + other.offset, lanes, self.base or other.base, guards, runs)
 
     def divided(self, number: int, sizes: Sequence[int], towards_zero: bool) -> Form | None:

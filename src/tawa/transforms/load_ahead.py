@@ -37,9 +37,8 @@ from tawa.transforms.result import PassResult
 
 MOST_BYTES = 32
 """Of all that is carried so, for each thread."""
-_LESS = 2  # arith.cmpi, signed
+_LESS, _UNSIGNED_LESS = 2, 6  # arith.cmpi; what is left of a loop is exact as an unsigned number
 _DIVISIONS = ("arith.div", "arith.rem", "arith.ceildiv", "arith.floordiv")
-_OF_RINGS = ("aref.", "ttg.", "ttng.")  # these order what is in shared memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class _Ahead:
 
     def run(self) -> bool:
         """Moves what may be moved, as long as there is room."""
-        if any(gives_order(op) for op in self.loop.op.walk() if not op.name.startswith(_OF_RINGS)):
+        if any(gives_order(op) and not _is_of_rings(op) for op in self.loop.op.walk()):
             return False
         room = MOST_BYTES
         for op in list(self.loop.body.ops):
@@ -149,7 +148,7 @@ class _Ahead:
         for arg, end in zip(self.loop.iter_args, self.loop.yielded, strict=True):
             if self._is_known(arg) and self._leads_to(load, arg):
                 ahead[arg] = self._computed(end, start, now)
-        made = self._load(load, start, ahead, _less(start, step, left))
+        made = self._load(load, start, ahead, _less(start, step, left, _UNSIGNED_LESS))
         carried = self.loop.carry(init, load.op.result.hint)
         self.loop.body.terminator.add_operand(made)
         load.op.result.replace_all_uses_with(carried)
@@ -196,6 +195,11 @@ class _Ahead:
         return values[value]
 
 
+def _is_of_rings(op: Operation) -> bool:
+    """Whether what an operation orders is in shared memory."""
+    return op.name.startswith(("aref.", "ttg.", "ttng.")) and not op.name.endswith("barrier")
+
+
 def _may_divide_by_zero(op: Operation) -> bool:
     """Whether an operation may be undefined in an iteration that there is not."""
     if not op.name.startswith(_DIVISIONS):
@@ -209,8 +213,8 @@ def _arithmetic(builder: Builder, name: str, left: Value, right: Value) -> Value
     return builder.create(name, (left, right), (left.type,), properties=wrap).result
 
 
-def _less(builder: Builder, left: Value, right: Value) -> Value:
-    return builder.create("arith.cmpi", (left, right), ("i1",), properties={"predicate": f"{_LESS} : i64"}).result
+def _less(builder: Builder, left: Value, right: Value, predicate: int = _LESS) -> Value:
+    return builder.create("arith.cmpi", (left, right), ("i1",), properties={"predicate": f"{predicate} : i64"}).result
 
 
 __all__ = ["LoadAhead"]
