@@ -154,28 +154,36 @@ def test_words_scales_and_zeros_share_a_ring_and_the_fence_of_the_computed_opera
 
 
 @triton.jit
-def scaled_by_group(a_ptr, b_ptr, s_ptr, c_ptr, K, N, BLOCKS: tl.constexpr, B: tl.constexpr):
-    """Which row of scales a block takes is counted in floats, as packages do: several blocks to a group, or none."""
+def scaled_by_group(a_ptr, b_ptr, s_ptr, c_ptr, K, N, BLOCKS: tl.constexpr, NARROW: tl.constexpr, B: tl.constexpr):
+    """Which row of scales a block takes is counted in floats, as packages do; NARROW: in eight bits that wrap around."""
     rows, ks = tl.arange(0, B), tl.arange(0, B)
     acc = tl.zeros((B, B), dtype=tl.float32)
     for k in range(K // B):
         a = tl.load(a_ptr + rows[:, None] * K + (k * B + ks)[None, :])
         b = tl.load(b_ptr + (k * B + ks)[:, None] * N + rows[None, :])
-        s = tl.load(s_ptr + (k * BLOCKS).to(tl.int32) * N + rows[None, :])
+        if NARROW:
+            group = (k * BLOCKS).to(tl.int8).to(tl.int32) + 128
+        else:
+            group = (k * BLOCKS).to(tl.int32)
+        s = tl.load(s_ptr + group * N + rows[None, :])
         acc = tl.dot(a, b * s, acc)
     tl.store(c_ptr + rows[:, None] * N + rows[None, :], acc.to(tl.float16))
 
 
-def grouped(blocks: float) -> Launch:
-    lot, k, n = np.random.default_rng(0), 256, 64
-    arguments: dict[str, Any] = {
+def product_of(k: int, n: int = 64) -> dict[str, Any]:
+    """Arguments of a product of 64 rows; B has more rows than are read, and 300 rows of scales."""
+    lot = np.random.default_rng(0)
+    return {
         "a_ptr": lot.standard_normal((64, k)).astype(np.float16),
-        "b_ptr": lot.standard_normal((k, n)).astype(np.float16),
-        "s_ptr": lot.standard_normal((4, n)).astype(np.float16),
+        "b_ptr": lot.standard_normal((4 * k, n)).astype(np.float16),
+        "s_ptr": lot.standard_normal((300, n)).astype(np.float16),
         "c_ptr": np.full((64, n), np.nan, np.float16),
         "K": k, "N": n,
     }  # fmt: skip
-    return Launch(scaled_by_group, arguments, {"BLOCKS": blocks, "B": 64}, (1,))
+
+
+def grouped(blocks: float, narrow: bool = False) -> Launch:
+    return Launch(scaled_by_group, product_of(256), {"BLOCKS": blocks, "NARROW": narrow, "B": 64}, (1,))
 
 
 @pytest.mark.parametrize("blocks", [0.5, 0.25])
@@ -203,34 +211,12 @@ def cancelled(a_ptr, b_ptr, c_ptr, K, N, MASK: tl.constexpr, B: tl.constexpr):
 
 @pytest.mark.parametrize("mask", [False, True])
 def test_runs_that_cancel_are_not_forgotten(mask: bool) -> None:
-    lot, k, n = np.random.default_rng(0), 256, 64
-    arguments: dict[str, Any] = {
-        "a_ptr": lot.standard_normal((64, k)).astype(np.float16),
-        "b_ptr": lot.standard_normal((4 * k, n)).astype(np.float16),
-        "c_ptr": np.full((64, n), np.nan, np.float16),
-        "K": k, "N": n,
-    }  # fmt: skip
+    arguments = {name: value for name, value in product_of(256).items() if name != "s_ptr"}
     same_bits(Launch(cancelled, arguments, {"MASK": mask, "B": 64}, (1,)), "host", raised_loads=1)
 
 
-@triton.jit
-def narrow(a_ptr, b_ptr, s_ptr, c_ptr, K, N, BLOCKS: tl.constexpr, B: tl.constexpr):
-    """The row of scales is counted in numbers of eight bits, which wrap around."""
-    rows, ks = tl.arange(0, B), tl.arange(0, B)
-    acc = tl.zeros((B, B), dtype=tl.float32)
-    for k in range(K // B):
-        a = tl.load(a_ptr + rows[:, None] * K + (k * B + ks)[None, :])
-        b = tl.load(b_ptr + (k * B + ks)[:, None] * N + rows[None, :])
-        row = (k * BLOCKS).to(tl.int8).to(tl.int32)
-        acc = tl.dot(a, b * tl.load(s_ptr + (row + 128) * N + rows[None, :]), acc)
-    tl.store(c_ptr + rows[:, None] * N + rows[None, :], acc.to(tl.float16))
-
-
 def test_a_float_in_eight_bits_may_be_negative() -> None:
-    given = grouped(50.0)
-    scales = np.random.default_rng(1).standard_normal((300, 64)).astype(np.float16)
-    launch = Launch(narrow, {**given.arguments, "s_ptr": scales}, given.constants, (1,))
-    same_bits(launch, "host", raised_loads=2)
+    same_bits(grouped(50.0, narrow=True), "host", raised_loads=2)
 
 
 def test_a_group_that_is_counted_down_in_floats_may_lie_before_the_tensor() -> None:

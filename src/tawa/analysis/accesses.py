@@ -6,7 +6,7 @@ from collections.abc import Collection
 from math import prod
 
 from tawa.analysis.loads import dots_fed_by
-from tawa.analysis.split_rules import shape_of
+from tawa.analysis.split_rules import has_rows, shape_of
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import LoadOp, StoreOp
 from tawa.ir import Operation, ScalarType, Value, parse_type
@@ -33,11 +33,12 @@ def is_operand_load(op: Operation, in_turn: bool = False, products: Collection[V
     products: what dots give (`from_dots`), through which a row is not followed: rows that meet sums, as those of a
         softmax do, are loaded beside the dot anyway.
     """
-    shape = shape_of(op.result) if op.name == "tt.load" else ()
-    long = sum(size > 1 for size in shape)
-    if long == 0 or not (enclosing_loops(op) or (in_turn and long > 1)):
+    if op.name != "tt.load" or all(size == 1 for size in shape_of(op.result)):
         return False
-    return bool(dots_fed_by(op.result, products if long == 1 else ()))
+    rows = has_rows(op.result)
+    if not enclosing_loops(op) and not (in_turn and rows):
+        return False
+    return bool(dots_fed_by(op.result, () if rows else products))
 
 
 def tile_of(access: Operation) -> Value:

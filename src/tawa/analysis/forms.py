@@ -12,7 +12,7 @@ Then r0 // 8 stands for r0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tawa.analysis.polynomials import ONE, ZERO, Poly, constant
@@ -62,7 +62,7 @@ class Form:
     def times(self, factor: Poly) -> Form:
         """Every part multiplied; numbers only."""
         lanes = {dim: product for dim, poly in self.lanes.items() if (product := poly * factor) != ZERO}
-        return replace(self, offset=self.offset * factor, lanes=lanes, runs=_left(self.runs, lanes))
+        return replace(self, offset=self.offset * factor, lanes=lanes, runs=self.runs if lanes else ())
 
     def run(self, dim: int) -> int:
         """How many places of a dimension share a number."""
@@ -109,11 +109,6 @@ class Form:
         guards = tuple(replace(guard, dim=places[guard.dim]) for guard in self.guards)
         runs = tuple(replace(run, dim=places[run.dim]) for run in self.runs)
         return replace(self, lanes=lanes, guards=guards, runs=runs)
-
-
-def _left(runs: Iterable[Run], lanes: Mapping[int, Poly]) -> tuple[Run, ...]:
-    """The runs of the dimensions that are left."""
-    return tuple(dict.fromkeys(run for run in runs if run.dim in lanes))
 
 
 def splat_number(op: Operation) -> int | None:

@@ -69,6 +69,11 @@ def shape_of(value: Value) -> tuple[int, ...]:
     return type.block.shape if isinstance(type, TensorDescType) else ()
 
 
+def has_rows(tile: Value) -> bool:
+    """Whether a tile is longer than one in several dimensions; a row, a column and a number are not."""
+    return sum(size > 1 for size in shape_of(tile)) > 1
+
+
 def relations_of(op: Operation) -> Relations:
     """The ties and mixtures of one operation; those of control flow stand at the loop or the if, not at its yields."""
     rule = _RULES.get(op.name)

@@ -8,7 +8,7 @@ One that goes to the same place in each turn of a loop is none: of two TMA store
 
 from __future__ import annotations
 
-from tawa.analysis.split_rules import shape_of
+from tawa.analysis.split_rules import has_rows
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, FuncOp, StoreOp
 from tawa.ir import Block, Operation, Value
@@ -16,12 +16,8 @@ from tawa.ir import Block, Operation, Value
 
 def tile_stores(function: FuncOp, in_turn: bool) -> list[Operation]:
     """Those stores, in textual order. in_turn: whether programs will be done in turn."""
-    ops = [op for op in function.op.walk() if op.name == "tt.store" and _has_rows(op)]
+    ops = [op for op in function.op.walk() if op.name == "tt.store" and has_rows(StoreOp(op).source)]
     return [op for op in ops if _ends_a_tile(op, in_turn)]
-
-
-def _has_rows(store: Operation) -> bool:
-    return sum(size > 1 for size in shape_of(StoreOp(store).source)) > 1
 
 
 def _ends_a_tile(store: Operation, in_turn: bool) -> bool:

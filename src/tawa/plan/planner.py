@@ -193,8 +193,8 @@ def why_not_worth_it(
     ours, stock = budget.ctas(channels, max(ring.depth for ring in plan.rings)), budget.stock_ctas(channels)
     groups = f" of {budget.groups} groups" if budget.groups > 1 else ""
     # Of stock kernels that load through pointers no more than two share an SM in truth: their addresses take the
-    # registers. One alone keeps the tensor cores busy where each wgmma has 256 columns (1.02 to 1.22 from 2048³ on,
-    # bench/small.py). Groups of one CTA are no CTAs: softmax of 64 keys at a time wants more warps (0.92 of stock).
+    # registers. One alone keeps the tensor cores busy where each wgmma has 256 columns (1.01 to 1.36 from 2048³ on,
+    # bench/results/small.json). Groups of one CTA are no CTAs: softmax of 64 keys at a time wants more warps.
     if stock_copies == "rows" and budget.groups == 1:
         stock = min(stock, 1 if budget.registers.instruction >= WIDE_INSTRUCTION and not chained else 2)
     if ours < stock:

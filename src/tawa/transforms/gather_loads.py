@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.effects import has_side_effect, is_pure
 from tawa.analysis.loads import dots_fed_by
-from tawa.analysis.split_rules import shape_of
+from tawa.analysis.split_rules import has_rows
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp
 from tawa.ir import Builder, Module, Operation
@@ -40,8 +40,7 @@ class GatherLoads:
             key = (id(op.parent), *map(id, dots))
             earlier = before.get(key) if dots else None
             before[key] = op
-            is_row = sum(size > 1 for size in shape_of(op.result)) < 2
-            changed |= earlier is not None and is_row and _move_behind(earlier, op)
+            changed |= earlier is not None and not has_rows(op.result) and _move_behind(earlier, op)
         return PassResult(changed)
 
 

@@ -9,7 +9,7 @@ a launch is over soon, that is all that is left of it. The numbers are fitted to
     128 x 128 x 32, fp16, B transposed: 256 rows of 64 bytes an iteration, and 256 cycles of dots
 
 TMA fetches a row of a box, or 128 bytes of it, at a time. Where that takes as long as the dots, programs that share an
-SM wait for its TMA unit, while stock Triton's copies keep up: 0.97 of stock at 2048³, though 1.06 at 4096³, for 128 x
+SM wait for its TMA unit, while stock Triton's copies keep up: 0.96 of stock at 2048³, though 1.06 at 4096³, for 128 x
 64 x 32 (bench/results/small.json). A program alone on its SM gains all the same.
 """
 

@@ -7,8 +7,8 @@
                                         yield n
 
 Rows that meet a product stay with the consumer: gates, softmax statistics, biases. Where it loads them it waits for
-global memory, some 600 cycles, in each iteration; stock Triton's pipeliner copies them ahead. In the forward pass of
-the gated delta rule, whose iterations wait for each other, that was a fifth of the time (bench/results/corpus.json).
+global memory in each iteration; stock Triton's pipeliner copies them ahead. The forward pass of the gated delta rule,
+whose iterations wait for each other, is slower than stock Triton's without.
 
 Only loads of numbers and rows, whose address is computed from the loop's variable, from what the loop counts, and from
 what it does not change, and that nothing written in the loop may lie in. The schedule of a staged loop moves loads by
@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from tawa.analysis.effects import effects_of, gives_order, is_plain_load, is_pure
 from tawa.analysis.layouts import WARP
 from tawa.analysis.memory import memory_roots
+from tawa.analysis.split_rules import has_rows
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DOTS, LoadOp
 from tawa.dialects.warp import find_groups
@@ -92,8 +93,7 @@ class _Ahead:
         type = parse_type(load.result.type)
         if not isinstance(type, TensorType):
             return 4
-        is_row = sum(size > 1 for size in type.shape) < 2
-        return max(4, type.bytes // (self.num_warps * WARP)) if is_row else MOST_BYTES + 1
+        return MOST_BYTES + 1 if has_rows(load.result) else max(4, type.bytes // (self.num_warps * WARP))
 
     def _is_known(self, value: Value) -> bool:
         """Whether a value can be computed for the next iteration as well as for this one."""

@@ -26,7 +26,7 @@ from tawa.analysis.facts import Facts
 from tawa.analysis.launch_values import Argument, Condition
 from tawa.analysis.loads import from_dots
 from tawa.analysis.polynomials import ONE
-from tawa.analysis.split_rules import shape_of
+from tawa.analysis.split_rules import has_rows, shape_of
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Builder, Module, Operation, Value
@@ -81,7 +81,7 @@ class _Units:
 
 
 def _is_tile_store(op: Operation) -> bool:
-    return op.name == "tt.store" and sum(size > 1 for size in shape_of(tile_of(op))) > 1
+    return op.name == "tt.store" and has_rows(tile_of(op))
 
 
 __all__ = ["assume_unit_strides"]
