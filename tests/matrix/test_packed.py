@@ -155,7 +155,7 @@ def test_words_scales_and_zeros_share_a_ring_and_the_fence_of_the_computed_opera
 
 @triton.jit
 def scaled_by_group(a_ptr, b_ptr, s_ptr, c_ptr, K, N, BLOCKS: tl.constexpr, NARROW: tl.constexpr, B: tl.constexpr):
-    """Which row of scales a block takes is counted in floats, as packages do; NARROW: in eight bits that wrap around."""
+    """Which row of scales a block takes is counted in floats, as packages do. NARROW: of eight bits, which wrap."""
     rows, ks = tl.arange(0, B), tl.arange(0, B)
     acc = tl.zeros((B, B), dtype=tl.float32)
     for k in range(K // B):
