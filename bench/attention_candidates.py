@@ -1,7 +1,8 @@
-"""Attention candidates: stock Triton, Tawa, cuDNN, FlashAttention-2 and the hand-written kernel, with configurations.
+"""Attention candidates: stock Triton, Tawa, its operator, cuDNN, FlashAttention-2, the hand-written kernel.
 
 A `Configuration` is plain data, so that other processes can compile and check it before anything is timed; `make_call`
-turns it into a callable on given tensors. Stock and Tawa run the *same* kernel functions (`tawa.kernels.attention`).
+turns it into a callable on given tensors. Stock and Tawa run the *same* kernel functions (`tawa.kernels.attention`),
+and so does the operator, `tawa.ops.attention`, with the tile and the form that it has for the head dimension.
 
 Forms: two loops over the keys (those all rows see whole, then those on the diagonal), the same in a persistent kernel
 with the longest tiles first, and, under a causal mask, one loop with a branch around the mask.
@@ -16,7 +17,7 @@ from typing import Any, Literal
 from tawa.kernels.attention.cases import bench_case
 from tawa.kernels.case import Case
 
-Kind = Literal["stock", "tawa", "gluon"]
+Kind = Literal["stock", "tawa", "operator", "gluon"]
 Tensors = Mapping[str, Any]
 DTYPES = {"fp16": "fp16", "bf16": "bf16", "fp8": "fp8e4nv"}
 TOKENS, HIDDEN = 16384, 2048
@@ -68,15 +69,12 @@ class Configuration:
     @property
     def label(self) -> str:
         """A short name, unique in its list."""
+        if self.kind == "operator":
+            return "operator"
         stages = f" s{self.num_stages}" if self.kind == "stock" else ""
         more = "".join(f" {_SHORT.get(name, name)}{int(value)}" for name, value in self.options)
         flat = " flat" * self.flat
         return f"{self.kind} {self.form} {self.BM}x{self.BN} w{self.num_warps}{stages}{more}{flat}"
-
-    @property
-    def automatic(self) -> bool:
-        """Whether Tawa decides everything, also whether to specialise."""
-        return self.kind == "tawa" and not self.options
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; `from_json` is the way back."""
@@ -87,6 +85,9 @@ class Configuration:
         """Out of `to_json`, or of JSON made of it."""
         return Configuration(**{**data, "options": tuple((name, value) for name, value in data["options"])})
 
+
+OPERATOR = Configuration("operator", "two_loops", 0, 0, 0)
+"""The operator chooses form, tile and warps itself."""
 
 # --- the lists ---
 
@@ -105,13 +106,13 @@ _BY_HAND = {64: (128, 128, 3), 128: (128, 128, 2), 256: (128, 64, 2)}
 
 
 def configurations(dtype: str, d: int, causal: bool) -> list[Configuration]:
-    """What is tried: six of stock Triton, Tawa automatic, with turns or other tiles, one by hand."""
+    """What is tried: the operator, six of stock Triton, Tawa automatic, with turns or other tiles, one by hand."""
 
     def tawa(form: str, tile: tuple[int, int, int], **options: Any) -> Configuration:
         return Configuration("tawa", form, *tile, options=tuple(options.items()))
 
     large, small = _TILES[d]
-    found = [Configuration("stock", *each) for each in _STOCK[d]]
+    found = [OPERATOR, *(Configuration("stock", *each) for each in _STOCK[d])]
     found += [tawa(form, large) for form in ("two_loops", "persistent")]
     found += [tawa(form, large, ping_pong=True) for form in ("two_loops", "persistent")]
     found += [tawa(form, small, only_if_faster=False) for form in ("two_loops", "persistent")]
@@ -148,8 +149,14 @@ def make_tensors(shape: Shape) -> dict[str, Any]:
 
 
 def make_call(shape: Shape, configuration: Configuration, tensors: Tensors) -> Callable[[], Any]:
-    """A callable that launches the configuration once and returns the compiled kernel."""
+    """A callable that launches the configuration once and returns the compiled kernel, or O where O is its own."""
     options = dict(configuration.options)
+    if configuration.kind == "operator":
+        from tawa.ops import attention
+
+        q, k, v = (tensors[name] for name in "qkv")
+        v = v.mT if shape.dtype == "fp8" else v  # kept with the keys innermost, as the kernel wants them
+        return lambda: attention(q, k, v, causal=shape.causal)
     if configuration.kind == "gluon":
         from peers import gluon_attention
 

@@ -17,13 +17,13 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "attention.md"
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 NAMES: dict[str, Callable[[Configuration], bool]] = {
     "stock Triton": lambda c: c.kind == "stock",
-    "Tawa": lambda c: c.kind == "tawa",
-    "Tawa automatic": lambda c: c.automatic,
+    "Tawa": lambda c: c.kind == "operator",
+    "Tawa, best configuration": lambda c: c.kind == "tawa",
     "Gluon by hand": lambda c: c.kind == "gluon",
 }
 """Candidates that have configurations, and which are theirs."""
 ORDER = (*NAMES, "cuDNN", "FlashAttention-2")
-OURS = {**COLOURS, "Tawa automatic": "#8fb8de", "cuDNN": "#7a7a7a", "FlashAttention-2": "#b0524f"}
+OURS = {**COLOURS, "Tawa, best configuration": "#8fb8de", "cuDNN": "#7a7a7a", "FlashAttention-2": "#b0524f"}
 Panel = tuple[str, int, bool]
 
 

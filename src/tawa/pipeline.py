@@ -27,7 +27,7 @@ from tawa.analysis.resources import (
 from tawa.dialects import structure_rules
 from tawa.dialects.aref import Fill
 from tawa.dialects.tt import FuncOp
-from tawa.errors import ProtocolError, ResourceError
+from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions
@@ -186,6 +186,20 @@ def specialise(
     clock.lap("print barrier")
     applied = Remark("applied", _summary(plan))
     return Outcome(True, plan, (applied, *notes, *remarks), aref, barrier, clock.stages, module, verdict)
+
+
+def plan_only(ttgir: str, options: PlanOptions, target: Target) -> Plan | Remark:
+    """The Plan that `specialise` would begin with for the same module, or the remark with which it would decline."""
+    module = parse_module(ttgir)
+    GatherLoads().run(module)
+    loads, refusals = _analyse(module, target)
+    if refusals:
+        return refusals[0]
+    try:
+        chosen = _plan(module, tuple(find_channels(loads)), loads, options, target, None)
+    except (PlanError, ResourceError) as error:
+        return Remark("declined", str(error))
+    return chosen if isinstance(chosen, Remark) else chosen[0]
 
 
 def _to_aref_level(

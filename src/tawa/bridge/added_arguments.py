@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -30,6 +30,7 @@ from tawa.bridge import record
 from tawa.bridge.launcher import Launcher, encoder
 from tawa.bridge.request import Request, activate
 from tawa.plan import PlanOptions
+from tawa.plan.persistent import options_of_persistent, why_shallower
 
 _log = logging.getLogger("tawa")
 
@@ -181,18 +182,18 @@ def _persistent(kernel: Any, attached: Attached) -> Any:
     """
     known = getattr(kernel.metadata, record.KEY)
     asked = known["launch"]
-    options = replace(
-        PlanOptions(**asked["options"]), enable_warp_specialization=None, mode=None, only_if_faster=True,
-        persistent=True,
-    )  # fmt: skip
+    options = options_of_persistent(PlanOptions(**asked["options"]))
     folder = Path(asked["reproducer_dir"]) if asked["reproducer_dir"] else None
     request = Request(options, reproducer_dir=folder, verification=known["verification"])
     try:
         with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
             made = _compiled_again(kernel)
-        if launch_spec(made).axes:
+        got = getattr(made.metadata, record.KEY)
+        made_plan, own_plan = record.plan_of(got), record.plan_of(known)
+        if made_plan is None or own_plan is None or not launch_spec(made).axes:
+            reason = got["reason"]
+        elif not (reason := why_shallower(made_plan, own_plan)):  # D may be lower than planned, to fit shared memory
             return _loaded(made)
-        reason = getattr(made.metadata, record.KEY)["reason"]
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
     _log.info("%s: not made persistent: %s", kernel.name, reason)

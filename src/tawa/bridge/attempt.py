@@ -18,7 +18,7 @@ from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.memory import remakes_descriptors
 from tawa.bridge.generic_print import parse_module, print_generic
 from tawa.bridge.handover import Handover, Stage, StageResult
-from tawa.bridge.persistence import OFFERED, offer, persistent_form
+from tawa.bridge.persistence import PlanOf, offer, persistent_form
 from tawa.bridge.ptxas_log import kept_log
 from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
@@ -31,7 +31,8 @@ from tawa.bridge.structuring import structure_flow
 from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
 from tawa.pipeline import NOT_EXPECTED, Outcome, Target
-from tawa.plan import PlanOptions
+from tawa.plan import Plan, PlanOptions
+from tawa.plan.persistent import options_of_persistent
 from tawa.plan.planner import StockCopies
 from tawa.remarks import Remark
 from tawa.verify.verdict import Unknown
@@ -179,10 +180,29 @@ def _in_form(tools: Toolchain, source: Source, request: Request, sheet: Workshee
     if not isinstance(made, Specialised) or made.outcome.plan is None or asked is False or request.plan is not None:
         return made
     with sheet.timed("offer persistent"):
-        launch = offer(made.launch, made.outcome.plan, source.ttir, source.context)
-    if not launch.offered:
+        plan_of = _plan_of(tools, source, request, made.outcome.plan)
+        launch, note = offer(made.launch, made.outcome.plan, source.ttir, source.context, plan_of)
+    if note is None:
         return made
-    return replace(made, launch=launch, outcome=with_remarks(made.outcome, (Remark("note", OFFERED),)))
+    return replace(made, launch=launch, outcome=with_remarks(made.outcome, (note,)))
+
+
+def _plan_of(tools: Toolchain, source: Source, request: Request, plan: Plan) -> PlanOf:
+    """Plans another form of a kernel, for as many consumer groups as `plan` has, without a trip to the back end."""
+
+    def plan_of(ttir: str) -> Plan | Remark:
+        groups = plan.consumer_groups
+        if groups == 1:
+            warps, ttgir = tools.options.num_warps, _front(tools, replace(source, ttir=ttir), Worksheet())
+        else:
+            warps = warps_of_group(tools.options.num_warps, groups) or 0
+            ttgir, notes = split_front(tools, ttir, source.context, source.metadata, groups)
+            if ttgir is None:
+                return notes[0]
+        target = Target(warps, tools.options.num_stages, LIMIT_BYTES, groups, source.stock_copies)
+        return pipeline.plan_only(ttgir, options_of_persistent(request.options), target)
+
+    return plan_of
 
 
 def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:

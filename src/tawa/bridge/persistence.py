@@ -7,6 +7,7 @@ expected to pay (`added_arguments.py`). A user who asks for ``persistent=True`` 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +17,12 @@ from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.generic_print import read_ttir
 from tawa.ir import print_module
 from tawa.plan import Plan
+from tawa.plan.persistent import why_shallower
 from tawa.remarks import Remark
 from tawa.transforms.make_persistent import MakePersistent, grid_axes, why_not_persistent
 
 OFFERED = "launches of more programs than SMs get a persistent form of the kernel, compiled at the first of them"
+NOT_OFFERED = "no persistent form for launches of more programs than SMs"
 _NOT_OURS = (
     "this compile is not for a launch of Triton's own: nobody would tell a persistent kernel the size of its grid"
 )
@@ -34,17 +37,30 @@ def persistent_form(ttir: str, context: Any) -> tuple[str, int] | Remark:
     return (print_module(module), result.axes) if result.changed else result.remarks[0]
 
 
-def offer(launch: LaunchSpec, plan: Plan, ttir: str, context: Any) -> LaunchSpec:
-    """The launch spec of a kernel with one tile a program, with what its persistent form needs where it has one.
+PlanOf = Callable[[str], Plan | Remark]
+"""The Plan that a compile of a kernel, given as TTIR, would begin with, or why it would decline it."""
 
-    It has none where programs may differ in their work, which the hardware deals out better than a loop, or where
-    several share an SM and hide what a persistent kernel would.
+
+def offer(launch: LaunchSpec, plan: Plan, ttir: str, context: Any, plan_of: PlanOf) -> tuple[LaunchSpec, Remark | None]:
+    """The launch spec of a kernel with one tile a program, with what its persistent form needs where one is offered.
+
+    None is offered where programs may differ in their work, which the hardware deals out better than a loop; where
+    several programs share an SM and hide what a persistent kernel would; and where the persistent form's own tiles
+    leave its rings too few slots. Returns the spec, and the remark that says which it is: None where the kernel has no
+    persistent form at all.
     """
     if plan.max_registers is not None or not launch_is_ours():
-        return launch
+        return launch, None
     module = read_ttir(ttir, context)
-    alike = why_not_persistent(module) is None and programs_alike(module)
-    return replace(launch, offered=grid_axes(module)) if alike else launch
+    if why_not_persistent(module) is not None or not programs_alike(module):
+        return launch, None
+    axes = grid_axes(module)
+    MakePersistent().run(module)
+    form = plan_of(print_module(module))
+    reason = form.reason if isinstance(form, Remark) else why_shallower(form, plan)
+    if reason:
+        return launch, Remark("note", f"{NOT_OFFERED}: {reason}")
+    return replace(launch, offered=axes), Remark("note", OFFERED)
 
 
-__all__ = ["OFFERED", "offer", "persistent_form"]
+__all__ = ["OFFERED", "PlanOf", "offer", "persistent_form"]

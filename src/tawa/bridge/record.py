@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from tawa.bridge.request import Request
 from tawa.bridge.versions import triton_version
 from tawa.pipeline import Outcome
-from tawa.plan import PlanOptions
+from tawa.plan import Plan, PlanOptions
 from tawa.remarks import Remark, SourceLocation
 from tawa.verify.witness import verdict_to_dict
 
@@ -50,6 +52,11 @@ def make_record(
         "reproducer": reproducer,
         "versions": {"tawa": __version__, "triton": ".".join(map(str, triton_version()))},
     }
+
+
+def plan_of(record: Mapping[str, Any]) -> Plan | None:
+    """The Plan of a specialised kernel's record; None for a kernel that is not specialised."""
+    return Plan.from_json(json.dumps(record["plan"])) if record["plan"] is not None else None
 
 
 def remark_record(remark: Remark) -> Record:

@@ -25,11 +25,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tawa.bridge import record
 from tawa.bridge.attempt import Source, Worksheet
 from tawa.bridge.request import Request, source_hash
 from tawa.bridge.versions import triton_version
 from tawa.errors import ProtocolError
-from tawa.plan import Plan, PlanOptions
+from tawa.plan import PlanOptions
 
 _log = logging.getLogger("tawa")
 
@@ -80,10 +81,9 @@ def _write(
 def read(folder: Path) -> Reproducer:
     """Reads a folder that `write` made; raises FileNotFoundError or ValueError if it is not one."""
     data = json.loads((folder / "request.json").read_text())
-    plan = Plan.from_json(json.dumps(data["plan"])) if data["plan"] is not None else None
     return Reproducer(
         ttir=folder / "ttir.mlir",
-        request=Request(PlanOptions(**data["options"]), plan, verification=data["verification"]),
+        request=Request(PlanOptions(**data["options"]), record.plan_of(data), verification=data["verification"]),
         num_warps=data["num_warps"],
         num_stages=data["num_stages"],
         versions=data["versions"],

@@ -204,7 +204,6 @@ def explain_compiled(compiled: Any, sass: bool = False) -> Explanation:
     """Explains Triton's `CompiledKernel`, also one that came from the cache on disk."""
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
     seen = report(compiled, sass)
-    plan = Plan.from_json(json.dumps(data["plan"])) if data["plan"] is not None else None
     return Explanation(
         kernel=data["kernel"],
         applied=data["applied"],
@@ -212,7 +211,7 @@ def explain_compiled(compiled: Any, sass: bool = False) -> Explanation:
         location=data["location"],
         cure=data["cure"],
         mode=data["mode"],
-        plan=plan,
+        plan=records.plan_of(data),
         shared_bytes=compiled.metadata.shared,
         registers=seen.ptxas.registers,
         spill_bytes=seen.ptxas.spill_bytes,
