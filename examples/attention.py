@@ -1,6 +1,7 @@
 """Attention from PyTorch: `tawa.ops.attention` in place of `scaled_dot_product_attention`, checked and timed.
 
 python examples/attention.py                needs a Hopper GPU and PyTorch
+make demo                                   needs neither: compiles, proves and simulates attention
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ B, H, HK, S, D = 2, 16, 4, 4096, 128
 
 def main() -> None:
     """Compares outputs, gradients and times of a causal call with PyTorch's."""
-    import torch
+    from hopper import torch_on_hopper
+
+    torch = torch_on_hopper("Without them: make demo compiles, proves and simulates attention.")
     import triton
 
     from tawa.ops import attention

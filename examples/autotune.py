@@ -1,6 +1,9 @@
 """Tuning tiles, D and P together: `tawa.Config` is a `triton.Config` that takes Tawa's options too.
 
 python examples/autotune.py                 needs a Hopper GPU and PyTorch
+tawa explain examples/autotune.py:gemm_nt --sig 'a=tensordesc<fp16[128,64]>, b=tensordesc<fp16[256,64]>,
+    c=tensordesc<fp16[128,256]>, M=i32, N=i32, K=i32:16' --const BM=128,BN=256,BK=64 --num-warps 8
+                                            needs neither: compiles one configuration, says what became of it
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ def gemm_nt(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
 
 def main() -> None:
     """Tunes one shape and prints the winner."""
-    import torch
+    from hopper import torch_on_hopper
+
+    torch = torch_on_hopper("Without them: the tawa explain command at the top of this file.")
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     torch.manual_seed(0)

@@ -47,8 +47,9 @@ def matmul(a, b, **options):
 
 def main() -> None:
     """Checks the product against float64 and times stock, specialised and cuBLAS."""
-    import torch
+    from hopper import torch_on_hopper
 
+    torch = torch_on_hopper("Without them: the tawa explain command at the top of this file.")
     torch.manual_seed(0)
     M, N, K = 4096, 4096, 4096
     a = torch.randn((M, K), device="cuda", dtype=torch.float16)

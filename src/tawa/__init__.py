@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tawa.runtime.recording import report
     from tawa.runtime.settings import Settings
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "jit": "tawa.runtime.jit",

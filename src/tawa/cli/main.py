@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -33,9 +33,16 @@ class CheckingCommand(TyperCommand):
             raise
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from tawa import __version__
+
+        typer.echo(f"tawa {__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="tawa",
-    help="Turns unmodified Triton kernels into warp-specialised kernels for NVIDIA Hopper.",
     epilog="Exit status: 0 done, 1 a kernel that could not be compiled or (pinned) specialised, 2 wrong usage; "
     "verify and simulate have statuses of their own, which their --help names.",
     no_args_is_help=True,
@@ -54,6 +61,15 @@ app.command("verify", cls=CheckingCommand)(verify_command)
 app.command("simulate", cls=CheckingCommand)(simulate_command)
 app.command("env")(env_command)
 app.command("replay")(replay_command)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Turns unmodified Triton kernels into warp-specialised kernels for NVIDIA Hopper."""
 
 
 def main() -> None:

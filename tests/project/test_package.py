@@ -1,0 +1,102 @@
+"""What a package index would show and ship: sdist, wheel, version, requirements, README."""
+
+from __future__ import annotations
+
+import email
+import email.message
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import tawa
+from tawa.bridge.versions import TESTED_FROM, TESTED_TO, is_tested, parse_version
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ("gemm.py", "attention.py", "autotune.py")
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an sdist of this tree, and the wheel: `build` makes it from the unpacked sdist alone."""
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+def metadata(dist: Path) -> email.message.Message:
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [it for it in archive.namelist() if it.endswith(".dist-info/METADATA")]
+        return email.message_from_bytes(archive.read(name))
+
+
+def test_the_sdist_builds_a_wheel_with_all_modules_and_their_types(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src/tawa").rglob("*.py")}
+    assert modules <= names and "tawa/py.typed" in names
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        shipped = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "tests/conftest.py", "Makefile"} <= shipped
+
+
+def test_links_and_pictures_of_the_readme_are_addresses_on_a_package_index(dist: Path) -> None:
+    text = str(metadata(dist).get_payload())
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)]+)\)", prose)
+    assert len(links) > 10 and all(link.startswith("https://") for link in links)
+    own = (ROOT / "README.md").read_text()
+    blocks = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+    assert blocks.findall(text) == blocks.findall(own)
+
+
+def test_the_triton_that_is_required_is_the_range_that_is_tested(dist: Path) -> None:
+    required = [Requirement(it) for it in metadata(dist).get_all("Requires-Dist") or []]
+    (triton,) = [it for it in required if it.name == "triton"]
+    for minor in range(TESTED_FROM[1] - 2, TESTED_TO[1] + 3):
+        for text in (f"3.{minor}.0", f"3.{minor}.1"):
+            assert (text in triton.specifier) == is_tested(parse_version(text))
+
+
+def test_the_changelog_begins_with_this_version_and_its_date() -> None:
+    heads = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    released = [head for head in heads if head != "Unreleased"]
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d{2}-\d{2}", head) for head in released)
+    assert released[0].startswith(f"{tawa.__version__} - ")
+    numbers = [parse_version(head) for head in released]
+    assert numbers == sorted(numbers, reverse=True) and len(set(numbers)) == len(numbers)
+
+
+def test_the_command_says_its_version() -> None:
+    done = subprocess.run([sys.executable, "-m", "tawa.cli.main", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"tawa {tawa.__version__}\n")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_says_in_one_line_what_works_without_pytorch_or_a_gpu(name: str, tmp_path: Path) -> None:
+    """PyTorch is hidden, whether it is installed or not."""
+    (tmp_path / "torch.py").write_text("raise ImportError('hidden by a test')\n")
+    path = ROOT / "examples" / name
+    program = f"import sys, runpy; sys.path[:0] = [{str(tmp_path)!r}, {str(path.parent)!r}]; " + (
+        f"runpy.run_path({str(path)!r}, run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "PyTorch is not installed. Without them: " in done.stderr
+
+
+def test_types_are_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "Typing :: Typed" in project["classifiers"] and (ROOT / "src/tawa/py.typed").is_file()
