@@ -36,7 +36,7 @@ def metadata(dist: Path) -> email.message.Message:
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [it for it in archive.namelist() if it.endswith(".dist-info/METADATA")]
-        return email.message_from_bytes(archive.read(name))
+        return email.message_from_string(archive.read(name).decode())
 
 
 def test_the_sdist_builds_a_wheel_with_all_modules_and_their_types(dist: Path) -> None:
