@@ -258,7 +258,7 @@ def test_only_hopper_has_the_large_tiles(
 def test_a_box_holds_the_head_dimension(head_dim: int, box: int) -> None:
     assert tiles.box_of(head_dim) == box
     for table in (tiles.HOPPER, tiles.ELSEWHERE):
-        assert all(box in kind for kind in (table.forward, table.dkdv, table.dq))
+        assert all(box in kind for kind in (table.forward, table.forward_fp8, table.dkdv, table.dq))
 
 
 # --- what the tests on a GPU compare with ---

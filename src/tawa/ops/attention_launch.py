@@ -82,13 +82,14 @@ def run_forward(
     if o.numel() == 0 or keys == 0:
         return o.zero_(), lse.fill_(float("-inf"))
     box = box_of(head_dim)
-    tile = tiles_for(q.device).forward[box]
+    tiles = tiles_for(q.device)
     transposed = q.element_size() == 1  # wgmma takes eight-bit operands with the summed dimension innermost only
+    tile = (tiles.forward_fp8 if transposed else tiles.forward)[box]
     v_desc = descriptor(for_tma(v.mT), box, tile.BN) if transposed else descriptor(for_tma(v), tile.BN, box)
-    tiles = blocks(queries, tile.BM), batches * heads
-    launched = attention_two_loops[tiles]
+    grid = blocks(queries, tile.BM), batches * heads
+    launched = attention_two_loops[grid]
     if tile.persistent:
-        launched = attention_persistent[(min(multiprocessors(q.device), tiles[0] * tiles[1]),)]
+        launched = attention_persistent[(min(multiprocessors(q.device), grid[0] * grid[1]),)]
     with torch.cuda.device_of(q):
         launched(
             descriptor(for_tma(q), tile.BM, box),
@@ -97,7 +98,7 @@ def run_forward(
             descriptor(o, tile.BM, box),
             lse,
             None if alibi is None else alibi.contiguous(),
-            *((tiles[1],) if tile.persistent else ()),
+            *((grid[1],) if tile.persistent else ()),
             heads,
             queries,
             keys,

@@ -1,4 +1,4 @@
-"""Which tiles the attention kernels run with: a small table by head dimension, for Hopper and for everything else.
+"""Which tiles the attention kernels run with: small tables by head dimension, for Hopper and for everything else.
 
 On Hopper the planner splits the 128 rows of a forward tile over two consumer groups of 4 warps, 64 rows each, which is
 one wgmma. Blocks of 128 keys are the largest that leave room for O (64 x D) and the scores (64 x 128), both float32, in
@@ -7,6 +7,9 @@ so its blocks are half as long. D = 64 has the tiles of D = 128.
 
 Up to D = 128 a program walks over tiles, so that the loads of the next run beside the epilogue of this one. For D = 256
 a second tile of Q would take the second slot of K and V (`bench/results/attention.json`).
+
+In fp8 and up to D = 128, tiles of 64 x 64 are faster than any that is specialised: several programs share an SM, and
+the softmax of one runs beside the dots of the others. Automatic mode leaves them to stock Triton (`attention.json`).
 
 The backward kernels hold two accumulators (dK, dV) or a tile of dO besides (dQ): their tiles are the largest that do
 not spill. Other devices have as little as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
@@ -36,20 +39,23 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The tile of each kernel by the head dimension of the box: forward, dK and dV, dQ."""
+    """The tile of each kernel by the head dimension of the box: forward, forward in fp8, dK and dV, dQ."""
 
     forward: Mapping[int, Tile]
+    forward_fp8: Mapping[int, Tile]
     dkdv: Mapping[int, Tile]
     dq: Mapping[int, Tile]
 
 
 HOPPER = Tiles(
     forward={64: Tile(128, 128, 8, 2, True), 128: Tile(128, 128, 8, 2, True), 256: Tile(128, 64, 8, 2)},
+    forward_fp8={64: Tile(64, 64, 4, 3), 128: Tile(64, 64, 4, 3), 256: Tile(128, 64, 8, 2)},
     dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(32, 64, 8, 2)},
     dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 32, 4, 2)},
 )
 ELSEWHERE = Tiles(
     forward={64: Tile(64, 64, 4, 2), 128: Tile(64, 64, 4, 2), 256: Tile(64, 32, 8, 1)},
+    forward_fp8={64: Tile(64, 64, 4, 2), 128: Tile(64, 64, 4, 2), 256: Tile(64, 32, 8, 1)},
     dkdv={64: Tile(32, 64, 4, 2), 128: Tile(32, 64, 8, 1), 256: Tile(32, 32, 8, 1)},
     dq={64: Tile(64, 32, 4, 2), 128: Tile(64, 32, 8, 1), 256: Tile(32, 32, 8, 1)},
 )
