@@ -9,10 +9,20 @@ from pathlib import Path
 import pytest
 
 from tests.docs.checking import faults
-from tests.docs.pages import PAGES, blocks_of
+from tests.docs.pages import PAGES, BadTag, Block, blocks_of
 from tests.docs.running import LIMIT_S, Workplace, run_page
 
-BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+def tagged(page: Path) -> list[Block]:
+    """None of a page whose tags are wrong: a test of its own says so."""
+    try:
+        return blocks_of(page)
+    except BadTag:
+        return []
+
+
+BLOCKS = [block for page in PAGES for block in tagged(page)]
 ON_GPU = [block for block in BLOCKS if block.tag == "gpu" and block.language == "python"]
 
 
@@ -58,7 +68,7 @@ def test_blocks_that_are_not_run_compile_and_name_what_exists(page: Path, place:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("block", ON_GPU, ids=lambda block: block.where)
-def test_blocks_for_a_gpu_run_there(block, place: Workplace) -> None:
+def test_blocks_for_a_gpu_run_there(block: Block, place: Workplace) -> None:
     place.prepare()
     file = place.write(block)
     command = [sys.executable, str(file)]
