@@ -25,8 +25,10 @@ NOT_INSTALLED = ("torch",)  # modules that need not be there; what is ours behin
 
 def faults(block: Block, place: Workplace) -> list[str]:
     """What is wrong with a `compile` or `gpu` block; empty if nothing is found."""
+    if "file" in block.keys:
+        place.write(block)
     if block.language == "python":
-        found = list(_python_faults(block.code))
+        found = list(_python_faults(block.code, place.folder))
         if not found and "kernel" in block.keys:
             found = list(_kernel_faults(block, place.write(block)))
     elif block.language == "sh":
@@ -39,7 +41,7 @@ def faults(block: Block, place: Workplace) -> list[str]:
 # --- Python ---
 
 
-def _python_faults(code: str) -> Iterator[str]:
+def _python_faults(code: str, folder: Path) -> Iterator[str]:
     try:
         tree = ast.parse(code)
     except SyntaxError as error:
@@ -49,15 +51,22 @@ def _python_faults(code: str) -> Iterator[str]:
     command = [ruff, "check", "--isolated", "--no-cache", "--quiet", "--select", "F821", "--output-format", "concise", "-"]
     done = subprocess.run(command, input=code, capture_output=True, text=True)
     yield from (done.stdout + done.stderr).splitlines()
-    yield from _missing_names(tree)
+    yield from _missing_names(tree, folder)
 
 
-def _missing_names(tree: ast.Module) -> Iterator[str]:
-    """Imported modules and names that do not exist; attributes of `tawa` that it has not."""
+def _missing_names(tree: ast.Module, folder: Path) -> Iterator[str]:
+    """Imported modules and names that do not exist; attributes of `tawa` that it has not.
+
+    folder: where the files of the page's earlier blocks are.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (f"no module {it.name}" for it in node.names if not _exists(it.name))
         elif isinstance(node, ast.ImportFrom) and node.module:
+            file = folder.joinpath(*node.module.split(".")).with_suffix(".py")
+            if file.is_file():
+                yield from (f"no {it.name} in {file.name}" for it in node.names if not _binds(file, it.name))
+                continue
             yield from (
                 f"no {it.name} in {node.module}"
                 for it in node.names
@@ -86,8 +95,12 @@ def _has(module: str, name: str) -> bool:
         if (error.name or "").partition(".")[0] not in NOT_INSTALLED:
             return False
     spec = importlib.util.find_spec(module)
-    source = Path(spec.origin).read_text() if spec and spec.origin else ""
-    return any(name in _bound(node) for node in ast.parse(source).body)
+    return bool(spec and spec.origin and _binds(Path(spec.origin), name))
+
+
+def _binds(file: Path, name: str) -> bool:
+    """Whether a module defines or imports a name, by its text."""
+    return any(name in _bound(node) for node in ast.parse(file.read_text()).body)
 
 
 def _bound(node: ast.stmt) -> list[str]:
@@ -132,13 +145,13 @@ def _imported(file: Path) -> ModuleType:
 
 
 def _without_missing(node: ast.stmt) -> ast.stmt | None:
-    """An import without modules that need not be installed; an assignment only of what is written there."""
+    """An import without modules that need not be installed; an assignment only of a number or a text."""
     if isinstance(node, ast.Import):
         node.names = [it for it in node.names if it.name.partition(".")[0] not in NOT_INSTALLED]
         return node if node.names else None
     if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in NOT_INSTALLED:
         return None
-    if isinstance(node, ast.Assign) and any(isinstance(it, ast.Call) for it in ast.walk(node.value)):
+    if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant):
         return None
     return node
 

@@ -30,15 +30,12 @@ def named(tags: tuple[str, ...]) -> list[Path]:
     return [page for page in PAGES if any(block.page == page and block.tag in tags for block in BLOCKS)]
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One Triton cache for all pages: many show the same kernels."""
-    return tmp_path_factory.mktemp("pages-cache")
-
-
 @pytest.fixture
-def place(tmp_path: Path, cache: Path) -> Workplace:
-    return Workplace(tmp_path, cache)
+def place(tmp_path: Path) -> Workplace:
+    """With a Triton cache of its own: a kernel from the cache has the line of the file that filled it."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return Workplace(folder, tmp_path / "cache")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
