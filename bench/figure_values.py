@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
@@ -116,6 +115,10 @@ def _all_products() -> Rates:
     return {**_pointers("tutorial_nn"), **_pointers("tutorial_nt"), **_pointers("tutorial_fp8")}
 
 
+def _weights(family: str) -> str:
+    return span(ratios(rates(WEIGHTS, ("M",), family=family), "stock Triton"))
+
+
 def _one(found: Rates) -> dict[str, float]:
     (line,) = found.values()
     return line
@@ -158,10 +161,14 @@ def pointers_table() -> list[str]:
     products, wide = _pointers("tutorial_nn"), "8192 × 8192 × {}"
     weights = {**rates(WEIGHTS, ("family", "M"), family="weights_i8"), **rates(WEIGHTS, ("family", "M"))}
     groups = "8 groups, S = 4096"
-    flex = {key: {"stock Triton": line["stock"], "Tawa": line["Tawa"]} for key, line in rates("flex", ("variant",)).items()}
+    flex = {
+        key: {"stock Triton": line["stock"], "Tawa": line["Tawa"]} for key, line in rates("flex", ("variant",)).items()
+    }
 
     def at(found: Rates, **wanted: object) -> dict[str, float]:
-        return next(line for key, line in found.items() if dict(zip(PROBLEM, key, strict=True)).items() >= wanted.items())
+        return next(
+            line for key, line in found.items() if dict(zip(PROBLEM, key, strict=True)).items() >= wanted.items()
+        )
 
     announced = {
         key: {"stock Triton": line["stock Triton"], "Tawa": line["Tawa, as announced"]}
@@ -241,13 +248,18 @@ GEMMS = (
 def gemm_table() -> list[str]:
     """README's table: Tawa's rate, and its ratios."""
     peers = (SAME, "stock Triton", "cuBLAS", "Gluon by hand")
-    lines = ["| kernel | K | TFLOP/s | stock, same | stock, best | cuBLAS | by hand in Gluon |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| kernel | K | TFLOP/s | stock, same | stock, best | cuBLAS | by hand in Gluon |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for title, family, sizes in GEMMS:
         found = rates("gemm", ("K",), family=family)
         for k in sizes:
             line = found[k,]
             cells = " | ".join(f"{line['Tawa'] / line[peer]:.2f}" for peer in peers)
-            lines.append(f"| {title if k == sizes[0] else ''} | {k} | {line['Tawa']:.0f} | {cells} |".replace("|  |", "| |"))
+            lines.append(
+                f"| {title if k == sizes[0] else ''} | {k} | {line['Tawa']:.0f} | {cells} |".replace("|  |", "| |")
+            )
     return lines
 
 
@@ -334,8 +346,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "pointers.fp8.best": lambda: _best(_pointers("tutorial_fp8")),
     "pointers.fp8.best.cublas": lambda: f"{max(it['cuBLAS'] for it in _pointers('tutorial_fp8').values()):.0f}",
     "pointers.grouped.cublas": lambda: f"{max(it[CUBLAS_GROUPS] for it in _pointers('grouped').values()):.0f}",
-    "pointers.int8.stock": lambda: span(ratios(rates(WEIGHTS, ("M",), family="weights_i8"), "stock Triton")),
-    "pointers.fp8_weights.stock": lambda: span(ratios(rates(WEIGHTS, ("M",), family="weights_fp8e4nv"), "stock Triton")),
+    "pointers.int8.stock": lambda: _weights("weights_i8"),
+    "pointers.fp8_weights.stock": lambda: _weights("weights_fp8e4nv"),
     "pointers.attention.full": lambda: span(ratios(_pointers("attention_full"), "stock Triton")),
     "pointers.attention.causal": lambda: span(ratios(_pointers("attention_causal"), "stock Triton")),
     "pointers.attention.full.rate": lambda: f"{_attention_through_pointers(False)['Tawa']:.0f}",

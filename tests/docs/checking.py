@@ -48,7 +48,8 @@ def _python_faults(code: str, folder: Path) -> Iterator[str]:
         yield f"line {error.lineno}: {error.msg}"
         return
     ruff = shutil.which("ruff", path=str(Path(sys.executable).parent)) or "ruff"
-    command = [ruff, "check", "--isolated", "--no-cache", "--quiet", "--select", "F821", "--output-format", "concise", "-"]
+    options = "--isolated --no-cache --quiet --select F821 --output-format concise -"
+    command = [ruff, "check", *options.split()]
     done = subprocess.run(command, input=code, capture_output=True, text=True)
     yield from (done.stdout + done.stderr).splitlines()
     yield from _missing_names(tree, folder)
@@ -72,9 +73,8 @@ def _missing_names(tree: ast.Module, folder: Path) -> Iterator[str]:
                 for it in node.names
                 if not _has(node.module, it.name) and not _exists(f"{node.module}.{it.name}")
             )
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "tawa":
-            if not _has("tawa", node.attr):
-                yield f"no {node.attr} in tawa"
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "tawa" and not _has("tawa", node.attr):
+            yield f"no {node.attr} in tawa"
 
 
 def _exists(module: str) -> bool:
@@ -198,36 +198,42 @@ def _command_fault(words: list[str], place: Workplace) -> str:
         case "python" if rest[0] == "-m":
             return "" if _exists(rest[1]) else f"no module {rest[1]}"
         case "python":
-            return _script_fault(place.folder / rest[0], rest[1:])
+            return script_fault(place.folder / rest[0], rest[1:])
         case "pip":
-            return _pip_fault(rest)
+            return pip_fault(rest)
         case _:
             return "" if program in OTHERS else f"not a program that these checks know: {program}"
 
 
-def _tawa_fault(words: list[str]) -> str:
+def tawa_commands() -> dict[str, Any]:
+    """The commands of `tawa` by name."""
     import typer
 
     from tawa.cli.main import app
 
     group: Any = typer.main.get_command(app)
-    if words[0] not in group.commands:
+    return group.commands
+
+
+def _tawa_fault(words: list[str]) -> str:
+    if words[0] not in tawa_commands():
         return f"no command {words[0]}"
     try:
-        group.commands[words[0]].make_context(words[0], list(words[1:]))
+        tawa_commands()[words[0]].make_context(words[0], list(words[1:]))
     except Exception as error:
         return str(getattr(error, "message", error))
     return ""
 
 
-def _script_fault(script: Path, words: list[str]) -> str:
+def script_fault(script: Path, words: list[str]) -> str:
+    """What is wrong with running one of our scripts with these arguments; empty if nothing is found."""
     if not script.is_file():
         return f"no file {script.name}"
     text = script.read_text()
     return next((f"{script.name} has no option {it}" for it in words if it[:2] == "--" and f'"{it}"' not in text), "")
 
 
-def _pip_fault(words: list[str]) -> str:
+def pip_fault(words: list[str]) -> str:
     """Nothing of ours is on an index: the project is installed from its folder, with extras that it has."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for word in words[1:]:

@@ -33,7 +33,7 @@ KEYS = {
     "const": "its constants, as for `tawa explain --const`",
     "warps": "its number of warps, 4 if left out",
     "options": "its launch options, as for `tawa explain --option`",
-    "verdict": "`specialised` if left out, `declined` if automatic mode leaves it to stock Triton, `legal` if it may be",
+    "verdict": "`specialised` if left out, `declined` where automatic mode declines it, `legal` where it may be",
 }
 HOLE = "# the block"
 
@@ -86,7 +86,9 @@ def _block(page: Path, text: str, match: re.Match[str]) -> Block:
     where = f"{page.name}:{line}"
     found = _tag_above(text[: match.start()])
     if found is None:
-        raise BadTag(f"{where}: a block without a tag; one of <!-- {' -->, <!-- '.join(TAGS)} --> stands right above it")
+        raise BadTag(
+            f"{where}: a block without a tag; one of <!-- {' -->, <!-- '.join(TAGS)} --> stands right above it"
+        )
     name, rest, frame = found
     if name not in TAGS:
         raise BadTag(f"{where}: no such tag: {name}; there are {', '.join(TAGS)}")
@@ -106,7 +108,8 @@ def _tag_above(text: str) -> tuple[str, str, str] | None:
 
 
 def _keys(rest: str, where: str) -> dict[str, str]:
-    keys = dict(part.partition("=")[::2] for part in shlex.split(rest))
+    parts = [part.partition("=") for part in shlex.split(rest)]
+    keys = {key: value for key, _, value in parts}
     for key in keys:
         if key not in KEYS:
             raise BadTag(f"{where}: no such key: {key}; there are {', '.join(KEYS)}")

@@ -22,7 +22,10 @@ SKIP = "…"
 _MASKS = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
     (re.compile(r"\b\d+(\.\d+)? ?(ms|µs|s)\b"), "TIME"),
-    (re.compile(r"\b(tawa|triton|Triton|python|Python|torch|PyTorch|numpy|ptxas)( version)? \d+(\.\d+)+\S*"), r"\1 VERSION"),
+    (
+        re.compile(r"\b(tawa|triton|Triton|python|Python|torch|PyTorch|numpy|ptxas)( version)? \d+(\.\d+)+\S*"),
+        r"\1 VERSION",
+    ),
     (re.compile(r"(/[\w.+-]+)+/(?=[\w.+-]+)"), "FOLDER/"),
     (re.compile(r"[┌┬┐└┴┘├┼┤┏┳┓┡╇┩─━]+"), "─"),
     (re.compile(r"[ \t]+"), " "),

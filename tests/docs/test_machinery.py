@@ -46,7 +46,9 @@ def test_a_block_without_a_right_tag_is_refused(page, text: str, said: str) -> N
 
 
 def test_a_frame_stands_around_its_block(page) -> None:
-    (block,) = blocks_of(page("<!-- compile\ndef f():\n    # the block\n    return x\n-->\n```python\nx = 1\ny = 2\n```\n"))
+    (block,) = blocks_of(
+        page("<!-- compile\ndef f():\n    # the block\n    return x\n-->\n```python\nx = 1\ny = 2\n```\n")
+    )
     assert block.code == "def f():\n    x = 1\n    y = 2\n    return x\n"
 
 
@@ -72,8 +74,8 @@ def test_a_block_that_prints_something_else_or_fails_is_named(page, place: Workp
 
 
 def test_blocks_of_a_page_build_on_files_of_earlier_ones(page, place: Workplace) -> None:
-    text = "<!-- compile: file=f.py -->\n```python\nx = 7\n```\n<!-- run -->\n```sh\npython -c 'import f; print(f.x)'\n```\n"
-    text += "<!-- output -->\n```\n7\n```\n"
+    text = "<!-- compile: file=f.py -->\n```python\nx = 7\n```\n<!-- run -->\n```sh\n"
+    text += "python -c 'import f; print(f.x)'\n```\n<!-- output -->\n```\n7\n```\n"
     (ran,) = run_page(page(text), place)
     assert not ran.fault
 

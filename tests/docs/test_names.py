@@ -5,15 +5,25 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.docs.checking import pip_fault, script_fault, tawa_commands
 from tests.docs.pages import PAGES, ROOT
 
 FOLDERS = ("", "src/tawa", "src/tawa/transforms", "docs", "bench", "bench/results", "tests", "tests/matrix")
-NOT_OURS = {"FILE.json", "script.py", "train.py", "FILE.py", "kernel.py", "forward.py", "report.jsonl"}  # the reader's, or in examples
+NOT_OURS = {
+    "FILE.json",
+    "script.py",
+    "train.py",
+    "FILE.py",
+    "kernel.py",
+    "forward.py",
+    "report.jsonl",
+}  # the reader's, or in examples
 TORCH = ("tawa.ops",)  # imported only where PyTorch is
 
 
@@ -26,7 +36,9 @@ def words(page: Path) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     found = {
-        file for word in words(page) for file in re.findall(r"(?<![\w/<.…*-])[\w/.-]+\.(?:py|json|toml|yml|md)(?![\w:])", word)
+        file
+        for word in words(page)
+        for file in re.findall(r"(?<![\w/<.…*-])[\w/.-]+\.(?:py|json|toml|yml|md)(?![\w:])", word)
     }
     # A new pass or a table of results of one's own is named on pages that say how to make one.
     made = {"src/tawa/transforms/evict_first.py", "schedules.json"}
@@ -56,6 +68,18 @@ def _exists(name: str) -> bool:
         return hasattr(importlib.import_module(module), last)
     except ImportError:
         return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_text_have_the_options_that_they_name(page: Path) -> None:
+    scripts = [word.split() for word in words(page) if re.match(r"python (bench|tests|examples)/", word)]
+    assert not [fault for _, script, *rest in scripts if (fault := script_fault(ROOT / script, rest))]
+    installs = [shlex.split(word) for word in words(page) if word.startswith("pip install ")]
+    assert not [fault for _, *rest in installs if (fault := pip_fault(rest))]
+    modules = [word.split()[2] for word in words(page) if word.startswith("python -m ")]
+    assert all(importlib.util.find_spec(name) for name in modules)
+    commands = [word.split()[1] for word in words(page) if re.match(r"tawa [a-z]+", word)]
+    assert set(commands) <= set(tawa_commands())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -13,7 +13,6 @@ from tests.docs.pages import PAGES, BadTag, Block, blocks_of
 from tests.docs.running import LIMIT_S, Workplace, run_page
 
 
-
 def tagged(page: Path) -> list[Block]:
     """None of a page whose tags are wrong: a test of its own says so."""
     try:
@@ -46,7 +45,9 @@ def test_every_block_has_a_tag(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_output_stands_behind_what_prints_it(page: Path) -> None:
     blocks = blocks_of(page)
-    lost = [it.where for n, it in enumerate(blocks) if it.tag == "output" and not it.frame and blocks[n - 1].tag != "run"]
+    lost = [
+        it.where for n, it in enumerate(blocks) if it.tag == "output" and not it.frame and blocks[n - 1].tag != "run"
+    ]
     assert not lost
 
 

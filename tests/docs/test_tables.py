@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import re
-from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from tawa.cli.main import app
+from tests.docs.checking import tawa_commands
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "command-line.md").read_text()
@@ -21,14 +20,16 @@ SECTIONS = {
 OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)")
 GEMM = (
     "examples/gemm.py:gemm",
-    *("--sig", "a=tensordesc<fp16[128,64]>, b=tensordesc<fp16[64,256]>, c=tensordesc<fp16[128,256]>, M=i32, N=i32, K=i32"),
+    *(
+        "--sig",
+        "a=tensordesc<fp16[128,64]>, b=tensordesc<fp16[64,256]>, c=tensordesc<fp16[128,256]>, M=i32, N=i32, K=i32",
+    ),
     *("--const", "BM=128,BN=256,BK=64", "--num-warps", "8", "--json"),
 )
 
 
 def options_of(command: str) -> set[str]:
-    group: Any = typer.main.get_command(app)
-    return {name for parameter in group.commands[command].params for name in parameter.opts if name[0] == "-"}
+    return {name for parameter in tawa_commands()[command].params for name in parameter.opts if name[0] == "-"}
 
 
 def section(command: str) -> str:
@@ -43,8 +44,7 @@ def first_column(text: str) -> list[str]:
 
 
 def test_the_page_has_a_section_for_every_command() -> None:
-    group: Any = typer.main.get_command(app)
-    for command in group.commands:
+    for command in tawa_commands():
         assert section(command)
 
 
@@ -80,7 +80,7 @@ def test_the_json_of_verify_has_the_fields_that_the_page_lists(monkeypatch: pyte
 def test_the_json_of_report_has_the_fields_that_the_page_lists() -> None:
     from tawa.runtime.history import KernelHistory, ProcessReport, Verdict
 
-    verdict = Verdict(True, "", None, None, 1, 1, 1.0, 1.0)
+    verdict = Verdict(True, "", None, "", 1, 1, 1.0, 1.0)
     found = ProcessReport((KernelHistory("gemm", (verdict,), 1.0),), 2.0).to_dict()
     text = section("report")
     listed = re.findall(r"`(\w+)`", text[text.index("`--json` has") :])
@@ -102,5 +102,7 @@ def test_the_tiles_of_the_operators_are_those_of_the_page() -> None:
             assert key is not None and isinstance(value, ast.Call)
             rows_, keys, warps = (ast.unparse(it) for it in value.args[:3])
             found[ast.unparse(key), str(name)] = f"{rows_} × {keys}, {warps} warps"
-    listed = {(d, name): cell for d, *cells in rows for name, cell in zip(("forward", "dkdv", "dq"), cells, strict=True)}
+    listed = {
+        (d, name): cell for d, *cells in rows for name, cell in zip(("forward", "dkdv", "dq"), cells, strict=True)
+    }
     assert listed == found
