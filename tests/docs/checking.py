@@ -130,6 +130,9 @@ def _kernel_faults(block: Block, file: Path) -> Iterator[str]:
         return
     if found.applied != (wanted != "declined"):
         yield f"{name}: {'specialised' if found.applied else 'not specialised'}, not {wanted}: {found.reason}"
+    fills = ",".join(dict.fromkeys(ring.fill for ring in found.rings))
+    if keys.get("fill", fills) != fills:
+        yield f"{name}: its rings are filled by {fills}, not {keys['fill']}"
 
 
 def _imported(file: Path) -> ModuleType:

@@ -33,6 +33,7 @@ KEYS = {
     "const": "its constants, as for `tawa explain --const`",
     "warps": "its number of warps, 4 if left out",
     "options": "its launch options, as for `tawa explain --option`",
+    "fill": "what fills its rings: `tma`, `cp.async`, `registers`; several with commas between",
     "verdict": "`specialised` if left out, `declined` where automatic mode declines it, `legal` where it may be",
 }
 HOLE = "# the block"

@@ -9,7 +9,12 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+import tawa
+from tawa.cli.failures import COMPILING
 from tawa.cli.main import app
+from tawa.plan import PlanOptions
+from tawa.plan.plan import JSON_VERSION
+from tawa.runtime.settings import Settings
 from tests.docs.checking import tawa_commands
 from tests.docs.pages import ROOT
 
@@ -56,6 +61,27 @@ def test_the_page_names_the_options_that_a_command_has(command: str) -> None:
     text = section(command) + SECTIONS["Naming a kernel"]
     missing = {name for name in options_of(command) if name.startswith("--") and f"{name}" not in text} - {"--help"}
     assert not missing, "the page does not name these"
+
+
+@pytest.mark.parametrize("command", ["verify", "simulate"])
+def test_the_page_has_the_exit_statuses_that_a_command_names(command: str) -> None:
+    (sentence,) = re.findall(r"^Exit status: .*$", section(command), re.M)
+    assert sentence in " ".join(str(tawa_commands()[command].help).split())
+
+
+def test_the_page_has_the_exit_statuses_of_all_others() -> None:
+    rows = dict(re.findall(r"^\| (\d) \| (.*?) \|$", SECTIONS["Exit status"], re.M))
+    assert rows.keys() == {"0", str(COMPILING.failed), str(COMPILING.usage)}
+    assert "refused" in rows[str(COMPILING.failed)] and "wrong usage" in rows[str(COMPILING.usage)]
+
+
+def test_the_tables_of_the_python_page_name_what_there_is() -> None:
+    page = (ROOT / "docs" / "runtime.md").read_text()
+    parts = {head: text for head, _, text in (it.partition("\n") for it in re.split(r"^##+ ", page, flags=re.M)[1:])}
+    assert set(first_column(parts["Launch options"])) == {*PlanOptions.names(), "plan"} - {"num_buffers_warp_spec"}
+    assert set(first_column(parts["Settings"])) == set(Settings.from_environment({}).as_variables())
+    assert set(first_column(parts["Errors"])) <= set(tawa.__all__)
+    assert f"a `version`, now {JSON_VERSION}" in parts["The Plan"]
 
 
 def test_the_json_of_explain_has_the_fields_that_the_page_lists(monkeypatch: pytest.MonkeyPatch) -> None:
