@@ -77,9 +77,20 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """All fenced blocks of a page, in order; raises BadTag."""
+    """All fenced blocks of a page, in order; raises BadTag, also on an indented one, which can have no tag."""
     text = page.read_text()
+    bare = re.sub(r"^<!--.*?-->$", _blank, _FENCE.sub(_blank, text), flags=re.M | re.S)
+    indented = re.search(r"(?<=\n)\n {4,}(?![ *+-])(?!\d+\.)\S", bare)
+    before = bare[: indented.start()].rstrip().rpartition("\n")[2] if indented else ""
+    if indented and not re.match(r"\s*([*+:-] |\d+\. )|\s+", before):
+        line = bare.count("\n", 0, indented.start()) + 2
+        raise BadTag(f"{page.name}:{line}: an indented block can have no tag; put it between fences")
     return [_block(page, text, match) for match in _FENCE.finditer(text)]
+
+
+def _blank(match: re.Match[str]) -> str:
+    """As many empty lines."""
+    return "\n" * match[0].count("\n")
 
 
 def _block(page: Path, text: str, match: re.Match[str]) -> Block:

@@ -20,8 +20,8 @@ from figures import Missing, filled
 # Numbers that are no measurements: names, versions, and the sizes of what was measured.
 NO_FIGURES = (
     r"H[12]00", r"`?sm_90a?`?", r"arXiv 2510\.14719", r"License 2\.0",
-    r"Python 3\.11", r"Triton\s(?:you have, )?3\.6(?:\.0| to 3\.9)?", r"Triton 3\.9\.0", r"3\.6 to 3\.9",
-    r"2\.10 or newer",
+    r"`\.venv-3\.9`", r"Python 3\.11", r"Triton\s(?:you have, )?3\.6(?:\.0| to 3\.9)?", r"Triton 3\.9\.0",
+    r"3\.6 to 3\.9", r"2\.10 or newer",
     r"(?:fp|bf|int|float)\d+", r"e4m3", r"[dSDKP] = \d+", r"S from 512 to 16384", r"K up to 512", r"8192 × 8192",
     r"does not know to be 1",
 )  # fmt: skip

@@ -34,6 +34,7 @@ def page(tmp_path: Path):
     [
         ("```sh\nls\n```\n", "page.md:1: a block without a tag"),
         ("words\n\n<!-- run -->\n\n```sh\nls\n```\n", "page.md:5: a block without a tag"),
+        ("words\n\n    x = 1\n", "page.md:3: an indented block"),
         ("<!-- rum -->\n```sh\nls\n```\n", "no such tag: rum"),
         ("<!-- shown -->\n```\nx\n```\n", "takes a reason"),
         ("<!-- run: fiel=x.py -->\n```python\nx\n```\n", "no such key: fiel"),
