@@ -15,7 +15,7 @@ Results: ``bench/results/attention.json``, written after each problem. A problem
 (``--again`` times it anew), so a run that was cut short goes on where it was; each row names its run, by its date, and
 the head of the file says of each run the device, versions and command. A problem that ended a run is left out as well.
 ``--ablation`` writes ``attention_ablation.json``, ``--quick`` times six problems only, into ``attention_quick.json``;
-``--report`` prints and draws what there is, and writes the tables of ``docs/attention.md``.
+``--report`` prints and draws what there is, and writes the figures of the pages (`figures.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from attention_candidates import (
     make_tensors,
     torch_calls,
 )
-from attention_report import NAMES, draw_all, print_tables, print_wanted, write_page
+from attention_report import NAMES, draw_all, print_tables, print_wanted
+from figures import write_pages
 from harness import RESULTS, Report, Row, describe, finite, read, time_round_robin, watchdog
 from workers import Answer, Job, is_fatal, run_jobs, serve_jobs
 
@@ -375,7 +376,7 @@ def main() -> int:
         about = about_timed(report)
         for path in draw_all(about, report.rows):
             print(path)
-        write_page(about, report.rows)
+        write_pages()
     reached = print_wanted(report.rows)
     return STOPPED if not sound else 0 if reached else 1
 

@@ -13,7 +13,6 @@ from report import COLOURS
 from rich.console import Console
 from rich.table import Table
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "attention.md"
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 NAMES: dict[str, Callable[[Configuration], bool]] = {
     "stock Triton": lambda c: c.kind == "stock",
@@ -129,18 +128,12 @@ def print_wanted(rows: Sequence[Row]) -> bool:
 
 # --- the tables of the docs ---
 
-_BEGIN, _END = "<!-- made by bench/attention.py --report -->", "<!-- end -->"
 _SHORT_LENGTHS = (1024, 4096, 16384)
 
 
-def write_page(about: Mapping[str, Any], rows: Sequence[Row], page: Path = PAGE) -> None:
-    """Puts the tables between the markers of the page; leaves the page as it is where nothing was timed."""
-    text = page.read_text()
-    if not rates(rows) or _BEGIN not in text:
-        return
-    head, _, rest = text.partition(_BEGIN)
-    tables = "\n".join((*_page_main(about, rows), "", *_page_rest(rows)))
-    page.write_text(f"{head}{_BEGIN}\n{tables}\n{_END}{rest.partition(_END)[2]}")
+def page_tables(about: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+    """The lines of both tables, for `figures.py`, which puts them into the page."""
+    return [*_page_main(about, rows), "", *_page_rest(rows)]
 
 
 def _page_main(about: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:

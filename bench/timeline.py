@@ -6,29 +6,35 @@ A persistent fp16 GEMM with four tiles of 128 x 256 and K = 512 for one program.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from tawa.cli.demo import TIMED, compile_case, find_case  # noqa: E402
+from tawa.cli.demo import compile_case  # noqa: E402
 from tawa.cli.rehearsal import timelines  # noqa: E402
+from tawa.kernels.gemm import cases  # noqa: E402
 from tawa.sim import chrome_trace, render, summary  # noqa: E402
 
+CASE = "persistent_8warps"
 TITLES = {"stock Triton": "Stock Triton: software pipeline", "Tawa": "Tawa: warp-specialised"}
 
 
 def main() -> None:
     """Compiles, simulates and draws."""
-    case = find_case(TIMED)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="where the SVG and the traces go")
+    parser.add_argument("--images", type=Path, default=ROOT / "docs" / "images", help="where the PNG goes")
+    arguments = parser.parse_args()
+    case = cases.find(CASE)
     panels = timelines(case, compile_case(case), compile_case(case, enable_warp_specialization=False))
-    build, images = ROOT / "build", ROOT / "docs" / "images"
-    build.mkdir(exist_ok=True)
+    arguments.build.mkdir(exist_ok=True)
     for title, timeline in panels:
         print(f"{title}: {summary(timeline)}")
-        (build / f"timeline {title}.json").write_text(chrome_trace(timeline, title))
-    for path in (build / "timeline.svg", images / "timeline.png"):
+        (arguments.build / f"timeline {title}.json").write_text(chrome_trace(timeline, title))
+    for path in (arguments.build / "timeline.svg", arguments.images / "timeline.png"):
         render([(TITLES[title], timeline) for title, timeline in panels], path)
         print(path)
 

@@ -1,0 +1,396 @@
+"""The figures of README and docs by name, each computed from result files alone (see `figures.py`).
+
+A figure is what stands on the page, ``1.14 to 1.42`` or ``719``; a table is its lines. Ratios are of rates: Tawa's over
+another's.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+import attention_report
+from harness import RESULTS, Row, read
+
+Rates = dict[tuple[object, ...], dict[str, float]]
+
+CUBLAS_GROUPS = "cuBLAS, one group after the other"
+SAME = "stock Triton, same configuration"
+WEIGHTS = "pointers_weights_i8_weights_fp8e4nv"
+
+# Reasons of `mutations.json`, as the table in docs/proof.md has them together.
+MUTANTS = {
+    "pure": ("pure",),
+    "unordered": ("unordered",),
+    "idempotent": ("idempotent",),
+    "last release": ("last release",),
+    "orders more": ("orders more",),
+    "deep enough": ("deep enough",),
+    "patient": ("patient",),
+    "each releases": ("each releases",),
+    "empty slot": ("empty slot",),
+    "covered": ("covered",),
+    "not in the first trip": ("not in the first trip",),
+    "stores and tokens": ("store wait", "no store yet", "never used", "token"),
+    "random runs": ("other wait", "implied", "last loop"),
+}
+
+
+class Missing(Exception):
+    """A figure without what it is computed from."""
+
+
+@functools.cache
+def rows(name: str) -> tuple[Row, ...]:
+    """The rows of ``bench/results/NAME.json``; raises Missing."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        raise Missing(f"there is no {path.name}")
+    return tuple(read(path)[1])
+
+
+def rates(name: str, keys: Sequence[str], **wanted: object) -> Rates:
+    """Rates in TFLOP/s by the values of `keys` in the case, then by candidate; rows that have all of `wanted`."""
+    found: Rates = {}
+    for row in rows(name):
+        if row.tflops and all(row.case.get(key) == value for key, value in wanted.items()):
+            found.setdefault(tuple(row.case.get(key) for key in keys), {})[row.candidate] = row.tflops
+    if not found:
+        raise Missing(f"{name}.json has no row with {wanted}")
+    return found
+
+
+def ratios(found: Rates, peer: str) -> list[float]:
+    """Tawa's rate over a peer's, wherever both were timed."""
+    values = [line["Tawa"] / line[peer] for line in found.values() if "Tawa" in line and peer in line]
+    if not values:
+        raise Missing(f"nothing was timed beside {peer}")
+    return values
+
+
+def span(values: Iterable[float], digits: int = 2) -> str:
+    """The least and the largest of some values; one number where they look the same."""
+    ordered = sorted(values)
+    least, most = f"{ordered[0]:.{digits}f}", f"{ordered[-1]:.{digits}f}"
+    return least if least == most else f"{least} to {most}"
+
+
+def _best(found: Rates) -> str:
+    return f"{max(line['Tawa'] for line in found.values()):.0f}"
+
+
+# --- attention ---
+
+
+def _attention(d: int, **wanted: object) -> Rates:
+    return rates("attention", ("causal", "S"), **{"dtype": "fp16", "d": d, **wanted})
+
+
+def attention_tables() -> list[str]:
+    """The tables of docs/attention.md."""
+    about, found = read(RESULTS / "attention.json")
+    return attention_report.page_tables(about, found)
+
+
+def _step(step: str, causal: bool) -> str:
+    found = rates("attention_ablation", (), causal=causal, step=step)
+    return f"{next(iter(found[()].values())):.0f}"
+
+
+# --- kernels that load through pointers ---
+
+PROBLEM = ("family", "M", "K", "S", "GROUPS")
+
+
+def _pointers(family: str) -> Rates:
+    return rates("pointers", PROBLEM, family=family)
+
+
+def _all_products() -> Rates:
+    return {**_pointers("tutorial_nn"), **_pointers("tutorial_nt"), **_pointers("tutorial_fp8")}
+
+
+def _weights(family: str) -> str:
+    return span(ratios(rates(WEIGHTS, ("M",), family=family), "stock Triton"))
+
+
+def _one(found: Rates) -> dict[str, float]:
+    (line,) = found.values()
+    return line
+
+
+def _attention_through_pointers(causal: bool) -> dict[str, float]:
+    return _one(_pointers("attention_causal" if causal else "attention_full"))
+
+
+def _flex(*variants: str) -> list[float]:
+    found = rates("flex", ("variant",))
+    return [line["Tawa"] / line["stock"] for (variant,), line in found.items() if variant in variants]
+
+
+def _template(form: str) -> str:
+    """Stock's time over Tawa's."""
+    for name in ("templates", "templates_persistent_scaled_grouped_weights"):
+        times = {it.candidate: it.median_ms for it in rows(name) if it.case["form"] == form and it.median_ms}
+        if {"stock", "Tawa"} <= set(times):
+            return f"{times['stock'] / times['Tawa']:.2f}"
+    raise Missing(f"no template {form} was timed")
+
+
+def _small(size: int) -> str:
+    found = rates("small", (), dtype="fp16", b_t=False, tile=[128, 64, 32, 4, 4], M=size, N=size, K=size)[()]
+    return f"{found['Tawa, wherever legal'] / found['stock Triton']:.2f}"
+
+
+def persistent_table() -> list[str]:
+    """Triton's tutorial 03 over K: stock, one tile a program, persistent, cuBLAS."""
+    names = ("stock Triton", "Tawa, one tile a program", "Tawa", "cuBLAS")
+    lines = [f"| K | {' | '.join(names)} |", "|---|---|---|---|---|"]
+    for (_, _, k, _, _), line in sorted(_pointers("tutorial_nn").items(), key=lambda pair: str(pair[0][2]).zfill(9)):
+        lines.append(f"| {k} | {' | '.join(f'{line[name]:.0f}' for name in names)} |")
+    return lines
+
+
+def pointers_table() -> list[str]:
+    """The kernels of `pointers.json`, its repeated part, and `flex.json`, each with stock Triton."""
+    products, wide = _pointers("tutorial_nn"), "8192 × 8192 × {}"
+    weights = {**rates(WEIGHTS, ("family", "M"), family="weights_i8"), **rates(WEIGHTS, ("family", "M"))}
+    groups = "8 groups, S = 4096"
+    flex = {
+        key: {"stock Triton": line["stock"], "Tawa": line["Tawa"]} for key, line in rates("flex", ("variant",)).items()
+    }
+
+    def at(found: Rates, **wanted: object) -> dict[str, float]:
+        return next(
+            line for key, line in found.items() if dict(zip(PROBLEM, key, strict=True)).items() >= wanted.items()
+        )
+
+    announced = {
+        key: {"stock Triton": line["stock Triton"], "Tawa": line["Tawa, as announced"]}
+        for key, line in _pointers("announced").items()
+    }
+    batch = "B 4, H 16, S 4096"
+    table: list[tuple[str, str, Mapping[str, float]]] = [
+        *(("tutorial 03, fp16", wide.format(k), at(products, K=k)) for k in (512, 4096, 16384)),
+        *(("the same, B transposed", wide.format(k), at(_pointers("tutorial_nt"), K=k)) for k in (512, 4096, 16384)),
+        *(("the same, fp8 e4m3", wide.format(k), at(_pointers("tutorial_fp8"), K=k)) for k in (1024, 4096, 16384)),
+        ("attention through pointers, d = 128, full", batch, _attention_through_pointers(False)),
+        ("the same, causal", batch, _attention_through_pointers(True)),
+        ("persistent, as in the announcement of Triton's warp specialisation", wide.format(1024),
+         at(_pointers("announced"), K=1024)),
+        ("the same, `num_consumer_groups=2, num_buffers_warp_spec=3` as announced", wide.format(1024),
+         at(announced, K=1024)),
+        *(("the same", wide.format(k), at(announced, K=k)) for k in (4096, 16384)),
+        ("int8 weights, fp16 activations", "4096 × 8192 × 8192", weights["weights_i8", 4096]),
+        ("the same", "512 × 8192 × 8192", weights["weights_i8", 512]),
+        ("fp8 weights, fp16 activations", "4096 × 8192 × 8192", weights["weights_fp8e4nv", 4096]),
+        ("the same", "512 × 8192 × 8192", weights["weights_fp8e4nv", 512]),
+        ("grouped, tutorial 08, pointers", groups, at(_pointers("grouped"), GROUPS=8)),
+        ("grouped, tutorial 08, descriptors", groups, at(_pointers("grouped_tma"), GROUPS=8)),
+        ("FlexAttention under torch.compile, bf16, full", f"{batch}, d 128", flex["full",]),
+        ("the same, causal", f"{batch}, d 128", flex["causal",]),
+        ("the same, sliding window", f"{batch}, d 128", flex["window",]),
+        ("the same, documents", f"{batch}, d 128", flex["documents",]),
+        ("the same, a bias that grows with distance", f"{batch}, d 128", flex["distance",]),
+    ]  # fmt: skip
+    lines = ["| kernel | problem | stock | Tawa | ratio |", "|---|---|---|---|---|"]
+    for kernel, problem, line in table:
+        stock, ours = line["stock Triton"], line["Tawa"]
+        lines.append(f"| {kernel} | {problem} | {stock:.0f} | {ours:.0f} | {ours / stock:.2f} |")
+    return lines
+
+
+# --- other people's kernels ---
+
+
+@functools.cache
+def _corpus() -> tuple[list[float], list[float]]:
+    """Speed-ups of kernels in stock's configurations: the usual ones, and those that stock Triton compiles badly."""
+    from corpus.kernels import UNUSUAL, applied
+    from corpus.result_file import read as read_corpus
+
+    found = [it.ratio for it in applied(read_corpus(RESULTS / "corpus.json")[1])]
+    return [it for it in found if it < UNUSUAL], [it for it in found if it >= UNUSUAL]
+
+
+def _corpus_mean() -> str:
+    from corpus.results import geomean
+
+    return f"{geomean(_corpus()[0]):.2f}"
+
+
+def _int4(m: int) -> str:
+    from corpus.kernels import applied
+    from corpus.result_file import read as read_corpus
+
+    for it in applied(read_corpus(RESULTS / "corpus.json")[1]):
+        shape = it.result.shape
+        if it.result.name == "GemLiteLinear" and shape.get("weights") == "int4" and shape.get("M") == m:
+            return f"{it.ratio:.2f}"
+    raise Missing(f"no GemLiteLinear with int4 weights and M = {m}")
+
+
+# --- matrix products ---
+
+GEMMS = (
+    ("fp16, persistent", "persistent_fp16", (256, 1024, 4096, 16384)),
+    ("fp8 e4m3, persistent", "persistent_fp8", (256, 1024, 4096, 16384)),
+    ("fp16, one tile per program, B transposed", "tile_nt", (1024, 4096, 16384)),
+    ("fp16, one tile per program, B row-major", "tile_nn", (256, 1024, 4096, 16384)),
+)
+
+
+def gemm_table() -> list[str]:
+    """README's table: Tawa's rate, and its ratios."""
+    peers = (SAME, "stock Triton", "cuBLAS", "Gluon by hand")
+    lines = [
+        "| kernel | K | TFLOP/s | stock, same | stock, best | cuBLAS | by hand in Gluon |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for title, family, sizes in GEMMS:
+        found = rates("gemm", ("K",), family=family)
+        for k in sizes:
+            line = found[k,]
+            cells = " | ".join(f"{line['Tawa'] / line[peer]:.2f}" for peer in peers)
+            lines.append(
+                f"| {title if k == sizes[0] else ''} | {k} | {line['Tawa']:.0f} | {cells} |".replace("|  |", "| |")
+            )
+    return lines
+
+
+def _short_tiles() -> str:
+    """One tile per program and K up to 512, over the best of stock Triton."""
+    found = [rates("gemm", ("K",), family="tile_nn")[k,] for k in (256, 512)]
+    return span(line["Tawa"] / line["stock Triton"] for line in found)
+
+
+def _matrix() -> dict[bool, list[float]]:
+    """Of the cases that specialise: by whether automatic mode does it, Tawa's rate over stock Triton's."""
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for (applied, _), line in rates("gemm_matrix", ("applied", "name")).items():
+        found[bool(applied)].append(line["Tawa"] / line["stock Triton"])
+    return found
+
+
+def _shared_sm() -> str:
+    """What tiles that share an SM would get: operands of up to 16 bits, and the rule's own reason."""
+    names = {it.case["name"] for it in rows("gemm_matrix") if "2 CTAs share an SM" in str(it.case.get("reason"))}
+    found = rates("gemm_matrix_all", ("name",))
+    return span(line["Tawa"] / line["stock Triton"] for (name,), line in found.items() if name in names)
+
+
+# --- right, and what it costs ---
+
+
+def _checked(name: str) -> str:
+    """How many problems were checked; raises Missing where one of them is wrong."""
+    found = rows(name)
+    wrong = [it for it in found if it.case.get("status") != "ok"]
+    if wrong:
+        raise Missing(f"{name}.json: {len(wrong)} problems are not right, the first: {wrong[0].case}")
+    return str(len(found))
+
+
+def _specialised(name: str) -> str:
+    return str(sum(bool(it.case.get("specialised")) for it in rows(name)))
+
+
+def _median(name: str, kernel: str, candidate: str) -> str:
+    for row in rows(name):
+        if (row.case.get("kernel"), row.candidate) == (kernel, candidate) and row.median_ms is not None:
+            return f"{row.median_ms:.0f}"
+    raise Missing(f"{name}.json has no {candidate} of {kernel}")
+
+
+def _mutants(what: str) -> str:
+    found = [it.case for it in rows("mutations") if it.candidate == "check"]
+    bad = sum(int(case[key]) for case in found for key in ("unexplained", "unknown", "missed"))
+    if bad:
+        raise Missing(f"mutations.json: {bad} mutants are neither refuted nor explained")
+    return str(sum(int(case[what]) for case in found))
+
+
+def _mutants_by_reason(names: Sequence[str]) -> str:
+    counts: Counter[str] = Counter()
+    for row in rows("mutations"):
+        counts.update(row.case.get("reasons", {}) if row.candidate == "check" else {})
+    known = {it for group in MUTANTS.values() for it in group}
+    if set(counts) - known:
+        raise Missing(f"docs/proof.md has no row for {sorted(set(counts) - known)}")
+    return str(sum(counts[name] for name in names))
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "attention.d64.stock": lambda: span(ratios(_attention(64), "stock Triton")),
+    "attention.d128.stock": lambda: span(ratios(_attention(128), "stock Triton")),
+    "attention.d128.gluon": lambda: span(ratios(_attention(128), "Gluon by hand")),
+    "attention.d128.cudnn": lambda: span(ratios(_attention(128), "cuDNN")),
+    "attention.d128.best": lambda: _best(_attention(128)),
+    "attention.d256.stock": lambda: span(ratios(_attention(256), "stock Triton")),
+    "attention.fp8.stock": lambda: span(
+        ratios(rates("attention", ("d", "causal", "S"), dtype="fp8"), "stock Triton")
+    ),
+    "attention.held.full": lambda: _step("D = 2, waits held", False),
+    "attention.held.causal": lambda: _step("D = 2, waits held", True),
+    "attention.free.full": lambda: _step("D = 2, without ping-pong", False),
+    "attention.free.causal": lambda: _step("D = 2, without ping-pong", True),
+    "pointers.nn.stock": lambda: span(ratios(_pointers("tutorial_nn"), "stock Triton")),
+    "pointers.nt.stock": lambda: span(ratios(_pointers("tutorial_nt"), "stock Triton")),
+    "pointers.fp8.stock": lambda: span(ratios(_pointers("tutorial_fp8"), "stock Triton")),
+    "pointers.cublas": lambda: span(ratios(_all_products(), "cuBLAS")),
+    "pointers.fp8.best": lambda: _best(_pointers("tutorial_fp8")),
+    "pointers.fp8.best.cublas": lambda: f"{max(it['cuBLAS'] for it in _pointers('tutorial_fp8').values()):.0f}",
+    "pointers.grouped.cublas": lambda: f"{max(it[CUBLAS_GROUPS] for it in _pointers('grouped').values()):.0f}",
+    "pointers.int8.stock": lambda: _weights("weights_i8"),
+    "pointers.fp8_weights.stock": lambda: _weights("weights_fp8e4nv"),
+    "pointers.attention.full": lambda: span(ratios(_pointers("attention_full"), "stock Triton")),
+    "pointers.attention.causal": lambda: span(ratios(_pointers("attention_causal"), "stock Triton")),
+    "pointers.attention.full.rate": lambda: f"{_attention_through_pointers(False)['Tawa']:.0f}",
+    "pointers.attention.full.single": lambda: f"{_attention_through_pointers(False)['Tawa, one tile a program']:.0f}",
+    "pointers.attention.full.cudnn": lambda: f"{_attention_through_pointers(False)['PyTorch attention']:.0f}",
+    "pointers.attention.causal.cudnn": lambda: f"{_attention_through_pointers(True)['PyTorch attention']:.0f}",
+    "pointers.checked": lambda: _checked("pointers_correctness"),
+    "pointers.specialised": lambda: _specialised("pointers_correctness"),
+    "small.2048": lambda: _small(2048),
+    "small.4096": lambda: _small(4096),
+    "flex.full": lambda: span(_flex("full")),
+    "flex.causal": lambda: span(_flex("causal")),
+    "flex.others": lambda: span(_flex("window", "documents", "distance")),
+    **{f"templates.{form}": functools.partial(_template, form)
+       for form in ("mm", "addmm_relu", "bmm", "persistent", "scaled", "grouped", "weights")},
+    "corpus.mean": _corpus_mean,
+    "corpus.least": lambda: f"{min(_corpus()[0]):.2f}",
+    "corpus.most": lambda: f"{max(_corpus()[0]):.2f}",
+    "corpus.unusual": lambda: span(_corpus()[1], 0),
+    "corpus.unusual.count": lambda: str(len(_corpus()[1])),
+    "corpus.int4.512": lambda: _int4(512),
+    "corpus.int4.4096": lambda: _int4(4096),
+    "gemm.short": _short_tiles,
+    "gemm.matrix": lambda: str(sum(map(len, _matrix().values()))),
+    "gemm.matrix.specialised": lambda: str(len(_matrix()[True])),
+    "gemm.matrix.slowest": lambda: f"{min(_matrix()[True]):.2f}",
+    "gemm.matrix.shared": _shared_sm,
+    "gemm.checked": lambda: _checked("gemm_correctness"),
+    "compile.tawa": lambda: _median("compile_time", "all", "total"),
+    "compile.specialised": lambda: _median("compile_time", "all", "specialised compile"),
+    "compile.stock": lambda: _median("compile_time", "all", "stock compile"),
+    "verify.compile": lambda: _median("verify", "all", "compile"),
+    "mutants": lambda: _mutants("made"),
+    "mutants.refuted": lambda: _mutants("refuted"),
+    "mutants.equivalent": lambda: _mutants("equivalent"),
+    **{f"mutants.{name}": functools.partial(_mutants_by_reason, group) for name, group in MUTANTS.items()},
+}  # fmt: skip
+"""By name, as marks on the pages have it."""
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "gemm": gemm_table,
+    "attention": attention_tables,
+    "pointers": pointers_table,
+    "persistent": persistent_table,
+}
+"""By name, as the comment above a table has it; their lines."""

@@ -1,0 +1,48 @@
+"""Writes the `output` blocks anew, from what the blocks above them print: ``python -m tests.docs.update [PAGE …]``.
+
+An output that still matches (numbers that vary aside) stays as it is. One with a line `…` is written whole where it
+does not match any more; shorten it again by hand.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.docs.pages import PAGES
+from tests.docs.running import Ran, Workplace, difference, run_page
+
+
+def updated(text: str, runs: list[Ran]) -> str:
+    """The page's text with what was printed in its output blocks."""
+    for ran in reversed(runs):
+        if ran.output and difference(ran.output.text, ran.shown):
+            lines = "".join(line.rstrip() + "\n" for line in ran.shown.strip("\n").splitlines())
+            text = text[: ran.output.begin] + lines + text[ran.output.end :]
+    return text
+
+
+def main(names: list[str]) -> int:
+    """Updates the pages whose names are given, or all; 1 if a block fails."""
+    failed = False
+    for page in PAGES:
+        if names and page.name not in names and str(page) not in names:
+            continue
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
+            runs = list(run_page(page, Workplace(Path(folder), Path(cache))))
+        before = page.read_text()
+        after = updated(before, runs)
+        if after != before:
+            page.write_text(after)
+        print(f"{page.name}: {'written' if after != before else 'up to date'}")
+        for ran in runs:
+            wrong_status = ran.printed.status != int(ran.block.keys.get("exit", "0"))
+            if wrong_status:
+                print(ran.fault, file=sys.stderr)
+            failed |= wrong_status
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
