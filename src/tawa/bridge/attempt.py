@@ -26,7 +26,7 @@ from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflo
 from tawa.bridge.row_split import split_front, wanted_groups, warps_of_group
 from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, keeps_dots_in_flight, smaller_plans
 from tawa.bridge.stages import StageSplit, clean_up
-from tawa.bridge.stock_run import StockFailure, StockRun
+from tawa.bridge.stock_run import StockRun, stock_failure
 from tawa.bridge.structuring import structure_flow
 from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
@@ -322,7 +322,7 @@ def _front(tools: Toolchain, source: Source, sheet: Worksheet) -> str:
         try:
             tools.split.front(mod, dict(source.metadata), tools.options, tools.capability)
         except Exception as error:
-            raise StockFailure(str(error)) from error
+            raise stock_failure(error) from error
     with sheet.timed("print"):
         sheet.texts["ttgir"] = print_generic(mod)
     return sheet.texts["ttgir"]

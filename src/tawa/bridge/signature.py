@@ -18,9 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tawa.bridge.type_names import check_type
 from tawa.errors import PlanError
-
-_TYPE = re.compile(r"\*?k?(i(1|8|16|32|64)|u(1|8|16|32|64)|fp(16|32|64)|bf16|f(32|64)|fp8e\w+)$|tensordesc<.+>$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +72,11 @@ def parse_constants(text: str) -> dict[str, Any]:
 
 def _read_value(name: str, text: str) -> tuple[str, Any]:
     """(type, whether divisible by 16), or ("constexpr", value)."""
+    if _is_literal(text):
+        return "constexpr", ast.literal_eval(text)
     kind, _, mark = text.partition(":")
-    if not _TYPE.match(kind.replace(" ", "")):
-        return "constexpr", _literal(name, text)
     kind = kind.replace(" ", "")
+    check_type(name, kind)
     match mark.strip():
         case "":
             return kind, False
@@ -90,13 +90,18 @@ def _read_value(name: str, text: str) -> tuple[str, Any]:
             )
 
 
-def _literal(name: str, text: str) -> Any:
+def _is_literal(text: str) -> bool:
     try:
-        return ast.literal_eval(text)
+        ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        raise PlanError(
-            f"{name}={text}: neither a Triton type (i32, fp16, *fp16:16, tensordesc<fp16[128,64]>) nor a constant"
-        ) from None
+        return False
+    return True
+
+
+def _literal(name: str, text: str) -> Any:
+    if not _is_literal(text):
+        raise PlanError(f"{name}={text}: not a constant; cure: a number, True, False, None or a 'text' in quotes")
+    return ast.literal_eval(text)
 
 
 def _split(text: str) -> dict[str, str]:
