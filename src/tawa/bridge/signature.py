@@ -74,10 +74,10 @@ def _read_value(name: str, text: str) -> tuple[str, Any]:
     """(type, whether divisible by 16), or ("constexpr", value)."""
     if _is_literal(text):
         return "constexpr", ast.literal_eval(text)
-    kind, _, mark = text.partition(":")
+    kind, colon, mark = (part.strip() for part in text.partition(":"))
     kind = kind.replace(" ", "")
-    check_type(name, kind)
-    match mark.strip():
+    check_type(name, kind, colon + mark)
+    match mark:
         case "":
             return kind, False
         case "16":

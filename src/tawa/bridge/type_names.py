@@ -38,9 +38,12 @@ _DESCRIPTOR = re.compile(r"tensordesc<(?P<element>[^\[\]<>]*)(?:\[(?P<shape>[^\[
 _EXAMPLES = "i32, fp16, *fp16:16, tensordesc<fp16[128,64]>"
 
 
-def check_type(name: str, kind: str) -> None:
-    """Raises PlanError, with the right name, for a type of the argument `name` that Triton does not know."""
-    said = f"{name}={kind}"
+def check_type(name: str, kind: str, mark: str = "") -> None:
+    """Raises PlanError, with the right name, for a type of the argument `name` that Triton does not know.
+
+    mark: what stands behind the type, such as ``:16``; for the message.
+    """
+    said = f"{name}={kind}{mark}"
     if kind.startswith("tensordesc"):
         _check_descriptor(said, name, kind)
         return
@@ -49,8 +52,8 @@ def check_type(name: str, kind: str) -> None:
     if element in NAMES or (star and element.startswith("k") and element[1:] in NAMES):
         return
     if element.lower() in _POINTERS or (star and not element):
-        raise PlanError(f"{said}: a pointer says what it points to; cure: {name}=*fp16")
-    raise PlanError(f"{said}: {_unknown(element, lambda meant: f'{name}={star}{meant}')}")
+        raise PlanError(f"{said}: a pointer says what it points to; cure: {name}=*fp16{mark}")
+    raise PlanError(f"{said}: {_unknown(element, lambda meant: f'{name}={star}{meant}{mark}')}")
 
 
 def _check_descriptor(said: str, name: str, kind: str) -> None:
@@ -82,4 +85,5 @@ def _unknown(element: str, spelled: Callable[[str], str]) -> str:
     if close:
         meant = _MEANT.get(close[0], close[0])
         return f"Triton knows no such type: did you mean {meant}? There are {', '.join(NAMES)}; cure: {spelled(meant)}"
-    return f"neither a Triton type ({_EXAMPLES}) nor a constant; cure: one of {', '.join(NAMES)}"
+    text = f"; a text that is a constant stands in quotes: '{element}'" if element.isidentifier() else ""
+    return f"neither a Triton type ({_EXAMPLES}) nor a constant{text}; cure: one of {', '.join(NAMES)}"
