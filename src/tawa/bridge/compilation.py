@@ -14,6 +14,7 @@ byte as stock Triton makes it, and why no failure of ours can be half done.
 
 from __future__ import annotations
 
+import locale
 import logging
 import time
 from dataclasses import asdict, replace
@@ -205,7 +206,9 @@ def _level(outcome: Outcome, text: str) -> str:
     if outcome.applied:
         return text
     remark = str(outcome.remarks[0]) if outcome.remarks else "no reason given"
-    return "// not specialised: " + remark.replace("\n", "\n// ") + "\n"
+    text = "// not specialised: " + remark.replace("\n", "\n// ") + "\n"
+    encoding = locale.getencoding()  # of the file that Triton writes it to
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _can_measure(source: Source) -> bool:

@@ -65,6 +65,19 @@ def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequenc
     return Signature(types, values, attributes)
 
 
+def as_signature(signature: object, constants: Mapping[str, Any], parameters: Sequence[str]) -> Signature:
+    """A signature from its text, or as it is; raises PlanError on anything else, and as `parse_signature`."""
+    if isinstance(signature, Signature):
+        return signature
+    if not isinstance(signature, str):
+        kind = type(signature).__name__
+        raise PlanError(f'signature: a text is needed, not {kind}; cure: signature="p=*fp16:16, K=i32:16"')
+    if not isinstance(constants, Mapping):
+        kind = type(constants).__name__
+        raise PlanError(f'constexprs: names and values are needed, not {kind}; cure: constexprs={{"BM": 128}}')
+    return parse_signature(signature, constants, parameters)
+
+
 def parse_constants(text: str) -> dict[str, Any]:
     """Reads ``"BM=128, FLAT=True"`` into names and values; raises PlanError on anything that is not a literal."""
     return {name: _literal(name, value) for name, value in _split(text).items()}

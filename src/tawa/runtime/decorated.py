@@ -19,20 +19,15 @@ def check_source(function: Any) -> None:
     """Raises KernelError for anything but a function whose ``def`` stands in a file."""
     if inspect.isclass(function):
         raise KernelError(
-            f"tawa.jit takes a kernel, not the class {function.__qualname__}; cure: put it over a function of that class, "
-            "or of the module"
+            f"tawa.jit takes a kernel, not the class {function.__qualname__}; cure: put it over a function"
         )
     if not inspect.isfunction(function):
         raise KernelError(
             f"tawa.jit takes a kernel, not {function!r} ({type(function).__name__}); cure: put it over a function, def "
             "kernel(…), or over what triton.jit makes of one"
         )
+    refuse_lambda(function)
     code = function.__code__
-    if function.__name__ == "<lambda>":
-        raise KernelError(
-            f"tawa.jit takes a kernel, not a lambda ({code.co_filename}:{code.co_firstlineno}): Triton reads a kernel "
-            "from its def; cure: def kernel(…) with the same body"
-        )
     try:
         inspect.getsourcelines(function)
     except OSError as error:
@@ -40,6 +35,16 @@ def check_source(function: Any) -> None:
             f"{function.__qualname__} has no source: {code.co_filename} is no file, and Triton reads a kernel from its "
             "file; cure: write the kernel to a .py file and import it from there"
         ) from error
+
+
+def refuse_lambda(function: Any) -> None:
+    """Raises KernelError for a lambda."""
+    code = function.__code__
+    if code.co_name == "<lambda>":
+        raise KernelError(
+            f"tawa.jit takes a kernel, not a lambda ({code.co_filename}:{code.co_firstlineno}): Triton reads a kernel "
+            "from its def; cure: def kernel(…) with the same body"
+        )
 
 
 def refuse_outer_jit(function: Any) -> None:
@@ -53,6 +58,5 @@ def refuse_outer_jit(function: Any) -> None:
     if frame is None or frame.f_code.co_name != "__init__" or frame.f_globals.get("__name__") != "triton.runtime.jit":
         return
     if frame.f_locals.get("fn") is function:
-        raise KernelError(
-            f"{function.__name__}: triton.jit stands over tawa.jit, which has the kernel already; {_RIGHT}"
-        )
+        name = function.__name__
+        raise KernelError(f"{name}: triton.jit stands over tawa.jit, which has the kernel already; {_RIGHT}")

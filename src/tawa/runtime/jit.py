@@ -29,7 +29,7 @@ from tawa.bridge.device import backend_option_names, missing_device
 from tawa.bridge.request import Request, activate, surrounding_request
 from tawa.bridge.surroundings import surroundings_named
 from tawa.errors import KernelError
-from tawa.runtime.decorated import check_source, refuse_outer_jit
+from tawa.runtime.decorated import check_source, refuse_lambda, refuse_outer_jit
 from tawa.runtime.requests import OPTION_NAMES, make_request, merge, reject_near_misses, set_log_level, take_options
 from tawa.runtime.settings import Settings
 
@@ -193,6 +193,7 @@ def _from_triton(kernel: JITFunction[Any], defaults: Request) -> Any:
     if kernel.is_gluon():
         _log.warning("%s: a Gluon kernel names its warps itself; tawa.jit leaves it alone", kernel.__name__)
         return kernel
+    refuse_lambda(kernel.fn)
     function = TawaFunction(
         kernel.fn,
         defaults,
