@@ -32,6 +32,7 @@ from tawa.bridge.handover import Handover, Stage, StageResult
 from tawa.bridge.request import Request
 from tawa.bridge.row_split import GROUP_WARPS
 from tawa.bridge.stages import StageSplit
+from tawa.bridge.stock_overflow import refuse_overflow
 from tawa.bridge.stock_run import StockFailure, StockRun
 from tawa.bridge.surroundings import folder_failure
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
@@ -170,6 +171,8 @@ class Compilation:
                 value = made.value
             else:
                 value = self.stock[name](before.module if isinstance(before, Handover) else before, metadata)
+                if name == "ttgir" and launch_is_ours():
+                    refuse_overflow(value, self.capability)
             self._sum(name, value, metadata)
             if last and record.KEY in metadata:
                 metadata[record.KEY]["compile_ms"] = round((time.perf_counter() - self.started) * 1000, 3)
