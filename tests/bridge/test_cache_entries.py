@@ -114,3 +114,18 @@ def test_an_error_of_the_compile_itself_removes_nothing(own_cache: Path) -> None
     with pytest.raises(KeyError):
         cache_entries.repaired(fails)
     assert (own_cache / "entry").is_dir()
+
+
+def test_a_kernel_for_which_stock_triton_was_run_to_compare_is_found_whole(
+    gemm_signature: Signature, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from tawa.bridge import attempt
+
+    def compares(tools: Any, *_: Any) -> Any:
+        tools.stock.spilled()
+        return fakes.declines("", None, None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(attempt, "_attempt", compares)
+    first = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
+    again = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
+    assert first.hash == again.hash and caplog.records == []

@@ -78,6 +78,7 @@ class Compilation:
     def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> Handover:
         """Does the work, or says why not. Its text is the aref level."""
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
+        stored = str(mod)  # now: stock Triton's stages, run for comparison, work on the module itself
         if self.request.options.mode == "measure" and not _can_measure(source):
             self.request = replace(self.request, options=replace(self.request.options, mode=None))
         sheet = Worksheet()
@@ -101,7 +102,7 @@ class Compilation:
         metadata[record.KEY] = made
         self._report(source, done)
         self.aref = Handover(_level(done, done.aref), mod, mod.context)
-        self._sum("ttir", mod, metadata)
+        self._sum("ttir", stored, metadata)
         self._sum("aref", self.aref, metadata)
         return self.aref
 
