@@ -129,3 +129,12 @@ def test_a_kernel_for_which_stock_triton_was_run_to_compare_is_found_whole(
     first = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
     again = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
     assert first.hash == again.hash and caplog.records == []
+
+
+def test_a_kernel_that_another_thread_still_compiles_is_not_waited_for() -> None:
+    class Future:
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"waited for {name}")
+
+    future = Future()
+    assert cache_entries.repaired(lambda: future) is future

@@ -14,8 +14,9 @@ FAULTY = Path(faulty_kernels.__file__)
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> list[str]:
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A kernel that no cache knows: Tawa's settings and Triton's entries are its own."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
     file = tmp_path / f"kernels_{tmp_path.name}.py"
     file.write_text(KERNELS.read_text())
     return [f"{file}:gemm", *GEMM[1:]]

@@ -18,7 +18,7 @@ ENVIRONMENTS = {
     "latin-1": {"PYTHONIOENCODING": "latin-1"},
     "POSIX": {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
 }
-TENSORS = ["--arg", "x=zeros:64:f16", "--arg", "n=64"]
+TENSORS = ["--arg", "x=zeros:64:f16", "--arg", "n=64", "--grid", "1"]
 COMMANDS: dict[str, tuple[list[str], int]] = {
     "help": (["--help"], 0),
     "help of verify": (["verify", "--help"], 0),

@@ -75,10 +75,11 @@ def _unreadable_entry(error: Exception) -> tuple[Path, str] | None:
 
 def _damaged_entry(compiled: Any) -> tuple[Path, str] | None:
     """The entry of a kernel that was read but cannot be right, and why."""
-    levels: Mapping[str, Any] | None = getattr(compiled, "asm", None)
-    paths = list(getattr(compiled, "metadata_group", {}).values())
-    if levels is None or not paths:
-        return None  # still being compiled, in another thread
+    found: Mapping[str, Any] = getattr(compiled, "__dict__", {})  # an attribute of one still being compiled would wait
+    levels: Mapping[str, Any] = found.get("asm", {})
+    paths = list(found.get("metadata_group", {}).values())
+    if not paths:
+        return None
     known = (getattr(compiled.metadata, record.KEY, None) or {}).get(CHECKSUMS, {})
     for name, value in dict(levels).items():
         if name in known and checksum(value) != known[name]:

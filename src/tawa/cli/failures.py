@@ -115,10 +115,12 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
         raise typer.Exit(
             0 if statuses is COMPILING else statuses.failed
         ) from None  # an answer that nobody read is none
-    except OSError as error:  # of a file that somebody named; what a compile needs has errors of its own
+    except OSError as error:
+        from tawa.bridge.surroundings import folder_failure
+
         where = f"{error.filename}: " if error.filename else ""
-        what = f"{where}{error.strerror or error}"
-        print_failure(what, None, "name a file, or a folder, that can be read and written")
+        what = f"{where}{error.strerror or error}\n  cure: name a file, or a folder, that can be read and written"
+        print_failure(*split_message(str(folder_failure(error) or what)))
         raise typer.Exit(statuses.failed) from error
     except Exception as error:
         traceback.print_exception(error)

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tawa.cli.failures import UsageError
+from tawa.cli.failures import UsageError, split_message
+from tawa.errors import TawaError
 from tawa.remarks import SourceLocation
 
 _EXAMPLE = "tawa explain gemm.py:gemm_kernel --sig '…'"
@@ -109,6 +110,9 @@ def _import_failure(path: Path, error: BaseException) -> UsageError:
         cure = f"pip install {(error.name or '').partition('.')[0]}, or keep the kernel in a file that does not need it"
     if isinstance(error, SyntaxError):
         cure = "mend the syntax"
+    if isinstance(error, TawaError):
+        what, _, cure = split_message(str(error))
+        return UsageError(f"{path.name} cannot be imported: {what}", cure, location)
     return UsageError(f"{path.name} cannot be imported: {type(error).__name__}: {error}", cure, location)
 
 
