@@ -14,6 +14,7 @@ from tawa.bridge import cache_entries
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
 from tawa.bridge.signature import Signature
+from tawa.bridge.versions import triton_version
 from tawa.errors import SurroundingsError
 from tests.bridge import fakes, kernels
 
@@ -29,6 +30,9 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "cubin empty": lambda entry: (entry / f"{NAME}.cubin").write_bytes(b""),
     "ptx that is no text": lambda entry: (entry / f"{NAME}.ptx").write_bytes(b"\xff\xfe"),
 }
+TRITONS_OWN = ("group cut off", "no cubin")
+"""What Triton 3.9 compiles again by itself, and says nothing."""
+
 OURS = {
     "ttir cut off": lambda entry: _cut(entry / f"{NAME}.ttir"),
     "ttgir changed": lambda entry: (entry / f"{NAME}.ttgir").write_text("garbage"),
@@ -48,7 +52,12 @@ def _flip(file: Path) -> None:
     file.write_bytes(bytes(data))
 
 
-def check(damage: Callable[[Path], object], compile_it: Callable[[], Any], caplog: pytest.LogCaptureFixture) -> None:
+def check(
+    damage: Callable[[Path], object],
+    compile_it: Callable[[], Any],
+    caplog: pytest.LogCaptureFixture,
+    noted: bool = True,
+) -> None:
     first = compile_it()
     entry = Path(first.metadata_group[f"{NAME}.cubin"]).parent
     damage(entry)
@@ -56,12 +65,13 @@ def check(damage: Callable[[Path], object], compile_it: Callable[[], Any], caplo
     with caplog.at_level(logging.WARNING, "tawa"):
         again = compile_it()
         notes = [record.getMessage() for record in caplog.records]
-        assert len(notes) == 1 and str(entry) in notes[0] and "compiled again" in notes[0]
+        if noted:
+            assert len(notes) == 1 and str(entry) in notes[0] and "compiled again" in notes[0]
         assert {name: again.asm[name] for name in ("ttgir", "ptx", "cubin")} == {
             name: first.asm[name] for name in ("ttgir", "ptx", "cubin")
         }
         compile_it()
-        assert len(caplog.records) == 1, "the second time it was found whole"
+        assert len(caplog.records) == len(notes), "the second time it was found whole"
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -71,7 +81,8 @@ def test_a_damaged_entry_is_compiled_again_once_with_a_note(
 ) -> None:
     pipeline_is(fakes.untouched)
     request = Request() if ours else None
-    check(DAMAGE[damage], lambda: compile_kernel(kernels.gemm_descriptors, gemm_signature, request), caplog)
+    noted = damage not in TRITONS_OWN or triton_version() < (3, 9, 0)
+    check(DAMAGE[damage], lambda: compile_kernel(kernels.gemm_descriptors, gemm_signature, request), caplog, noted)
 
 
 @pytest.mark.parametrize("damage", OURS)

@@ -31,8 +31,9 @@ def refused(kernel: Any) -> CompileError:
 
 def test_a_mistake_two_calls_deep_is_shown_where_it_is_with_every_call_that_leads_there() -> None:
     error = refused(faulty_kernels.shapes)
-    assert error.what.startswith("Triton cannot compile the kernel shapes: in adds: ValueError: ")
-    assert "incompatible dimensions at index 0: 64 and 128" in error.what
+    said = error.what.replace("ValueError: ", "")  # Triton 3.9 leaves it out
+    assert said.startswith("Triton cannot compile the kernel shapes: in adds: Cannot make_shape_compatible")
+    assert said.endswith("incompatible dimensions at index 0: 64 and 128")
     assert str(error.location) == f"{KERNELS}:{line_of(KERNELS, 'shapes: the mistake')}"
     inner, outer = error.calls
     assert inner.startswith(f"{KERNELS}:{line_of(KERNELS, 'shapes: the inner call')}, in helper: return adds(x, BLOCK)")

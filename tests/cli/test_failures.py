@@ -27,7 +27,7 @@ def test_a_mistake_in_a_helper_is_shown_with_its_line_and_the_calls(tawa, comman
     result = tawa(command, f"{FAULTY}:shapes", "--sig", "p=*fp32", "--const", "BLOCK=64")
     assert result.exit_code == (2 if command == "verify" else 1)
     lines = result.stderr.splitlines()
-    assert lines[0].startswith("error: Triton cannot compile the kernel shapes: in adds: ValueError: ")
+    assert lines[0].startswith("error: Triton cannot compile the kernel shapes: in adds: ")
     assert "return x + wide" in result.stderr and "--> tests/bridge/faulty_kernels.py" in result.stderr
     assert [line.rpartition(", in ")[2].partition(":")[0] for line in lines[-2:]] == ["helper", "shapes"]
 

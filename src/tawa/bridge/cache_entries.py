@@ -69,6 +69,9 @@ def _unreadable_entry(error: Exception) -> tuple[Path, str] | None:
         reads = frames[at + 1].f_code.co_name in ("get_group", "__init__") and "stages" not in frame.f_locals
         entry = getattr(manager, "cache_dir", None)
         if entry and reads:
+            half_made = frames[at + 1].f_locals.get("self")
+            if half_made is not manager:
+                vars(half_made).setdefault("module", None)  # which Triton 3.9 asks for when it throws the kernel away
             return Path(entry), f"{type(error).__name__}: {error}"
     return None
 
