@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import triton.language as tl
 from triton.compiler.errors import CompilationError
 
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
 from tawa.bridge.signature import Signature, parse_signature
 from tawa.errors import CompileError
-from tests.bridge import fakes, faulty_kernels, faulty_library
+from tests.bridge import fakes, faulty_kernels, faulty_library, kernels
 
 KERNELS, LIBRARY = Path(faulty_kernels.__file__), Path(faulty_library.__file__)
 
@@ -61,7 +62,6 @@ def test_tritons_own_error_is_the_cause() -> None:
 
 def test_the_column_is_that_of_an_indented_function() -> None:
     import triton
-    import triton.language as tl
 
     if tl is not None:
 
@@ -80,7 +80,6 @@ def test_what_does_not_come_out_of_triton_is_never_called_a_refusal(
     problem: BaseException, gemm_signature: Signature, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tawa.bridge import compilation
-    from tests.bridge import kernels
 
     def fails(*_: Any, **__: Any) -> None:
         raise problem
@@ -91,17 +90,38 @@ def test_what_does_not_come_out_of_triton_is_never_called_a_refusal(
 
 
 def test_an_error_that_triton_raises_in_its_own_code_is_a_refusal(gemm_signature: Signature) -> None:
-    from tests.bridge import kernels
-
     signature = Signature({**gemm_signature.types, "K": "i33"}, gemm_signature.constants, gemm_signature.attributes)
     with pytest.raises(CompileError, match="Triton cannot compile the kernel gemm_descriptors: KeyError: 'i33'"):
         compile_kernel(kernels.gemm_descriptors, signature, Request())
 
 
 def test_a_declined_kernel_that_triton_refuses_says_so_once(gemm_signature: Signature, pipeline_is: Any) -> None:
-    from tests.bridge import kernels
-
     pipeline_is(fakes.declines)
     options = {"ptx_options": "--no-such-option"}
     with pytest.raises(CompileError, match=r"Triton cannot compile the kernel gemm_descriptors: PTXASError"):
         compile_kernel(kernels.gemm_descriptors, gemm_signature, Request(), **options)
+
+
+def test_a_launch_raises_tritons_own_error_with_a_note_of_the_places(driver: None) -> None:
+    import tawa
+
+    kernel = tawa.jit(faulty_kernels.asserts)
+    with pytest.raises(CompilationError) as caught:
+        kernel.warmup(kernels.half_tensor(), BLOCK=64, grid=(1,))
+    (note,) = caught.value.__notes__
+    assert f"\n  at {LIBRARY}:{line_of(LIBRARY, 'asserts: the mistake')}\n  called at {KERNELS}:" in note
+
+
+def test_the_autotuner_still_skips_what_fails_a_static_assert(driver: None) -> None:
+    import triton
+    from triton.compiler.errors import CompileTimeAssertionFailure
+
+    import tawa
+
+    @triton.jit
+    def picky(p, BLOCK: tl.constexpr):
+        tl.static_assert(BLOCK % 128 == 0)
+        tl.store(p + tl.arange(0, BLOCK), 0.0)
+
+    with pytest.raises(CompileTimeAssertionFailure):
+        tawa.jit(picky).warmup(kernels.half_tensor(), BLOCK=64, grid=(1,))

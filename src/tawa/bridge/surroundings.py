@@ -24,25 +24,30 @@ from types import FrameType
 from typing import Any
 
 from tawa.bridge.refusals import refusal
-from tawa.errors import SurroundingsError, TawaError
+from tawa.errors import CompileError, SurroundingsError, TawaError
 
 _LEAST_ROOM_BYTES = 1 << 20
 _CACHE_VARIABLES = {"dir": "TRITON_CACHE_DIR", "dump_dir": "TRITON_DUMP_DIR", "override_dir": "TRITON_OVERRIDE_DIR"}
 
 
 @contextmanager
-def surroundings_named(kernel: Any = None) -> Iterator[None]:
+def surroundings_named(kernel: Any, launched: bool = False) -> Iterator[None]:
     """Turns failures inside the block into a `TawaError`, where they are none of Tawa's.
 
-    kernel: the `JITFunction` that is compiled; None keeps Triton's own errors as they are, which its autotuner knows.
+    kernel: the `JITFunction` that is compiled, or a text that names it. launched: Triton's own errors stay what they
+    are, for its autotuner knows some, and get a note with the user's file and line.
     """
     try:
         yield
     except TawaError:
         raise
     except Exception as error:
-        known = folder_failure(error) or (refusal(error, kernel) if kernel is not None else None)
+        known = folder_failure(error) or refusal(error, kernel)
         if known is None:
+            raise
+        if launched and isinstance(known, CompileError):
+            if known.location is not None:
+                error.add_note(str(known))
             raise
         raise known from error
 

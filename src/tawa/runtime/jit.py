@@ -113,7 +113,7 @@ class TawaFunction(JITFunction[Any]):
         return super()._pack_args(backend, known, bound_args, specialization, options)
 
     def _do_compile(self, *args: Any, **kwargs: Any) -> Any:
-        with surroundings_named(), attached():
+        with surroundings_named(self, launched=True), attached():
             return repaired(lambda: super(TawaFunction, self)._do_compile(*args, **kwargs))
 
     def __repr__(self) -> str:
