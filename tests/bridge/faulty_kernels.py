@@ -34,3 +34,9 @@ def asserts(p, BLOCK: tl.constexpr):
 @triton.jit
 def unknown_name(p, BLOCK: tl.constexpr):
     tl.store(p + tl.arange(0, BLOCK), no_such_name)  # noqa: F821  unknown_name: the mistake
+
+
+@triton.jit
+def bad_size(p, BLOCK: tl.constexpr):
+    x = tl.zeros((BLOCK + 1,), tl.float32)  # bad_size: the mistake
+    tl.store(p + tl.arange(0, BLOCK), x)

@@ -63,11 +63,9 @@ def test_tritons_own_error_is_the_cause() -> None:
 def test_the_column_is_that_of_an_indented_function() -> None:
     import triton
 
-    if tl is not None:
-
-        @triton.jit
-        def indented(p, BLOCK: tl.constexpr):
-            tl.store(p, unheard_of)  # noqa: F821
+    @triton.jit
+    def indented(p, BLOCK: tl.constexpr):
+        tl.store(p, unheard_of)  # noqa: F821
 
     error = refused(indented)
     assert error.location is not None
@@ -125,3 +123,10 @@ def test_the_autotuner_still_skips_what_fails_a_static_assert(driver: None) -> N
 
     with pytest.raises(CompileTimeAssertionFailure):
         tawa.jit(picky).warmup(kernels.half_tensor(), BLOCK=64, grid=(1,))
+
+
+def test_a_mistake_that_shows_inside_tritons_library_is_shown_at_the_users_line() -> None:
+    error = refused(faulty_kernels.bad_size)
+    assert "power of 2" in error.what
+    assert str(error.location) == f"{KERNELS}:{line_of(KERNELS, 'bad_size: the mistake')}"
+    assert error.calls == ()

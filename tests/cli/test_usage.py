@@ -112,3 +112,15 @@ def test_a_decorator_that_is_wrong_is_shown_with_its_line_and_its_own_cure(tawa,
     assert result.exit_code == 2
     assert cure in result.stderr and f"--> {file}:3" in result.stderr
     assert "__main__" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "cure"),
+    [("kernel = lambda x: x", "a lambda", "from its def"), ("class kernel: pass", "a class", "under @triton.jit")],
+)
+def test_what_is_no_function_is_called_what_it_is(tawa, tmp_path: Path, text, kind, cure):
+    file = tmp_path / f"no_{kind[2:]}.py"
+    file.write_text(text)
+    result = tawa("explain", f"{file}:kernel")
+    assert result.exit_code == 2
+    assert f"is {kind}, not a Triton kernel" in result.stderr and cure in result.stderr

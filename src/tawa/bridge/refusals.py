@@ -53,12 +53,21 @@ def _located(what: str, outermost: Any, kernel: Any) -> CompileError:
     places = [_place(it, kernel) for it in chain]
     last = chain[-1]
     said = last.error_message or (str(last.__cause__) if last.__cause__ else "it gives no reason")
-    place, function = places[-1]
+    function = places[-1][1]
+    inside = f"in {function}: " if len(places) > 1 else ""
+    while len(places) > 1 and _is_tritons(places[-1][0]):
+        places.pop()  # the user's line is the one that calls tl.zeros, not one of Triton's own
+    place = places[-1][0]
     calls = [_call(*it) for it in reversed(places[:-1])]
     if place is None:  # a function without a file: Triton's own excerpt is all there is
-        return CompileError(f"{what}: {_unwrapped(said)}\n{last}", None, calls)
-    inside = f"in {function}: " if calls else ""
+        return CompileError(f"{what}: {inside}{_unwrapped(said)}\n{last}", None, calls)
     return CompileError(f"{what}: {inside}{_unwrapped(said)}", place, calls)
+
+
+def _is_tritons(place: SourceLocation | None) -> bool:
+    import triton
+
+    return place is not None and place.file.startswith(os.path.dirname(triton.__file__) + os.sep)
 
 
 def _unwrapped(said: str) -> str:
