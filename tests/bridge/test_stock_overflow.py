@@ -8,7 +8,7 @@ import pytest
 from triton.runtime.errors import OutOfResources
 
 import tawa
-from tawa.bridge import compilation, stock_overflow
+from tawa.bridge import stock_overflow
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES
@@ -57,7 +57,8 @@ def test_a_launch_raises_what_tritons_autotuner_skips(no_back_end: None, driver:
 
 
 def test_a_kernel_that_is_only_compiled_is_compiled_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "refuse_overflow", None)  # must not be called
+    monkeypatch.setattr(stock_overflow, "_may_overflow", lambda _: True)
+    monkeypatch.setattr(stock_overflow, "LIMIT_BYTES", 0)
     small = {"BM": 64, "BN": 64, "BK": 64}
     assert compile_kernel(kernels.gemm_descriptors, signature(small), Request()).asm["cubin"]
 

@@ -92,3 +92,15 @@ def test_a_type_of_another_language_is_wrong_usage_with_tritons_name(tawa, kind)
     assert result.exit_code == 2
     assert "Triton calls this type fp16" in result.stderr
     assert f"cure: a={kind.replace('float16', 'fp16')}" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["explain", "compile", "verify"])
+def test_tiles_that_no_launch_can_have_are_told_before_tritons_back_end(tawa, command, monkeypatch) -> None:
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    monkeypatch.setattr(CUDABackend, "make_llir", None)  # whoever comes so far fails otherwise
+    sig = GEMM[2].replace("128", "512")
+    result = tawa(command, GEMM[0], "--sig", sig, "--const", "BM=512,BN=512", "--num-warps", "8")
+    assert result.exit_code == (2 if command == "verify" else 1)
+    assert "stock Triton's kernel needs 524288 bytes of shared memory, and one CTA has 232448" in result.stderr
+    assert "cure: smaller blocks" in result.stderr and "kernels.py:" in result.stderr

@@ -172,7 +172,7 @@ class Compilation:
                 value = made.value
             else:
                 value = self.stock[name](before.module if isinstance(before, Handover) else before, metadata)
-                if name == "ttgir" and launch_is_ours():
+                if name == "ttgir":
                     refuse_overflow(value, self.capability)
             self._sum(name, value, metadata)
             if last and record.KEY in metadata:

@@ -2,27 +2,45 @@
 
 Triton says after the whole compile, when the kernel is to be launched, that it needs more shared memory than a CTA
 has. How much it needs is decided between TTGIR and LLVM, by passes that take milliseconds: they run on a copy here,
-only for a kernel with tiles that large, and only for a launch, which would fail with the same error.
+only for a kernel with tiles that large, and only for a launch, which would fail with the same error, and for commands
+that say what becomes of a kernel (`overflow_refused`). Whoever wants the text of such a kernel gets it.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tawa.bridge import record
+from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.generic_print import parse_module
 from tawa.bridge.resources import LIMIT_BYTES
+
+_refused: ContextVar[bool] = ContextVar("tawa_overflow_refused", default=False)
+
+
+@contextmanager
+def overflow_refused() -> Iterator[None]:
+    """Inside, what no launch can have is refused, although nothing is launched: for whoever asks about the kernel."""
+    token = _refused.set(True)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
+
 
 _TILE = re.compile(r"(?:tensor|memdesc)<((?:\d+x)+)(\w+)")
 _BUFFER = re.compile(r"ttg\.local_alloc\b[^\n]*->\s*!ttg\.memdesc<((?:\d+x)+)(\w+)")
 
 
 def refuse_overflow(module: Any, capability: int) -> None:
-    """Raises SharedMemoryError for a module of stock TTGIR that needs more shared memory than a CTA has."""
+    """Raises SharedMemoryError for a module of stock TTGIR that is to be launched and needs more than a CTA has."""
     text = str(module)
-    if not _may_overflow(text):
+    if not (launch_is_ours() or _refused.get()) or not _may_overflow(text):
         return
     needed = _allocated(text, module.context, capability)
     if needed is None or needed <= LIMIT_BYTES:

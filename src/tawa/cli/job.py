@@ -69,6 +69,7 @@ class Job:
     def compile_unchecked(self) -> Any:
         """As `compile`, without the checks of a compile: for whoever checks, or runs, the levels afterwards."""
         from tawa.bridge.compile import compile_kernel
+        from tawa.bridge.stock_overflow import overflow_refused
         from tawa.runtime.jit import TawaFunction
         from tawa.runtime.requests import make_request
         from tawa.runtime.settings import Settings
@@ -78,13 +79,14 @@ class Job:
             request = self.kernel.request_for(options)
         else:
             request = make_request(options, None, Settings.from_environment())
-        return compile_kernel(
-            self.kernel,
-            self.signature,
-            replace(request, verification="off"),
-            num_warps=self.num_warps,
-            num_stages=self.num_stages,
-        )
+        with overflow_refused():
+            return compile_kernel(
+                self.kernel,
+                self.signature,
+                replace(request, verification="off"),
+                num_warps=self.num_warps,
+                num_stages=self.num_stages,
+            )
 
     def compile_stock(self) -> Any:
         """Compiles as Triton alone would."""
@@ -98,9 +100,10 @@ class Job:
         launched: as for a launch by Triton, whose launcher adds arguments; else as for whoever takes the kernel's text.
         """
         from tawa.bridge.added_arguments import launched_by_us
+        from tawa.bridge.stock_overflow import overflow_refused
         from tawa.runtime.explain import explain_compiled
 
-        with launched_by_us(launched, self.kernel):
+        with launched_by_us(launched, self.kernel), overflow_refused():
             compiled = self.compile()
         return compiled, explain_compiled(compiled)
 
