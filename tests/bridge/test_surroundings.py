@@ -148,3 +148,15 @@ def test_an_internal_error_says_when_no_reproducer_was_written(
     compiled = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request(PlanOptions(), None, folder))
     assert compiled.metadata.tawa["reproducer"] == ""
     assert f"nothing was written to {folder}" in compiled.metadata.tawa["cure"]
+
+
+def test_a_launch_under_tawa_jit_names_the_cache_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: None
+) -> None:
+    import tawa
+
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    kernel = tawa.jit(kernels.gemm_pointers)
+    with pytest.raises(tawa.SurroundingsError, match="cure: TRITON_CACHE_DIR="):
+        kernel.warmup(*[kernels.half_tensor() for _ in range(3)], 64, BM=64, BN=64, BK=64, grid=(1,))
