@@ -13,10 +13,12 @@ if TYPE_CHECKING:
         CompileError,
         DeviceError,
         InternalError,
+        KernelError,
         ParseError,
         PlanError,
         ProtocolError,
         ResourceError,
+        SurroundingsError,
         TawaError,
         UnsupportedKernel,
     )
@@ -56,6 +58,8 @@ _HOMES = {
     "CompileError": "tawa.errors",
     "DeviceError": "tawa.errors",
     "InternalError": "tawa.errors",
+    "KernelError": "tawa.errors",
+    "SurroundingsError": "tawa.errors",
 }
 
 __all__ = [
@@ -64,6 +68,7 @@ __all__ = [
     "DeviceError",
     "Explanation",
     "InternalError",
+    "KernelError",
     "ParseError",
     "PartitionPlan",
     "Plan",
@@ -75,6 +80,7 @@ __all__ = [
     "RingPlan",
     "Settings",
     "SourceLocation",
+    "SurroundingsError",
     "TawaError",
     "UnsupportedKernel",
     "__version__",

@@ -6,10 +6,13 @@ Every text says three things: what is wrong (with the values), where (``file:lin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tawa.remarks import Remark
+from tawa.remarks import Remark, SourceLocation
+
+ISSUES_URL = "https://github.com/tawa-compiler/tawa/issues"
+"""Where to report a fault of Tawa; `pyproject.toml` names the same."""
 
 
 class TawaError(Exception):
@@ -48,8 +51,32 @@ class ParseError(TawaError):
     """Text that is not MLIR generic form; the message shows the offending line."""
 
 
+class KernelError(TawaError, TypeError):
+    """What was given is no kernel: a class, a lambda, a function without source, decorators in the wrong order."""
+
+
 class CompileError(TawaError):
-    """Triton or ptxas refused a kernel, specialised or not."""
+    """Triton or ptxas refused a kernel, specialised or not.
+
+    location: where in the user's source, if that is known. calls: the calls that lead there, the innermost first.
+    """
+
+    def __init__(self, what: str, location: SourceLocation | None = None, calls: Sequence[str] = ()) -> None:
+        self.what = what
+        self.location = location
+        self.calls = tuple(calls)
+        place = f"\n  at {location}" if location else ""
+        super().__init__(what + place + "".join(f"\n  called at {call}" for call in self.calls))
+
+    def __reduce__(self) -> tuple[type[CompileError], tuple[object, ...]]:
+        return type(self), (self.what, self.location, self.calls)
+
+
+class SurroundingsError(TawaError, OSError):
+    """A folder that a compile needs cannot be read or written: Triton's cache, the temporary folder."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # not as OSError, which puts its number in front
 
 
 class DeviceError(TawaError):
@@ -57,12 +84,19 @@ class DeviceError(TawaError):
 
 
 class InternalError(TawaError):
-    """Tawa broke its own rules. `reproducer` is a folder that replays the failure."""
+    """Tawa broke its own rules. `reproducer` is a folder that replays the failure; None if nothing was written."""
 
-    def __init__(self, message: str, reproducer: Path | None = None) -> None:
+    def __init__(self, message: str, reproducer: Path | None = None, unwritten: str = "") -> None:
         self.reproducer = reproducer
-        cure = f"\n  replay: tawa replay {reproducer}" if reproducer else ""
-        super().__init__(f"internal error: {message}{cure}")
+        self.unwritten = unwritten
+        replay = f"\n  replay: tawa replay {reproducer}" if reproducer else unwritten and f"\n  {unwritten}"
+        super().__init__(f"internal error: {message}{replay}\n  cure: {report_it(reproducer)}")
+
+
+def report_it(reproducer: Path | None = None) -> str:
+    """What to do about a fault of Tawa."""
+    folder = f" with the folder {reproducer}, which holds the kernel's IR" if reproducer else ""
+    return f"please report it{folder}: {ISSUES_URL}"
 
 
 class AssumptionError(TawaError):

@@ -61,6 +61,7 @@ from tawa.verify.witness import chrome_trace, describe
 
 NOT_EXPECTED = "automatic mode would decline"
 _MAX_REGISTERS = "ttg.maxnreg"
+_TOO_LARGE = "the accumulator of a dot takes all registers of an SM: whoever compiles it, it spills to local memory"
 _POINTERS = "operands come through pointers, not by TMA, and stock Triton copies them ahead just as well"
 
 
@@ -308,7 +309,8 @@ def _plan(
             raise
         return declined(module, place, str(error))
     chained = has_chained_dots(module)
-    reason = "" if pointer_loads_worth(channels, chained) else _POINTERS
+    reason = _TOO_LARGE if budget.registers.fill_an_sm(target.num_warps, target.groups) else ""
+    reason = reason or ("" if pointer_loads_worth(channels, chained) else _POINTERS)
     reason = reason or why_not_worth_it(plan, channels, budget, is_persistent(loads), chained, target.stock_copies)
     reason = reason or unfit_dots(module)
     if not reason:

@@ -148,7 +148,13 @@ def test_a_stock_kernel_has_at_least_one_cta(shared_bytes: int) -> None:
 
 
 def test_accumulators_are_counted_a_thread_and_those_of_one_block_together() -> None:
-    assert wgmma_registers(parse(programs.tile_gemm()), 4) == RegisterInfo(32, 32)
+    assert wgmma_registers(parse(programs.tile_gemm()), 4) == RegisterInfo(32, 32, 32)
     assert wgmma_registers(parse(programs.tile_gemm()), 8).accumulators == 16
     assert wgmma_registers(parse(programs.gate_up()), 4).accumulators == 64
+    assert wgmma_registers(parse(programs.gate_up()), 4).largest == 32
     assert wgmma_registers(parse(programs.two_loops()), 4).accumulators == 32
+
+
+@pytest.mark.parametrize("groups, warps, largest, fills", [(1, 8, 256, True), (2, 4, 256, True), (1, 8, 255, False)])
+def test_an_accumulator_fills_an_sm_by_all_its_threads(groups: int, warps: int, largest: int, fills: bool) -> None:
+    assert RegisterInfo(largest, 128, largest).fill_an_sm(warps, groups) is fills

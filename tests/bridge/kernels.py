@@ -44,6 +44,16 @@ def gemm_persistent(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.co
 
 
 @triton.jit
+def gemm_row_sums(a, b, out, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    row = tl.program_id(0) * BM
+    column = tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(a.load([row, k]), b.load([k, column]), acc)
+    tl.store(out + row + tl.arange(0, BM), tl.sum(acc, axis=1))
+
+
+@triton.jit
 def softmax_rows(x_ptr, y_ptr, columns, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)

@@ -48,7 +48,7 @@ def test_spaces_do_not_matter(kind: str) -> None:
         (GOOD, {"BM": 1, "K": 2}, "'K' is given twice"),
         (GOOD + ", K=i32", {"BM": 1}, "'K' is given twice"),
         (GOOD.replace("K=i32:16", "K=i32:8"), {"BM": 1}, "not '8'"),
-        (GOOD.replace("K=i32:16", "K=int"), {"BM": 1}, "K=int: neither a Triton type"),
+        (GOOD.replace("K=i32:16", "K=int"), {"BM": 1}, "K=int: Triton calls this type i32; cure: K=i32"),
         (GOOD.replace("K=i32:16", "i32"), {"BM": 1}, "name=type"),
     ],
 )

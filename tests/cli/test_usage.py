@@ -95,3 +95,32 @@ def test_the_installed_command_gives_the_same_statuses():
     assert helped.returncode == 0
     for command in ("compile", "explain", "verify", "simulate", "demo", "env", "replay"):
         assert command in helped.stdout
+
+
+DECORATED = {
+    "triton.jit over tawa.jit": ("@triton.jit\n@tawa.jit\ndef kernel(x):\n    pass\n", "@tawa.jit over @triton.jit"),
+    "a class": ("@tawa.jit\nclass kernel:\n    pass\n", "put it over a function"),
+    "an option of tawa.Config": ("tawa.Config({}, aref_dept=3)\n", "did you mean 'aref_depth'?"),
+}
+
+
+@pytest.mark.parametrize(("text", "cure"), DECORATED.values(), ids=DECORATED)
+def test_a_decorator_that_is_wrong_is_shown_with_its_line_and_its_own_cure(tawa, tmp_path: Path, text, cure):
+    file = tmp_path / f"bad_{abs(hash(text))}.py"
+    file.write_text(f"import triton\nimport tawa\n{text}")
+    result = tawa("explain", f"{file}:kernel")
+    assert result.exit_code == 2
+    assert cure in result.stderr and f"--> {file}:3" in result.stderr
+    assert "__main__" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "cure"),
+    [("kernel = lambda x: x", "a lambda", "from its def"), ("class kernel: pass", "a class", "under @triton.jit")],
+)
+def test_what_is_no_function_is_called_what_it_is(tawa, tmp_path: Path, text, kind, cure):
+    file = tmp_path / f"no_{kind[2:]}.py"
+    file.write_text(text)
+    result = tawa("explain", f"{file}:kernel")
+    assert result.exit_code == 2
+    assert f"is {kind}, not a Triton kernel" in result.stderr and cure in result.stderr

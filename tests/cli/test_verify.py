@@ -188,7 +188,7 @@ def test_a_failure_of_the_check_itself_is_not_taken_for_a_refutation(
 def test_a_kernel_that_triton_refuses_is_status_2(tawa: Tawa) -> None:
     result = tawa("verify", f"{KERNELS}:broken", "--sig", "x=*fp16", "--const", "BM=64")
     assert result.exit_code == 2
-    assert "NameError('no_such_name is not defined')" in result.stderr
+    assert "NameError: no_such_name is not defined" in result.stderr
 
 
 # --- wrong usage ------------------------------------------------------------------------------------------------------

@@ -106,3 +106,17 @@ def test_a_configuration_that_does_not_fit_is_skipped_by_the_tuner(pipeline_is: 
     tuner = tuner_of(tawa.jit(kernels.gemm_pointers), configs, do_bench=bench)
     tuner.run(*tensors(), 64, **BLOCKS, grid=(1,), warmup=True)
     assert tuner.best_config.kwargs["aref_depth"] == 2
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [("aref_dept", "aref_depth"), ("num_warp", "num_warps"), ("num_consumer_group", "num_consumer_groups")],
+)
+def test_an_unknown_option_is_told_with_the_right_one(name: str, meant: str) -> None:
+    with pytest.raises(tawa.PlanError, match=f"unknown option '{name}' of tawa.Config: did you mean '{meant}'?"):
+        tawa.Config({"BK": 64}, **{name: 2})
+
+
+def test_an_option_like_none_is_told_with_all_of_them() -> None:
+    with pytest.raises(tawa.PlanError, match=r"unknown option 'colour'(.|\n)*takes aref_depth,(.|\n)*num_warps"):
+        tawa.Config({"BK": 64}, colour=3)

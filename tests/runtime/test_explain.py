@@ -98,3 +98,14 @@ def test_an_explanation_is_a_value(pipeline_is: Any) -> None:
 def test_something_that_is_no_kernel_is_refused() -> None:
     with pytest.raises(TypeError, match="not a Triton kernel"):
         tawa.explain(3)
+
+
+def test_an_unknown_option_of_a_compile_is_told_with_the_right_one() -> None:
+    with pytest.raises(tawa.PlanError, match=r"unknown option 'num_warp' of a compile: did you mean 'num_warps'\?"):
+        tawa.explain(kernels.softmax_rows, "x_ptr=*fp32, y_ptr=*fp32, columns=i32", {"BLOCK": 64}, num_warp=8)
+
+
+@pytest.mark.parametrize("text, meant", [("x_ptr=*float32", r"x_ptr=\*fp32"), ("x_ptr=*f32", r"x_ptr=\*fp32")])
+def test_a_type_that_triton_does_not_know_is_told_with_its_name(text: str, meant: str) -> None:
+    with pytest.raises(tawa.PlanError, match=f"cure: {meant}"):
+        tawa.explain(kernels.softmax_rows, f"{text}, y_ptr=*fp32, columns=i32", {"BLOCK": 64})

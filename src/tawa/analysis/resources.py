@@ -167,25 +167,32 @@ class RegisterInfo:
     """Registers a consumer thread needs for its wgmmas.
 
     accumulators: of all wgmmas of one block, which are live together. instruction: of the widest single wgmma.
+    largest: of the accumulator of a single dot.
     """
 
     accumulators: int
     instruction: int
+    largest: int = 0
+
+    def fill_an_sm(self, num_warps: int, groups: int = 1) -> bool:
+        """Whether one accumulator takes all registers of an SM, whatever else the kernel does: it must spill."""
+        return self.largest * num_warps * WARP * groups >= REGISTERS
 
 
 def wgmma_registers(module: Module, num_warps: int) -> RegisterInfo:
     """What the accumulators of the kernel take."""
     blocks: dict[Block, int] = {}
-    widest = 0
+    widest = largest = 0
     for op in module.walk():
         dot = WarpGroupDotOp.of(op)
         tile = parse_type(op.result.type) if dot else None
         if dot and op.parent is not None and isinstance(tile, TensorType):
             count = tile.bytes // 4 // (num_warps * WARP) * (2 if dot.adds_partial_sums else 1)
             blocks[op.parent] = blocks.get(op.parent, 0) + count
+            largest = max(largest, count)
             shape = _INSTRUCTION.search(module.aliases.get(tile.encoding, tile.encoding))
             widest = max(widest, int(shape.group(1)) // 2 if shape else 0)
-    return RegisterInfo(max(blocks.values(), default=0), widest)
+    return RegisterInfo(max(blocks.values(), default=0), widest, largest)
 
 
 def unfit_dots(module: Module) -> str:

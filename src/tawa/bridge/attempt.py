@@ -24,9 +24,9 @@ from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
 from tawa.bridge.row_split import split_front, wanted_groups, warps_of_group
-from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, keeps_dots_in_flight, smaller_plans
+from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, keeps_dots_in_flight, must_spill, smaller_plans
 from tawa.bridge.stages import StageSplit, clean_up
-from tawa.bridge.stock_run import StockFailure, StockRun
+from tawa.bridge.stock_run import StockRun, stock_failure
 from tawa.bridge.structuring import structure_flow
 from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
@@ -250,9 +250,9 @@ def _holds(made: Specialised, allowed: Callable[[], int]) -> bool:
 
     Where each of them is waited for, that is another group of consumers.
     """
-    if made.spills.bytes <= HARMLESS_BYTES:
-        return True
     plan = made.outcome.plan
+    if made.spills.bytes <= HARMLESS_BYTES or must_spill(plan, made.outcome.module):
+        return True
     alone = plan is None or plan.consumer_groups == 1
     return not (made.spills.serialised and alone) and made.spills.bytes <= allowed()
 
@@ -342,7 +342,7 @@ def _front(tools: Toolchain, source: Source, sheet: Worksheet) -> str:
         try:
             tools.split.front(mod, dict(source.metadata), tools.options, tools.capability)
         except Exception as error:
-            raise StockFailure(str(error)) from error
+            raise stock_failure(error) from error
     with sheet.timed("print"):
         sheet.texts["ttgir"] = print_generic(mod)
     return sheet.texts["ttgir"]

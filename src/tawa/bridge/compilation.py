@@ -14,6 +14,7 @@ byte as stock Triton makes it, and why no failure of ours can be half done.
 
 from __future__ import annotations
 
+import locale
 import logging
 import time
 from dataclasses import asdict, replace
@@ -25,13 +26,16 @@ from tawa.analysis.memory import may_run_twice
 from tawa.bridge import record, reproducer
 from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.attempt import Source, Specialised, Toolchain, Worksheet, attempt
+from tawa.bridge.cache_entries import CHECKSUMS, checksum, overridden
 from tawa.bridge.generic_print import read_ttir
 from tawa.bridge.handover import Handover, Stage, StageResult
 from tawa.bridge.request import Request
 from tawa.bridge.row_split import GROUP_WARPS
 from tawa.bridge.stages import StageSplit
+from tawa.bridge.stock_overflow import refuse_overflow
 from tawa.bridge.stock_run import StockFailure, StockRun
-from tawa.errors import InternalError, PlanError, ResourceError, UnsupportedKernel
+from tawa.bridge.surroundings import folder_failure
+from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
 from tawa.pipeline import Outcome
 from tawa.remarks import Remark
 
@@ -74,6 +78,7 @@ class Compilation:
     def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> Handover:
         """Does the work, or says why not. Its text is the aref level."""
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
+        stored = str(mod)  # now: stock Triton's stages, run for comparison, work on the module itself
         if self.request.options.mode == "measure" and not _can_measure(source):
             self.request = replace(self.request, options=replace(self.request.options, mode=None))
         sheet = Worksheet()
@@ -97,13 +102,21 @@ class Compilation:
         metadata[record.KEY] = made
         self._report(source, done)
         self.aref = Handover(_level(done, done.aref), mod, mod.context)
+        self._sum("ttir", stored, metadata)
+        self._sum("aref", self.aref, metadata)
         return self.aref
 
     def barrier_stage(self, before: Any, metadata: dict[str, Any]) -> Handover:
         """Its text is the barrier level in the canonical spelling."""
         done = self.result.outcome if self.result else None
         text = done.barrier if done else self.aref.text
+        self._sum("barrier", text, metadata)
         return Handover(text, before.module, before.context)
+
+    def _sum(self, name: str, value: Any, metadata: dict[str, Any]) -> None:
+        """Notes the check sum of a level, by which a damaged cache is found; not where users put in one of theirs."""
+        if record.KEY in metadata and not overridden(self.options):
+            metadata[record.KEY].setdefault(CHECKSUMS, {})[name] = checksum(value)
 
     def _try(self, mod: Any, source: Source, sheet: Worksheet) -> tuple[Specialised | Outcome, str]:
         """Attempts it. Returns the result, and the reproducer's path if a fault of ours was the reason to decline."""
@@ -116,7 +129,7 @@ class Compilation:
         tools = Toolchain(self.split, tuple(stages.items())[1:], self.options, self.capability, self.stock_run)
         try:
             result = attempt(tools, source, self.request, sheet)
-        except (PlanError, ResourceError, UnsupportedKernel):
+        except (PlanError, ResourceError, UnsupportedKernel, SurroundingsError):
             raise
         except StockFailure as error:
             remark = Remark(
@@ -124,6 +137,9 @@ class Compilation:
             )
             return Outcome(False, None, (remark,)), ""
         except Exception as error:
+            around = folder_failure(error)
+            if around is not None:
+                raise around from error
             return self._failed(source, sheet, error)
         if isinstance(result, Specialised):
             return result, ""
@@ -136,15 +152,15 @@ class Compilation:
         return outcome
 
     def _failed(self, source: Source, sheet: Worksheet, error: Exception) -> tuple[Outcome, str]:
-        folder = reproducer.write(self.request, source, sheet, self.options, error)
+        written = reproducer.write(self.request, source, sheet, self.options, error)
         text = f"{type(error).__name__}: {error}"
         if self.request.pinned:
-            raise InternalError(f"{source.kernel}: {text}", folder) from error
-        cure = f"please report it with the reproducer {folder}" if folder else "please report it"
+            raise InternalError(f"{source.kernel}: {text}", written.path, written.reason) from error
+        cure = "; ".join(filter(None, (report_it(written.path), written.reason)))
         reason = f"internal error of Tawa, compiled by stock Triton: {text}"
         _log.warning("%s: %s; %s", source.kernel, reason, cure)
         remark = Remark("declined", reason, record.kernel_location(source.ttir), cure)
-        return Outcome(False, None, (remark,)), str(folder or "")
+        return Outcome(False, None, (remark,)), str(written.path or "")
 
     def _later_stage(self, name: str, last: bool) -> Stage:
         """Hands over what the attempt made, if the stage before did so too; otherwise runs Triton's own stage."""
@@ -156,6 +172,9 @@ class Compilation:
                 value = made.value
             else:
                 value = self.stock[name](before.module if isinstance(before, Handover) else before, metadata)
+                if name == "ttgir":
+                    refuse_overflow(value, self.capability)
+            self._sum(name, value, metadata)
             if last and record.KEY in metadata:
                 metadata[record.KEY]["compile_ms"] = round((time.perf_counter() - self.started) * 1000, 3)
             return value
@@ -191,7 +210,9 @@ def _level(outcome: Outcome, text: str) -> str:
     if outcome.applied:
         return text
     remark = str(outcome.remarks[0]) if outcome.remarks else "no reason given"
-    return "// not specialised: " + remark.replace("\n", "\n// ") + "\n"
+    text = "// not specialised: " + remark.replace("\n", "\n// ") + "\n"
+    encoding = locale.getencoding()  # of the file that Triton writes it to
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _can_measure(source: Source) -> bool:

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge.attach import attached
+from tawa.bridge.cache_entries import repaired
 from tawa.bridge.request import Request, activate
 from tawa.bridge.signature import Signature
+from tawa.bridge.surroundings import surroundings_named, temporary_text
+from tawa.errors import KernelError
 
 HOPPER_WARP_SIZE = 32
 
@@ -21,14 +24,14 @@ def hopper_target() -> Any:
 
 
 def jit_function(kernel: Any) -> Any:
-    """The `triton.jit` function under autotuners, heuristics and wrappers; raises TypeError if there is none."""
+    """The `triton.jit` function under autotuners, heuristics and wrappers; raises KernelError without one."""
     from triton.runtime.jit import JITFunction
 
     inner = kernel
     while not isinstance(inner, JITFunction):
         inner = getattr(inner, "fn", None)
         if inner is None:
-            raise TypeError(f"{kernel!r} is not a Triton kernel: a function under @triton.jit is needed")
+            raise KernelError(f"{kernel!r} is not a Triton kernel: a function under @triton.jit is needed")
     return inner
 
 
@@ -49,16 +52,16 @@ def compile_kernel(
     backend_options: further options of Triton's backend (``maxnreg``, ``enable_fp_fusion``, ...).
 
     Returns Triton's `CompiledKernel`; ``asm`` has ttir, ttgir, llir, ptx, cubin, sass, and under a request aref and
-    barrier. Raises UnsupportedKernel, PlanError, ResourceError, InternalError as `tawa.errors` says, and whatever
-    Triton raises.
+    barrier. Raises UnsupportedKernel, PlanError, ResourceError, InternalError as `tawa.errors` says; CompileError where
+    Triton refuses the kernel, SurroundingsError where a folder cannot be used.
     """
     import triton
     from triton.compiler import ASTSource
 
     source = ASTSource(jit_function(kernel), signature.types, signature.constants, signature.attributes)
     options = {"num_warps": num_warps, "num_stages": num_stages, **backend_options}
-    with attached() if request is not None else nullcontext(), activate(request):
-        return triton.compile(source, target=hopper_target(), options=options)
+    with surroundings_named(source.fn), attached() if request is not None else nullcontext(), activate(request):
+        return repaired(lambda: triton.compile(source, target=hopper_target(), options=options))
 
 
 def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_stages: int) -> Any:
@@ -66,14 +69,11 @@ def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_sta
     import triton
 
     options = {"num_warps": num_warps, "num_stages": num_stages}
-    with attached() if request is not None else nullcontext(), activate(request):
-        return triton.compile(_with_suffix(path), target=hopper_target(), options=options)
-
-
-def _with_suffix(path: Path) -> str:
-    """Triton tells the level from the suffix: ``ttir.mlir`` is copied to ``ttir.mlir.ttir``."""
-    if path.suffix == ".ttir":
-        return str(path)
-    copy = path.with_name(path.name + ".ttir")
-    copy.write_text(path.read_text())
-    return str(copy)
+    text = path.read_text(encoding="utf-8")
+    with (
+        surroundings_named(path.name),
+        temporary_text(text, ".ttir") as source,  # Triton tells the level from the suffix
+        attached() if request is not None else nullcontext(),
+        activate(request),
+    ):
+        return repaired(lambda: triton.compile(source, target=hopper_target(), options=options))

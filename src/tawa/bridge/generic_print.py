@@ -7,11 +7,10 @@ such attribute: `print_generic_ttir` adds one whose name is not allowed, which n
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from typing import Any
 
+from tawa.bridge.surroundings import temporary_text
 from tawa.ir import Module
 from tawa.ir import parse_module as read_module
 
@@ -69,13 +68,8 @@ def parse_module(text: str, context: Any) -> Any:
     """
     from triton._C.libtriton import ir
 
-    handle, path = tempfile.mkstemp(suffix=".mlir", prefix="tawa-")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
+    with temporary_text(text, ".mlir") as path:
         mod = ir.parse_mlir_module(path, context)
-    finally:
-        os.unlink(path)
     mod.context = context  # Python owns the context; without this it may die before the module does
     return mod
 

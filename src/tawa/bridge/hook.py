@@ -6,9 +6,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from triton import knobs
-
 from tawa.bridge import versions
+from tawa.bridge.cache_entries import overridden
 from tawa.bridge.compilation import Compilation
 from tawa.bridge.request import Request, active_request
 from tawa.bridge.stages import StageSplit, split_make_ttgir
@@ -102,7 +101,7 @@ def _refusal(options: Any, split: StageSplit | None, replaced: bool) -> Remark |
     if getattr(options, "launch_cooperative_grid", False):
         reason = "launch_cooperative_grid: a grid that fits the GPU all at once may not, once it is specialised"
         return Remark("declined", reason, cure="a launch without it")
-    if getattr(options, "ir_override", None) or knobs.compilation.override:
+    if overridden(options):
         reason = "a level of the kernel comes from a file of the user's (ir_override, TRITON_KERNEL_OVERRIDE)"
         return Remark("declined", f"{reason}, which is for the kernel as stock Triton compiles and launches it")
     if getattr(options, "instrumentation_mode", ""):

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
+from tawa.bridge.surroundings import temporary_text
 from tawa.errors import CompileError
 
 
@@ -118,13 +117,11 @@ def run_ptxas(ptx: str, fp_fusion: bool = True, extra_options: str = "") -> Ptxa
     from tawa.bridge.versions import triton_version
 
     tool = get_ptxas(90)
-    with tempfile.TemporaryDirectory(prefix="tawa-ptxas-") as folder:
-        source = Path(folder) / "kernel.ptx"
-        source.write_text(ptx)
+    with temporary_text(ptx, ".ptx") as source:
         command = [tool.path, "-v", "-lineinfo", "--gpu-name=sm_90a", *extra_options.split()]
         command += [] if fp_fusion else ["--fmad=false"]
         command += ["--regAllocOptLevel=2"] if triton_version() >= (3, 9, 0) else []  # as Triton 3.9 does
-        done = subprocess.run([*command, str(source), "-o", os.devnull], capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, source, "-o", os.devnull], capture_output=True, text=True, check=False)
     if done.returncode:
         raise CompileError(f"ptxas refuses the kernel (status {done.returncode}):\n{done.stderr}{done.stdout}")
     return read_ptxas_log(done.stderr + done.stdout, tool.version)

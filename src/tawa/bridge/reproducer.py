@@ -20,6 +20,7 @@ import logging
 import os
 import platform
 import re
+import shutil
 import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,17 +47,25 @@ class Reproducer:
     versions: dict[str, str]
 
 
-def write(
-    request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException
-) -> Path | None:
-    """Writes the folder; returns its path, or None when it is not wanted or cannot be written (never raises)."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a folder. path: None where nothing was written; reason says why, empty if it was not wanted."""
+
+    path: Path | None
+    reason: str = ""
+
+
+def write(request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException) -> Written:
+    """Writes the folder, unless it is not wanted; never raises."""
     if request.reproducer_dir is None:
-        return None
+        return Written(None)
     try:
-        return _write(request.reproducer_dir, request, source, sheet, backend_options, error)
-    except Exception:  # whatever it is: the kernel is compiled by stock Triton all the same
+        return Written(_write(request.reproducer_dir, request, source, sheet, backend_options, error))
+    except Exception as problem:  # whatever it is: the kernel is compiled by stock Triton all the same
         _log.debug("no reproducer of %s", source.kernel, exc_info=True)
-        return None
+        why = getattr(problem, "strerror", None) or f"{type(problem).__name__}: {problem}"
+        where = f"no reproducer: nothing was written to {request.reproducer_dir} ({why})"
+        return Written(None, f"{where}; TAWA_REPRODUCER_DIR names another folder")
 
 
 def _write(
@@ -70,11 +79,17 @@ def _write(
     if isinstance(error, ProtocolError):
         texts |= error.files
     texts["traceback.txt"] = "".join(traceback.format_exception(error))
+    new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    for filename, text in texts.items():
-        scratch = folder / f".{filename}.{os.getpid()}"
-        scratch.write_text(text, encoding="utf-8")
-        scratch.replace(folder / filename)
+    try:
+        for filename, text in texts.items():
+            scratch = folder / f".{filename}.{os.getpid()}"
+            scratch.write_text(text, encoding="utf-8")
+            scratch.replace(folder / filename)
+    except OSError:
+        if new:  # half of a folder replays nothing
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     return folder
 
 

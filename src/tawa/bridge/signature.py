@@ -18,9 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tawa.bridge.type_names import check_type
 from tawa.errors import PlanError
-
-_TYPE = re.compile(r"\*?k?(i(1|8|16|32|64)|u(1|8|16|32|64)|fp(16|32|64)|bf16|f(32|64)|fp8e\w+)$|tensordesc<.+>$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,19 @@ def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequenc
     return Signature(types, values, attributes)
 
 
+def as_signature(signature: object, constants: Mapping[str, Any], parameters: Sequence[str]) -> Signature:
+    """A signature from its text, or as it is; raises PlanError on anything else, and as `parse_signature`."""
+    if isinstance(signature, Signature):
+        return signature
+    if not isinstance(signature, str):
+        kind = type(signature).__name__
+        raise PlanError(f'signature: a text is needed, not {kind}; cure: signature="p=*fp16:16, K=i32:16"')
+    if not isinstance(constants, Mapping):
+        kind = type(constants).__name__
+        raise PlanError(f'constexprs: names and values are needed, not {kind}; cure: constexprs={{"BM": 128}}')
+    return parse_signature(signature, constants, parameters)
+
+
 def parse_constants(text: str) -> dict[str, Any]:
     """Reads ``"BM=128, FLAT=True"`` into names and values; raises PlanError on anything that is not a literal."""
     return {name: _literal(name, value) for name, value in _split(text).items()}
@@ -73,11 +85,12 @@ def parse_constants(text: str) -> dict[str, Any]:
 
 def _read_value(name: str, text: str) -> tuple[str, Any]:
     """(type, whether divisible by 16), or ("constexpr", value)."""
-    kind, _, mark = text.partition(":")
-    if not _TYPE.match(kind.replace(" ", "")):
-        return "constexpr", _literal(name, text)
+    if _is_literal(text):
+        return "constexpr", ast.literal_eval(text)
+    kind, colon, mark = (part.strip() for part in text.partition(":"))
     kind = kind.replace(" ", "")
-    match mark.strip():
+    check_type(name, kind, colon + mark)
+    match mark:
         case "":
             return kind, False
         case "16":
@@ -90,13 +103,18 @@ def _read_value(name: str, text: str) -> tuple[str, Any]:
             )
 
 
-def _literal(name: str, text: str) -> Any:
+def _is_literal(text: str) -> bool:
     try:
-        return ast.literal_eval(text)
+        ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        raise PlanError(
-            f"{name}={text}: neither a Triton type (i32, fp16, *fp16:16, tensordesc<fp16[128,64]>) nor a constant"
-        ) from None
+        return False
+    return True
+
+
+def _literal(name: str, text: str) -> Any:
+    if not _is_literal(text):
+        raise PlanError(f"{name}={text}: not a constant; cure: a number, True, False, None or a 'text' in quotes")
+    return ast.literal_eval(text)
 
 
 def _split(text: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tawa.analysis.resources import wgmma_registers
 from tawa.bridge.report import read_ptxas_log, run_ptxas
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Module
@@ -85,6 +86,14 @@ def keeps_dots_in_flight(plan: Plan, module: Module | None) -> bool:
     """Whether a smaller P, or fewer stages, would change the program: where every dot is waited for, they would not."""
     dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))] if module is not None else []
     return bool(plan.schedules) or not dots or any(dot.is_async for dot in dots)
+
+
+def must_spill(plan: Plan | None, module: Module | None) -> bool:
+    """Whether every Plan spills, and stock Triton too: nothing is gained by trying, and each try may take a minute."""
+    if plan is None or module is None:
+        return False
+    warps = next(part.num_warps for part in plan.partitions if part.role == "consumer")
+    return wgmma_registers(module, warps).fill_an_sm(warps, plan.consumer_groups)
 
 
 def _section(cubin: bytes, name: str) -> bytes:

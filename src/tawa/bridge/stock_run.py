@@ -13,10 +13,16 @@ from typing import Any
 from tawa.bridge.handover import Handover, Stage, StageResult
 from tawa.bridge.ptxas_log import kept_log
 from tawa.bridge.spills import find_spills
+from tawa.bridge.surroundings import folder_failure
 
 
 class StockFailure(Exception):
     """Triton's own stages refuse the kernel; the stock compile will say so to the user."""
+
+
+def stock_failure(error: Exception) -> Exception:
+    """The `StockFailure` for what Triton raised; where a folder cannot be used, the error that says so."""
+    return folder_failure(error) or StockFailure(str(error))
 
 
 class StockRun:
@@ -38,7 +44,7 @@ class StockRun:
                 self._spilled = self._run()
             except Exception as error:
                 self._error = error
-                raise StockFailure(str(error)) from error
+                raise stock_failure(error) from error
         return self._spilled
 
     def result(self, name: str) -> StageResult | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from tawa.cli.failures import excerpt, reports_failures
-from tawa.cli.job import JsonFlag, triton_failures_named
+from tawa.cli.job import JsonFlag
 from tawa.cli.sketch import sketch
 from tawa.remarks import SourceLocation
 from tawa.runtime.explain_table import plural, protocol_text, tile
@@ -65,8 +65,7 @@ def demo_command(as_json: JsonFlag = False) -> None:
     compiled: dict[Exhibit, tuple[Any, Explanation]] = {}
     with _working("compiling for Hopper (sm_90a); no GPU is needed"):
         for exhibit in EXHIBITS:
-            with triton_failures_named():
-                compiled[exhibit] = compile_exhibit(exhibit)
+            compiled[exhibit] = compile_exhibit(exhibit)
     explanations = {exhibit: explanation for exhibit, (_, explanation) in compiled.items()}
     if as_json:
         typer.echo(json.dumps({exhibit.title: found.to_dict() for exhibit, found in explanations.items()}, indent=2))

@@ -17,13 +17,22 @@ import linecache
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from tawa.errors import AssumptionError, InternalError, ParseError, PlanError, TawaError, UnsupportedKernel
+from tawa.errors import (
+    ISSUES_URL,
+    AssumptionError,
+    CompileError,
+    KernelError,
+    ParseError,
+    PlanError,
+    TawaError,
+    UnsupportedKernel,
+)
 from tawa.remarks import SourceLocation
 
 
@@ -84,7 +93,7 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
     except UsageError as error:
         print_failure(error.what, error.location, error.cure)
         raise typer.Exit(statuses.usage) from error
-    except (PlanError, ParseError, AssumptionError) as error:
+    except (PlanError, ParseError, AssumptionError, KernelError) as error:
         print_failure(*split_message(str(error)))
         raise typer.Exit(statuses.usage) from error
     except UnsupportedKernel as error:
@@ -92,8 +101,9 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
         what = f"{error.kernel}: cannot be warp-specialised: {remark.reason}"
         print_failure(what, remark.location, remark.cure)
         raise typer.Exit(statuses.failed) from error
-    except InternalError as error:
-        print_failure(str(error), None, "please report it with the reproducer folder; it holds the kernel's IR")
+    except CompileError as error:
+        what, location, cure = split_message(error.what)
+        print_failure(what, error.location or location, cure, error.calls)
         raise typer.Exit(statuses.failed) from error
     except TawaError as error:
         print_failure(*split_message(str(error)))
@@ -105,11 +115,17 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
         raise typer.Exit(
             0 if statuses is COMPILING else statuses.failed
         ) from None  # an answer that nobody read is none
+    except OSError as error:
+        from tawa.bridge.surroundings import folder_failure
+
+        where = f"{error.filename}: " if error.filename else ""
+        what = f"{where}{error.strerror or error}\n  cure: name a file, or a folder, that can be read and written"
+        print_failure(*split_message(str(folder_failure(error) or what)))
+        raise typer.Exit(statuses.failed) from error
     except Exception as error:
-        if statuses is COMPILING:
-            raise  # Python's own status is 1 as well
         traceback.print_exception(error)
-        print_failure(f"internal error: {type(error).__name__}: {error}", None, "please report it with the program")
+        what = f"internal error: {type(error).__name__}: {error}"
+        print_failure(what, None, f"please report it, with the program and the lines above: {ISSUES_URL}")
         raise typer.Exit(statuses.failed) from error
 
 
@@ -130,8 +146,8 @@ def split_message(message: str) -> tuple[str, SourceLocation | None, str]:
     return what.strip(), location, cures[0].strip() if cures else ""
 
 
-def print_failure(what: str, location: SourceLocation | None = None, cure: str = "") -> None:
-    """Prints one failure to stderr; coloured on a terminal."""
+def print_failure(what: str, location: SourceLocation | None = None, cure: str = "", calls: Sequence[str] = ()) -> None:
+    """Prints one failure to stderr; coloured on a terminal. calls: those that lead there, the innermost first."""
     from rich.console import Console
     from rich.text import Text
 
@@ -139,6 +155,8 @@ def print_failure(what: str, location: SourceLocation | None = None, cure: str =
     console.print(Text.assemble(("error: ", "bold red"), what))
     if location:
         console.print(Text(excerpt(location), style="dim"))
+    for call in calls:
+        console.print(Text(f"  called at {call}", style="dim"))
     if cure:
         console.print(Text.assemble(("  cure: ", "bold green"), cure))
 

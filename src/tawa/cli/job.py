@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +10,6 @@ import typer
 
 from tawa.cli.failures import UsageError
 from tawa.cli.kernel_file import load_kernel
-from tawa.errors import CompileError, TawaError
 
 if TYPE_CHECKING:
     from tawa.bridge.signature import Signature
@@ -57,22 +54,22 @@ class Job:
     num_stages: int
 
     def compile(self) -> Any:
-        """Compiles as a launch would; returns Triton's `CompiledKernel`. What Triton raises becomes CompileError."""
+        """Compiles as a launch would; returns Triton's `CompiledKernel`."""
         from tawa.runtime.explain import compile_with_options
 
-        with triton_failures_named():
-            return compile_with_options(
-                self.kernel,
-                self.signature,
-                {},
-                num_warps=self.num_warps,
-                num_stages=self.num_stages,
-                **{"only_if_faster": False, **self.options},  # whoever asks wants to see it; launches decide themselves
-            )
+        return compile_with_options(
+            self.kernel,
+            self.signature,
+            {},
+            num_warps=self.num_warps,
+            num_stages=self.num_stages,
+            **{"only_if_faster": False, **self.options},  # whoever asks wants to see it; launches decide themselves
+        )
 
     def compile_unchecked(self) -> Any:
         """As `compile`, without the checks of a compile: for whoever checks, or runs, the levels afterwards."""
         from tawa.bridge.compile import compile_kernel
+        from tawa.bridge.stock_overflow import overflow_refused
         from tawa.runtime.jit import TawaFunction
         from tawa.runtime.requests import make_request
         from tawa.runtime.settings import Settings
@@ -82,7 +79,7 @@ class Job:
             request = self.kernel.request_for(options)
         else:
             request = make_request(options, None, Settings.from_environment())
-        with triton_failures_named():
+        with overflow_refused():
             return compile_kernel(
                 self.kernel,
                 self.signature,
@@ -95,10 +92,7 @@ class Job:
         """Compiles as Triton alone would."""
         from tawa.bridge.compile import compile_kernel
 
-        with triton_failures_named():
-            return compile_kernel(
-                self.kernel, self.signature, None, num_warps=self.num_warps, num_stages=self.num_stages
-            )
+        return compile_kernel(self.kernel, self.signature, None, num_warps=self.num_warps, num_stages=self.num_stages)
 
     def explain(self, launched: bool = False) -> tuple[Any, Explanation]:
         """Compiles and explains; returns both the `CompiledKernel` and the explanation.
@@ -106,9 +100,10 @@ class Job:
         launched: as for a launch by Triton, whose launcher adds arguments; else as for whoever takes the kernel's text.
         """
         from tawa.bridge.added_arguments import launched_by_us
+        from tawa.bridge.stock_overflow import overflow_refused
         from tawa.runtime.explain import explain_compiled
 
-        with launched_by_us(launched, self.kernel):
+        with launched_by_us(launched, self.kernel), overflow_refused():
             compiled = self.compile()
         return compiled, explain_compiled(compiled)
 
@@ -182,14 +177,3 @@ def _read_value(text: str) -> int | bool | str | None:
 def _true_false_none(text: str) -> str:
     """Lets users of a shell write ``=true``; Triton's notation is Python's."""
     return re.sub(r"(?<==)\s*(true|false|none)\b", lambda match: match[1].capitalize(), text)
-
-
-@contextmanager
-def triton_failures_named() -> Iterator[None]:
-    """Turns what Triton raises inside the block into CompileError; our own errors pass."""
-    try:
-        yield
-    except TawaError:
-        raise
-    except Exception as error:
-        raise CompileError(f"Triton cannot compile the kernel: {type(error).__name__}: {error}") from error

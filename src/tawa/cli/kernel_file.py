@@ -17,7 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tawa.cli.failures import UsageError
+from tawa.cli.failures import UsageError, split_message
+from tawa.errors import TawaError
 from tawa.remarks import SourceLocation
 
 _EXAMPLE = "tawa explain gemm.py:gemm_kernel --sig '…'"
@@ -40,10 +41,9 @@ def load_kernel(target: str) -> Any:
         raise UsageError(f"{file} has no kernel {name!r}", cure=_name_cure(module, name))
     kernel = jit_function(getattr(module, name))
     if kernel is None:
-        kind = type(getattr(module, name)).__name__
+        kind, mend = _kind(getattr(module, name))
         raise UsageError(
-            f"{name!r} in {file} is a {kind}, not a Triton kernel",
-            cure=f"put @triton.jit over it; {_name_cure(module, name)}",
+            f"{name!r} in {file} is a {kind}, not a Triton kernel", cure=f"{mend}{_name_cure(module, name)}"
         )
     return kernel
 
@@ -109,6 +109,9 @@ def _import_failure(path: Path, error: BaseException) -> UsageError:
         cure = f"pip install {(error.name or '').partition('.')[0]}, or keep the kernel in a file that does not need it"
     if isinstance(error, SyntaxError):
         cure = "mend the syntax"
+    if isinstance(error, TawaError):
+        what, _, cure = split_message(str(error))
+        return UsageError(f"{path.name} cannot be imported: {what}", cure, location)
     return UsageError(f"{path.name} cannot be imported: {type(error).__name__}: {error}", cure, location)
 
 
@@ -116,6 +119,15 @@ def _file_cure(path: Path) -> str:
     folder = path.parent if path.parent.is_dir() else Path()
     close = difflib.get_close_matches(path.name, [entry.name for entry in folder.glob("*.py")], n=1)
     return f"did you mean {folder / close[0]}?" if close else f"for example: {_EXAMPLE}"
+
+
+def _kind(value: Any) -> tuple[str, str]:
+    """What a value is that is no kernel, and how it becomes one."""
+    if isinstance(value, type):
+        return "class", ""
+    if getattr(value, "__name__", "") == "<lambda>":
+        return "lambda", "Triton reads a kernel from its def: write it as one, under @triton.jit; "
+    return type(value).__name__, "put @triton.jit over it; "
 
 
 def _name_cure(module: ModuleType, name: str) -> str:

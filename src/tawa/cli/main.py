@@ -16,6 +16,7 @@ from tawa.cli.replay import replay_command
 from tawa.cli.report import report_command
 from tawa.cli.run import run_command
 from tawa.cli.simulate import simulate_command
+from tawa.cli.terminal import any_terminal
 from tawa.cli.verify import verify_command
 
 _TyperUsageError: Any = typer.BadParameter.__base__  # click's own, or the copy of click that typer carries
@@ -74,7 +75,8 @@ def options(
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    with any_terminal():
+        app()
 
 
 if __name__ == "__main__":

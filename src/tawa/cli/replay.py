@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from tawa.cli.failures import UsageError, reports_failures
-from tawa.cli.job import triton_failures_named
 from tawa.errors import InternalError, PlanError, UnsupportedKernel
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="REPRODUCER", help="The folder that an internal error named.")]
@@ -33,8 +32,7 @@ def replay_command(folder: FolderArgument) -> None:
     # Pinned, so that a failure comes out instead of a stock kernel.
     pinned = replace(case.request, options=replace(case.request.options, enable_warp_specialization=True))
     try:
-        with triton_failures_named():
-            compile_ttir(case.ttir, pinned, num_warps=case.num_warps, num_stages=case.num_stages)
+        compile_ttir(case.ttir, pinned, num_warps=case.num_warps, num_stages=case.num_stages)
     except InternalError as error:
         typer.echo("reproduced:", err=True)
         traceback.print_exception(error.__cause__ or error)

@@ -14,6 +14,7 @@ import typer
 
 from tawa.cli.failures import UsageError, failures_reported
 from tawa.cli.job import read_options
+from tawa.cli.terminal import own_terminal
 
 TargetArgument = Annotated[str, typer.Argument(metavar="SCRIPT.py", help="The script; with -m the module.")]
 RestArgument = Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENTS]", help="Passed on to the script.")]
@@ -50,7 +51,7 @@ def run_command(
     from tawa.runtime.profiling import profiled
 
     try:
-        with profiled() if profile else nullcontext():
+        with own_terminal(), profiled() if profile else nullcontext():
             _run(target, arguments or [], module)
     finally:
         if report or profile:

@@ -6,6 +6,7 @@ where `tawa.jit` takes them out again, and where Triton's own cache of tuning re
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +15,7 @@ import triton
 
 from tawa.errors import PlanError
 from tawa.plan import Plan
-from tawa.runtime.requests import OPTION_NAMES, as_plan
+from tawa.runtime.requests import OPTION_NAMES, as_plan, reject_unknown
 
 
 class Config(triton.Config):
@@ -24,12 +25,14 @@ class Config(triton.Config):
     (``num_warps``, ``num_stages``, ``pre_hook``, ...) and Tawa's options (``aref_depth``, ``mma_depth``,
     ``num_consumer_groups``, ``num_buffers_warp_spec``, ``enable_warp_specialization``, ``plan``).
 
-    Raises PlanError on a bad value. The tuned function must be under `tawa.jit`.
+    Raises PlanError on a bad value and on an option that neither of the two knows. The tuned function must be under
+    `tawa.jit`.
     """
 
     def __init__(self, kwargs: Mapping[str, Any], *args: Any, **options: Any) -> None:
         ours = {name: options.pop(name) for name in sorted(OPTION_NAMES.intersection(options))}
         _check(ours)
+        reject_unknown(options, list(inspect.signature(triton.Config).parameters)[1:], "tawa.Config")
         super().__init__(
             {**kwargs, **{name: value for name, value in ours.items() if value is not None}}, *args, **options
         )

@@ -10,14 +10,15 @@ from typing import Any
 from tawa.bridge import record as records
 from tawa.bridge.added_arguments import launched_by_us
 from tawa.bridge.compile import compile_kernel, jit_function
+from tawa.bridge.device import backend_option_names
 from tawa.bridge.report import KernelReport, report
 from tawa.bridge.request import Request, surrounding_request
-from tawa.bridge.signature import Signature, parse_signature
+from tawa.bridge.signature import Signature, as_signature
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.schedule import Schedule
 from tawa.runtime.jit import TawaFunction
-from tawa.runtime.requests import make_request, take_options
+from tawa.runtime.requests import make_request, reject_unknown, take_options
 from tawa.runtime.settings import Settings
 
 
@@ -181,8 +182,8 @@ def compile_with_options(
         request = function.request_for(ours)
     else:
         request = make_request(ours, surrounding_request(), Settings.from_environment())
-    if isinstance(signature, str):
-        signature = parse_signature(signature, constexprs, function.arg_names)
+    reject_unknown(options, backend_option_names(), "a compile")
+    signature = as_signature(signature, constexprs, function.arg_names)
     return compile_kernel(function, signature, request, num_warps=num_warps, num_stages=num_stages, **options)
 
 

@@ -24,8 +24,12 @@ from triton.runtime.jit import JITFunction, KernelInterface
 
 from tawa.bridge.attach import attached
 from tawa.bridge.cache import warmup_suffix
+from tawa.bridge.cache_entries import repaired
 from tawa.bridge.device import backend_option_names, missing_device
 from tawa.bridge.request import Request, activate, surrounding_request
+from tawa.bridge.surroundings import surroundings_named
+from tawa.errors import KernelError
+from tawa.runtime.decorated import check_source, refuse_lambda, refuse_outer_jit
 from tawa.runtime.requests import OPTION_NAMES, make_request, merge, reject_near_misses, set_log_level, take_options
 from tawa.runtime.settings import Settings
 
@@ -88,6 +92,12 @@ class TawaFunction(JITFunction[Any]):
         """As `JITFunction.add_pre_run_hook`: the hook sees what the user passes."""
         super().add_pre_run_hook(_WithoutOurs(hook))
 
+    @property
+    def __wrapped__(self) -> Any:
+        """None, as an attribute that is not there; `triton.jit`, put over `tawa.jit`, asks for it."""
+        refuse_outer_jit(self)
+        raise AttributeError("__wrapped__")
+
     def preload(self, specialization_data: str) -> Any:
         """As `JITFunction.preload`, under the request of a launch without options."""
         request = self.request_for({})
@@ -103,8 +113,8 @@ class TawaFunction(JITFunction[Any]):
         return super()._pack_args(backend, known, bound_args, specialization, options)
 
     def _do_compile(self, *args: Any, **kwargs: Any) -> Any:
-        with attached():
-            return super()._do_compile(*args, **kwargs)
+        with surroundings_named(self, launched=True), attached():
+            return repaired(lambda: super(TawaFunction, self)._do_compile(*args, **kwargs))
 
     def __repr__(self) -> str:
         return f"TawaFunction({self.module}:{self.fn.__qualname__})"
@@ -151,7 +161,7 @@ def jit(kernel: Any = None, **options: Any) -> Any:
     options: Tawa's options as defaults of every launch; for a plain function also those of `triton.jit`.
 
     Returns a function of the same kind that is launched in the same way; without `kernel`, a decorator.
-    Raises PlanError on a bad option, TypeError on something that is no kernel.
+    Raises PlanError on a bad option, KernelError (a TypeError) on something that is no kernel.
     """
     if kernel is None:
         return lambda function: jit(function, **options)
@@ -162,14 +172,13 @@ def jit(kernel: Any = None, **options: Any) -> Any:
     defaults = make_request(ours, getattr(kernel, "tawa_defaults", None), Settings())
     if isinstance(kernel, JITFunction):
         if options:
-            raise TypeError(
+            raise KernelError(
                 f"{sorted(options)}: options of triton.jit go to triton.jit, which this kernel has gone through"
             )
         return _from_triton(kernel, defaults)
     if isinstance(kernel, KernelInterface):  # what triton.jit makes under TRITON_INTERPRET=1
         return InterpretedTawaFunction(kernel, defaults)
-    if not callable(kernel):
-        raise TypeError(f"tawa.jit takes a kernel, not {kernel!r}")
+    check_source(kernel)
     function = triton.jit(kernel, **options)
     return jit(function, **ours)
 
@@ -184,6 +193,7 @@ def _from_triton(kernel: JITFunction[Any], defaults: Request) -> Any:
     if kernel.is_gluon():
         _log.warning("%s: a Gluon kernel names its warps itself; tawa.jit leaves it alone", kernel.__name__)
         return kernel
+    refuse_lambda(kernel.fn)
     function = TawaFunction(
         kernel.fn,
         defaults,

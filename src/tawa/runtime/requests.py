@@ -36,6 +36,19 @@ def take_options(kwargs: dict[str, Any], names: frozenset[str] = OPTION_NAMES) -
     return {name: kwargs.pop(name) for name in [name for name in kwargs if name in names]}
 
 
+def reject_unknown(given: Iterable[str], known: Iterable[str], whose: str) -> None:
+    """Raises PlanError for a name that is neither one of `known` nor of our options.
+
+    whose: of what these are options, for the message.
+    """
+    names = sorted(OPTION_NAMES.union(known))
+    for name in given:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            meant = f"did you mean {close[0]!r}?" if close else f"{whose} takes {', '.join(names)}"
+            raise PlanError(f"unknown option {name!r} of {whose}: {meant}")
+
+
 def reject_near_misses(kwargs: Mapping[str, Any], known: Iterable[str]) -> None:
     """Raises PlanError when a keyword that neither the kernel nor Triton knows is nearly one of our options."""
     for name in set(kwargs).difference(known):

@@ -1,0 +1,99 @@
+"""A stock kernel that no launch can have, told before Triton's back end has worked on it for a minute.
+
+Triton says after the whole compile, when the kernel is to be launched, that it needs more shared memory than a CTA
+has. How much it needs is decided between TTGIR and LLVM, by passes that take milliseconds: they run on a copy here,
+only for a kernel with tiles that large, and only for a launch, which would fail with the same error, and for commands
+that say what becomes of a kernel (`overflow_refused`). Whoever wants the text of such a kernel gets it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from tawa.bridge import record
+from tawa.bridge.added_arguments import launch_is_ours
+from tawa.bridge.generic_print import parse_module
+from tawa.bridge.resources import LIMIT_BYTES
+
+_refused: ContextVar[bool] = ContextVar("tawa_overflow_refused", default=False)
+
+
+@contextmanager
+def overflow_refused() -> Iterator[None]:
+    """Inside, what no launch can have is refused, although nothing is launched: for whoever asks about the kernel."""
+    token = _refused.set(True)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
+
+
+_TILE = re.compile(r"(?:tensor|memdesc)<((?:\d+x)+)(\w+)")
+_BUFFER = re.compile(r"ttg\.local_alloc\b[^\n]*->\s*!ttg\.memdesc<((?:\d+x)+)(\w+)")
+
+
+def refuse_overflow(module: Any, capability: int) -> None:
+    """Raises SharedMemoryError for a module of stock TTGIR that is to be launched and needs more than a CTA has."""
+    text = str(module)
+    if not (launch_is_ours() or _refused.get()) or not _may_overflow(text):
+        return
+    needed = _allocated(text, module.context, capability)
+    if needed is None or needed <= LIMIT_BYTES:
+        return
+    from tawa.bridge.shared_memory_error import SharedMemoryError
+
+    kernel = module.get_entry_func_name()
+    place = record.kernel_location(text)
+    at = f"\n  at {place}" if place else ""
+    needs = f"needs {needed} bytes of shared memory, and one CTA has {LIMIT_BYTES} (227 KiB)"
+    raise SharedMemoryError(
+        needed,
+        LIMIT_BYTES,
+        f"{kernel}: stock Triton's kernel {needs}: it can be compiled, not launched{at}\n"
+        "  cure: smaller blocks, or fewer num_stages",
+    )
+
+
+def _may_overflow(text: str) -> bool:
+    """Whether one tile, or all buffers together, are as large as the memory of a CTA."""
+    tiles = (_bytes(*it) for it in _TILE.findall(text))
+    return max(tiles, default=0) > LIMIT_BYTES or sum(_bytes(*it) for it in _BUFFER.findall(text)) > LIMIT_BYTES
+
+
+def _bytes(sizes: str, element: str) -> int:
+    bits = re.search(r"\d+", element)
+    return math.prod(map(int, sizes.rstrip("x").split("x"))) * (int(bits[0]) if bits else 0) // 8
+
+
+def _allocated(text: str, context: Any, capability: int) -> int | None:
+    """Shared memory as Triton's own passes allocate it; None where the installed Triton has others."""
+    from triton._C.libtriton import ir, nvidia, passes
+
+    module = parse_module(text, context)
+    pm = ir.pass_manager(module.context)
+    try:
+        passes.ttgpuir.add_combine_tensor_select_and_if(pm)
+        _either(passes.ttgpuir.add_allocate_warp_groups, pm)
+        passes.convert.add_scf_to_cf(pm)
+        passes.gluon.add_inliner(pm)
+        nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(pm, capability, _PTX_VERSION)
+        pm.run(module, "tawa_allocate")
+    except (AttributeError, TypeError, RuntimeError):
+        return None
+    return module.get_int_attr("ttg.shared")
+
+
+_PTX_VERSION = 80  # any that knows Hopper: shared memory does not depend on it
+
+
+def _either(add: Any, pm: Any) -> None:
+    """Triton 3.9 takes one more argument, whether the concurrency sanitizer runs."""
+    try:
+        add(pm)
+    except TypeError:
+        add(pm, False)

@@ -1,0 +1,67 @@
+"""Output on terminals, pipes and files that have no UTF-8: what they cannot show is spelled out, never an error.
+
+One place sets up both streams; commands print what they like. ``…`` becomes ``...``, a bar of blocks a bar of ``#``,
+a file name that is no text its escaped bytes. (rich draws its tables in ASCII by itself where it sees no UTF-8.)
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_HANDLER = "tawa-spelled-out"
+_SPELLED = {
+    "…": "...", "×": "x", "·": ".", "–": "-", "—": "-", "−": "-", "→": "->", "←": "<-", "≤": "<=", "≥": ">=",
+    "√": "sqrt", "µ": "u", "²": "^2", "³": "^3", "⟨": "<", "⟩": ">", "“": '"', "”": '"', "‘": "'", "’": "'",
+    "█": "#", "▓": "%", "▒": "=", "░": ":", "▏": "|", "▚": "x", "✓": "ok", "•": "*",
+}  # fmt: skip
+_BOX = {**dict.fromkeys("─━═╌", "-"), **dict.fromkeys("│┃║", "|")}
+
+
+@contextmanager
+def any_terminal() -> Iterator[None]:
+    """Inside the block everything can be printed; afterwards the streams are as they were."""
+    codecs.register_error(_HANDLER, _spell)
+    before = [(stream, stream.errors) for stream in (sys.stdout, sys.stderr) if isinstance(stream, io.TextIOWrapper)]
+    for stream, _ in before:
+        stream.reconfigure(errors=_HANDLER)
+    try:
+        yield
+    finally:
+        for stream, errors in before:
+            if not stream.closed:
+                stream.reconfigure(errors=errors)
+
+
+@contextmanager
+def own_terminal() -> Iterator[None]:
+    """For a program of the user's inside a command: the streams as Python made them."""
+    streams = [it for it in (sys.stdout, sys.stderr) if isinstance(it, io.TextIOWrapper) and it.errors == _HANDLER]
+    for stream in streams:
+        stream.reconfigure(errors="strict" if stream is sys.stdout else "backslashreplace")
+    try:
+        yield
+    finally:
+        for stream in streams:
+            if not stream.closed:
+                stream.reconfigure(errors=_HANDLER)
+
+
+def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
+    """The error handler: what stands for the characters that cannot be encoded."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(map(_letter, letters)), error.end
+
+
+def _letter(letter: str) -> str:
+    known = _SPELLED.get(letter) or _BOX.get(letter)
+    if known is None and "\u2500" <= letter <= "\u257f":
+        return "+"  # corners and crossings
+    if known is None and "\u2800" <= letter <= "\u28ff":
+        return "."  # rich's spinner
+    return known or letter.encode("ascii", "backslashreplace").decode()

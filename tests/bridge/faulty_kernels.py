@@ -1,0 +1,42 @@
+"""Kernels with a mistake of the user's, some of them two calls deep; each line with one is marked."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from tests.bridge import faulty_library
+
+
+@triton.jit
+def adds(x, BLOCK: tl.constexpr):
+    wide = tl.zeros((BLOCK * 2,), tl.float32)
+    return x + wide  # shapes: the mistake
+
+
+@triton.jit
+def helper(x, BLOCK: tl.constexpr):
+    return adds(x, BLOCK)  # shapes: the inner call
+
+
+@triton.jit
+def shapes(p, BLOCK: tl.constexpr):
+    x = tl.load(p + tl.arange(0, BLOCK))
+    tl.store(p + tl.arange(0, BLOCK), helper(x, BLOCK))  # shapes: the outer call
+
+
+@triton.jit
+def asserts(p, BLOCK: tl.constexpr):
+    faulty_library.needs_many(BLOCK)  # asserts: the call
+    tl.store(p + tl.arange(0, BLOCK), 0.0)
+
+
+@triton.jit
+def unknown_name(p, BLOCK: tl.constexpr):
+    tl.store(p + tl.arange(0, BLOCK), no_such_name)  # noqa: F821  unknown_name: the mistake
+
+
+@triton.jit
+def bad_size(p, BLOCK: tl.constexpr):
+    x = tl.zeros((BLOCK + 1,), tl.float32)  # bad_size: the mistake
+    tl.store(p + tl.arange(0, BLOCK), x)
