@@ -66,7 +66,7 @@ def simplified(clauses: Iterable[Clause], domain: Domain) -> tuple[Clause, ...]:
         at = 0
         while at < len(found):
             others = [*found[:at], *found[at + 1 :]]
-            parts = _solved(found[at], _narrowed(domain, others), domain)
+            parts = _solved(found[at], narrowed(domain, others), domain)
             found[at : at + 1] = parts
             at += len(parts)
         found = _merged(found)
@@ -96,7 +96,7 @@ def _merged(clauses: Iterable[Clause]) -> list[Clause]:
     return list(dict.fromkeys(known.values()))
 
 
-def _narrowed(domain: Domain, clauses: Iterable[Clause]) -> Domain:
+def narrowed(domain: Domain, clauses: Iterable[Clause]) -> Domain:
     """The arguments of which these clauses hold, as far as each tells of one argument."""
     found = dict(domain)
     for it in clauses:
@@ -316,4 +316,4 @@ def _find(value: HostValue, index: int) -> Argument:
             raise KeyError(index)
 
 
-__all__ = ["NEVER", "Clause", "simplified"]
+__all__ = ["NEVER", "Clause", "narrowed", "simplified"]

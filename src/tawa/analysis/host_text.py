@@ -32,7 +32,8 @@ def clauses_text(clauses: Sequence[Clause], domain: Domain) -> str:
         for bound in _bounds(it):
             groups.setdefault(bound, []).append(value_text(it.value, domain))
     plain = [f"{name} {bound}" for bound, names in groups.items() if bound != "> 0" for name in names]
-    positive = groups.get("> 0", [])
+    ordered = sorted(clauses, key=lambda it: min(it.value.arguments, default=0))
+    positive = [value_text(it.value, domain) for it in ordered if "> 0" in _bounds(it)]
     joined = " and ".join(plain)
     if not positive:
         return joined

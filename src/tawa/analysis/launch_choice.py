@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from tawa.analysis.host_conditions import Clause
+from tawa.analysis.host_conditions import Clause, narrowed
 from tawa.analysis.host_ranges import Domain, Range
+from tawa.analysis.host_simplify import simplified_value
+from tawa.analysis.host_text import value_text
 from tawa.analysis.launch_values import LEAST_CYCLES, Apply, Argument, HostValue, LaunchSpec, Number, multiply
 
 MOST_TILES = 1 << 30
@@ -99,6 +101,14 @@ def grid_domain(count: int) -> Domain:
     }
 
 
+def work_text(spec: LaunchSpec) -> str:
+    """The cycles of one program, of arguments of which the spec's conditions hold; empty where they are not known."""
+    if spec.work is None:
+        return ""
+    domain = narrowed({}, [Clause.of(condition) for condition in spec.conditions])
+    return value_text(simplified_value(spec.work, domain), domain)
+
+
 def _divisors(value: HostValue) -> Iterator[HostValue]:
     if not isinstance(value, Apply):
         return
@@ -118,4 +128,5 @@ __all__ = [
     "must_be_stock",
     "rounds_of",
     "why_stock",
+    "work_text",
 ]

@@ -35,6 +35,7 @@ def make_record(
     return {
         "kernel": kernel,
         "mode": "pinned" if request.pinned else "automatic",
+        "wherever_legal": request.options.wherever_legal,
         "applied": outcome.applied,
         "reason": head.reason,
         "location": str(head.location) if head.location else None,
