@@ -32,6 +32,11 @@ def _larger(inner: st.SearchStrategy[HostValue]) -> st.SearchStrategy[HostValue]
         st.builds(lambda a, b: Apply("ceiling", (a, b)), inner, positive),
         st.builds(lambda a, b: Apply("remainder", (a, b)), inner, divisor),
         st.builds(lambda a, n: add(a, multiply(Apply("divide", (a, n)), Number(-n.value))), inner, positive),
+        st.builds(
+            lambda a, n: add(Apply("divide", (a, n)), Apply("ceiling", (Apply("remainder", (a, n)), n))),
+            inner,
+            positive,
+        ),
         st.builds(lambda a, b: Apply("divide", (a, b)), inner, inner),
         st.builds(lambda a, b: Apply("smallest", (a, b)), inner, inner),
         st.builds(lambda a: Apply("largest", (Number(0), a)), inner),
@@ -41,9 +46,7 @@ def _larger(inner: st.SearchStrategy[HostValue]) -> st.SearchStrategy[HostValue]
 
 trees = st.recursive(leaves, _larger, max_leaves=8)
 bounds = st.none() | st.integers(-300, 9000)
-clauses = st.builds(
-    Clause, trees, bounds, bounds, st.sampled_from([1, 1, 1, 2, 8, 16]), st.booleans(), st.booleans()
-)
+clauses = st.builds(Clause, trees, bounds, bounds, st.sampled_from([1, 1, 1, 2, 8, 16]), st.booleans(), st.booleans())
 ranges = st.builds(
     lambda low, size, multiple: Range(low * multiple, (low + size) * multiple, multiple),
     st.integers(-20, 20), st.integers(0, 400), st.sampled_from([1, 1, 2, 16]),
@@ -125,6 +128,10 @@ def tiles(size: HostValue, block: int) -> HostValue:
 WIDE = Range(-(1 << 31), 2147418112)
 DOMAIN = {0: WIDE, 1: WIDE, 2: WIDE, 3: Range(1, 1 << 62)}
 WORK = multiply(Apply("ceiling", (P, Number(132))), tiles(K, 64), Number(862))
+WHOLE = Apply("divide", (K, Number(128)))
+LEFT = add(K, multiply(WHOLE, Number(-128)))
+LOOPS = add(multiply(tiles(multiply(WHOLE, Number(128)), 128), Number(862)), multiply(tiles(LEFT, 128), Number(862)))
+"""Of attention without a mask: a loop over whole tiles of keys, and one over what is left."""
 
 
 @pytest.mark.parametrize(
@@ -143,9 +150,11 @@ WORK = multiply(Apply("ceiling", (P, Number(132))), tiles(K, 64), Number(862))
         ([Clause(M, 1), Clause(K, 1), Clause(M, 0)], {}, "M, K > 0"),
         ([Clause(P, most=132)], {}, "programs <= 132"),
         ([Clause(add(M, multiply(K, Number(-1))), 0)], {}, "M - K >= 0"),
-        ([Clause(multiply(tiles(K, 64), tiles(M, 64)), 1)], {}, "K, M > 0"),
+        ([Clause(multiply(tiles(K, 64), tiles(M, 64)), 1)], {}, "M, K > 0"),
         ([Clause(Apply("divide", (K, Number(8))), 1, 2147418112)], {}, "K >= 8"),
         ([Clause(Apply("divide", (K, S)), 1)], {}, "trunc(K / S) >= 1"),
+        ([Clause(Apply("divide", (K, S)), 1), Clause(K, 1), Clause(S, 1)], {}, "(K // S) >= 1, and K, S > 0"),
+        ([Clause(multiply(P, LOOPS), 8000), Clause(K, 1)], {}, "programs * ceil(K / 128) >= 10 and K > 0"),
     ],
 )
 def test_a_condition_is_said_plainly(clauses: list[Clause], known: dict[int, Range], text: str) -> None:

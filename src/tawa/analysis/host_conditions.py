@@ -204,10 +204,8 @@ def _one_of(
     return _at_least(open[0], least, domain) if least is not None else _at_most(open[0], most or 0, domain)
 
 
-def _product_at_least(
-    value: Apply, factors: tuple[HostValue, ...], least: int, domain: Domain
-) -> list[Clause]:
-    """Of factors that are not negative, one may be without its ``largest(0, …)``: where it is not positive, it fails."""
+def _product_at_least(value: Apply, factors: tuple[HostValue, ...], least: int, domain: Domain) -> list[Clause]:
+    """Of factors that are not negative, one may be without its ``largest(0, …)``: not positive, it fails."""
     solved = _threshold(value, least, None, domain)
     if solved != [Clause(value, least)] or not all(range_of(it, domain).is_natural for it in factors):
         return solved
@@ -265,7 +263,7 @@ def _multiple(value: HostValue, of: int, domain: Domain) -> list[Clause]:
     rest = sum_of({term: by // common for term, by in left.items()}, number // common)
     of //= common
     if number == 0 and len(left) == 1:
-        (term, by), = left.items()
+        ((term, by),) = left.items()
         rest, of = term, of // gcd(of, by // common)
     return [Clause(rest, multiple=of)] if of != 1 else []
 

@@ -1,4 +1,4 @@
-"""Ranges of what the host computes from a launch: between which bounds a `HostValue` lies, and what it is a multiple of.
+"""Ranges of what the host computes at a launch: bounds of a `HostValue`, and what it is a multiple of.
 
     K in 16, 32, …          (K + 63) // 64   →   1 or more
     programs from 1 on      ceil(programs / 132)   →   1 or more, growing with programs
@@ -162,13 +162,16 @@ def _sum(bounds: list[int | None]) -> int | None:
 def _product(left: Range, right: Range) -> Range:
     multiple = left.multiple * right.multiple
     if None not in (left.low, left.high, right.low, right.high):
-        ends = [a * b for a in (left.low, left.high) for b in (right.low, right.high) if a is not None and b is not None]
+        ends = [
+            a * b for a in (left.low, left.high) for b in (right.low, right.high) if a is not None and b is not None
+        ]
         return Range(min(ends), max(ends), multiple)
     for one, other in ((left, right), (right, left)):
         factor = one.value
         if factor is not None:
             ends = [None if end is None else end * factor for end in (other.low, other.high)]
-            return Range(*(ends if factor > 0 else reversed(ends)), multiple) if factor else Range(0, 0, 0)
+            low, high = ends if factor > 0 else reversed(ends)
+            return Range(low, high, multiple) if factor else Range(0, 0, 0)
     if left.low is not None and right.low is not None and left.low >= 0 and right.low >= 0:
         return Range(left.low * right.low, None, multiple)
     return Range(multiple=multiple)

@@ -1,10 +1,12 @@
 """Simpler values: the same number for all arguments of a domain, said in fewer words.
 
-    largest(0, (K + 63) // 64) * 862 + largest(0, (K + 63) // 64) * 862      →   1724 * ceil(K / 64), of K >= 1
-    SK - (SK // 128) * 128                                                     →   SK % 128
+largest(0, (K + 63) // 64) * 862 + largest(0, (K + 63) // 64) * 862      →   1724 * ceil(K / 64), of K >= 1
+SK - (SK // 128) * 128                                                     →   SK % 128
 """
 
 from __future__ import annotations
+
+from math import gcd
 
 from tawa.analysis.host_ranges import Domain, is_total, range_of
 from tawa.analysis.launch_values import Apply, Argument, HostValue, Number, Operator
@@ -77,9 +79,9 @@ def _applied(operator: Operator, parts: tuple[HostValue, ...], domain: Domain) -
         case "product":
             return _product(parts)
         case "divide" | "ceiling":
-            return _quotient(operator, *parts, domain)
+            return _quotient(operator, parts[0], parts[1], domain)
         case "remainder":
-            return _remainder(*parts, domain)
+            return _remainder(parts[0], parts[1], domain)
         case "smallest" | "largest":
             return _extreme(operator, parts, domain)
 
@@ -93,7 +95,22 @@ def _with_remainders(terms: Terms, number: int) -> tuple[Terms, int]:
                 rest = Apply("remainder", (whole, Number(divisor)))
                 terms = {it: by for it, by in terms.items() if it not in (whole, term)}
                 terms[rest] = terms.get(rest, 0) - factor // divisor
-    return terms, number
+    return _with_last_parts(terms), number
+
+
+def _with_last_parts(terms: Terms) -> Terms:
+    """x // n + ceil((x % n) / n), whole tiles and the one that is cut, which is ceil(x / n)."""
+    for term, factor in list(terms.items()):
+        match term:
+            case Apply("ceiling", (Apply("remainder", (whole, Number(n))), Number(by))) if n == by:
+                tiles = Apply("divide", (whole, Number(n)))
+                if terms.get(tiles) == factor:
+                    terms = {it: times for it, times in terms.items() if it not in (term, tiles)}
+                    all_tiles = Apply("ceiling", (whole, Number(n)))
+                    terms[all_tiles] = terms.get(all_tiles, 0) + factor
+            case _:
+                pass
+    return terms
 
 
 def _product(parts: tuple[HostValue, ...]) -> HostValue:
@@ -107,6 +124,10 @@ def _product(parts: tuple[HostValue, ...]) -> HostValue:
                 factors += inner
             case Apply("product", inner):
                 factors += inner
+            case Apply("sum") if len(parts) > 1 and (common := gcd(*terms_of(part)[0].values(), terms_of(part)[1])) > 1:
+                terms, added = terms_of(part)
+                number *= common
+                factors.append(sum_of({term: by // common for term, by in terms.items()}, added // common))
             case _:
                 factors.append(part)
     if number == 0 and all(map(is_total, factors)):
@@ -148,7 +169,12 @@ def _quotient(operator: Operator, dividend: HostValue, by: HostValue, domain: Do
         carried += 1 if operator == "ceiling" and kept else 0
         return _joined(out, carried, Apply("divide", (sum_of(rest), Number(n))) if rest else None)
     limits = range_of(inside, domain)
-    if operator == "divide" and limits.low is not None and limits.high is not None and 0 <= limits.low <= limits.high < n:
+    if (
+        operator == "divide"
+        and limits.low is not None
+        and limits.high is not None
+        and 0 <= limits.low <= limits.high < n
+    ):
         return _joined(out, carried, None)
     if operator == "divide" and kept == n - 1:
         return _joined(out, carried, Apply("ceiling", (sum_of(rest), Number(n))))

@@ -1,15 +1,15 @@
 """Values and clauses of a launch as a kernel's author would write them.
 
-    Apply("ceiling", (K, 64))                       ceil(K / 64)
-    Clause(M, 1), Clause(N, 1)                      M, N > 0
-    Clause(2 * stride, 16, None, 16)                2 * stride >= 16 and 2 * stride % 16 == 0
+Apply("ceiling", (K, 64))                       ceil(K / 64)
+Clause(M, 1), Clause(N, 1)                      M, N > 0
+Clause(2 * stride, 16, None, 16)                2 * stride >= 16 and 2 * stride % 16 == 0
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.analysis.host_conditions import NEVER, Clause
+from tawa.analysis.host_conditions import NEVER, Clause, narrowed
 from tawa.analysis.host_ranges import Domain, range_of
 from tawa.analysis.host_simplify import terms_of
 from tawa.analysis.launch_values import Apply, Argument, HostValue, Number
@@ -27,6 +27,7 @@ def clauses_text(clauses: Sequence[Clause], domain: Domain) -> str:
     """All clauses as one condition, with "and" between them; arguments that need only be positive come last."""
     if NEVER in clauses:
         return "never"
+    domain = narrowed(domain, clauses)  # it is read as a whole
     groups: dict[str, list[str]] = {}
     for it in clauses:
         for bound in _bounds(it):

@@ -152,7 +152,7 @@ def _attempt(tools: Toolchain, source: Source, request: Request, sheet: Workshee
             own = made.launch
             launch = replace(raised.launch, work=work, alone=crowded, axes=own.axes, offered=own.offered)
             made = replace(made, raised=True, launch=launch)
-            notes = (*raised.remarks, *[Remark("note", CROWDED)] * crowded)
+            notes = (*raised.remarks, *[Remark("done", CROWDED)] * crowded)
             return replace(made, outcome=with_remarks(made.outcome, notes))
         declined = made
     else:
@@ -182,7 +182,7 @@ def _in_form(tools: Toolchain, source: Source, request: Request, sheet: Workshee
         launch = offer(made.launch, made.outcome.plan, source.ttir, source.context)
     if not launch.offered:
         return made
-    return replace(made, launch=launch, outcome=with_remarks(made.outcome, (Remark("note", OFFERED),)))
+    return replace(made, launch=launch, outcome=with_remarks(made.outcome, (Remark("done", OFFERED),)))
 
 
 def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:

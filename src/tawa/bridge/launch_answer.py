@@ -3,15 +3,15 @@
     answer_for(kernel)                               depends: ceil(programs / 132) * ceil(K / 64) >= 10 and M, N, K > 0
     answer_for(kernel, {"K": 64}, (4, 4))            declined: ceil(programs / 132) * ceil(K / 64) is 1, …
 
-Where all that it depends on is known, the launcher's own function decides (`tawa.analysis.launch_choice.why_stock`). The
-condition is simplified for arguments of the types that the kernel was compiled for; those of 32 bits are taken to be
-less than 2147418113, the most that the size of a box's tensor may be.
+Where all that it depends on is known, the launcher's own function decides (`tawa.analysis.launch_choice.why_stock`).
+The condition is simplified for arguments of the types that the kernel was compiled for; those of 32 bits are taken to
+be at most 2147418112, as the sizes of a box's tensor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tawa.analysis.box import OPEN
@@ -30,6 +30,7 @@ HOPPER_PROCESSORS = 132
 """SMs of an H100 or H200 (SXM), where there is no GPU to ask."""
 
 _MEASURED = "the first launch measures it to be faster"
+_PAYS_NEVER = "no launch is expected to pay: where programs do not share an SM, they are over too soon"
 _FAILS = "the condition does not hold"
 _ALL_THE_SAME = "only_if_faster=False specialises all the same"
 _POINTER_BITS = 63
@@ -38,6 +39,8 @@ _POINTER_BITS = 63
 @dataclass(frozen=True, slots=True)
 class Answer:
     """decision: of all launches, or of the one that is known. condition: on which it depends; empty where on nothing.
+
+    A kernel is "specialised" too where the condition only asks that sizes and strides be positive.
 
     found: what the condition comes to for the arguments that are known; reason, cure: why the launch is left to the
     stock kernel. known: the arguments that were given, and the grid's number of programs.
@@ -72,6 +75,11 @@ def answer_for(
     return question.answer(arguments or {}, grid)
 
 
+def argument_domain(compiled: Any) -> Domain:
+    """What the types of a compiled kernel say of its arguments, by index."""
+    return _Question(compiled, LaunchSpec(), HOPPER_PROCESSORS).of_types
+
+
 def _with_measurement(answer: Answer) -> Answer:
     if answer.decision == "declined":
         return answer
@@ -89,7 +97,8 @@ class _Question:
         self.places = places(tuple(self.types.values()))
         self.names = {path: index for index, path in enumerate(self.places) if path}
         self.count = len(self.places)
-        self.domain: Domain = {**self._types(), **grid_domain(self.count)}
+        self.of_types = self._types()
+        self.domain: Domain = {**self.of_types, **grid_domain(self.count)}
         self.clauses = tuple(_named(it, self._name) for it in clauses_of(spec, self.count, processors))
 
     def _name(self, index: int) -> str:
@@ -117,6 +126,11 @@ class _Question:
         known = self._known(arguments)
         if grid is not None:
             known |= {self.count + at: number for at, number in enumerate(grid_values(grid))}
+        if NEVER in general:
+            legal = clauses_of(replace(self.spec, work=None, alone=False), self.count, self.processors)
+            if NEVER in simplified(legal, self.domain):
+                return Answer("declined", reason="no arguments fulfil the conditions of its TMA descriptors")
+            return Answer("declined", reason=_PAYS_NEVER, cure=_ALL_THE_SAME)
         if not known:
             return Answer(self._decided(general), condition)
         shown, found = self._shown(known), self._found(general, known)
@@ -130,15 +144,15 @@ class _Question:
         narrow = {**self.domain, **{index: Range(value, value) for index, value in known.items()}}
         left = simplified(self.clauses, narrow)
         decision = self._decided(left)
-        if decision == "depends":
-            return Answer("depends", clauses_text(left, narrow), known=shown)
-        return Answer(decision, condition, found, _FAILS if decision == "declined" else "", known=shown)
+        if decision != "declined":
+            return Answer(decision, clauses_text(left, narrow), known=shown)
+        return Answer(decision, condition, found, _FAILS, known=shown)
 
     @staticmethod
     def _decided(clauses: Sequence[Clause]) -> Decision:
-        if not clauses:
-            return "specialised"
-        return "declined" if NEVER in clauses else "depends"
+        if NEVER in clauses:
+            return "declined"
+        return "specialised" if all(map(_is_plain, clauses)) else "depends"
 
     def _known(self, arguments: Mapping[str, Any]) -> dict[int, int]:
         """What is given of the kernel's own arguments, by index."""
@@ -178,6 +192,12 @@ class _Question:
         failing = [it for it in told if not it.holds(values)]
         shown = failing[:1] or [it for it in told if isinstance(it.value, Apply)]
         return ", ".join(f"{value_text(it.value, self.domain)} = {_evaluated(it, values)}" for it in shown)
+
+
+def _is_plain(clause: Clause) -> bool:
+    """Whether it only asks that an argument be positive, or not negative, as every launch of some size has it."""
+    only_least = clause.most is None and clause.multiple == 1 and not clause.nonzero
+    return isinstance(clause.value, Argument) and clause.least in (0, 1) and only_least
 
 
 def _evaluated(clause: Clause, values: Sequence[int]) -> int | str:
@@ -224,4 +244,4 @@ def _processors() -> int:
         return HOPPER_PROCESSORS
 
 
-__all__ = ["HOPPER_PROCESSORS", "Answer", "Decision", "answer_for"]
+__all__ = ["HOPPER_PROCESSORS", "Answer", "Decision", "answer_for", "argument_domain"]

@@ -27,10 +27,14 @@ def make_record(
     tawa_ms: float,
     reproducer: str = "",
 ) -> Record:
-    """Builds the record; the first remark is the headline (reason, location, cure)."""
+    """Builds the record; the first remark is the headline (reason, location, cure).
+
+    Of a kernel that is declined nothing was changed, so no remark says so.
+    """
     from tawa import __version__
 
-    remarks, plan = outcome.remarks, outcome.plan
+    remarks = tuple(it for it in outcome.remarks if outcome.applied or it.kind != "done")
+    plan = outcome.plan
     head = remarks[0] if remarks else Remark("applied" if outcome.applied else "declined", "")
     return {
         "kernel": kernel,

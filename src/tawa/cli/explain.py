@@ -1,7 +1,7 @@
 """``tawa explain``: what do launches of the kernel get, why, and what does it cost.
 
-    tawa explain gemm.py:gemm …                       gemm: depends on the launch: specialised where K >= 592, else …
-    tawa explain gemm.py:gemm … --arg K=64 --grid 8   gemm: declined for K = 64, programs = 8
+tawa explain gemm.py:gemm …                       gemm: depends on the launch: specialised where K >= 592, else …
+tawa explain gemm.py:gemm … --arg K=64 --grid 8   gemm: declined for K = 64, programs = 8
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ LaunchGridOption = Annotated[
 ]
 LegalFlag = Annotated[
     bool,
-    typer.Option("--legal", help="Specialise wherever that is legal, without asking if it pays (only_if_faster=False)."),
+    typer.Option(
+        "--legal", help="Specialise wherever that is legal, without asking if it pays (only_if_faster=False)."
+    ),
 ]
 
 

@@ -42,7 +42,7 @@ PlanOptionsOption = Annotated[
         "enable_warp_specialization=True pins: specialise or fail.",
     ),
 ]
-WHEREVER_LEGAL = "specialised wherever that is legal; tawa explain says what a launch gets"
+WHEREVER_LEGAL = "(specialised wherever legal, if faster or not; tawa explain says what a launch gets)"
 """What compile, simulate and verify say beside an outcome."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -61,6 +61,11 @@ class Job:
     num_warps: int
     num_stages: int
     legal: bool = True
+
+    @property
+    def how(self) -> str:
+        """What to say beside an outcome that a launch need not have; empty where nothing is to be said."""
+        return WHEREVER_LEGAL if self.legal and "only_if_faster" not in self.options else ""
 
     @property
     def _wanted(self) -> dict[str, Any]:

@@ -61,6 +61,9 @@ class Level(StrEnum):
     stock = "stock"
 
 
+_OURS = {level: f"the {level.value} level" for level in (Level.aref, Level.barrier)}
+
+
 class Orders(StrEnum):
     """When asynchronous work lands."""
 
@@ -127,10 +130,13 @@ def simulate_command(
 ) -> None:
     """Run a kernel in NumPy, in several orders, and compare its bits with the unspecialised program. Needs no GPU.
 
+    The kernel is specialised wherever legal; tawa explain says what a launch gets.
+
     Exit status: 0 the same bits, 1 other bits, a trap or a deadlock, 2 cannot be told, 3 wrong usage.
     """
     programs = read_grid(grid)
     arguments = parse_arguments(arg or [])
+    job: Job | None = None
     if timeline is not None:
         check_timeline_path(timeline)
     if save_to is not None:
@@ -139,7 +145,8 @@ def simulate_command(
         kernel = load_kernel(target)
         arguments = with_defaults(kernel, arguments)
         sig = whole_signature(kernel, sig, const, arguments)
-        subject = _compiled(read_job(target, sig, const, num_warps, num_stages, option), level or Level.barrier, sig)
+        job = read_job(target, sig, const, num_warps, num_stages, option)
+        subject = _compiled(job, level or Level.barrier, sig)
     else:
         refuse_kernel_options(target, sig=sig, const=const, option=option, level=level)
         subject = _from_file(target)
@@ -168,7 +175,8 @@ def simulate_command(
     if as_json:
         typer.echo(json.dumps({**facts(found), "timelines": timeline_facts(panels)}, indent=2))
     else:
-        print_comparison(found, [*timeline_lines(panels), *([missing] if missing else [])])
+        how = job.how if job and subject.title in _OURS.values() else ""
+        print_comparison(found, [*timeline_lines(panels), *[it for it in (missing, how) if it]])
     raise typer.Exit(found.status)
 
 
@@ -206,4 +214,4 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
         note = f"not specialised: {reason}; what stock Triton makes of it is run"
         return Subject("the program of stock Triton", read_final(compiled), baseline, note)
     aref, barrier = read_levels(compiled)
-    return Subject(f"the {level.value} level", aref if level is Level.aref else barrier, baseline, stock=stock)
+    return Subject(_OURS[level], aref if level is Level.aref else barrier, baseline, stock=stock)

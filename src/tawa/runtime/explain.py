@@ -73,7 +73,8 @@ class Explanation:
                 what = f"depends on the launch: specialised where {self.condition}; stock Triton's kernel otherwise"
                 return f"{what}{given}"
             case "specialised":
-                return f"specialised{how}{given}"
+                where = f", where {self.condition}" if self.condition and self.resolved is None else ""
+                return f"specialised{how}{where}{given}"
             case "declined":
                 return f"declined{given}"
 
@@ -280,7 +281,8 @@ def _resolved(answer: Answer) -> dict[str, Any] | None:
 
 def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
     """The same of a launch for which the specialised kernel is not taken: nothing here speaks of that kernel."""
-    reason = f"this launch is left to stock Triton's kernel: {answer.reason}"
+    which = "this launch is" if answer.known is not None else "all launches are"
+    reason = f"{which} left to stock Triton's kernel: {answer.reason}"
     return replace(
         found, applied=False, reason=reason, location=None, cure=answer.cure, plan=None, remarks=(reason,),
         verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(),
