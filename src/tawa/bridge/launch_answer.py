@@ -31,7 +31,6 @@ HOPPER_PROCESSORS = 132
 
 _MEASURED = "the first launch measures it to be faster"
 _PAYS_NEVER = "no launch is expected to pay: where programs do not share an SM, they are over too soon"
-_FAILS = "the condition does not hold"
 _ALL_THE_SAME = "only_if_faster=False specialises all the same"
 _POINTER_BITS = 63
 
@@ -69,10 +68,12 @@ def answer_for(
     known = getattr(compiled.metadata, record.KEY, None) or {}
     if not known.get("applied"):
         return Answer("declined")
-    question = _Question(compiled, launch_spec(compiled), processors or _processors())
-    if (known.get("launch") or {}).get("measure"):
-        return _with_measurement(question.answer(arguments or {}, grid))
-    return question.answer(arguments or {}, grid)
+    spec = launch_spec(compiled)
+    if spec == LaunchSpec() and not arguments and grid is None:
+        found = Answer("specialised")
+    else:
+        found = _Question(compiled, spec, processors or _processors()).answer(arguments or {}, grid)
+    return _with_measurement(found) if (known.get("launch") or {}).get("measure") else found
 
 
 def argument_domain(compiled: Any) -> Domain:
@@ -146,7 +147,7 @@ class _Question:
         decision = self._decided(left)
         if decision != "declined":
             return Answer(decision, clauses_text(left, narrow), known=shown)
-        return Answer(decision, condition, found, _FAILS, known=shown)
+        return Answer(decision, condition, found, self._failure(general, known), known=shown)
 
     @staticmethod
     def _decided(clauses: Sequence[Clause]) -> Decision:
@@ -188,10 +189,19 @@ class _Question:
     def _found(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
         """What the parts of the condition come to: the first that does not hold, else all that are computed."""
         values = [known.get(index, 0) for index in range(self.count + 3)]
-        told = [it for it in clauses if it.value.arguments <= known.keys() and it.value.arguments]
-        failing = [it for it in told if not it.holds(values)]
-        shown = failing[:1] or [it for it in told if isinstance(it.value, Apply)]
+        told = [it for it in clauses if it.value.arguments <= known.keys()]
+        shown = self._failing(clauses, known)[:1] or [it for it in told if isinstance(it.value, Apply)]
         return ", ".join(f"{value_text(it.value, self.domain)} = {_evaluated(it, values)}" for it in shown)
+
+    def _failing(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> list[Clause]:
+        """The clauses that are known not to hold."""
+        values = [known.get(index, 0) for index in range(self.count + 3)]
+        return [it for it in clauses if it.value.arguments <= known.keys() and not it.holds(values)]
+
+    def _failure(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
+        """Why, where the launcher cannot be asked yet."""
+        failing = self._failing(clauses, known)
+        return f"not so that {clauses_text(failing[:1] or clauses, self.domain)}"
 
 
 def _is_plain(clause: Clause) -> bool:

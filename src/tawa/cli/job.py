@@ -42,7 +42,7 @@ PlanOptionsOption = Annotated[
         "enable_warp_specialization=True pins: specialise or fail.",
     ),
 ]
-WHEREVER_LEGAL = "(specialised wherever legal, if faster or not; tawa explain says what a launch gets)"
+WHEREVER_LEGAL = "(specialised wherever legal; tawa explain says what a launch gets)"
 """What compile, simulate and verify say beside an outcome."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -66,12 +66,13 @@ class Explanation:
     def headline(self) -> str:
         """What automatic mode (or whatever the options say) makes of the kernel, in one line."""
         known = (self.resolved or {}).get("known") or {}
-        given = f" for {', '.join(f'{name} = {value}' for name, value in known.items())}" if known else ""
+        numbers = ", ".join(f"{name} = {value}" for name, value in known.items())
+        given = f" for {numbers}" if known else ""
         how = " (pinned)" if self.mode == "pinned" else " (wherever legal)" if self.wherever_legal else ""
         match self.decision:
             case "depends":
-                what = f"depends on the launch: specialised where {self.condition}; stock Triton's kernel otherwise"
-                return f"{what}{given}"
+                which = f"depends on the launch{', with ' * bool(known)}{numbers}"
+                return f"{which}: specialised where {self.condition}; stock Triton's kernel otherwise"
             case "specialised":
                 where = f", where {self.condition}" if self.condition and self.resolved is None else ""
                 return f"specialised{how}{where}{given}"
