@@ -46,6 +46,8 @@ def automatic() -> list[tuple[str, Any, LaunchSpec]]:
     """Kernels of which some launches are left to stock Triton."""
     found: list[tuple[str, Any, LaunchSpec]] = []
     for case in CASES[::3]:
+        if case.name.startswith("block_pointers"):  # not in later Tritons
+            continue
         with launched_by_us(True, case.kernel):
             made, _ = attempted(case, PlanOptions())
         if isinstance(made, Specialised) and made.launch.arguments:

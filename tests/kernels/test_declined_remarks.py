@@ -23,6 +23,8 @@ APPLIED = ("made by TMA", "taken for granted", "get a persistent form", "left to
 def declined(cases: tuple[Case, ...]) -> list[tuple[str, Outcome]]:
     found: list[tuple[str, Outcome]] = []
     for case in cases:
+        if case.name.startswith("block_pointers"):  # not in later Tritons
+            continue
         with launched_by_us(True, case.kernel):
             made, _ = attempted(case, PlanOptions())
         if not isinstance(made, Specialised):
