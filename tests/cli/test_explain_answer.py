@@ -115,6 +115,14 @@ def test_legal_goes_with_a_pinned_kernel(tawa_json):
     assert (found["mode"], found["headline"]) == ("pinned", "specialised (pinned)")
 
 
+def test_simulate_says_that_it_goes_by_what_is_legal(tawa):
+    shapes = ["a=randn:128x64:f16:box=128x64", "b=randn:64x128:f16:box=64x128", "c=nan:128x128:f16:box=128x128", "K=64"]
+    values = [word for it in shapes for word in ("--arg", it)]
+    run = [GEMM[0], "--const", "BM=128,BN=128", "--grid", "1", "--order", "eager", *values]
+    assert "; specialised wherever legal)" in tawa("simulate", *run).stdout
+    assert "wherever" not in tawa("simulate", *run, "--level", "stock").stdout
+
+
 def test_compile_and_verify_say_that_they_go_by_what_is_legal(tawa):
     said = "specialised wherever legal"
     assert "gemm: specialised (wherever legal): " in tawa("compile", *GEMM).stdout

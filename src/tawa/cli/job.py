@@ -43,7 +43,7 @@ PlanOptionsOption = Annotated[
     ),
 ]
 WHEREVER_LEGAL = "(specialised wherever legal; tawa explain says what a launch gets)"
-"""What compile, simulate and verify say beside an outcome."""
+"""What is said beside an outcome that a launch need not have."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

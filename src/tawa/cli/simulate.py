@@ -61,9 +61,6 @@ class Level(StrEnum):
     stock = "stock"
 
 
-_OURS = {level: f"the {level.value} level" for level in (Level.aref, Level.barrier)}
-
-
 class Orders(StrEnum):
     """When asynchronous work lands."""
 
@@ -136,7 +133,6 @@ def simulate_command(
     """
     programs = read_grid(grid)
     arguments = parse_arguments(arg or [])
-    job: Job | None = None
     if timeline is not None:
         check_timeline_path(timeline)
     if save_to is not None:
@@ -145,8 +141,7 @@ def simulate_command(
         kernel = load_kernel(target)
         arguments = with_defaults(kernel, arguments)
         sig = whole_signature(kernel, sig, const, arguments)
-        job = read_job(target, sig, const, num_warps, num_stages, option)
-        subject = _compiled(job, level or Level.barrier, sig)
+        subject = _compiled(read_job(target, sig, const, num_warps, num_stages, option), level or Level.barrier, sig)
     else:
         refuse_kernel_options(target, sig=sig, const=const, option=option, level=level)
         subject = _from_file(target)
@@ -175,8 +170,7 @@ def simulate_command(
     if as_json:
         typer.echo(json.dumps({**facts(found), "timelines": timeline_facts(panels)}, indent=2))
     else:
-        how = job.how if job and subject.title in _OURS.values() else ""
-        print_comparison(found, [*timeline_lines(panels), *[it for it in (missing, how) if it]])
+        print_comparison(found, [*timeline_lines(panels), *([missing] if missing else [])])
     raise typer.Exit(found.status)
 
 
@@ -214,4 +208,5 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
         note = f"not specialised: {reason}; what stock Triton makes of it is run"
         return Subject("the program of stock Triton", read_final(compiled), baseline, note)
     aref, barrier = read_levels(compiled)
-    return Subject(_OURS[level], aref if level is Level.aref else barrier, baseline, stock=stock)
+    module, how = aref if level is Level.aref else barrier, "specialised wherever legal" if job.how else ""
+    return Subject(f"the {level.value} level", module, baseline, stock=stock, how=how)
