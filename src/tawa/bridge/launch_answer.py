@@ -20,8 +20,8 @@ from tawa.analysis.host_ranges import ANY, Domain, Range
 from tawa.analysis.host_text import clauses_text, value_text
 from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, rounds_of, why_stock
 from tawa.analysis.launch_values import Apply, Argument, HostValue, LaunchSpec
-from tawa.bridge import record
-from tawa.bridge.added_arguments import launch_spec, multiprocessors
+from tawa.bridge import added_arguments, record
+from tawa.bridge.added_arguments import launch_spec
 from tawa.bridge.launcher import places
 from tawa.errors import PlanError
 
@@ -249,7 +249,7 @@ def _range_of(kind: str, multiple: int) -> Range:
 def _processors() -> int:
     """SMs of the GPU that is in use, or of an H100."""
     try:
-        return multiprocessors()
+        return added_arguments.multiprocessors()
     except Exception:  # no driver, no GPU, no PyTorch: nothing that an explanation needs
         return HOPPER_PROCESSORS
 
