@@ -32,13 +32,13 @@ def on_processors(count: int | None) -> Iterator[None]:
     """
     from tawa.bridge import added_arguments
 
-    real = added_arguments._multiprocessors
+    real = added_arguments.multiprocessors
     if count is not None:
-        added_arguments._multiprocessors = lambda: count
+        added_arguments.multiprocessors = lambda: count
     try:
         yield
     finally:
-        added_arguments._multiprocessors = real
+        added_arguments.multiprocessors = real
 
 
 @dataclass(frozen=True)

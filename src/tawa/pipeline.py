@@ -27,6 +27,7 @@ from tawa.analysis.resources import (
 from tawa.dialects import structure_rules
 from tawa.dialects.aref import Fill
 from tawa.dialects.tt import FuncOp
+from tawa.dialects.ttng import WarpGroupDotWaitOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
 from tawa.ir.attributes import int_attr, read_int
@@ -206,17 +207,25 @@ def plan_only(ttgir: str, options: PlanOptions, target: Target) -> Plan | Remark
 def _to_aref_level(
     module: Module, channels: tuple[ChannelInfo, ...], plan: Plan, clock: _Clock
 ) -> tuple[Plan, list[Remark]]:
-    """Runs the passes up to the aref level. Returns the Plan with the schedules that were chosen, and remarks."""
+    """Runs the passes up to the aref level. Returns the Plan with the schedules and P that came out, and remarks."""
     remarks = _run(module, splitting_passes(channels, plan), clock)
     if any(remark.kind == "declined" for remark in remarks):
         return plan, remarks
+    reached = plan.mma_depth if _stays_in_flight(module) else 0
     schedules = choose_schedules(module, plan)
     clock.lap("schedule")
     staged = {schedule.location for schedule in schedules if schedule.location}
     # What keeps P at 0 in a loop is of no interest where the loop is staged instead.
     kept = [remark for remark in remarks if str(remark.location) not in staged]
     kept += _run(module, staging_passes(plan, schedules), clock)
+    if not schedules:
+        plan = replace(plan, mma_depth=reached)  # P is what the loops have, not what was hoped for
     return replace(plan, schedules=schedules), list(dict.fromkeys(kept))
+
+
+def _stays_in_flight(module: Module) -> bool:
+    """Whether a wait leaves a wgmma in flight, before loops are staged."""
+    return any(wait.pendings > 0 for op in module.walk() if (wait := WarpGroupDotWaitOp.of(op)))
 
 
 def _check_aref(module: Module, verification: Verification, clock: _Clock) -> dict[str, Verdict]:

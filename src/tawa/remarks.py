@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-RemarkKind = Literal["applied", "declined", "note"]
+RemarkKind = Literal["applied", "declined", "done", "note"]
+"""applied, declined: the headline. done: what was changed, or will be at launches; untrue of a declined kernel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def test_a_kernel_file_inside_a_package_may_import_relatively(tawa, tmp_path: Pa
     (package / "use.py").write_text("from .tiles import nothing\n")
     result = tawa("explain", f"{package / 'use.py'}:nothing", "--sig", "x=i32")
     assert result.exit_code == 0, result.stderr
-    assert "nothing: not specialised" in result.stdout
+    assert "nothing: declined" in result.stdout
 
 
 def test_the_installed_command_gives_the_same_statuses():

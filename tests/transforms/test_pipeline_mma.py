@@ -206,7 +206,7 @@ _NARROW = "tensor<64x64xf16, #mma>"
 def test_a_wgmma_that_may_not_stay_in_flight_is_left_with_a_note(text: str, reason: str) -> None:
     found, remarks = pipelined(text, 1)
     assert len(remarks) == 1 and reason in remarks[0]
-    assert remarks[0].startswith("P = 0 in this loop")
+    assert remarks[0].startswith("no wgmma of this loop stays in flight")
     check(found, "CHECK: isAsync = false\nCHECK-NOT: warp_group_dot_wait")
 
 
@@ -257,5 +257,7 @@ def test_a_slot_that_is_read_behind_the_wait_as_well_is_not_released_before(mma_
 def test_a_while_is_left_at_p_0_with_a_note() -> None:
     module, remarks = after(PipelineMma, programs.while_sum())
     assert not any(it.name == "ttng.warp_group_dot_wait" for it in module.walk())
-    assert [remark.reason for remark in remarks] == ["P = 0 in this loop: it is a `while`"]
+    assert [remark.reason for remark in remarks] == [
+        "no wgmma of this loop stays in flight over an iteration: it is a `while`"
+    ]
     assert after(PipelineMma, programs.while_gemm())[1] == []

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
-Operator = Literal["sum", "product", "divide", "remainder", "smallest", "largest"]
-_OPERATORS: tuple[Operator, ...] = ("sum", "product", "divide", "remainder", "smallest", "largest")
+Operator = Literal["sum", "product", "divide", "ceiling", "remainder", "smallest", "largest"]
+_OPERATORS: tuple[Operator, ...] = ("sum", "product", "divide", "ceiling", "remainder", "smallest", "largest")
 LEAST_CYCLES = 8000
 """Of an SM, some 5 µs: below, stock Triton is faster by up to a fifth (bench/small.py)."""
 
@@ -70,7 +70,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operator on values. divide and remainder are those of the kernel: towards zero."""
+    """An operator on values. divide and remainder are those of the kernel: towards zero; ceiling rounds up."""
 
     operator: Operator
     operands: tuple[HostValue, ...]
@@ -89,6 +89,8 @@ class Apply:
                 return max(values)
             case "divide":
                 return _divide(*values)
+            case "ceiling":
+                return -(-values[0] // values[1])
             case "remainder":
                 return values[0] - _divide(*values) * values[1]
 

@@ -136,7 +136,7 @@ def _kernel_class(base: type, attached: Attached) -> type:
                 run: Any = None
                 try:
                     super(KernelWithArguments, twin)._init_handles()
-                    run = Launcher(self, twin._run, spec, encoder(added), *others, measured, _multiprocessors())
+                    run = Launcher(self, twin._run, spec, encoder(added), *others, measured, multiprocessors())
                 except BaseException:
                     run = twin._run  # what Triton left there says the error again
                     raise
@@ -171,8 +171,13 @@ class Extended:
 
 def _stock(kernel: Any) -> Any:
     """The kernel as stock Triton compiles it, ready to be launched."""
+    return _loaded(compiled_by_stock(kernel))
+
+
+def compiled_by_stock(kernel: Any) -> Any:
+    """The kernel as stock Triton compiles it."""
     with activate(None), launched_by_us(False):
-        return _loaded(_compiled_again(kernel))
+        return _compiled_again(kernel)
 
 
 def _persistent(kernel: Any, attached: Attached) -> Any:
@@ -228,7 +233,7 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _multiprocessors() -> int:
+def multiprocessors() -> int:
     """SMs of the GPU that is in use."""
     from triton.runtime import driver
 
@@ -236,4 +241,13 @@ def _multiprocessors() -> int:
     return active.utils.get_device_properties(active.get_current_device())["multiprocessor_count"]
 
 
-__all__ = ["launch_is_ours", "launch_spec", "launched_by_us", "may_be_one", "wrap_do_compile", "wrap_kernel_init"]
+__all__ = [
+    "compiled_by_stock",
+    "launch_is_ours",
+    "launch_spec",
+    "launched_by_us",
+    "may_be_one",
+    "multiprocessors",
+    "wrap_do_compile",
+    "wrap_kernel_init",
+]

@@ -153,7 +153,7 @@ def _attempt(tools: Toolchain, source: Source, request: Request, sheet: Workshee
             own = made.launch
             launch = replace(raised.launch, work=work, alone=crowded, axes=own.axes, offered=own.offered)
             made = replace(made, raised=True, launch=launch)
-            notes = (*raised.remarks, *[Remark("note", CROWDED)] * crowded)
+            notes = (*raised.remarks, *[Remark("done", CROWDED)] * crowded)
             return replace(made, outcome=with_remarks(made.outcome, notes))
         declined = made
     else:

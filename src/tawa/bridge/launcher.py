@@ -23,12 +23,12 @@ from math import prod
 from operator import getitem
 from typing import Any, Literal
 
+from tawa.analysis.launch_choice import better_stock, fits, must_be_stock, rounds_of
 from tawa.analysis.launch_values import DescriptorSpec, LaunchSpec
 
 _log = logging.getLogger("tawa")
 
 _MOST_KNOWN = 1024
-_MOST_TILES = 1 << 30  # then no sum of a tile and the number of programs leaves 32 bits
 _LEAST_ADDRESS = 1 << 32  # sizes are less, memory of a GPU lies above
 
 _allocate: Callable[[int, int, int | None], Any] | None = None
@@ -152,23 +152,18 @@ class Launcher:
 
     def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
         """What such a launch takes, or why the stock kernel is better."""
-        rounds = -(-prod(grid) // self.processors)
-        broken = self.spec.broken(values)
-        if broken is not None:
-            return f"not so that {broken}"
-        if self.spec.axes and not _fits(grid, self.spec.axes):
-            return "the grid is not one that a persistent kernel can count"
-        slower = self.spec.not_worth(values, rounds)
+        refused = must_be_stock(self.spec, values, grid)
+        if refused:
+            return refused
+        slower = better_stock(self.spec, values, grid, self.processors)
         if slower and self._at_hand("stock"):
             return slower
-        if rounds > 1 and self.spec.offered and _fits(grid, self.spec.offered) and self._at_hand("persistent"):
+        many = rounds_of(grid, self.processors) > 1
+        if many and self.spec.offered and fits(grid, self.spec.offered) and self._at_hand("persistent"):
             made = self.persistent.run.made(values, grid) if self.persistent is not None else ""
             if isinstance(made, _Made):
                 return made
-        try:
-            found = [_descriptor(spec, values) for spec in self.spec.descriptors]
-        except ZeroDivisionError:
-            return "not so that a tensor's place can be computed: a divisor is zero"
+        found = [_descriptor(spec, values) for spec in self.spec.descriptors]
         added = tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
         own, inner = grid, _with_scratch(self.inner) if self.scratch else self.inner
         if self.spec.axes:
@@ -223,11 +218,6 @@ class _Made:
     grid: tuple[int, ...]
     kernel: tuple[int, Any]
     added: tuple[Any, ...]
-
-
-def _fits(grid: Sequence[int], axes: int) -> bool:
-    """Whether a kernel that takes the first sizes of a grid knows all of it."""
-    return prod(grid[axes:]) == 1 and prod(grid) <= _MOST_TILES
 
 
 @contextmanager

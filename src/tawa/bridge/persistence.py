@@ -59,8 +59,8 @@ def offer(launch: LaunchSpec, plan: Plan, ttir: str, context: Any, plan_of: Plan
     form = plan_of(print_module(module))
     reason = form.reason if isinstance(form, Remark) else why_shallower(form, plan)
     if reason:
-        return launch, Remark("note", f"{NOT_OFFERED}: {reason}")
-    return replace(launch, offered=axes), Remark("note", OFFERED)
+        return launch, Remark("done", f"{NOT_OFFERED}: {reason}")
+    return replace(launch, offered=axes), Remark("done", OFFERED)
 
 
 __all__ = ["OFFERED", "PlanOf", "offer", "persistent_form"]

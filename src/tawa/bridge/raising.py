@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tawa.analysis.chained_dots import has_chained_dots
+from tawa.analysis.launch_choice import work_text
 from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
 from tawa.analysis.loads import find_dots
 from tawa.bridge.added_arguments import launch_is_ours, may_be_one
@@ -75,9 +76,9 @@ def raise_loads(ttir: str, context: Any, options: PlanOptions) -> Raised | None:
     by_element = bool(units)  # then each launch pays
     if result.raised and make == "host" and not (options.wherever_legal or options.persistent or by_element):
         launch = replace(launch, work=launch_work(module), alone=rows_outlast_dots(module, launch.descriptors))
-    short = [Remark("note", _SHORT.format(LEAST_CYCLES, launch.work))] if launch.work else []
+    short = [Remark("done", _SHORT.format(LEAST_CYCLES, work_text(launch)))] if launch.work else []
     text = print_module(module) if result.raised else ttir
-    taken = [Remark("note", f"taken for granted: {'; '.join(result.taken)}")] if result.taken else []
+    taken = [Remark("done", f"taken for granted: {'; '.join(result.taken)}")] if result.taken else []
     copies: StockCopies = "elements" if by_element else "rows"
     return Raised(text, launch, (*result.remarks, *taken, *short), result.raised, copies)
 

@@ -29,14 +29,19 @@ def make_record(
     tawa_ms: float,
     reproducer: str = "",
 ) -> Record:
-    """Builds the record; the first remark is the headline (reason, location, cure)."""
+    """Builds the record; the first remark is the headline (reason, location, cure).
+
+    Of a kernel that is declined nothing was changed, so no remark says so.
+    """
     from tawa import __version__
 
-    remarks, plan = outcome.remarks, outcome.plan
+    remarks = tuple(it for it in outcome.remarks if outcome.applied or it.kind != "done")
+    plan = outcome.plan
     head = remarks[0] if remarks else Remark("applied" if outcome.applied else "declined", "")
     return {
         "kernel": kernel,
         "mode": "pinned" if request.pinned else "automatic",
+        "wherever_legal": request.options.wherever_legal,
         "applied": outcome.applied,
         "reason": head.reason,
         "location": str(head.location) if head.location else None,

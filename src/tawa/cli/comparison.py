@@ -26,6 +26,7 @@ class Subject:
     """What is run. title: in sentences. baseline: the program whose bits are right; None: itself, run eagerly.
 
     note: what the reader must know about where it comes from. stock: makes the program of stock Triton, for pictures.
+    how: in which way it was compiled.
     """
 
     title: str
@@ -33,6 +34,7 @@ class Subject:
     baseline: Module | None = None
     note: str = ""
     stock: Callable[[], Module] | None = None
+    how: str = ""
 
 
 class Trapped(Exception):
@@ -314,7 +316,8 @@ def print_comparison(found: Comparison, notes: Sequence[str] = ()) -> None:
         console.print(Text(f"note: {found.subject.note}", style="yellow"))
     for output in found.outputs:
         console.print(_output_line(output))
-    runs = f"{plural(found.programs, 'program')}, {', '.join(found.orders)}; {found.seconds:.1f} s"
+    how = f"; {found.subject.how}" if found.subject.how else ""
+    runs = f"{plural(found.programs, 'program')}, {', '.join(found.orders)}; {found.seconds:.1f} s{how}"
     against = UNSPECIALISED if found.subject.baseline is not None else "its own eager run"
     match found.status:
         case 0:

@@ -51,7 +51,7 @@ def compile_command(
     emit: EmitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compile a kernel for Hopper and print a level of it. Needs no GPU."""
+    """Compile a kernel for Hopper, specialised wherever legal, and print a level of it. Needs no GPU."""
     job = read_job(target, sig, const, num_warps, num_stages, option)
     if emit and not as_json:
         typer.echo(level_text(job.compile(), emit).rstrip())
@@ -81,7 +81,8 @@ def summary(explanation: Explanation) -> str:
         return f"{explanation.kernel}: compiled by stock Triton: {explanation.reason}{where}{cure}"
     parts = " + ".join(f"{part.name} ({plural(part.num_warps, 'warp')})" for part in explanation.partitions)
     depths = ", ".join(f"{ring.name} D={ring.depth}" for ring in explanation.rings)
+    how = " (wherever legal)" if explanation.wherever_legal and explanation.mode != "pinned" else ""
     return (
-        f"{explanation.kernel}: specialised: {parts}; {depths}; P={explanation.mma_depth}; "
+        f"{explanation.kernel}: specialised{how}: {parts}; {depths}; P={explanation.mma_depth}; "
         f"{explanation.shared_bytes} bytes of shared memory, {explanation.spill_bytes} bytes spilled"
     )

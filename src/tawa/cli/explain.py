@@ -1,10 +1,16 @@
-"""``tawa explain``: was the kernel specialised, why or why not, and what does it cost."""
+"""``tawa explain``: what do launches of the kernel get, why, and what does it cost.
+
+tawa explain gemm.py:gemm …                       gemm: depends on the launch: specialised where K >= 592, else …
+tawa explain gemm.py:gemm … --arg K=64 --grid 8   gemm: declined for K = 64, programs = 8
+"""
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import typer
 
-from tawa.cli.failures import excerpt, reports_failures
+from tawa.cli.failures import UsageError, excerpt, reports_failures
 from tawa.cli.job import (
     ConstOption,
     JsonFlag,
@@ -14,8 +20,28 @@ from tawa.cli.job import (
     StagesOption,
     WarpsOption,
     read_job,
+    read_options,
 )
 from tawa.remarks import SourceLocation
+
+ValuesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arg",
+        metavar="NAME=VALUE",
+        help="An argument of the launch in question, as tawa simulate takes it: K=4096, a=randn:4096x4096:f16, "
+        "…:box=128x64 for a host descriptor. Repeatable. What --sig leaves out follows from it.",
+    ),
+]
+LaunchGridOption = Annotated[
+    str, typer.Option("--grid", metavar="X[,Y[,Z]]", help="How many programs the launch in question has.")
+]
+LegalFlag = Annotated[
+    bool,
+    typer.Option(
+        "--legal", help="Specialise wherever that is legal, without asking if it pays (only_if_faster=False)."
+    ),
+]
 
 
 @reports_failures
@@ -26,10 +52,21 @@ def explain_command(
     num_warps: WarpsOption = 4,
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
+    arg: ValuesOption = None,
+    grid: LaunchGridOption = "",
+    legal: LegalFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say whether a kernel is specialised, why, and what it costs. Needs no GPU."""
-    _, explanation = read_job(target, sig, const, num_warps, num_stages, option).explain(launched=True)
+    """Say what launches of a kernel get (specialised, declined, or on what it depends), why, and what it costs.
+
+    Needs no GPU.
+    """
+    from tawa.cli.launch_arguments import read_grid
+
+    sizes = read_grid(grid) if grid else None
+    sig, values = _with_values(target, sig, const, arg)
+    job = read_job(target, sig, const, num_warps, num_stages, _with_legal(option, legal), legal=False)
+    _, explanation = job.explain(launched=True, arguments=values, grid=sizes)
     if as_json:
         typer.echo(explanation.to_json())
         return
@@ -40,3 +77,34 @@ def explain_command(
     if not explanation.applied and explanation.location:
         file, _, line = explanation.location.rpartition(":")
         console.print(excerpt(SourceLocation(file, int(line))), markup=False, style="dim", soft_wrap=True)
+
+
+def _with_values(target: str, sig: str, const: str, arg: list[str] | None) -> tuple[str, dict[str, Any]]:
+    """The whole signature, and the arguments of the launch by name."""
+    from tawa.bridge.signature import parse_constants
+    from tawa.cli.arguments import parse_arguments
+    from tawa.cli.kernel_file import load_kernel
+    from tawa.cli.launch_arguments import addresses_and_numbers, whole_signature, with_defaults
+
+    given = parse_arguments(arg or [])
+    if not given:
+        return sig, {}
+    kernel = load_kernel(target)
+    fixed = parse_constants(const)
+    whole = {name: it for name, it in with_defaults(kernel, given).items() if name in given or name not in fixed}
+    sig = whole_signature(kernel, sig, const, whole, all_values=False)
+    return sig, addresses_and_numbers(whole)
+
+
+def _with_legal(options: list[str] | None, legal: bool) -> list[str]:
+    options = list(options or [])
+    if not legal:
+        return options
+    named = read_options(options)
+    for name, value in (("only_if_faster", False), ("enable_warp_specialization", True), ("mode", "automatic")):
+        if named.get(name) not in (None, value):
+            raise UsageError(
+                f"--legal and --option {name}={named[name]} say opposite things",
+                "leave one of them out: --legal specialises without asking if it pays",
+            )
+    return options if "only_if_faster" in named else [*options, "only_if_faster=False"]

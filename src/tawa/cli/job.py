@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,22 +37,37 @@ PlanOptionsOption = Annotated[
         "--option",
         metavar="NAME=VALUE,…",
         help="Tawa's launch options: aref_depth=3,mma_depth=1. "
-        "enable_warp_specialization=True pins: specialise or fail. Here a kernel is specialised wherever that is "
-        "legal; only_if_faster=True shows what a launch decides.",
+        "enable_warp_specialization=True pins: specialise or fail.",
     ),
 ]
+WHEREVER_LEGAL = "(specialised wherever legal; tawa explain says what a launch gets)"
+"""What is said beside an outcome that a launch need not have."""
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One compile: the kernel, the types and constants of its arguments, Tawa's options, and how it is launched."""
+    """One compile: the kernel, the types and constants of its arguments, Tawa's options, and how it is launched.
+
+    legal: specialise wherever that is legal, unless the options say otherwise; else as a launch would.
+    """
 
     kernel: Any
     signature: Signature
     options: dict[str, Any]
     num_warps: int
     num_stages: int
+    legal: bool = True
+
+    @property
+    def how(self) -> str:
+        """What to say beside an outcome that a launch need not have; empty where nothing is to be said."""
+        return WHEREVER_LEGAL if self.legal and "only_if_faster" not in self.options else ""
+
+    @property
+    def _wanted(self) -> dict[str, Any]:
+        return {"only_if_faster": False, **self.options} if self.legal else self.options
 
     def compile(self) -> Any:
         """Compiles as a launch would; returns Triton's `CompiledKernel`."""
@@ -63,7 +79,7 @@ class Job:
             {},
             num_warps=self.num_warps,
             num_stages=self.num_stages,
-            **{"only_if_faster": False, **self.options},  # whoever asks wants to see it; launches decide themselves
+            **self._wanted,
         )
 
     def compile_unchecked(self) -> Any:
@@ -74,11 +90,10 @@ class Job:
         from tawa.runtime.requests import make_request
         from tawa.runtime.settings import Settings
 
-        options = {"only_if_faster": False, **self.options}
         if isinstance(self.kernel, TawaFunction):
-            request = self.kernel.request_for(options)
+            request = self.kernel.request_for(self._wanted)
         else:
-            request = make_request(options, None, Settings.from_environment())
+            request = make_request(self._wanted, None, Settings.from_environment())
         with overflow_refused():
             return compile_kernel(
                 self.kernel,
@@ -94,10 +109,16 @@ class Job:
 
         return compile_kernel(self.kernel, self.signature, None, num_warps=self.num_warps, num_stages=self.num_stages)
 
-    def explain(self, launched: bool = False) -> tuple[Any, Explanation]:
+    def explain(
+        self,
+        launched: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+        grid: Sequence[int] | None = None,
+    ) -> tuple[Any, Explanation]:
         """Compiles and explains; returns both the `CompiledKernel` and the explanation.
 
         launched: as for a launch by Triton, whose launcher adds arguments; else as for whoever takes the kernel's text.
+        arguments, grid: of one launch, whose kernel is wanted.
         """
         from tawa.bridge.added_arguments import launched_by_us
         from tawa.bridge.stock_overflow import overflow_refused
@@ -105,7 +126,7 @@ class Job:
 
         with launched_by_us(launched, self.kernel), overflow_refused():
             compiled = self.compile()
-        return compiled, explain_compiled(compiled)
+        return compiled, explain_compiled(compiled, False, arguments, grid)
 
 
 def why_not_specialised(compiled: Any) -> str:
@@ -118,7 +139,9 @@ def why_not_specialised(compiled: Any) -> str:
     return "" if record["applied"] else record["reason"]
 
 
-def read_job(target: str, sig: str, const: str, num_warps: int, num_stages: int, options: list[str] | None) -> Job:
+def read_job(
+    target: str, sig: str, const: str, num_warps: int, num_stages: int, options: list[str] | None, legal: bool = True
+) -> Job:
     """Reads the arguments; raises UsageError or PlanError on anything that is wrong with them."""
     from tawa.bridge.signature import parse_constants, parse_signature
     from tawa.plan import PlanOptions
@@ -140,7 +163,7 @@ def read_job(target: str, sig: str, const: str, num_warps: int, num_stages: int,
     sig = _true_false_none(sig)
     constants = _with_defaults(kernel, parse_constants(_true_false_none(const)), sig)
     signature = parse_signature(sig, constants, kernel.arg_names)
-    return Job(kernel, signature, given, num_warps, num_stages)
+    return Job(kernel, signature, given, num_warps, num_stages, legal)
 
 
 def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str) -> dict[str, Any]:

@@ -21,6 +21,9 @@ _FIXED = re.compile(r"(\w+)\s*=\s*(?:-?[\d.]+|None|True|False|i\d+:1)\s*(?:,|$)"
 """What a signature makes a constant."""
 
 
+_ADDRESS = 1 << 40
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter of a program. element: of what it points to or describes, or the type of the number itself."""
@@ -43,6 +46,15 @@ class Parameter:
         return f"{self.name}=randn:{'x'.join(['256'] * len(self.box or (1, 1)))}:{self.element}"
 
 
+def read_grid(text: str) -> tuple[int, ...]:
+    """Reads ``4,4`` (or ``4x4``); raises UsageError."""
+    if not re.fullmatch(r"\s*\d+(\s*[,x]\s*\d+){0,2}\s*", text) or 0 in (
+        sizes := tuple(int(size) for size in re.findall(r"\d+", text))
+    ):
+        raise UsageError(f"--grid {text}: one to three sizes from 1 on are needed", "--grid 4,4")
+    return sizes
+
+
 def with_defaults(kernel: Any, arguments: Mapping[str, Argument]) -> dict[str, Argument]:
     """The arguments, and the defaults of parameters that got none, as at a launch."""
     defaults = {
@@ -53,8 +65,13 @@ def with_defaults(kernel: Any, arguments: Mapping[str, Argument]) -> dict[str, A
     return {**arguments, **defaults}
 
 
-def whole_signature(kernel: Any, sig: str, const: str, arguments: Mapping[str, Argument]) -> str:
-    """The signature with what `sig` and `const` leave open, which follows from the arguments; raises UsageError."""
+def whole_signature(
+    kernel: Any, sig: str, const: str, arguments: Mapping[str, Argument], all_values: bool = True
+) -> str:
+    """The signature with what `sig` and `const` leave open, which follows from the arguments; raises UsageError.
+
+    all_values: whether each parameter needs a value, as a launch that is run does; else a type will do.
+    """
     given, constants = (dict.fromkeys(_NAMED.findall(text)) for text in (sig, const))
     names = list(kernel.arg_names)
     unknown = [name for name in arguments if name not in names]
@@ -70,14 +87,32 @@ def whole_signature(kernel: Any, sig: str, const: str, arguments: Mapping[str, A
     needed = [parameter.name for parameter in kernel.params if not parameter.is_constexpr]
     fixed = {**constants, **dict.fromkeys(_FIXED.findall(sig))}
     missing = [name for name in needed if name not in arguments and name not in fixed]
-    if missing:
+    if missing and all_values:
         examples = " ".join(f"--arg {name}=…" for name in missing)
         raise UsageError(
             f"no value for {', '.join(missing)}; the launch needs {', '.join(needed)}",
             f"{examples} (a tensor randn:256x512:f16, a number 512; of a host descriptor also :box=128x64)",
         )
-    added = [f"{name}={argument.triton_type}" for name, argument in arguments.items() if name not in given]
+    parameters = {it.name: it for it in kernel.params}
+    added = [f"{name}={_type_of(parameters[name], it)}" for name, it in arguments.items() if name not in given]
     return ", ".join([*([sig.strip().rstrip(",")] if sig.strip() else []), *added])
+
+
+def _type_of(parameter: Any, argument: Argument) -> str:
+    """The type that a launch finds, of a parameter that may be annotated with one, or kept from being specialised."""
+    kind, _, mark = argument.triton_type.partition(":")
+    if not isinstance(argument, NumberArgument) or not isinstance(argument.value, int) or argument.value is True:
+        return argument.triton_type
+    if parameter.do_not_specialize:
+        mark = ""
+    if str(parameter.annotation_type or "").startswith(("i", "u")):
+        kind, mark = parameter.annotation_type, mark if mark == "16" else ""
+    return f"{kind}:{mark}" if mark else kind
+
+
+def addresses_and_numbers(arguments: Mapping[str, Argument]) -> dict[str, Any]:
+    """The values that a launch tells the launcher: numbers, and of a tensor an address, aligned as PyTorch does it."""
+    return {name: it.value if isinstance(it, NumberArgument) else _ADDRESS for name, it in arguments.items()}
 
 
 def parameters_of(module: Module) -> list[Parameter]:

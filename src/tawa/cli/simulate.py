@@ -9,7 +9,6 @@ a level of the kernel  →  run in each order  →  the same bits?
 from __future__ import annotations
 
 import json
-import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,7 @@ import typer
 
 from tawa.cli.arguments import parse_arguments
 from tawa.cli.comparison import Subject, Trapped, Values, check_save_path, compare, facts, print_comparison, save
-from tawa.cli.failures import UsageError, checks
+from tawa.cli.failures import checks
 from tawa.cli.job import (
     ConstOption,
     Job,
@@ -31,7 +30,14 @@ from tawa.cli.job import (
     why_not_specialised,
 )
 from tawa.cli.kernel_file import load_kernel
-from tawa.cli.launch_arguments import check_arguments, launch_values, parameters_of, whole_signature, with_defaults
+from tawa.cli.launch_arguments import (
+    check_arguments,
+    launch_values,
+    parameters_of,
+    read_grid,
+    whole_signature,
+    with_defaults,
+)
 from tawa.cli.timelines import (
     check_timeline_path,
     save_timelines,
@@ -121,6 +127,8 @@ def simulate_command(
 ) -> None:
     """Run a kernel in NumPy, in several orders, and compare its bits with the unspecialised program. Needs no GPU.
 
+    The kernel is specialised wherever legal; tawa explain says what a launch gets.
+
     Exit status: 0 the same bits, 1 other bits, a trap or a deadlock, 2 cannot be told, 3 wrong usage.
     """
     programs = read_grid(grid)
@@ -166,15 +174,6 @@ def simulate_command(
     raise typer.Exit(found.status)
 
 
-def read_grid(text: str) -> tuple[int, ...]:
-    """Reads ``4,4`` (or ``4x4``); raises UsageError."""
-    if not re.fullmatch(r"\s*\d+(\s*[,x]\s*\d+){0,2}\s*", text) or 0 in (
-        sizes := tuple(int(size) for size in re.findall(r"\d+", text))
-    ):
-        raise UsageError(f"--grid {text}: one to three sizes from 1 on are needed", "--grid 4,4")
-    return sizes
-
-
 def _orders(order: Orders) -> list[str]:
     return [it.value for it in Orders if it is not Orders.all] if order is Orders.all else [order.value]
 
@@ -209,4 +208,5 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
         note = f"not specialised: {reason}; what stock Triton makes of it is run"
         return Subject("the program of stock Triton", read_final(compiled), baseline, note)
     aref, barrier = read_levels(compiled)
-    return Subject(f"the {level.value} level", aref if level is Level.aref else barrier, baseline, stock=stock)
+    module, how = aref if level is Level.aref else barrier, "specialised wherever legal" if job.how else ""
+    return Subject(f"the {level.value} level", module, baseline, stock=stock, how=how)

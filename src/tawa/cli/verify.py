@@ -61,13 +61,17 @@ TripsOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is checked: one level or both. note: what the reader must know about where it comes from."""
+    """What is checked: one level or both. note: what the reader must know about where it comes from.
+
+    how: what else there is to say of a kernel that was compiled for this.
+    """
 
     name: str
     aref: Module | None
     barrier: Module | None
     note: str = ""
     specialised: bool | None = None
+    how: str = ""
 
 
 @checks
@@ -84,6 +88,8 @@ def verify_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Prove the protocol of a program free of deadlock and race, or show the run that goes wrong. Needs no GPU.
+
+    A kernel is specialised wherever legal; tawa explain says what a launch gets.
 
     Exit status: 0 proved, 1 refuted, 2 unknown or unsupported, 3 wrong usage.
     """
@@ -150,11 +156,12 @@ def _compiled(target: str, sig: str, const: str, num_warps: int, num_stages: int
     """Both levels of what Tawa makes of a kernel; of one that it declines, what stock Triton makes."""
     from tawa.bridge.read_module import read_final, read_levels
 
-    compiled = read_job(target, sig, const, num_warps, num_stages, options).compile_unchecked()
+    job = read_job(target, sig, const, num_warps, num_stages, options)
+    compiled = job.compile_unchecked()
     reason = why_not_specialised(compiled)
     if not reason:
         aref, barrier = read_levels(compiled)
-        return Program(target, aref, barrier, specialised=True)
+        return Program(target, aref, barrier, specialised=True, how=job.how)
     note = f"not specialised: {reason}; what stock Triton makes of it is checked"
     return Program(target, None, read_final(compiled), note, specialised=False)
 
@@ -215,6 +222,8 @@ def _print(program: Program, verdict: Verdict) -> None:
             _print_unknown(console, verdict)
     for assumption in verdict.assumptions:
         console.print(Text(f"  assuming {assumption}", style="dim"))
+    if program.how:
+        console.print(Text(program.how, style="dim"))
 
 
 def _print_refuted(console: Console, verdict: Refuted) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tawa.bridge import record as records
-from tawa.bridge.added_arguments import launched_by_us
+from tawa.bridge.added_arguments import compiled_by_stock, launched_by_us
 from tawa.bridge.compile import compile_kernel, jit_function
 from tawa.bridge.device import backend_option_names
+from tawa.bridge.launch_answer import Answer, Decision, answer_for
 from tawa.bridge.report import KernelReport, report
 from tawa.bridge.request import Request, surrounding_request
 from tawa.bridge.signature import Signature, as_signature
@@ -27,6 +28,9 @@ class Explanation:
     """What became of one compiled kernel.
 
     applied: whether it was specialised; reason, location (``file:line``) and cure say why or why not.
+    decision: what its launches get: "specialised", "declined" (stock Triton's kernel), or "depends", on `condition`.
+    resolved: what was asked of one launch: its arguments, and what the condition comes to; None where of none.
+    wherever_legal: whether it was compiled without asking if it pays.
     partitions, rings, mma_depth: the Plan, empty and None when not applied. shared_bytes: of one CTA, as allocated.
     registers: per thread, as ptxas counts them. wgmma_waits: wgmmas left in flight at each wait, in program order.
     verification: the effort of the checks; verdict: what they found (``verdict``, ``bound``, ``reason``, …), None where
@@ -54,6 +58,27 @@ class Explanation:
     reproducer: str = ""
     verification: str = "off"
     verdict: Mapping[str, Any] | None = None
+    decision: Decision = "specialised"
+    condition: str = ""
+    resolved: Mapping[str, Any] | None = None
+    wherever_legal: bool = False
+
+    @property
+    def headline(self) -> str:
+        """What automatic mode (or whatever the options say) makes of the kernel, in one line."""
+        known = (self.resolved or {}).get("known") or {}
+        numbers = ", ".join(f"{name} = {value}" for name, value in known.items())
+        given = f" for {numbers}" if known else ""
+        how = " (pinned)" if self.mode == "pinned" else " (wherever legal)" if self.wherever_legal else ""
+        match self.decision:
+            case "depends":
+                which = f"depends on the launch{', with ' * bool(known)}{numbers}"
+                return f"{which}: specialised where {self.condition}; stock Triton's kernel otherwise"
+            case "specialised":
+                where = f", where {self.condition}" if self.condition and self.resolved is None else ""
+                return f"specialised{how}{where}{given}"
+            case "declined":
+                return f"declined{given}"
 
     @property
     def partitions(self) -> tuple[PartitionPlan, ...]:
@@ -79,6 +104,11 @@ class Explanation:
         """Plain JSON data."""
         return {
             "kernel": self.kernel,
+            "headline": self.headline,
+            "decision": self.decision,
+            "condition": self.condition or None,
+            "resolved": dict(self.resolved) if self.resolved is not None else None,
+            "wherever_legal": self.wherever_legal,
             "applied": self.applied,
             "reason": self.reason,
             "location": self.location,
@@ -142,14 +172,18 @@ def explain(
     num_warps: int = 4,
     num_stages: int = 3,
     sass: bool = False,
+    arguments: Mapping[str, Any] | None = None,
+    grid: Sequence[int] | None = None,
     **options: Any,
 ) -> Explanation:
-    """Explains a kernel.
+    """Explains a kernel: what its launches get, why, and what it costs.
 
     kernel: a compiled kernel (what a launch or `compile_kernel` returns); or a jitted kernel that was launched before,
     then the one launched last; or, with `signature` and `constexprs`, a jitted kernel to compile here and now, without
     a GPU.
     signature: Triton's notation, ``"a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16"``.
+    arguments, grid: of one launch: numbers and tensors by name, one to three sizes; what it gets is the answer then,
+    as far as they tell.
     options: Tawa's options, as at a launch, and further ones of Triton's backend. sass: also count machine
     instructions.
 
@@ -163,7 +197,7 @@ def explain(
                 kernel, signature, constexprs or {}, num_warps=num_warps, num_stages=num_stages, **options
             )
     compiled = kernel if hasattr(kernel, "asm") else last_compiled(kernel)
-    return explain_compiled(compiled, sass)
+    return explain_compiled(compiled, sass, arguments, grid)
 
 
 def compile_with_options(
@@ -201,11 +235,17 @@ def last_compiled(kernel: Any) -> Any:
     return compiled.result() if hasattr(compiled, "result") else compiled
 
 
-def explain_compiled(compiled: Any, sass: bool = False) -> Explanation:
-    """Explains Triton's `CompiledKernel`, also one that came from the cache on disk."""
+def explain_compiled(
+    compiled: Any, sass: bool = False, arguments: Mapping[str, Any] | None = None, grid: Sequence[int] | None = None
+) -> Explanation:
+    """Explains Triton's `CompiledKernel`, also one that came from the cache on disk. arguments, grid: of one launch."""
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
+    answer = answer_for(compiled, arguments, grid)
+    left = data["applied"] and answer.decision == "declined"
+    if left:  # what such launches get is what is explained
+        compiled = compiled_by_stock(compiled)
     seen = report(compiled, sass)
-    return Explanation(
+    found = Explanation(
         kernel=data["kernel"],
         applied=data["applied"],
         reason=data["reason"],
@@ -226,7 +266,28 @@ def explain_compiled(compiled: Any, sass: bool = False) -> Explanation:
         reproducer=data["reproducer"],
         verification=data["verification"],
         verdict=data["verdict"],
+        decision=answer.decision,
+        condition=answer.condition,
+        resolved=_resolved(answer),
+        wherever_legal=data.get("wherever_legal", False),
     )
+    return _left_to_stock(found, answer) if left else found
+
+
+def _resolved(answer: Answer) -> dict[str, Any] | None:
+    if answer.known is None:
+        return None
+    return {"known": dict(answer.known), "found": answer.found or None, "reason": answer.reason or None}
+
+
+def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
+    """The same of a launch for which the specialised kernel is not taken: nothing here speaks of that kernel."""
+    which = "this launch is" if answer.known is not None else "all launches are"
+    reason = f"{which} left to stock Triton's kernel: {answer.reason}"
+    return replace(
+        found, applied=False, reason=reason, location=None, cure=answer.cure, plan=None, remarks=(reason,),
+        verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(),
+    )  # fmt: skip
 
 
 def _stock_record(compiled: Any) -> records.Record:

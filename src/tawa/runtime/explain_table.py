@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 def explanation_table(explanation: Explanation) -> Table:
     """A two-column table: what, and its value."""
-    verdict = "specialised" if explanation.applied else "not specialised"
-    table = Table(title=Text(f"{explanation.kernel}: {verdict}"), show_header=False, title_justify="left")
+    table = Table(title=Text(f"{explanation.kernel}: {explanation.headline}"), show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in _rows(explanation):
@@ -60,6 +59,9 @@ def protocol_text(explanation: Explanation) -> str:
 
 def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
     yield "reason", explanation.reason or "-"
+    if explanation.resolved is not None and explanation.condition:
+        found = explanation.resolved["found"]
+        yield "specialised where", explanation.condition + (f" (here {found})" if found else "")
     if explanation.location:
         yield "at", explanation.location
     if explanation.cure:

@@ -53,6 +53,8 @@ from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 from tawa.transforms.slots import make_mutable, slot_behind
 
+_NOT_IN_FLIGHT = "no wgmma of this loop stays in flight over an iteration"
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineMma:
@@ -72,7 +74,7 @@ class PipelineMma:
             for nested in list(op.walk()):
                 loop, repeat = ForOp.of(nested), WhileOp.of(nested)
                 if repeat and depth and any(WarpGroupDotOp.of(it) for it in repeat.after.ops):
-                    text = "P = 0 in this loop: it is a `while`"
+                    text = f"{_NOT_IN_FLIGHT}: it is a `while`"
                     remarks.append(Remark("note", text, source_of(module, nested)))
                 if loop is None or is_aside(loop) or len(dots_in(loop)) < (1 if depth else 2):
                     continue
@@ -80,7 +82,7 @@ class PipelineMma:
                 if reason and depth == 0:
                     continue
                 if reason:
-                    remarks.append(Remark("note", f"P = 0 in this loop: {reason}", source_of(module, nested)))
+                    remarks.append(Remark("note", f"{_NOT_IN_FLIGHT}: {reason}", source_of(module, nested)))
                 else:
                     _pipeline(loop, depth)
                     changed = True

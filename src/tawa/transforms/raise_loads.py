@@ -179,7 +179,7 @@ class _Raise:
         if decision.limits:
             strides = ", ".join(self.affine.atoms.text(limit.stride) for limit in decision.limits)
             remark += f", where {strides} turns out to be positive"
-        self.remarks.append(Remark("note", remark, where))
+        self.remarks.append(Remark("done", remark, where))
         return decision
 
     def decide_store(self, store: Operation) -> Box | None:
@@ -206,7 +206,7 @@ class _Raise:
         self.taken.update(taken)
         self.conditions.update(dict.fromkeys(conditions))
         blocks = "x".join(str(size) for size in box.block if size > 1)
-        self.remarks.append(Remark("note", f"a store through pointers is made by TMA: boxes of {blocks}", where))
+        self.remarks.append(Remark("done", f"a store through pointers is made by TMA: boxes of {blocks}", where))
         return box
 
     def _known_aligned(self, box: Box) -> None:

@@ -1,0 +1,99 @@
+"""Values and clauses of a launch as a kernel's author would write them.
+
+Apply("ceiling", (K, 64))                       ceil(K / 64)
+Clause(M, 1), Clause(N, 1)                      M, N > 0
+Clause(2 * stride, 16, None, 16)                2 * stride >= 16 and 2 * stride % 16 == 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tawa.analysis.host_conditions import NEVER, Clause, narrowed
+from tawa.analysis.host_ranges import Domain, range_of
+from tawa.analysis.host_simplify import terms_of
+from tawa.analysis.launch_values import Apply, Argument, HostValue, Number
+
+_SUM, _PRODUCT, _ATOM = range(3)
+"""How tightly a text holds together."""
+
+
+def value_text(value: HostValue, domain: Domain) -> str:
+    """The value; ``//`` stands for divisions of what is not negative, ``trunc(x / y)`` for others."""
+    return _text(value, domain)[0]
+
+
+def clauses_text(clauses: Sequence[Clause], domain: Domain) -> str:
+    """All clauses as one condition, with "and" between them; arguments that need only be positive come last."""
+    if NEVER in clauses:
+        return "never"
+    domain = narrowed(domain, clauses)  # it is read as a whole
+    groups: dict[str, list[str]] = {}
+    for it in clauses:
+        for bound in _bounds(it):
+            groups.setdefault(bound, []).append(value_text(it.value, domain))
+    plain = [f"{name} {bound}" for bound, names in groups.items() if bound != "> 0" for name in names]
+    ordered = sorted(clauses, key=lambda it: min(it.value.arguments, default=0))
+    positive = [value_text(it.value, domain) for it in ordered if "> 0" in _bounds(it)]
+    joined = " and ".join(plain)
+    if not positive:
+        return joined
+    last = f"{', '.join(positive)} > 0"
+    return f"{joined}{', and ' if len(positive) > 1 else ' and '}{last}" if joined else last
+
+
+def _bounds(clause: Clause) -> list[str]:
+    least, most = clause.least, clause.most
+    if least is not None and least == most:
+        return [f"== {least}"]
+    found = [] if clause.multiple == 1 else [f"% {clause.multiple} == 0"]
+    if least is not None:
+        found.append("> 0" if least == 1 and isinstance(clause.value, Argument) else f">= {least}")
+    if most is not None:
+        found.append(f"<= {most}")
+    return [*found, *["!= 0"] * clause.nonzero]
+
+
+def _text(value: HostValue, domain: Domain) -> tuple[str, int]:
+    match value:
+        case Number(number):
+            return str(number), _ATOM if number >= 0 else _SUM
+        case Argument():
+            return str(value), _ATOM
+        case Apply("sum"):
+            return _sum(value, domain), _SUM
+        case Apply("product", operands):
+            factors = (operands[-1], *operands[:-1]) if isinstance(operands[-1], Number) else operands
+            return " * ".join(_held(it, domain, _PRODUCT) for it in factors), _PRODUCT
+        case Apply("ceiling", (dividend, by)):
+            return f"ceil({_held(dividend, domain, _ATOM)} / {_held(by, domain, _ATOM)})", _ATOM
+        case Apply("divide", (dividend, by)):
+            inner = f"{_held(dividend, domain, _ATOM)} {{}} {_held(by, domain, _ATOM)}"
+            if range_of(dividend, domain).is_natural and range_of(by, domain).is_natural:
+                return f"({inner.format('//')})", _ATOM
+            return f"trunc({inner.format('/')})", _ATOM
+        case Apply("remainder", (dividend, by)):
+            return f"({_held(dividend, domain, _ATOM)} % {_held(by, domain, _ATOM)})", _ATOM
+        case Apply(operator, operands):
+            name = {"smallest": "min", "largest": "max"}[operator]
+            return f"{name}({', '.join(_text(it, domain)[0] for it in operands)})", _ATOM
+
+
+def _held(value: HostValue, domain: Domain, least: int) -> str:
+    text, strength = _text(value, domain)
+    return text if strength >= least else f"({text})"
+
+
+def _sum(value: Apply, domain: Domain) -> str:
+    terms, number = terms_of(value)
+    parts: list[tuple[bool, str]] = []
+    for term, factor in terms.items():
+        text = _held(term, domain, _PRODUCT)
+        parts.append((factor < 0, text if abs(factor) == 1 else f"{abs(factor)} * {text}"))
+    if number or not parts:
+        parts.append((number < 0, str(abs(number))))
+    first = ("-" if parts[0][0] else "") + parts[0][1]
+    return first + "".join(f" {'-' if minus else '+'} {text}" for minus, text in parts[1:])
+
+
+__all__ = ["clauses_text", "value_text"]

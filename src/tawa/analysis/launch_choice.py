@@ -1,0 +1,132 @@
+"""Which kernel a launch gets: the specialised one, or stock Triton's.
+
+`why_stock` is what the launcher asks at each launch. `clauses_of` says the same of launches that are not known yet, as
+clauses over the kernel's arguments and, behind them, the number of programs and the sizes of the grid but the first.
+
+    work 862 * ceil(K / 64), 132 SMs     →     ceil(programs / 132) * 862 * ceil(K / 64) >= 8000
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from tawa.analysis.host_conditions import Clause, narrowed
+from tawa.analysis.host_ranges import Domain, Range
+from tawa.analysis.host_simplify import simplified_value
+from tawa.analysis.host_text import value_text
+from tawa.analysis.launch_values import LEAST_CYCLES, Apply, Argument, HostValue, LaunchSpec, Number, multiply
+
+MOST_TILES = 1 << 30
+"""Of a persistent kernel: then no sum of a tile and the number of programs leaves 32 bits."""
+
+_MOST_PROGRAMS = 2**31 - 1
+_MOST_OF_AXIS = 65535
+
+
+def why_stock(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int], processors: int) -> str:
+    """Why a launch is left to the stock kernel; empty where the specialised one is launched.
+
+    values: of the arguments of the kernel's function, pointers as addresses. grid: its sizes. processors: SMs.
+    """
+    return must_be_stock(spec, values, grid) or better_stock(spec, values, grid, processors)
+
+
+def must_be_stock(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int]) -> str:
+    """Why the specialised kernel cannot be launched so."""
+    broken = spec.broken(values)
+    if broken is not None:
+        return f"not so that {broken}"
+    if spec.axes and not fits(grid, spec.axes):
+        return "the grid is not one that a persistent kernel can count"
+    try:
+        for descriptor in spec.descriptors:
+            descriptor.evaluate(values)
+    except ZeroDivisionError:
+        return "not so that a tensor's place can be computed: a divisor is zero"
+    return ""
+
+
+def better_stock(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int], processors: int) -> str:
+    """Why the stock kernel is expected to be faster."""
+    return spec.not_worth(values, rounds_of(grid, processors))
+
+
+def rounds_of(grid: Sequence[int], processors: int) -> int:
+    """Programs that an SM works on, one after the other or side by side."""
+    return -(-prod(grid) // processors)
+
+
+def fits(grid: Sequence[int], axes: int) -> bool:
+    """Whether a kernel that takes the first sizes of a grid knows all of it."""
+    return prod(grid[axes:]) == 1 and prod(grid) <= MOST_TILES
+
+
+def clauses_of(spec: LaunchSpec, count: int, processors: int) -> tuple[Clause, ...]:
+    """What must hold so that the specialised kernel is launched. count: arguments of the kernel's function."""
+    programs, rows, layers = grid_arguments(count)
+    found = [Clause.of(condition) for condition in spec.conditions]
+    for descriptor in spec.descriptors:
+        for value in (descriptor.offset, *descriptor.shape, *descriptor.strides):
+            found += [Clause(divisor, nonzero=True) for divisor in _divisors(value)]
+    if spec.axes:
+        found.append(Clause(programs, most=MOST_TILES))
+        found += [Clause(size, most=1) for size in (rows, layers)[spec.axes - 1 :]]
+    if spec.alone:
+        found.append(Clause(programs, most=processors))
+    if spec.work is not None:
+        rounds = Apply("ceiling", (programs, Number(processors)))
+        found.append(Clause(multiply(rounds, spec.work), LEAST_CYCLES, lenient=True))
+    return tuple(dict.fromkeys(found))
+
+
+def grid_arguments(count: int) -> tuple[Argument, Argument, Argument]:
+    """The number of programs, and the second and third size of the grid, as arguments behind the kernel's own."""
+    return Argument(count, "programs"), Argument(count + 1, "grid y"), Argument(count + 2, "grid z")
+
+
+def grid_values(grid: Sequence[int]) -> tuple[int, int, int]:
+    """Their values."""
+    sizes = (*grid, 1, 1)
+    return prod(grid), sizes[1], sizes[2]
+
+
+def grid_domain(count: int) -> Domain:
+    """What they can be: a grid of nothing launches nothing."""
+    most = _MOST_PROGRAMS * _MOST_OF_AXIS**2
+    return {
+        count: Range(1, most),
+        count + 1: Range(1, _MOST_OF_AXIS),
+        count + 2: Range(1, _MOST_OF_AXIS),
+    }
+
+
+def work_text(spec: LaunchSpec) -> str:
+    """The cycles of one program, of arguments of which the spec's conditions hold; empty where they are not known."""
+    if spec.work is None:
+        return ""
+    domain = narrowed({}, [Clause.of(condition) for condition in spec.conditions])
+    return value_text(simplified_value(spec.work, domain), domain)
+
+
+def _divisors(value: HostValue) -> Iterator[HostValue]:
+    if not isinstance(value, Apply):
+        return
+    if value.operator in ("divide", "remainder", "ceiling") and not isinstance(value.operands[1], Number):
+        yield value.operands[1]
+    for operand in value.operands:
+        yield from _divisors(operand)
+
+
+__all__ = [
+    "better_stock",
+    "clauses_of",
+    "fits",
+    "grid_arguments",
+    "grid_domain",
+    "grid_values",
+    "must_be_stock",
+    "rounds_of",
+    "why_stock",
+    "work_text",
+]
