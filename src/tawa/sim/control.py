@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from tawa.dialects.scf import trips_of
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Region, Value
@@ -120,11 +121,12 @@ def _branch(op: Operation, args: list[Any]) -> tuple[list[Any], Block]:
 
 def _for(who: Partition, op: Operation, args: list[Any]) -> Run:
     lower, upper, step, *carried = args
-    if step <= 0:
-        raise UnsupportedOp(f"a loop with step {step}")
+    trips = trips_of(int(lower), int(upper), int(step))
+    if trips is None:
+        raise UnsupportedOp(f"a loop with step {step} never ends: the language knows positive steps alone")
     body = op.regions[0].block
-    for number in range(lower, upper, step):
-        who.env.update(zip(body.args, (number, *carried), strict=True))
+    for trip in range(trips):
+        who.env.update(zip(body.args, (lower + trip * step, *carried), strict=True))
         carried = yield from run_block(who, body)
     return carried
 

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 
 from tawa.errors import AssumptionError
 
+POSITIVE_STEP = "a positive step"
+"""What is taken of a loop whose step only a launch knows: with any other it has no meaning (`scf.trips_of`)."""
+
 _RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -52,6 +55,11 @@ class Assumption:
 def parse_assumptions(texts: Iterable[str]) -> tuple[Assumption, ...]:
     """Reads facts, each text one or several joined by ``and`` or commas; raises AssumptionError on any other text."""
     return tuple(fact for text in texts for part in _AND.split(text.strip()) for fact in _facts(part, text))
+
+
+def positive_step(name: str) -> str:
+    """The same where the step is an argument."""
+    return f"{name} > 0 (the step of a loop)"
 
 
 def holding(assumptions: Sequence[Assumption], name: str, value: int) -> bool:
