@@ -230,7 +230,9 @@ def main() -> int:
     def visit(program: Loops) -> None:
         found = examine(program, folder)
         counts[found.status] += 1
-        print(f"{counts.total():4} {found.status:12} {found.reason.splitlines()[0] if found.reason else ''}", flush=True)
+        print(
+            f"{counts.total():4} {found.status:12} {found.reason.splitlines()[0] if found.reason else ''}", flush=True
+        )
         if found.status == "failed" or found.reason.startswith("not proved"):
             print(program, render(program), found.reason, sep="\n", flush=True)
 

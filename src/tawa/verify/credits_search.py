@@ -161,7 +161,6 @@ class Search:
             case "step":
                 self.steps[term] = max(self.steps.get(term, 0), need.range[0])
                 self.facts.take_positive(term)
-                self.loose = f"{term.name}, which decides the step of a loop, is tried with few numbers"
             case "flag":
                 self.flags.add(term)
             case "end" if need.range[1] < 0:
