@@ -19,7 +19,7 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
+from tawa.bridge.added_arguments import launched_by_us
 from tawa.bridge.attempt import Specialised
 from tawa.errors import PlanError, ResourceError
 from tawa.kernels.case import Case, Descriptor, Expectation, Number, Tensor
@@ -36,7 +37,7 @@ from tawa.plan import PlanOptions
 from tawa.verify.verdict import Proved
 from tests.kernels.attention_numbers import orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import attempted
-from tests.matrix.random_programs import Finding
+from tests.matrix.random_programs import TILES_ON, Finding
 from tests.matrix.random_source import load_kernel
 from tests.matrix.random_text import Lines
 
@@ -145,7 +146,7 @@ def _level(out: Lines, nest: Nest, number: int, level: int) -> None:
         if nest.scaled:
             out("acc = acc * 0.5")
         row = f"(t{level - 1} + {number}).to(tl.int32) * BM" if level else "pid * BM"
-        out(f"c_desc.store([{row}, {number} * BN], acc.to(tl.float16))")
+        out(f"c_desc.store([{row}, (2 * pid + {number}) * BN], acc.to(tl.float16))")
 
 
 def _dots(out: Lines, nest: Nest) -> None:
@@ -172,18 +173,21 @@ def case_of(program: Loops, folder: Path) -> Case:
         "b": Tensor(("K", "N"), "fp16"),
         "c": Tensor(("M", "N2"), "fp16", "nan"),
     }
-    sizes = {**LAUNCHES[0], "M": 3 * bm, "K": 5 * bk, "N": bn, "N2": 2 * bn}
+    sizes = {**LAUNCHES[0], "M": 3 * bm, "K": 5 * bk, "N": bn, "N2": 6 * bn}  # two columns of tiles a program
     constants = {"BM": bm, "BN": bn, "BK": bk}
     kernel = load_kernel(render(program), folder)
     return Case("loops", kernel, arguments, tensors, constants, sizes, "programs", "", Expectation("either"),
                 program.warps)  # fmt: skip
 
 
-def examine(program: Loops, folder: Path, launches: tuple[dict[str, int], ...] = LAUNCHES) -> Finding:
-    """Compiles, proves and simulates one program."""
+def examine(program: Loops, folder: Path, tiles_on: int | None = None) -> Finding:
+    """Compiles, proves and simulates one program. tiles_on: as a persistent form on so many programs."""
     case = case_of(program, folder)
+    options = program.options if tiles_on is None else replace(program.options, persistent=True)
     try:
-        found, levels = attempted(case, program.options)
+        plain = attempted(case, program.options)[1] if tiles_on else None
+        with launched_by_us(tiles_on is not None):
+            found, levels = attempted(case, options)
     except (PlanError, ResourceError) as error:
         return Finding("refused", str(error).splitlines()[0])
     except Exception as error:
@@ -191,10 +195,10 @@ def examine(program: Loops, folder: Path, launches: tuple[dict[str, int], ...] =
     if not isinstance(found, Specialised):
         return Finding("declined", found.remarks[0].reason)
     try:
-        for sizes in launches:
+        for sizes in LAUNCHES:
             launch = case.with_sizes(**sizes)
-            wanted = simulated(launch, unspecialised(launch, levels))
-            other = orders_with_other_bits(launch, levels, wanted)
+            wanted = simulated(launch, unspecialised(launch, levels if plain is None else plain))
+            other = orders_with_other_bits(launch, levels, wanted, tiles_on)
             if other:
                 return Finding("failed", f"other bits in the orders {', '.join(other)} for {sizes}")
     except Exception as error:
@@ -224,11 +228,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--persistent", action="store_true", help=f"made persistent, on {TILES_ON} programs")
     arguments = parser.parse_args()
     counts, folder = Counter[str](), Path(tempfile.mkdtemp(prefix="tawa-loops-"))
 
     def visit(program: Loops) -> None:
-        found = examine(program, folder)
+        found = examine(program, folder, TILES_ON if arguments.persistent else None)
         counts[found.status] += 1
         print(
             f"{counts.total():4} {found.status:12} {found.reason.splitlines()[0] if found.reason else ''}", flush=True

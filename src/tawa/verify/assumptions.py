@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tawa.dialects.tt import GRID_SIZE
 from tawa.errors import AssumptionError
 
 POSITIVE_STEP = "a positive step"
@@ -60,6 +61,11 @@ def parse_assumptions(texts: Iterable[str]) -> tuple[Assumption, ...]:
 def positive_step(name: str) -> str:
     """The same where the step is an argument."""
     return f"{name} > 0 (the step of a loop)"
+
+
+def is_grid_size(name: str) -> bool:
+    """Whether an argument is a number of programs of the grid, which is never less than 1."""
+    return name.startswith(GRID_SIZE.rstrip("_"))
 
 
 def holding(assumptions: Sequence[Assumption], name: str, value: int) -> bool:

@@ -22,7 +22,7 @@ from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import same_number
 from tawa.errors import AssumptionError
 from tawa.ir import MemDescType, Operation, Value, parse_type
-from tawa.verify.assumptions import Assumption, parse_assumptions, positive_step
+from tawa.verify.assumptions import Assumption, is_grid_size, parse_assumptions, positive_step
 from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.effort import Effort
 
@@ -116,7 +116,7 @@ def choices(
             pool.update(number for least in compared.get(leaf, ()) for number in (least, least + 1))
         used = tuple(str(fact) for fact in about if not all(fact.holds(number) for number in free | pool))
         if leaf in strides:
-            used += (positive_step(name),) if _least(about) <= 0 else ()
+            used += (positive_step(name),) if _least(about) <= 0 and not is_grid_size(name) else ()
             pool = {number for number in pool if number > 0} | {smallest.of(leaf), smallest.of(leaf) + 1}
         found.append(
             Choices(leaf, name, tuple(number for number in sorted(pool) if _fits(about, number)), used, leaf in around)

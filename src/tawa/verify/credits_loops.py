@@ -15,6 +15,7 @@ from typing import Any
 
 from tawa.dialects.scf import trips_of
 from tawa.ir import Operation
+from tawa.verify.assumptions import is_grid_size
 from tawa.verify.credits_skeleton import Term
 from tawa.verify.credits_state import ImpossibleError, NeedError
 
@@ -50,6 +51,8 @@ def is_positive(number: Any) -> bool:
     match number.key[0]:
         case "tt.get_num_programs":
             return True
+        case "argument":
+            return is_grid_size(number.name)
         case "arith.extsi" | "arith.extui" | "arith.index_cast":
             return is_positive(number.key[-1])
         case "arith.addi" | "arith.muli" | "arith.minsi":
