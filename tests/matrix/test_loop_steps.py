@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 
+from tawa.bridge.added_arguments import launched_by_us
 from tawa.bridge.attempt import Specialised
 from tawa.kernels.case import Case, Descriptor, Expectation, Number, Tensor
 from tawa.plan import PlanOptions
@@ -18,6 +19,7 @@ from tests.kernels.attention_numbers import orders_with_other_bits, simulated, u
 from tests.matrix import loop_kernels as kernels
 from tests.matrix.compiling import Levels, attempted
 from tests.matrix.random_loops import Header, Loops, Nest, examine, programs, render
+from tests.matrix.random_programs import TILES_ON
 from tests.support.sample import simulated_once
 
 KERNELS: tuple[Any, ...] = (
@@ -65,8 +67,8 @@ def test_a_loop_of_any_step_is_proved_and_keeps_its_bits(kernel: Any, warps: int
     found, levels = compiled(case, groups, pinned=False)
     verdict = found.outcome.verdict
     assert isinstance(verdict, Proved) and f"credits: {ALL}" in verdict.bound, verdict
-    of_argument = kernel in (kernels.by_argument, kernels.below_zero, kernels.inside)
-    assert (TAKEN in verdict.assumptions) == of_argument, verdict
+    certain = kernel in (kernels.written_out, kernels.unrolled, kernels.backwards)
+    assert verdict.assumptions == (() if certain else (TAKEN,)), verdict
     for tiles, step in ((0, 1), (DEPTH - 1, 2), (DEPTH, 1), (DEPTH + 1, 1), (2 * DEPTH + 1, 2), (2 * DEPTH + 1, 1)):
         launch = case.with_sizes(T=tiles, S=step, PROGRAMS=step)
         wanted = simulated(launch, unspecialised(launch, levels))
@@ -122,6 +124,22 @@ SELECTED = {
 def test_loops_around_and_behind_each_other_are_proved_and_keep_their_bits(name: str, tmp_path: Path) -> None:
     found = examine(SELECTED[name], tmp_path)
     assert (found.status, found.reason) == ("specialised", ""), render(SELECTED[name])
+
+
+@simulated_once
+@pytest.mark.parametrize("name", SELECTED)
+def test_loops_of_any_step_made_persistent_are_proved_and_keep_their_bits(name: str, tmp_path: Path) -> None:
+    found = examine(SELECTED[name], tmp_path, TILES_ON)
+    assert (found.status, found.reason) == ("specialised", ""), render(SELECTED[name])
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_the_size_of_a_grid_is_positive_without_an_assumption(warps: int) -> None:
+    with launched_by_us():
+        options = PlanOptions(persistent=True, only_if_faster=False, num_consumer_groups=1)
+        found, _ = attempted(case_of(kernels.written_out, warps), options)
+    assert isinstance(found, Specialised) and isinstance(found.outcome.verdict, Proved)
+    assert found.outcome.verdict.assumptions == ()
 
 
 @simulated_once

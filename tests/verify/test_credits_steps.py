@@ -43,7 +43,7 @@ BEFORE = "\n".join(
 STEPS = {
     "m": (positive_step("m"),),
     "programs": (),
-    "twice": (POSITIVE_STEP,),
+    "twice": (positive_step("m"),),
     "one_more": (POSITIVE_STEP,),
     "next_program": (POSITIVE_STEP,),
     "by_programs": (POSITIVE_STEP,),

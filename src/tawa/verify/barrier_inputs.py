@@ -198,12 +198,14 @@ class _Smallest:
         return max(self._of(value) or 1, 1)
 
     def root(self, value: Value) -> Value | None:
-        """The argument that `value` is, perhaps in another width."""
+        """The argument that `value` is, perhaps in another width, or a positive constant times."""
         if value in self.program.leaves:
             return value
-        op = value.defining_op
-        handed = op is not None and (op.name in _SAME_NUMBER or same_number(op))
-        sources = op.operands if op is not None and handed else self.program.carried.get(value, ())
+        op, sources = value.defining_op, list(self.program.carried.get(value, ()))
+        if op is not None and (op.name in _SAME_NUMBER or same_number(op)):
+            sources = op.operands
+        elif op is not None and op.name == "arith.muli":
+            sources = [it for it in op.operands if (constant_int(it) or 0) <= 0]
         return self.root(sources[0]) if len(sources) == 1 else None
 
     def _of(self, value: Value) -> int | None:

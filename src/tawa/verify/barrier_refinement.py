@@ -90,7 +90,8 @@ def check_refinement(
                 wanted = unroll(high, upper, others, AREF_HANDLERS)
                 unrolled = unroll(low, numbers, others)
             except Undefined as stop:
-                undefined |= {stop.taken: None}
+                place = source_of(aref_module, stop.op)
+                undefined |= {f"{stop.taken}{f' at {place}' if place else ''}": None}
                 continue
             done.add(known)
             steps, runs = steps + wanted.count + unrolled.count, runs + 1

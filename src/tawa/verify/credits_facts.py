@@ -92,7 +92,9 @@ class Facts:
 
     def take_positive(self, step: Term) -> None:
         """Notes that the step of a loop is taken to be positive, unless that is certain."""
-        while step.key[0] in _SAME_NUMBER:
+        while step.key[0] in _SAME_NUMBER or (step.key[0] == "arith.muli" and len(step.parts) == 1):
+            if not all(number > 0 for number in step.key if isinstance(number, int)):
+                break
             (step,) = step.parts
         if not is_positive(step) and step.key[0] != "tt.get_program_id" and self.allows(step, -FAR, 0):
             self.used[positive_step(step.name) if step.key[0] == "argument" else POSITIVE_STEP] = None
