@@ -12,7 +12,7 @@ from tawa.bridge.added_arguments import launched_by_us
 from tawa.bridge.attempt import Specialised
 from tawa.kernels.case import Case, Descriptor, Expectation, Number, Tensor
 from tawa.plan import PlanOptions
-from tawa.sim.errors import UnsupportedOp
+from tawa.sim.errors import EndlessLoop
 from tawa.verify.credits import ALL
 from tawa.verify.verdict import Proved
 from tests.kernels.attention_numbers import orders_with_other_bits, simulated, unspecialised
@@ -90,7 +90,7 @@ def test_a_step_of_zero_that_a_launch_passes_matters_where_the_loop_begins() -> 
     assert orders_with_other_bits(empty, levels, simulated(empty, unspecialised(empty, levels))) == []
     for run in (lambda: simulated(endless, unspecialised(endless, levels)),
                 lambda: orders_with_other_bits(endless, levels, {})):  # fmt: skip
-        with pytest.raises(UnsupportedOp, match="positive steps"):
+        with pytest.raises(EndlessLoop, match="a loop with step 0 from 0 to 1 never ends"):
             run()
 
 

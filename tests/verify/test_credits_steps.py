@@ -24,6 +24,7 @@ from tests.verify.test_credits import named, with_numbers
 from tests.verify.test_credits_mutations import wrong
 
 LOOSE = "the step of a loop is no constant: few numbers are tried for it"
+OPTIONS = PlanOptions(aref_depth=2, mma_depth=1, only_if_faster=False)
 PROGRAMS = op("tt.get_num_programs", "", "", "%programs", "i32", properties="axis = 0 : i32")
 PID = op("tt.get_program_id", "", "", "%pid", "i32", properties="axis = 0 : i32")
 BEFORE = "\n".join(
@@ -57,8 +58,7 @@ def levels(step: str, lower: str = "zero", upper: str = "n", around: bool = Fals
     body = f"{attention_loop(upper=upper, lower=lower, step=step)}\n{store()}"
     tiles = for_loop(body, induction="tile", lower="pid", upper="n", step=step)
     source = kernel(f"{BEFORE}\n{tiles if around else body}")
-    options = PlanOptions(aref_depth=2, mma_depth=1, only_if_faster=False)
-    made = specialise(source, options, Target(4, 3, 10**9), verification="off")
+    made = specialise(source, OPTIONS, Target(4, 3, 10**9), verification="off")
     assert made.applied, made.remarks
     return made.aref, made.barrier
 
@@ -87,6 +87,21 @@ def test_wherever_such_a_loop_begins_and_ends_it_is_proved(bounds: tuple[str, st
         assert check_credits(parse_module(levels("m", *bounds)[0])) == Proved(ALL, STEPS["m"])
         return
     assert check_credits(aref("m", *bounds)) == Proved(ALL, STEPS["m"])
+
+
+@pytest.mark.parametrize("around", [False, True])
+@pytest.mark.parametrize("steps", [("m", "programs"), ("one", "m"), ("m", "one"), ("twice", "two"), ("two", "one")])
+def test_loops_in_a_row_with_the_same_bounds_and_other_steps_are_proved(steps: tuple[str, str], around: bool) -> None:
+    """One condition guards the peeled iterations of both."""
+    loops = [attention_loop("first", step=steps[0]), attention_loop("acc", "_2", init="first", step=steps[1])]
+    body = "\n".join((*loops, store()))
+    source = kernel(f"{BEFORE}\n{for_loop(body, induction='tile', lower='pid', upper='m') if around else body}")
+    made = specialise(source, OPTIONS, Target(4, 3, 10**9), verification="off")
+    assert made.applied, made.remarks
+    module = parse_module(made.aref)
+    assert sum(map(guard, named(module, "scf.if"))) == 2
+    found = check_credits(module, effort="fast")
+    assert isinstance(found, Proved) and found.bound == ALL, found
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -15,7 +15,7 @@ from tawa.sim.addresses import ADDRESSES
 from tawa.sim.cost import DELIVERED_LATER
 from tawa.sim.descriptors import DESCRIPTORS
 from tawa.sim.elementwise import ELEMENTWISE
-from tawa.sim.errors import SimulationError, UnsupportedOp
+from tawa.sim.errors import EndlessLoop, SimulationError, UnsupportedOp
 from tawa.sim.extern import EXTERN
 from tawa.sim.machine import STEP, Partition, Pause, Run
 from tawa.sim.memory import MEMORY
@@ -123,7 +123,7 @@ def _for(who: Partition, op: Operation, args: list[Any]) -> Run:
     lower, upper, step, *carried = args
     trips = trips_of(int(lower), int(upper), int(step))
     if trips is None:
-        raise UnsupportedOp(f"a loop with step {step} never ends: the language knows positive steps alone")
+        raise EndlessLoop(f"a loop with step {step} from {lower} to {upper} never ends")
     body = op.regions[0].block
     for trip in range(trips):
         who.env.update(zip(body.args, (lower + trip * step, *carried), strict=True))

@@ -23,7 +23,7 @@ Arithmetic is taken not to overflow, as everywhere in this check.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.dialects.scf import ForOp
@@ -104,7 +104,8 @@ class _Finder:
             sites.append(found)
             conditions.append(asked)
         for found, asked in zip(sites, conditions, strict=True):
-            found |= {at: self._condition(term) for at, term in asked.items()}
+            loops = sorted(found)
+            found |= {at: self._condition(term, [found[it] for it in loops if it > at]) for at, term in asked.items()}
         fresh = len(self.unknowns)
         reach: list[list[int]] = []
         for part, found in zip(program.parts, sites, strict=True):
@@ -238,8 +239,20 @@ class _Finder:
         base, before = _first(lower, step)
         return Site(self._unknown("range", base, upper, step), start + before, end)
 
-    def _condition(self, term: int | Term) -> Site:
-        """`low < high` and its like where a loop has these bounds; else an unknown that is 0 or 1."""
+    def _known(self, lower: Any, upper: Any, step: Any) -> Site | None:
+        """The same where a loop asks about that range."""
+        before, positive = dict(self.unknowns), dict(self.positive)
+        site = self._range(lower, upper, step)
+        if site is None or site.unknown not in before.values():
+            self.unknowns, self.positive = before, positive
+            return None
+        return site
+
+    def _condition(self, term: int | Term, behind: list[Site]) -> Site:
+        """`low < high` and its like where a loop has these bounds; else an unknown that is 0 or 1.
+
+        behind: the loops that follow. Where several have these bounds, with steps of their own, it is the next.
+        """
         if isinstance(term, int):
             unknown = self._unknown("constant", bool(term))
             self.constant[unknown] = int(bool(term))
@@ -251,12 +264,12 @@ class _Finder:
                 left, right = right, left
             if predicate in (_LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL):
                 capped = _capped(right)
-                for step in self.steps.get(capped[2] if capped else right, ()):
-                    before = len(self.unknowns)
-                    site = self._range(left, right, step)
-                    if site is not None and len(self.unknowns) == before:
-                        inverted = predicate in (_LESS_EQUAL, _GREATER_EQUAL)
-                        return Site(site.unknown, site.start, site.end, inverted)
+                sites = [self._known(left, right, it) for it in self.steps.get(capped[2] if capped else right, ())]
+                order = {site.unknown: place for place, site in reversed(list(enumerate(behind)))}
+                known = sorted(filter(None, sites), key=lambda it: order.get(it.unknown, len(behind)))
+                if known:
+                    inverted = predicate in (_LESS_EQUAL, _GREATER_EQUAL)
+                    return replace(known[0], inverted=inverted)
         unknown = self._unknown("flag", term)
         self.flags.add(unknown)
         return Site(unknown)

@@ -63,7 +63,7 @@ class Search:
         self.program = program
         self.facts = facts
         self.left = budget
-        self.reserve = max(budget - SHORT, 0) if program.wild and budget <= FAST else 0
+        self.reserve = max(budget - SHORT, 0) if (program.wild or program.few) and budget <= FAST else 0
         self.flags: set[Term] = set()
         self.starts: set[Term] = set()
         self.steps: dict[Term, int] = {}  # what steps are computed from, and how far such loops reach
@@ -71,7 +71,7 @@ class Search:
         self.inner_kinds: set[tuple[Any, ...]] = set()
         self.reach: dict[Term, _Reach] = {}
         self.far = ""  # why there are numbers that could not be tried
-        self.loose = ""  # why runs with more trips are not covered by those that were tried
+        self.falls = ""  # why more trips are not more of the same
         self.leader = program.leader
         self.complete = -1  # all vectors up to this size are right
 
@@ -82,7 +82,8 @@ class Search:
         first = max(3, min(self.program.pendings, 6) + 2)
         if self.program.fresh:
             first = max(first, self.program.fresh + 1 - self.program.largest)
-        reason = self.program.wild
+        few = f"; {self.program.few}" if self.program.few else ""
+        reason = self.program.few or self.program.wild
         trips = 0
         for trips in sorted({first, first + 2, max(first, design)}):
             found = self._all_up_to(trips)
@@ -92,13 +93,13 @@ class Search:
                 break
             if not found:
                 return Unknown(self.far or "no numbers satisfy the assumptions", None, self._used())
-            reason = reason or self.loose
+            reason = reason or self.falls
             if not reason and not self.far and self.program.largest <= _MOST_TRIPS and self._covers(found):
                 return Proved(ALL, self._used())
         if self.left <= 0:
             if self.complete < 2:
                 return Unknown("the budget ran out before two trips were checked", None, self._used())
-            return Proved(f"all runs of at most {self.complete} trips in total", self._used())
+            return Proved(f"all runs of at most {self.complete} trips in total{few}", self._used())
         reason = reason or self.far
         return Proved(f"up to {trips} trips of each loop" + (f"; {reason}" if reason else ""), self._used())
 
@@ -164,7 +165,7 @@ class Search:
             case "flag":
                 self.flags.add(term)
             case "end" if need.range[1] < 0:
-                self.loose = f"a loop begins at {term.name} and ends at a constant"
+                self.falls = f"a loop begins at {term.name} and ends at a constant"
             case _:
                 pass
 
