@@ -69,8 +69,8 @@ def check_credits(
     facts = Facts(program, assumptions)
     free = prove_free(program, min(budget, MOST))
     if free is not None:
-        for step in free.positive:
-            facts.take_positive(step)
+        for step, loop in free.positive:
+            facts.take_positive(step, loop)
         return Proved(ALL, tuple(facts.used))
     return Search(program, facts, budget).verdict()
 

@@ -86,18 +86,20 @@ class Facts:
 
     def exclude(self, op: Operation | None, step: bool = False) -> None:
         """Notes that the kernel's own assumption at `op`, or the `step` of a loop there, left out a run."""
-        place = source_of(self._module, op) if op else None
-        positive = f"{POSITIVE_STEP} at {place}" if place else POSITIVE_STEP
-        self.used[positive if step else self._text(op)] = None
+        self.used[self._positive(op) if step else self._text(op)] = None
 
-    def take_positive(self, step: Term) -> None:
+    def _positive(self, loop: Operation | None) -> str:
+        place = source_of(self._module, loop) if loop else None
+        return f"{POSITIVE_STEP} at {place}" if place else POSITIVE_STEP
+
+    def take_positive(self, step: Term, loop: Operation | None) -> None:
         """Notes that the step of a loop is taken to be positive, unless that is certain."""
         while step.key[0] in _SAME_NUMBER or (step.key[0] == "arith.muli" and len(step.parts) == 1):
             if not all(number > 0 for number in step.key if isinstance(number, int)):
                 break
             (step,) = step.parts
         if not is_positive(step) and step.key[0] != "tt.get_program_id" and self.allows(step, -FAR, 0):
-            self.used[positive_step(step.name) if step.key[0] == "argument" else POSITIVE_STEP] = None
+            self.used[positive_step(step.name) if step.key[0] == "argument" else self._positive(loop)] = None
 
     def touches(self, term: Term) -> bool:
         """Whether facts say something about this number."""

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.dialects.scf import ForOp
-from tawa.ir import Value
+from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.barrier_flow import flow_of
 from tawa.verify.barrier_whiles import decided_by
@@ -62,7 +62,8 @@ class Questions:
     reach: list[list[int]]  # by partition and instruction: the unknowns that may be asked about from there on, as bits
     least: dict[int, int]  # unknowns whose trips are free though they stand in the text: so many there are for certain
     fresh: int  # the bit beside them that says that a put which does not wait may come
-    positive: tuple[Term, ...] = ()  # steps of loops of which nothing but the language says that they are positive
+    positive: tuple[tuple[Term, Operation | None], ...] = ()
+    """Steps of which nothing but the language says that they are positive, each with a loop that has it."""
 
 
 class UnclearError(Exception):
@@ -90,6 +91,8 @@ class _Finder:
     """By upper bound the steps of the loops that have it."""
     least: dict[int, int] = field(default_factory=dict[int, int])
     positive: dict[Term, None] = field(default_factory=dict[Term, None])
+    places: dict[Term, Operation | None] = field(default_factory=dict[Term, Operation | None])
+    """By step a loop that has it."""
     carried: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
 
     def find(self) -> Questions:
@@ -111,7 +114,7 @@ class _Finder:
         for part, found in zip(program.parts, sites, strict=True):
             puts = {at: 1 << fresh for at, it in enumerate(part.code) if it[0] == Code.PUT and it[3]}
             reach.append(reached(part.uses, _asked(part, found) | puts))
-        positive = tuple(step for step in self.positive if not is_positive(step))
+        positive = tuple((step, self.places[step]) for step in self.positive if not is_positive(step))
         return Questions(sites, self.flags, self.constant, reach, self.least, fresh, positive)
 
     # -- what is computed from what ----------------------------------------------------------------------------------
@@ -152,6 +155,8 @@ class _Finder:
                     if op is not None and ForOp(op).unsigned:
                         raise UnclearError
                     bounds = [self.values.get(it) for it in (lower, upper, step)]
+                    if isinstance(bounds[2], Term):
+                        self.places.setdefault(bounds[2], op)
                     site = sites[at] = self._loop(*bounds)
                     ends.append(target)
                     if induction >= 0:

@@ -161,7 +161,7 @@ class Search:
                 self.starts.add(term)
             case "step":
                 self.steps[term] = max(self.steps.get(term, 0), need.range[0])
-                self.facts.take_positive(term)
+                self.facts.take_positive(term, need.loop)
             case "flag":
                 self.flags.add(term)
             case "end" if need.range[1] < 0:

@@ -16,10 +16,13 @@ Role = Literal["end", "start", "step", "flag"]
 class NeedError(Exception):
     """The run cannot go on without a number for `term`."""
 
-    def __init__(self, term: Term, role: Role = "end", *, lower: int = 0, step: int = 1) -> None:
+    def __init__(
+        self, term: Term, role: Role = "end", *, lower: int = 0, step: int = 1, loop: Operation | None = None
+    ) -> None:
         super().__init__(term.name)
         self.term = term
         self.role: Role = role
+        self.loop = loop
         self.range = lower, step  # of an end: the other end, and towards this one; of a step: how far it is to the end
 
 
