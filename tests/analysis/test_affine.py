@@ -291,6 +291,25 @@ def test_a_loop_variable_lies_in_its_range() -> None:
     assert known.multiple(known.affine.atoms.poly(Trip(p.block.ops[-1]))) == 1
 
 
+@pytest.mark.parametrize("step", ["argument", "difference"])
+def test_a_loop_variable_is_no_less_than_where_it_begins_whatever_the_step_is(step: str) -> None:
+    p = program()
+    inside: list[Any] = []
+
+    def body(args: list[Value]) -> list[Value]:
+        inside.extend((args[0], p.effect("tt.return", [])))
+        return []
+
+    by = p.args["k"] if step == "argument" else p.binary("subi", p.args["k"], p.args["m"])
+    p.loop((p.pid(), p.args["m"], by), [], body)
+    end = p.effect("tt.return", [])
+    known = facts(p)
+    row = known.affine.poly(inside[0]) * constant(128)
+    assert known.not_negative(row, inside[1]) == Proof()
+    assert known.not_negative(row - constant(1), inside[1]) is None
+    assert known.not_negative(known.affine.poly(by), end) != Proof()
+
+
 def test_a_carried_counter_is_bounded_by_induction() -> None:
     p = program()
     found: list[Any] = []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.matrix.random_source import Recipe, arguments_of, by_pointer, constants_of, operands_of
 
 
-class _Lines:
+class Lines:
     """Source text in the making."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ def render(recipe: Recipe) -> str:
 class _Renderer:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self.out = _Lines()
+        self.out = Lines()
 
     def text(self) -> str:
         out, recipe = self.out, self.recipe

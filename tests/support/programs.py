@@ -104,11 +104,12 @@ def for_loop(
     induction: str = "k",
     lower: str = "zero",
     upper: str = "n",
+    step: str = "one",
     carried: Mapping[str, tuple[str, str, str]] | None = None,
     results: str = "",
     line: int = 0,
 ) -> str:
-    """``for induction in range(lower, upper)``. carried: name inside → (initial value, value yielded, type)."""
+    """``for induction in range(lower, upper, step)``. carried: name inside → (initial value, value yielded, type)."""
     carried = carried or {}
     types = [type for _, _, type in carried.values()]
     inits = "".join(f", %{init}" for init, _, _ in carried.values())
@@ -117,7 +118,7 @@ def for_loop(
     place = f' loc("kernel.py":{line}:4)' if line else ""
     returned = types[0] if len(types) == 1 else f"({', '.join(types)})"
     return (
-        f'{target}"scf.for"(%{lower}, %{upper}, %one{inits}) ({{\n'
+        f'{target}"scf.for"(%{lower}, %{upper}, %{step}{inits}) ({{\n'
         f"^bb0(%{induction}: i32{args}):\n"
         f"{body}\n"
         f'"scf.yield"({", ".join(f"%{value}" for _, value, _ in carried.values())}) : ({", ".join(types)}) -> ()\n'

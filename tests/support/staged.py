@@ -47,12 +47,15 @@ def scores(tag: str = "", acc: str = "sum", at: str = "%k, %zero") -> str:
     )
 
 
-def attention_loop(result: str = "acc", tag: str = "", *, upper: str = "n", init: str = "zeros", at: str = "") -> str:
-    """The loop of two dots."""
+def attention_loop(
+    result: str = "acc", tag: str = "", *, upper: str = "n", init: str = "zeros", at: str = "", **bounds: str
+) -> str:
+    """The loop of two dots. bounds: where it begins, and its step."""
     inside = f"sum{tag}"
     body = scores(tag, inside, at or f"%k{tag}, %zero")
     carried = {inside: (init, f"next{tag}", ACC)}
-    return programs.for_loop(body, induction=f"k{tag}", upper=upper, carried=carried, results=f"%{result}", line=9)
+    place = {"induction": f"k{tag}", "upper": upper, **bounds}
+    return programs.for_loop(body, **place, carried=carried, results=f"%{result}", line=9)
 
 
 def kernel(body: str) -> str:

@@ -50,6 +50,32 @@ def test_loops_around_loops_multiply() -> None:
     assert work is not None and work.evaluate((0, 129)) == 3 * 3 * (DOT_CYCLES + 64 * 64 * 64 // 2048)
 
 
+@pytest.mark.parametrize(("step", "trips"), [(1, 5), (2, 3), (5, 1), (9, 1)])
+def test_a_step_that_is_an_argument_divides_the_trips(step: int, trips: int) -> None:
+    work = by_argument()
+    assert work.work is not None and work.work.evaluate((0, 5, step)) == trips * DOT
+
+
+@pytest.mark.parametrize("step", [0, -1])
+def test_a_step_that_means_nothing_does_not_stop_a_launch(step: int) -> None:
+    by_argument().not_worth((0, 5, step), 1)
+
+
+def by_argument() -> LaunchSpec:
+    """``for k in range(0, K, S)`` around a dot."""
+    p = TileProgram(a="!tt.ptr<f16>", k="i32", s="i32")
+    zeros = "dense<0.000000e+00> : tensor<{}>"
+    a = p.op("arith.constant", [], "tensor<64x32xf16>", value=zeros.format("64x32xf16"))
+    b = p.op("arith.constant", [], "tensor<32x32xf16>", value=zeros.format("32x32xf16"))
+    total = p.op("arith.constant", [], "tensor<64x32xf32>", value=zeros.format("64x32xf32"))
+
+    def dot(args: list[Value]) -> list[Value]:
+        return [p.op("tt.dot", [a, b, args[1]], "tensor<64x32xf32>", inputPrecision="0 : i32")]
+
+    p.loop((p.number(0), p.args["k"], p.args["s"]), [total], dot)
+    return LaunchSpec(work=launch_work(p.finish()))
+
+
 def test_a_store_in_a_loop_counts_each_time() -> None:
     module = gemm()
     dot = next(op for op in module.walk() if op.name == "tt.dot")

@@ -116,6 +116,16 @@ def test_three_stages_ask_for_two_trips_and_keep_the_loop_for_fewer() -> None:
     )
 
 
+@pytest.mark.parametrize("stages", [2, 3])
+def test_a_loop_whose_step_is_an_argument_keeps_its_bits_and_its_credits(stages: int) -> None:
+    text = staged.kernel(f"{staged.attention_loop(step='m')}\n{programs.store()}")
+    candidates = [with_schedules(text, 2, pick) for pick in range(6)]
+    aref, barrier, _ = next(made for made in candidates if made[2][0].stages == stages)
+    assert isinstance(check_credits(aref), Proved)
+    for n, m in [(0, 3), (-4, 3), (3, 3), (4, 3), (6, 3), (7, 3), (5, 1)]:
+        assert staged.output(barrier, n, m) == staged.expected(text, n, m)
+
+
 def test_a_loop_that_the_fine_grained_pipeline_took_is_left_alone() -> None:
     before, _ = after(PipelineMma, programs.tile_gemm())
     behind, _ = after(PipelineStages, programs.tile_gemm())

@@ -34,11 +34,11 @@ CASES = [
 ]
 
 
-def wrong(module: Module, depth: int) -> str:
-    """What the interpreter finds for some trips; empty where all is right."""
+def wrong(module: Module, depth: int, steps: tuple[int, ...] = ()) -> str:
+    """What the interpreter finds for some trips; empty where all is right. steps: what m may be, where it is a step."""
     trips = sorted({0, 1, depth, depth + 1, 2 * depth + 1})
-    for n in trips:
-        for m in trips:
+    for n in (*trips, -1) if steps else trips:
+        for m in steps or trips:
             trace = run(module, {"n": n, "m": m})
             found = [reason for reason in trace.wrong if not reason.startswith("a store")]
             for ring in trace.rings():

@@ -14,7 +14,7 @@ from tawa.analysis.loads import DotLoadInfo
 from tawa.analysis.slices import slice_from
 from tawa.dialects.aref import Fill
 from tawa.dialects.arith import constant_int
-from tawa.dialects.scf import ForOp, IfOp, enclosing_loops
+from tawa.dialects.scf import ForOp, IfOp, enclosing_loops, trips_of
 from tawa.dialects.tt import FuncOp, GroupIndexOp
 from tawa.dialects.ttg import VIEWS
 from tawa.ir import Block, Module, Operation, Value
@@ -136,7 +136,10 @@ def _trips(op: Operation) -> int | None:
         if None in bounds:
             return None
         lower, upper, step = (bound or 0 for bound in bounds)
-        total *= max(0, -(-(upper - lower) // max(1, step)))
+        trips = trips_of(lower, upper, step)
+        if trips is None:
+            return None
+        total *= trips
     return total
 
 

@@ -29,6 +29,7 @@ from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge import record
 from tawa.bridge.launcher import Launcher, encoder
 from tawa.bridge.request import Request, activate
+from tawa.dialects.tt import GRID_SIZE
 from tawa.plan import PlanOptions
 from tawa.plan.persistent import options_of_persistent, why_shallower
 
@@ -162,7 +163,7 @@ class Extended:
             added[name] = "nvTmaDesc"
             added |= {f"{name}_size_{dim}": "i32" for dim in range(rank)}
             added |= {f"{name}_stride_{dim}": "i64" for dim in range(rank)}
-        added |= {f"tawa_grid_{axis}": "i32" for axis in range(spec.axes)}
+        added |= {f"{GRID_SIZE}{axis}": "i32" for axis in range(spec.axes)}
         self.signature = {**source.signature, **added}
 
     def __getattr__(self, name: str) -> Any:

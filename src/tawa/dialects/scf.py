@@ -25,7 +25,7 @@ YIELD, CONDITION = "scf.yield", "scf.condition"
 class ForOp(OpView):
     """``scf.for``: ``for iv in range(lower, upper, step)`` with carried values.
 
-    Operands: lower, upper, step, then `inits`. Region: one block (iv, iter_args…). The step is positive.
+    Operands: lower, upper, step, then `inits`. Region: one block (iv, iter_args…). The step is positive (`trips_of`).
     Executed by every partition that has work inside; each runs its own copy.
     """
 
@@ -136,6 +136,17 @@ def handed_to(use: Use) -> list[Value]:
     if loop and op.name == YIELD:
         return [loop.iter_args[index], loop.op.results[index]]
     return [branch.op.results[index]] if branch and op.name == YIELD else []
+
+
+def trips_of(lower: int, upper: int, step: int) -> int | None:
+    """How often a ``scf.for`` with these bounds goes round; None where it would never end.
+
+    The language gives a step that is 0 or less no meaning (Triton turns ``range(9, 0, -1)`` round before it makes a
+    loop). A loop that does not begin has no trips, whatever its step is.
+    """
+    if lower >= upper:
+        return 0
+    return -((lower - upper) // step) if step > 0 else None
 
 
 LOOPS = frozenset({ForOp.NAME, WhileOp.NAME})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tawa.dialects.tt import GRID_SIZE
 from tawa.ir import Module
 from tawa.sim import Addresses, SimulationResult, from_floats, simulate, to_floats
 from tawa.sim import Descriptor as HostDescriptor
@@ -87,6 +88,6 @@ def simulate_case(
                 pass
     grid = case.launch_grid()
     if tiles_on is not None:
-        arguments |= {f"tawa_grid_{axis}": size for axis, size in enumerate((*grid, 1, 1)[:3])}
+        arguments |= {f"{GRID_SIZE}{axis}": size for axis, size in enumerate((*grid, 1, 1)[:3])}
         grid = (tiles_on,)
     return simulate(module, arguments, grid, order, seed, **options)

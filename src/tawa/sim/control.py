@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from tawa.dialects.scf import trips_of
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Region, Value
@@ -14,7 +15,7 @@ from tawa.sim.addresses import ADDRESSES
 from tawa.sim.cost import DELIVERED_LATER
 from tawa.sim.descriptors import DESCRIPTORS
 from tawa.sim.elementwise import ELEMENTWISE
-from tawa.sim.errors import SimulationError, UnsupportedOp
+from tawa.sim.errors import EndlessLoop, SimulationError, UnsupportedOp
 from tawa.sim.extern import EXTERN
 from tawa.sim.machine import STEP, Partition, Pause, Run
 from tawa.sim.memory import MEMORY
@@ -120,11 +121,12 @@ def _branch(op: Operation, args: list[Any]) -> tuple[list[Any], Block]:
 
 def _for(who: Partition, op: Operation, args: list[Any]) -> Run:
     lower, upper, step, *carried = args
-    if step <= 0:
-        raise UnsupportedOp(f"a loop with step {step}")
+    trips = trips_of(int(lower), int(upper), int(step))
+    if trips is None:
+        raise EndlessLoop(f"a loop with step {step} from {lower} to {upper} never ends")
     body = op.regions[0].block
-    for number in range(lower, upper, step):
-        who.env.update(zip(body.args, (number, *carried), strict=True))
+    for trip in range(trips):
+        who.env.update(zip(body.args, (lower + trip * step, *carried), strict=True))
         carried = yield from run_block(who, body)
     return carried
 

@@ -42,6 +42,12 @@ class ArgumentError(SimulationError):
     cure = "pass one value for each parameter of the kernel, by name"
 
 
+class EndlessLoop(UnsupportedOp):
+    """A loop begins with a step that leads nowhere: the language gives a step of 0 or less no meaning."""
+
+    cure = "pass a step of 1 or more"
+
+
 class Deadlock(SimulationError):
     """No partition can go on and nothing is in flight; the text lists what each partition waits for."""
 

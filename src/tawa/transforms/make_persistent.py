@@ -28,7 +28,7 @@ import re
 from dataclasses import dataclass
 
 from tawa.analysis.effects import gives_order, is_pure
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import GRID_SIZE, FuncOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark
@@ -81,7 +81,7 @@ def why_not_persistent(module: Module) -> Remark | None:
 
 
 def _wrap(function: FuncOp, axes: int) -> None:
-    sizes = [add_number(function, f"tawa_grid_{axis}") for axis in range(axes)]
+    sizes = [add_number(function, f"{GRID_SIZE}{axis}") for axis in range(axes)]
     body, asked = function.body, [op for op in function.op.walk() if op.name in (_ID, _COUNT)]
     front = Builder(body, body.ops[0], function.op.loc)
     tiles = sizes[0]

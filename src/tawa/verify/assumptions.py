@@ -14,7 +14,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tawa.dialects.tt import GRID_SIZE
 from tawa.errors import AssumptionError
+
+POSITIVE_STEP = "a positive step"
+"""What is taken of a loop whose step only a launch knows: with any other it has no meaning (`scf.trips_of`)."""
 
 _RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
@@ -52,6 +56,16 @@ class Assumption:
 def parse_assumptions(texts: Iterable[str]) -> tuple[Assumption, ...]:
     """Reads facts, each text one or several joined by ``and`` or commas; raises AssumptionError on any other text."""
     return tuple(fact for text in texts for part in _AND.split(text.strip()) for fact in _facts(part, text))
+
+
+def positive_step(name: str) -> str:
+    """The same where the step is an argument."""
+    return f"{name} > 0 (the step of a loop)"
+
+
+def is_grid_size(name: str) -> bool:
+    """Whether an argument is a number of programs of the grid, which is never less than 1."""
+    return name.startswith(GRID_SIZE.rstrip("_"))
 
 
 def holding(assumptions: Sequence[Assumption], name: str, value: int) -> bool:

@@ -20,11 +20,12 @@ class NeedsNumber(Exception):
 
 
 class Undefined(Exception):
-    """Control flow depends on a number that the language leaves open (a division by zero): such a run is none."""
+    """Control flow depends on what the language leaves open, so that such a run is none; `taken`: that it is not so."""
 
-    def __init__(self, op: Operation) -> None:
+    def __init__(self, op: Operation, taken: str = "no division by zero") -> None:
         super().__init__(op.name)
         self.op = op
+        self.taken = taken
 
 
 class TooLong(Exception):

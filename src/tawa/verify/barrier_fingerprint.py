@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tawa.dialects.scalars import evaluate, width_of
+from tawa.dialects.scf import trips_of
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.barrier_events import NeedsNumber
@@ -329,9 +330,9 @@ class Fingerprints:
 
 
 def _trips(lower: int | None, upper: int | None, step: int | None) -> int | None:
-    if lower is None or upper is None or step is None or step <= 0:
+    if lower is None or upper is None or step is None:
         return None
-    return len(range(lower, upper, step))
+    return trips_of(lower, upper, step)
 
 
 def _more(trips: int | None, done: int | None) -> int:

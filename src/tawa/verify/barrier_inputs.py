@@ -4,8 +4,10 @@
     for t in range(0, (M + 127) / 128 · …)        M = 0, 128, 256
 
 The unit of an argument is found by walking back from each loop bound: division by a constant multiplies it, and so
-does a constant step. Outer loops (those around other loops of the protocol) are tried with fewer trips. Numbers that
-are no arguments (program ids, numbers read from memory) are tried in such steps too where they bound innermost loops.
+does the step: a constant, or what it is where the arguments that it is computed from are as small as they may be, but
+no less than 1 (a step is positive). Outer loops (those around other loops of the protocol) are tried with fewer trips.
+Numbers that are no arguments (program ids, numbers read from memory) are tried in such steps too where they bound
+innermost loops.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from itertools import count, islice, product
 
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scalars import width_of
+from tawa.dialects.tt import same_number
 from tawa.errors import AssumptionError
 from tawa.ir import MemDescType, Operation, Value, parse_type
-from tawa.verify.assumptions import Assumption, parse_assumptions
+from tawa.verify.assumptions import Assumption, is_grid_size, parse_assumptions, positive_step
 from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.effort import Effort
 
@@ -29,6 +32,7 @@ BUDGET: Mapping[Effort, int] = {"fast": 2_000, "full": 60_000}
 """Steps over all runs."""
 MOST_CHOICES: Mapping[Effort, int] = {"fast": 6_000, "full": 400_000}
 """How many scalars may be computed from one number that is chosen to the next: it bounds the choices that are kept."""
+_SAME_NUMBER = frozenset({"arith.extsi", "arith.index_cast", "arith.trunci"})
 _MOST_STEPS = 4096
 """How far numbers are sought that satisfy the facts, in steps of a loop."""
 
@@ -91,7 +95,9 @@ def choices(
 
     trips: the trip counts of an innermost loop; outer loops get those up to 2.
     """
-    units, around, within = _units(program)
+    smallest = _Smallest(program, arguments, facts)
+    units, around, within = _units(program, smallest)
+    strides = {root for op in program.loops if op.name == "scf.for" and (root := smallest.root(op.operands[2]))}
     compared = _compared(program)
     found: list[Choices] = []
     for leaf in program.leaves:
@@ -109,6 +115,9 @@ def choices(
         elif leaf not in units or program.assumes:
             pool.update(number for least in compared.get(leaf, ()) for number in (least, least + 1))
         used = tuple(str(fact) for fact in about if not all(fact.holds(number) for number in free | pool))
+        if leaf in strides:
+            used += (positive_step(name),) if _least(about) <= 0 and not is_grid_size(name) else ()
+            pool = {number for number in pool if number > 0} | {smallest.of(leaf), smallest.of(leaf) + 1}
         found.append(
             Choices(leaf, name, tuple(number for number in sorted(pool) if _fits(about, number)), used, leaf in around)
         )
@@ -125,7 +134,7 @@ def _wanted(trips: Sequence[int], around: bool, within: bool) -> Sequence[int]:
 
 def _steps(unit: int, trips: Sequence[int], facts: Sequence[Assumption]) -> Iterable[int]:
     """The numbers that stand for `trips` steps past the least one that the facts allow, and that one."""
-    least = max((fact.number + (fact.relation == ">") for fact in facts if _bounds_below(fact)), default=0)
+    least = _least(facts)
     first = -(-max(least, 0) // unit) * unit
     multiples = (number for number in islice(count(first, unit), _MOST_STEPS) if _fits(facts, number))
     wanted = frozenset(trips)
@@ -133,8 +142,10 @@ def _steps(unit: int, trips: Sequence[int], facts: Sequence[Assumption]) -> Iter
     return allowed + [least] * (least > 0 and _fits(facts, least))
 
 
-def _bounds_below(fact: Assumption) -> bool:
-    return fact.modulus is None and fact.relation in (">", ">=", "==")
+def _least(facts: Sequence[Assumption]) -> int:
+    """What the facts bound an argument by from below; 0 where they do not."""
+    bounds = [fact for fact in facts if fact.modulus is None and fact.relation in (">", ">=", "==")]
+    return max((fact.number + (fact.relation == ">") for fact in bounds), default=0)
 
 
 def _fits(facts: Sequence[Assumption], number: int) -> bool:
@@ -158,13 +169,15 @@ def crowded(found: list[Choices], effort: Effort) -> list[Choices]:
     return [choice for choice in found if choice.outer and len(choice.numbers) > 2] if effort == "fast" else []
 
 
-def inner_numbers(program: BarrierProgram, trips: Sequence[int]) -> Mapping[str, tuple[int, ...]]:
+def inner_numbers(
+    program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption], trips: Sequence[int]
+) -> Mapping[str, tuple[int, ...]]:
     """Numbers to try for what is no argument but bounds innermost loops, so that these go around their rings too.
 
     By name: ``program_id(0)``, ``num_programs(0)``, and ``*`` for all numbers read from memory.
     """
     found: dict[str, set[int]] = {}
-    for op, roots, step in _loops(program):
+    for op, roots, step in _loops(program, _Smallest(program, arguments, facts)):
         if op not in program.outer_loops:
             reached = _Reached()
             for root in roots:
@@ -174,11 +187,49 @@ def inner_numbers(program: BarrierProgram, trips: Sequence[int]) -> Mapping[str,
     return {name: tuple(sorted(numbers)) for name, numbers in found.items()}
 
 
-def _units(program: BarrierProgram) -> tuple[dict[Value, set[int]], set[Value], set[Value]]:
+class _Smallest:
+    """What a step is where the arguments behind it are as small as they may be, but no less than 1."""
+
+    def __init__(self, program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption]) -> None:
+        self.program, self.arguments, self.facts = program, arguments, facts
+
+    def of(self, value: Value) -> int:
+        """The number; 1 where it is computed from anything else, or is less."""
+        return max(self._of(value) or 1, 1)
+
+    def root(self, value: Value) -> Value | None:
+        """The argument that `value` is, perhaps in another width, or a positive constant times."""
+        if value in self.program.leaves:
+            return value
+        op, sources = value.defining_op, list(self.program.carried.get(value, ()))
+        if op is not None and (op.name in _SAME_NUMBER or same_number(op)):
+            sources = op.operands
+        elif op is not None and op.name == "arith.muli":
+            sources = [it for it in op.operands if (constant_int(it) or 0) <= 0]
+        return self.root(sources[0]) if len(sources) == 1 else None
+
+    def _of(self, value: Value) -> int | None:
+        if value in self.program.leaves:
+            name = argument_name(self.program, value)
+            about = [fact for fact in self.facts if fact.name == name]
+            least = max(_least(about), 1)
+            possible = (number for number in range(least, least + _MOST_STEPS) if _fits(about, number))
+            return self.arguments.get(name) or next(possible, None)
+        op, sources = value.defining_op, self.program.carried.get(value, ())
+        if op is None:
+            return self._of(sources[0]) if len(sources) == 1 else None
+        if op.name in NUMBER_OPS:
+            return 1 if NUMBER_OPS[op.name] == "num_programs" else 0
+        compute = self.program.scalar(op)
+        inputs = [self._of(operand) for operand in op.operands] if compute is not None else [None]
+        return None if compute is None or None in inputs else compute(*inputs)
+
+
+def _units(program: BarrierProgram, smallest: _Smallest) -> tuple[dict[Value, set[int]], set[Value], set[Value]]:
     """For each argument: the steps in which it changes trip counts; and which arguments bound outer and inner loops."""
     units: dict[Value, set[int]] = {}
     outer, inner = set[Value](), set[Value]()
-    for op, roots, step in _loops(program):
+    for op, roots, step in _loops(program, smallest):
         reached = _Reached()
         for root in roots:
             _walk(program, root, step, reached)
@@ -188,13 +239,13 @@ def _units(program: BarrierProgram) -> tuple[dict[Value, set[int]], set[Value], 
     return units, outer, inner
 
 
-def _loops(program: BarrierProgram) -> Iterator[tuple[Operation, list[Value], int]]:
+def _loops(program: BarrierProgram, smallest: _Smallest) -> Iterator[tuple[Operation, list[Value], int]]:
     """The loops that matter, each with the numbers that bound it and its step."""
     for op in program.loops:
         if op in program.ended_by_memory:
             continue
         if op.name == "scf.for":
-            yield op, op.operands[:2], constant_int(op.operands[2]) or 1
+            yield op, op.operands[:2], smallest.of(op.operands[2])
         else:
             yield op, op.regions[0].block.terminator.operands[:1], 1
 

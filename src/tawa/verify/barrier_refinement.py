@@ -71,7 +71,7 @@ def check_refinement(
         trips = trips_to_try(low, effort, max_trips)
         found, others = choices(low, arguments or {}, facts, trips), _OneProgram(max(trips))
         used = tuple(dict.fromkeys(fact for choice in found for fact in choice.facts))
-        undefined: tuple[str, ...] = ()
+        undefined: dict[str, None] = {}
         above, below = Fingerprints(high), Fingerprints(low)
         done: set[tuple[Print | None, Print | None]] = set()
         steps, runs = 0, 0
@@ -86,13 +86,14 @@ def check_refinement(
             if None not in known and known in done:
                 runs += 1
                 continue
-            done.add(known)
             try:
                 wanted = unroll(high, upper, others, AREF_HANDLERS)
                 unrolled = unroll(low, numbers, others)
-            except Undefined:
-                undefined = ("no division by zero",)
+            except Undefined as stop:
+                place = source_of(aref_module, stop.op)
+                undefined |= {f"{stop.taken}{f' at {place}' if place else ''}": None}
                 continue
+            done.add(known)
             steps, runs = steps + wanted.count + unrolled.count, runs + 1
             inputs = {choice.name: numbers[choice.argument] for choice in found}
             refuted = _compare(high, wanted, low, unrolled, inputs)

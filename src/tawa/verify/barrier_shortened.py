@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from tawa.dialects.scf import trips_of
 from tawa.ir import MemDescType, Operation, Value, parse_type
 from tawa.verify.barrier_events import InFlight, Known, Segment, Trace
 from tawa.verify.barrier_program import BarrierProgram, Fewer
@@ -49,9 +50,9 @@ def _constant_trips(program: BarrierProgram, op: Operation) -> int | None:
     if op.name != "scf.for" or op in program.outer_loops or op.regions[0].block.args[0] in program.needed:
         return None
     lower, upper, step = (_constant(program, bound) for bound in op.operands[:3])
-    if lower is None or upper is None or step is None or step <= 0:
+    if lower is None or upper is None or step is None:
         return None
-    return len(range(lower, upper, step))
+    return trips_of(lower, upper, step)
 
 
 def _constant(program: BarrierProgram, value: Value) -> int | None:

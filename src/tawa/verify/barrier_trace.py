@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tawa.dialects.arith import constant_int
 from tawa.dialects.lifetimes import freed_behind
 from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, evaluate, width_of
+from tawa.dialects.scf import trips_of
 from tawa.dialects.tt import same_number
 from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
+from tawa.verify.assumptions import POSITIVE_STEP
 from tawa.verify.barrier_events import (
     MAX_EVENTS,
     Environment,
@@ -27,6 +30,7 @@ from tawa.verify.barrier_events import (
     Recorder,
     Segment,
     Trace,
+    Undefined,
 )
 from tawa.verify.barrier_flow import branches, captures
 from tawa.verify.barrier_operations import MAKERS, STEPS, alloc, check_uses, free, number, view
@@ -234,11 +238,14 @@ def _choose(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> No
 
 def _for(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
     lower, upper, step = (number(op, value, env, "a bound") for value in op.operands[:3])
-    if step <= 0:
+    trips = trips_of(lower, upper, step)
+    if trips is None and constant_int(op.operands[2]) is None:
+        raise Undefined(op, POSITIVE_STEP)
+    if trips is None:
         raise NotUnderstood(f"a loop with step {step}", op)
     body = op.regions[0].block
     carried = [env.get(value) for value in op.operands[3:]]
-    places, fewer = range(lower, upper, step), self.program.shortened.get(op)
+    places, fewer = range(lower, lower + trips * step, step or 1), self.program.shortened.get(op)
     before: State = ()
     for place in places if fewer is None else places[: fewer.trips]:
         if fewer is not None and place == places[fewer.trips - fewer.again]:

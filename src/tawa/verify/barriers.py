@@ -72,7 +72,8 @@ def check_barriers(
         trips = trips_to_try(program, effort, max_trips)
         found = choices(program, arguments or {}, facts, trips)
         budget = BUDGET[effort] if budget_states is None else budget_states
-        search = _Search(program, effort, budget, trips, inner_numbers(program, trips))
+        inner = inner_numbers(program, arguments or {}, facts, trips)
+        search = _Search(program, effort, budget, trips, inner)
         verdict = search.run(found)
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", _place(module, stop.op))
@@ -82,7 +83,8 @@ def check_barriers(
         program = BarrierProgram(module, coarse=True)
         program.shortened.update(shortened(program))
         found = choices(program, arguments or {}, facts, trips)
-        coarse = _Search(program, effort, budget, trips, inner_numbers(program, trips), coarse=True).run(found)
+        inner = inner_numbers(program, arguments or {}, facts, trips)
+        coarse = _Search(program, effort, budget, trips, inner, coarse=True).run(found)
     except NotUnderstood:
         return verdict
     return coarse if isinstance(coarse, Proved) else verdict  # a fault may be one of the shortened program alone
@@ -169,7 +171,7 @@ class _Search:
             unrolled = unroll(self.program, numbers, chosen, limit=self._allowance())
         except Undefined as stop:
             place = source_of(self.program.module, stop.op)
-            self.used[f"no division by zero{f' at {place}' if place else ''}"] = None
+            self.used[f"{stop.taken}{f' at {place}' if place else ''}"] = None
             return None
         except NeedsNumber as need:
             possible = self._numbers_for(need.key, chosen)

@@ -66,9 +66,13 @@ def check_credits(
             return Refuted(Witness("order", message, {}, ()))
     if budget is None:
         budget = FAST if effort == "fast" else FULL
-    if prove_free(program, min(budget, MOST)):
-        return Proved(ALL)
-    return Search(program, Facts(program, assumptions), budget).verdict()
+    facts = Facts(program, assumptions)
+    free = prove_free(program, min(budget, MOST))
+    if free is not None:
+        for step, loop in free.positive:
+            facts.take_positive(step, loop)
+        return Proved(ALL, tuple(facts.used))
+    return Search(program, facts, budget).verdict()
 
 
 __all__ = ["ALL", "check_credits"]

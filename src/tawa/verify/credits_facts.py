@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from tawa.errors import AssumptionError
 from tawa.ir import Module, Operation, source_of
 from tawa.ir.attributes import read_int
-from tawa.verify.assumptions import Assumption
+from tawa.verify.assumptions import POSITIVE_STEP, Assumption, positive_step
+from tawa.verify.credits_loops import is_positive
 from tawa.verify.credits_skeleton import Program, Term, integer_arguments
 
 FAR = 1 << 64
@@ -83,9 +84,22 @@ class Facts:
         place = source_of(self._module, op) if op else None
         return f"tl.assume at {place}" if place else "llvm.intr.assume in the kernel"
 
-    def exclude(self, op: Operation | None) -> None:
-        """Notes that the kernel's own assumption at `op` left out a run."""
-        self.used[self._text(op)] = None
+    def exclude(self, op: Operation | None, step: bool = False) -> None:
+        """Notes that the kernel's own assumption at `op`, or the `step` of a loop there, left out a run."""
+        self.used[self._positive(op) if step else self._text(op)] = None
+
+    def _positive(self, loop: Operation | None) -> str:
+        place = source_of(self._module, loop) if loop else None
+        return f"{POSITIVE_STEP} at {place}" if place else POSITIVE_STEP
+
+    def take_positive(self, step: Term, loop: Operation | None) -> None:
+        """Notes that the step of a loop is taken to be positive, unless that is certain."""
+        while step.key[0] in _SAME_NUMBER or (step.key[0] == "arith.muli" and len(step.parts) == 1):
+            if not all(number > 0 for number in step.key if isinstance(number, int)):
+                break
+            (step,) = step.parts
+        if not is_positive(step) and step.key[0] != "tt.get_program_id" and self.allows(step, -FAR, 0):
+            self.used[positive_step(step.name) if step.key[0] == "argument" else self._positive(loop)] = None
 
     def touches(self, term: Term) -> bool:
         """Whether facts say something about this number."""

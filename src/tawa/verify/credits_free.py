@@ -40,18 +40,19 @@ LONG = 8
 """Trips from which on the number of a loop, though it stands in the text, is first taken to be free."""
 
 
-def prove_free(program: Program, budget: int) -> bool:
-    """Whether all runs are right even if every unknown were free. budget: instructions that it may take to tell.
+def prove_free(program: Program, budget: int) -> Questions | None:
+    """What was asked, where all runs are right even if every unknown were free. budget: instructions it may take.
 
-    False says nothing: a fault that the real numbers may exclude, a budget that ended, values that are not understood.
+    None says nothing: a fault that the real numbers may exclude, a budget that ended, values that are not understood.
     """
     try:
         questions = find_questions(program, LONG)
         if _all_right(program, questions, budget):
-            return True
-        return bool(questions.least) and _all_right(program, find_questions(program), budget)
+            return questions
+        exactly = find_questions(program) if questions.least else questions
+        return exactly if questions.least and _all_right(program, exactly, budget) else None
     except UnclearError:
-        return False
+        return None
 
 
 def _all_right(program: Program, questions: Questions, budget: int) -> bool:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tawa.ir import Operation
 from tawa.verify.credits_ends import check_end, deadlock
+from tawa.verify.credits_loops import counted
 from tawa.verify.credits_skeleton import Program, Term
 from tawa.verify.credits_state import Channel, Event, FaultError, Frame, ImpossibleError, NeedError, Thread
 from tawa.verify.verdict import FaultKind
@@ -154,7 +156,7 @@ class Machine:
                 )
                 self._event(index, "wait", -1, keep, thread)
             elif kind == 8:
-                frame = self._enter(instruction)
+                frame = self._enter(instruction, thread.part.ops[thread.pc])
                 if frame.trips <= 0:
                     if leads:
                         self.trips.append((frame.loop, 0, -1))
@@ -171,7 +173,7 @@ class Machine:
                 if frame.index < frame.trips:
                     thread.pc = instruction[1]
                     if instruction[2] >= 0:
-                        registers[instruction[2]] = self._induction(frame)
+                        registers[instruction[2]] = frame.lower + frame.index * frame.step
                     steps += 1
                     if leads:
                         self.steps = steps
@@ -183,7 +185,7 @@ class Machine:
             elif kind == 10:
                 condition = registers[instruction[1]]
                 if isinstance(condition, Term):
-                    raise NeedError(condition, True)
+                    raise NeedError(condition, "flag")
                 if not condition:
                     thread.pc = instruction[2]
                     steps += 1
@@ -254,26 +256,9 @@ class Machine:
         term = self.program.terms(key)
         return self.numbers.get(term, term)
 
-    def _enter(self, instruction: tuple[Any, ...]) -> Frame:
-        registers = self.registers
-        lower, upper, step = (registers[it] for it in instruction[1:4])
-        loop = instruction[5]
-        if type(lower) is int and type(upper) is int and type(step) is int:
-            trips = -((lower - upper) // step) if step > 0 else 0
-            return Frame(loop, trips, lower, step)
-        if type(step) is int and step > 0 and isinstance(upper, Term):
-            if isinstance(lower, Term):
-                raise NeedError(lower, False, starts=True)
-            raise NeedError(upper, False, lower, step)
-        trips = self._unknown(("trips", lower, upper, step))
-        if isinstance(trips, Term):
-            raise NeedError(trips, False)
-        return Frame(loop, trips, lower, step)
-
-    def _induction(self, frame: Frame) -> Any:
-        if type(frame.lower) is int and type(frame.step) is int:
-            return frame.lower + frame.index * frame.step
-        return self._unknown(("induction", frame.lower, frame.step, frame.index))
+    def _enter(self, instruction: tuple[Any, ...], op: Operation | None) -> Frame:
+        lower, upper, step = (self.registers[it] for it in instruction[1:4])
+        return Frame(instruction[5], counted(lower, upper, step, op), lower, step)
 
     def _test(self, thread: Thread, instruction: tuple[Any, ...]) -> bool:
         """Whether a while goes on: as its condition says, or as many times as its first unknown condition is given."""
@@ -284,7 +269,7 @@ class Machine:
             first = frame.lower if frame.lower is not None else self.program.terms(("while", condition))
             trips = self.numbers.get(first)
             if trips is None:
-                raise NeedError(first, False)
+                raise NeedError(first)
             if frame.lower is None:
                 frame.lower, frame.step = first, frame.index
                 frame.trips = frame.index + trips
@@ -350,7 +335,7 @@ class Machine:
         if condition >= 0:
             holds = self.registers[condition]
             if isinstance(holds, Term):
-                raise NeedError(holds, True)
+                raise NeedError(holds, "flag")
             if not holds:
                 return
         channel, count = self.channels[ring], self.registers[at]

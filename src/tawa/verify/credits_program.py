@@ -260,7 +260,9 @@ class _Compiler:
         lower, upper, step = (self.canonical.get(it) for it in op.operands[:3])
         numbers = isinstance(lower, int) and isinstance(step, int)
         loop = self._loop(op, numbers and isinstance(upper, int))
-        if isinstance(upper, Term) and lower is not None and isinstance(step, int) and step > 0:
+        if isinstance(upper, Term) and lower is not None and isinstance(step, Term):
+            self._bound(upper, lower, 1)
+        elif isinstance(upper, Term) and lower is not None and isinstance(step, int) and step > 0:
             self._bound(upper, lower, step)
         elif upper is None and isinstance(lower, int) and isinstance(step, int) and step > 0:
             inner = self.program.inner

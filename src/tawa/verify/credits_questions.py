@@ -8,6 +8,7 @@
     for k in low + 2·s … high         its first question is t > 2                   start 2
     for k in low … split              at most E trips: the same questions up to E   start 0, end E
     for k in split … high             its first question is t > E                   start E
+    for k in low + s … high           the same for a step s that is not known       start 1
 
 `split` is what early puts compute: low + E·s, or high where that is nearer. Every other condition is an unknown of its
 own that is 0 or 1. So what relates bounds (one is the least of two, one comes from the program id, …) is forgotten, but
@@ -22,15 +23,16 @@ Arithmetic is taken not to overflow, as everywhere in this check.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.dialects.scf import ForOp
-from tawa.ir import Value
+from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.barrier_flow import flow_of
 from tawa.verify.barrier_whiles import decided_by
 from tawa.verify.credits_live import reached
+from tawa.verify.credits_loops import is_positive
 from tawa.verify.credits_skeleton import Code, Part, Program, Term, Terms
 
 ENDLESS = 1 << 62
@@ -60,6 +62,8 @@ class Questions:
     reach: list[list[int]]  # by partition and instruction: the unknowns that may be asked about from there on, as bits
     least: dict[int, int]  # unknowns whose trips are free though they stand in the text: so many there are for certain
     fresh: int  # the bit beside them that says that a put which does not wait may come
+    positive: tuple[tuple[Term, Operation | None], ...] = ()
+    """Steps of which nothing but the language says that they are positive, each with a loop that has it."""
 
 
 class UnclearError(Exception):
@@ -86,6 +90,9 @@ class _Finder:
     steps: dict[Any, list[Any]] = field(default_factory=dict[Any, list[Any]])
     """By upper bound the steps of the loops that have it."""
     least: dict[int, int] = field(default_factory=dict[int, int])
+    positive: dict[Term, None] = field(default_factory=dict[Term, None])
+    places: dict[Term, Operation | None] = field(default_factory=dict[Term, Operation | None])
+    """By step a loop that has it."""
     carried: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
 
     def find(self) -> Questions:
@@ -100,13 +107,15 @@ class _Finder:
             sites.append(found)
             conditions.append(asked)
         for found, asked in zip(sites, conditions, strict=True):
-            found |= {at: self._condition(term) for at, term in asked.items()}
+            loops = sorted(found)
+            found |= {at: self._condition(term, [found[it] for it in loops if it > at]) for at, term in asked.items()}
         fresh = len(self.unknowns)
         reach: list[list[int]] = []
         for part, found in zip(program.parts, sites, strict=True):
             puts = {at: 1 << fresh for at, it in enumerate(part.code) if it[0] == Code.PUT and it[3]}
             reach.append(reached(part.uses, _asked(part, found) | puts))
-        return Questions(sites, self.flags, self.constant, reach, self.least, fresh)
+        positive = tuple((step, self.places[step]) for step in self.positive if not is_positive(step))
+        return Questions(sites, self.flags, self.constant, reach, self.least, fresh, positive)
 
     # -- what is computed from what ----------------------------------------------------------------------------------
 
@@ -146,6 +155,8 @@ class _Finder:
                     if op is not None and ForOp(op).unsigned:
                         raise UnclearError
                     bounds = [self.values.get(it) for it in (lower, upper, step)]
+                    if isinstance(bounds[2], Term):
+                        self.places.setdefault(bounds[2], op)
                     site = sites[at] = self._loop(*bounds)
                     ends.append(target)
                     if induction >= 0:
@@ -199,6 +210,8 @@ class _Finder:
         if site is None:
             raise UnclearError
         capped = _capped(upper)
+        if isinstance(lower, int) and isinstance(upper, int) and lower < upper:
+            self.least[site.unknown] = max(self.least.get(site.unknown, 0), 1)
         known = self.steps.setdefault(capped[2] if capped else upper, [])
         if step not in known:
             known.append(step)
@@ -207,7 +220,10 @@ class _Finder:
     def _range(self, lower: Any, upper: Any, step: Any) -> Site | None:
         """The trips from `lower` to `upper` as part of a longer range; None where parts do not fit into trips."""
         if not isinstance(step, int):
-            return Site(self._unknown("range", lower, upper, step))
+            base, before = _first(lower, step)
+            if before:
+                self.positive[step] = None
+            return Site(self._unknown("range", base, upper, step), before)
         if step <= 0:
             return None
         end = ENDLESS
@@ -228,8 +244,20 @@ class _Finder:
         base, before = _first(lower, step)
         return Site(self._unknown("range", base, upper, step), start + before, end)
 
-    def _condition(self, term: int | Term) -> Site:
-        """`low < high` and its like where a loop has these bounds; else an unknown that is 0 or 1."""
+    def _known(self, lower: Any, upper: Any, step: Any) -> Site | None:
+        """The same where a loop asks about that range."""
+        before, positive = dict(self.unknowns), dict(self.positive)
+        site = self._range(lower, upper, step)
+        if site is None or site.unknown not in before.values():
+            self.unknowns, self.positive = before, positive
+            return None
+        return site
+
+    def _condition(self, term: int | Term, behind: list[Site]) -> Site:
+        """`low < high` and its like where a loop has these bounds; else an unknown that is 0 or 1.
+
+        behind: the loops that follow. Where several have these bounds, with steps of their own, it is the next.
+        """
         if isinstance(term, int):
             unknown = self._unknown("constant", bool(term))
             self.constant[unknown] = int(bool(term))
@@ -241,12 +269,12 @@ class _Finder:
                 left, right = right, left
             if predicate in (_LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL):
                 capped = _capped(right)
-                for step in self.steps.get(capped[2] if capped else right, ()):
-                    before = len(self.unknowns)
-                    site = self._range(left, right, step)
-                    if site is not None and len(self.unknowns) == before:
-                        inverted = predicate in (_LESS_EQUAL, _GREATER_EQUAL)
-                        return Site(site.unknown, site.start, site.end, inverted)
+                sites = [self._known(left, right, it) for it in self.steps.get(capped[2] if capped else right, ())]
+                order = {site.unknown: place for place, site in reversed(list(enumerate(behind)))}
+                known = sorted(filter(None, sites), key=lambda it: order.get(it.unknown, len(behind)))
+                if known:
+                    inverted = predicate in (_LESS_EQUAL, _GREATER_EQUAL)
+                    return replace(known[0], inverted=inverted)
         unknown = self._unknown("flag", term)
         self.flags.add(unknown)
         return Site(unknown)
@@ -259,9 +287,14 @@ def _asked(part: Part, sites: dict[int, Site]) -> dict[int, int]:
     return found | {part.code[at][6] - 1: found[at] for at in loops}
 
 
-def _first(lower: Any, step: int) -> tuple[Any, int]:
+def _first(lower: Any, step: int | Term) -> tuple[Any, int]:
     """Where the range begins that a loop from `lower` is the rest of, and how many trips earlier."""
     trips = 0
+    if isinstance(step, Term):
+        while isinstance(lower, Term) and lower.key[0] == "arith.addi" and step in lower.key[-2:]:
+            left, right = lower.key[-2:]
+            lower, trips = left if right is step else right, trips + 1
+        return lower, trips
     while isinstance(lower, Term) and lower.key[0] == "arith.addi":
         parts = [it for it in lower.key[-2:] if isinstance(it, Term)]
         numbers = [it for it in lower.key[-2:] if isinstance(it, int)]

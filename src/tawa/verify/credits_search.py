@@ -15,6 +15,7 @@ from typing import Any
 
 from tawa.ir import source_of
 from tawa.verify.credits_facts import FAR, Facts
+from tawa.verify.credits_loops import steps_to_try
 from tawa.verify.credits_machine import Machine
 from tawa.verify.credits_skeleton import Program, Term, merge_ranges
 from tawa.verify.credits_state import FaultError, ImpossibleError, NeedError
@@ -62,13 +63,15 @@ class Search:
         self.program = program
         self.facts = facts
         self.left = budget
-        self.reserve = max(budget - SHORT, 0) if program.wild and budget <= FAST else 0
+        self.reserve = max(budget - SHORT, 0) if (program.wild or program.few) and budget <= FAST else 0
         self.flags: set[Term] = set()
         self.starts: set[Term] = set()
+        self.steps: dict[Term, int] = {}  # what steps are computed from, and how far such loops reach
         self.inner: set[Term] = set()  # what other unknowns are made of and a run asked for
         self.inner_kinds: set[tuple[Any, ...]] = set()
         self.reach: dict[Term, _Reach] = {}
         self.far = ""  # why there are numbers that could not be tried
+        self.falls = ""  # why more trips are not more of the same
         self.leader = program.leader
         self.complete = -1  # all vectors up to this size are right
 
@@ -79,7 +82,8 @@ class Search:
         first = max(3, min(self.program.pendings, 6) + 2)
         if self.program.fresh:
             first = max(first, self.program.fresh + 1 - self.program.largest)
-        reason = self.program.wild
+        few = f"; {self.program.few}" if self.program.few else ""
+        reason = self.program.few or self.program.wild
         trips = 0
         for trips in sorted({first, first + 2, max(first, design)}):
             found = self._all_up_to(trips)
@@ -89,12 +93,13 @@ class Search:
                 break
             if not found:
                 return Unknown(self.far or "no numbers satisfy the assumptions", None, self._used())
+            reason = reason or self.falls
             if not reason and not self.far and self.program.largest <= _MOST_TRIPS and self._covers(found):
                 return Proved(ALL, self._used())
         if self.left <= 0:
             if self.complete < 2:
                 return Unknown("the budget ran out before two trips were checked", None, self._used())
-            return Proved(f"all runs of at most {self.complete} trips in total", self._used())
+            return Proved(f"all runs of at most {self.complete} trips in total{few}", self._used())
         reason = reason or self.far
         return Proved(f"up to {trips} trips of each loop" + (f"; {reason}" if reason else ""), self._used())
 
@@ -125,19 +130,17 @@ class Search:
             try:
                 machine.run()
             except ImpossibleError as excluded:
-                self.facts.exclude(excluded.op)
+                self.facts.exclude(excluded.op, excluded.step)
             except NeedError as need:
-                term = need.term if need.starts and not self.inner else self._choose(need.term, vector)
+                term = need.term if need.role == "start" and not self.inner else self._choose(need.term, vector)
                 if term not in self.inner and any(it is not term and it.holds(term) for it in vector.numbers):
                     self._prefer(term)
                     return None
-                if need.starts and term is need.term:
-                    self.starts.add(term)
                 lower, step = self.program.bounds.get(term) or self._range(need.range)
                 if isinstance(lower, Term):
                     lower = vector.numbers.get(lower, 0)
-                if need.flag and term is need.term:
-                    self.flags.add(term)
+                if term is need.term:
+                    self._take_role(term, need)
                 for count, number in self._domain(term, trips, lower, step):
                     made += 1
                     if term in self.reach:
@@ -151,10 +154,25 @@ class Search:
             self.left -= machine.steps + 40  # a run costs something before its first instruction
         return passed
 
+    def _take_role(self, term: Term, need: NeedError) -> None:
+        """Remembers what a number is that is not simply the end of a loop."""
+        match need.role:
+            case "start":
+                self.starts.add(term)
+            case "step":
+                self.steps[term] = max(self.steps.get(term, 0), need.range[0])
+                self.facts.take_positive(term, need.loop)
+            case "flag":
+                self.flags.add(term)
+            case "end" if need.range[1] < 0:
+                self.falls = f"a loop begins at {term.name} and ends at a constant"
+            case _:
+                pass
+
     def _range(self, asked: tuple[int, int]) -> tuple[int, int]:
         """Lower bound and step for an upper bound that is made inside loops: other loops may have it too."""
         inner = self.program.inner
-        return merge_ranges(inner, asked) if inner else asked
+        return merge_ranges(inner, asked) if inner and asked[1] > 0 else asked
 
     def _prefer(self, term: Term) -> None:
         """From now on `term` is chosen before what is made of it, or a number might not be what its parts make."""
@@ -182,6 +200,17 @@ class Search:
         if term in self.starts:  # only how far it is to the end matters; two, to be sure
             allowed = [it for it in range(_MOST_SKIPPED) if facts.allows(term, it, it)] if facts.touches(term) else ()
             yield from ((0, number) for number in (allowed or (0, 1))[:2])
+            return
+        if term in self.steps:
+            known = facts.touches(term)
+            least = next((it for it in range(1, _MOST_SKIPPED) if facts.allows(term, it, it)), 1) if known else 1
+            numbers = sorted({*steps_to_try(self.steps[term], trips), least, least + 1})
+            yield from ((0, number) for number in numbers if facts.allows(term, number, number))
+            return
+        if step < 0:  # a lower bound
+            numbers = [lower + count * step for count in range(trips + 1)]
+            possible = [it for it in numbers if facts.allows(term, it, it) and (it >= 0 or not _is_program(term))]
+            yield from (((lower - number) // -step, number) for number in possible)
             return
         compared = self.program.terms.has_part(term)
         if compared:
@@ -298,12 +327,16 @@ class Search:
         return Refuted(Witness(fault.kind, str(fault), inputs, tuple(steps)), self._used())
 
 
+def _is_program(term: Term) -> bool:
+    return term.key[0] == "tt.get_program_id"
+
+
 def _label(term: Term, program: Program) -> str:
     """A readable name of an unknown."""
     match term.key[0]:
         case "argument":
             return term.name
-        case "trips" | "while":
+        case "while":
             return f"trips of loop {term.number}"
         case _:
             return f"{term.key[0]} {term.name}"

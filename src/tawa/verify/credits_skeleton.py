@@ -158,6 +158,7 @@ class Program:
     inner: tuple[int, int] | None = None  # lower bound and step of the loops whose upper bound is made inside loops
     measure: Callable[[], None] = lambda: None  # finds `wild` and `largest`, which only a search with numbers needs
     wild: str = ""  # why runs beyond the bound may differ from those within; empty where they cannot
+    few: str = ""  # why not all runs within the bound are tried; empty where they are
     largest: int = 0  # the largest number that an unknown is compared with, in trips
     fresh: int = 0  # D of the deepest ring with a put that does not wait: such a put is right for the first D counts
     pendings: int = 0  # the most wgmmas that a wait leaves in flight

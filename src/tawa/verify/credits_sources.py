@@ -155,6 +155,8 @@ def find_wild(program: Program, sources: Sources, canonical: dict[Value, Any]) -
     """Whether what is decided inside loops of unknown length depends on how far they are."""
     growing: set[Value] = set()
     for loop in program.loops:
+        if loop.op.name == "scf.for" and not isinstance(canonical.get(loop.op.operands[2]), int):
+            program.few = "the step of a loop is no constant: few numbers are tried for it"
         if loop.constant:
             continue
         for region in loop.op.regions:

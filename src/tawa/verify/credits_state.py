@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tawa.ir import Operation
 from tawa.verify.credits_skeleton import Part, Term
 from tawa.verify.verdict import FaultKind
 
+Role = Literal["end", "start", "step", "flag"]
+"""What a number is that a run needs: one end of a loop whose other end and step are known, a condition, …"""
+
 
 class NeedError(Exception):
-    """The run cannot go on without a number for `term`; `flag` says that it is a condition."""
+    """The run cannot go on without a number for `term`."""
 
-    def __init__(self, term: Term, flag: bool, lower: int = 0, step: int = 1, starts: bool = False) -> None:
+    def __init__(
+        self, term: Term, role: Role = "end", *, lower: int = 0, step: int = 1, loop: Operation | None = None
+    ) -> None:
         super().__init__(term.name)
         self.term = term
-        self.flag = flag
-        self.starts = starts  # it is where a loop starts
-        self.range = lower, step  # of the loop whose upper bound it is
+        self.role: Role = role
+        self.loop = loop
+        self.range = lower, step  # of an end: the other end, and towards this one; of a step: how far it is to the end
 
 
 class ImpossibleError(Exception):
-    """The assumption that the kernel states at `op` excludes these numbers."""
+    """No run has these numbers: the assumption that the kernel states at `op`, or the loop there with such a `step`."""
 
-    def __init__(self, op: Operation | None) -> None:
+    def __init__(self, op: Operation | None, *, step: bool = False) -> None:
         super().__init__("excluded by an assumption")
         self.op = op
+        self.step = step
 
 
 class FaultError(Exception):
