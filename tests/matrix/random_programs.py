@@ -28,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
 from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.attempt import Specialised, StockFailure
+from tawa.bridge.attempt import Specialised
+from tawa.bridge.stock_run import StockFailure
 from tawa.errors import PlanError, ResourceError
 from tawa.plan import PlanOptions
 from tawa.sim.errors import UnsupportedOp
