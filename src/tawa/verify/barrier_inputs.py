@@ -42,6 +42,7 @@ class Choices:
     numbers: tuple[int, ...]
     facts: tuple[str, ...] = ()
     outer: bool = False  # it bounds a loop around others
+    fixed: bool = False  # by the caller
 
 
 def argument_name(program: BarrierProgram, argument: Value) -> str:
@@ -98,7 +99,7 @@ def choices(
         name = argument_name(program, leaf)
         about = [fact for fact in facts if fact.name == name]
         if name in arguments:
-            found.append(Choices(leaf, name, (arguments[name],)))
+            found.append(Choices(leaf, name, (arguments[name],), fixed=True))
             continue
         wanted = _wanted(trips, leaf in around, leaf in within)
         steps = sorted(units.get(leaf, {1}))
@@ -172,6 +173,11 @@ def inner_numbers(program: BarrierProgram, trips: Sequence[int]) -> Mapping[str,
             for name, units in reached.others.items():
                 found.setdefault(name, set()).update(unit * it for unit in units for it in trips)
     return {name: tuple(sorted(numbers)) for name, numbers in found.items()}
+
+
+def units_of(program: BarrierProgram) -> Mapping[Value, set[int]]:
+    """For each argument: the steps in which it changes trip counts."""
+    return _units(program)[0]
 
 
 def _units(program: BarrierProgram) -> tuple[dict[Value, set[int]], set[Value], set[Value]]:

@@ -20,6 +20,7 @@ from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.barrier_flow import flow_of
+from tawa.verify.barrier_outcomes import outcome_of, picks_flag
 from tawa.verify.barrier_whiles import loops_ended_by_memory
 from tawa.verify.not_modelled import not_modelled
 
@@ -143,6 +144,7 @@ class BarrierProgram:
         self.alloc_numbers = {op: number for number, op in enumerate((*self.allocations, *self.described))}
         self.plans: dict[Block, list[tuple[Callable[..., None], Operation]]] = {}
         self._scalars: dict[Operation, Scalar | None] = {}
+        self.decisions: list[Operation] = [op for op in self.ops if self._decides(op)]
         self._trees: dict[Value, int | None] = {}
         self._numbers: dict[tuple[str, ...], int] = {}
 
@@ -299,6 +301,12 @@ class BarrierProgram:
             if number is not None:
                 found[op.result] = number
         return found
+
+    def _decides(self, op: Operation) -> bool:
+        """Whether `op` is one whose outcomes are taken down (`barrier_outcomes`)."""
+        if op not in self.kept:
+            return False
+        return op.name == "scf.for" or ((outcome_of(op) is not None or picks_flag(op)) and self.scalar(op) is not None)
 
     def kept_in(self, block: Block) -> list[Operation]:
         """The operations of a block that matter, without its terminator and `constants`."""
