@@ -19,7 +19,6 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import ATOMICS, DOTS, DescriptorLoadOp, FuncOp, acquires
 from tawa.dialects.ttg import ctas_of
 from tawa.ir import Module, Operation, Value, is_scalar, parse_type, source_of
-from tawa.ir.attributes import read_int
 from tawa.ir.types import TensorDescType
 from tawa.remarks import Remark
 

@@ -17,16 +17,20 @@ from dataclasses import dataclass
 
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Operation, Value
+from tawa.ir.attributes import read_int
 from tawa.verify.assumptions import Assumption
 from tawa.verify.barrier_inputs import Choices, units_of
-from tawa.verify.barrier_outcomes import CHOICES, EQUAL, NO, QUOTIENTS, REMAINDERS, YES
+from tawa.verify.barrier_outcomes import CHOICES, EQUAL, FIRST, NO, QUOTIENTS, REMAINDERS, SECOND, YES, joins_flags
 from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
-from tawa.verify.barrier_sampling import samples
-from tawa.verify.barrier_targets import MEMORY, Inputs, Targets, Wanted, merged
+from tawa.verify.barrier_sampling import EQUALITIES, samples
+from tawa.verify.barrier_targets import Targets
+from tawa.verify.barrier_wanted import MEMORY, Inputs, Wanted, merged
 from tawa.verify.effort import Effort
 
 Outcomes = Mapping[Operation, int]
 _MOST_INPUTS: Mapping[Effort, int] = {"fast": 3, "full": 6}
+_FEW = 1
+"""Comparisons with 0 and 1 are tried with 0 and 1."""
 _FAR_ENOUGH = 4096
 """How far numbers are sought that satisfy the facts."""
 
@@ -35,46 +39,74 @@ _FAR_ENOUGH = 4096
 class Open:
     """A decision and an outcome that was not seen; the inputs that may lead to it.
 
-    needed: without this outcome nothing is proved.
+    needed: without this outcome nothing is proved. anew: nor without a run of its own, though others have seen it: it
+    asks for one number, and where that comes last nobody may wait any more.
     """
 
     op: Operation
     outcome: int
     inputs: list[Inputs]
     needed: bool
+    anew: bool = False
 
 
-def open_decisions(program: BarrierProgram, outcomes: Outcomes, trips: int, neighbours: bool) -> Iterator[Open]:
+def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effort: Effort) -> Iterator[Open]:
     """What no run has seen, but for what cannot be; what runs that are made meanwhile see counts.
 
-    trips: the most trips that were tried for a loop. neighbours: also numbers that are equal to what they are compared
-    with.
+    most: the largest number that was tried for a loop, in trips or in an argument. `fast` leaves out what depends on no
+    constant; `full` also tries numbers that are equal to what they are compared with.
     """
+    targets = Targets(program)
     for op in program.decisions:
         seen = outcomes.get(op, 0)
         if op.name == "scf.for":
-            missing = [YES] if not seen & YES else []
+            missing = [] if seen & YES else [YES]
         else:
             ways = (YES,) if op.name in QUOTIENTS or (op.name in REMAINDERS and op.result.type != "i1") else (YES, NO)
-            missing = [outcome for outcome in ways if not seen & outcome]
-            if neighbours and op.name == "arith.cmpi" and not seen & EQUAL:
+            again = _is_late(program, op, most)
+            missing = [outcome for outcome in ways if again or not seen & outcome]
+            if effort == "full" and op.name == "arith.cmpi" and not seen & EQUAL:
                 missing.append(EQUAL)
-        if missing and _is_far(program, op, trips):
+            if joins_flags(op) and _compares_late(program, op.result, most):
+                missing += [outcome for outcome in (FIRST, SECOND) if not seen & outcome]
+        constant = _has_constant(targets, op) or (joins_flags(op) and _compares_late(program, op.result, most))
+        if not missing or (effort == "fast" and not constant):
+            continue
+        if _is_far(program, op):
             for outcome in missing:
-                if not outcomes.get(op, 0) & outcome and (found := _open(program, op, outcome, outcomes)) is not None:
+                now = outcomes.get(op, 0) & outcome
+                if (not now or outcome in (YES, NO)) and (found := _open(program, op, outcome, outcomes, constant)):
                     yield found
 
 
-def _is_far(program: BarrierProgram, op: Operation, trips: int) -> bool:
-    """Whether a decision depends on numbers that can be any number, or on constants past the trips that were tried."""
+def _is_late(program: BarrierProgram, op: Operation, most: int) -> bool:
+    """Whether a comparison is with a constant near the largest number tried, or past it.
+
+    Where it went both ways, that may have been at the end of a run, when nobody waits any more.
+    """
+    if op.name != "arith.cmpi":
+        return False
+    constant = max(abs(program.constants.get(operand, 0)) for operand in op.operands)
+    return constant > _FEW and (read_int(op.properties["predicate"]) < EQUALITIES or 2 * constant > most)
+
+
+def _compares_late(program: BarrierProgram, flag: Value, most: int) -> bool:
+    op = flag.defining_op
+    if op is not None and joins_flags(op):
+        return any(_compares_late(program, operand, most) for operand in op.operands)
+    return op is not None and _is_late(program, op, most)
+
+
+def _is_far(program: BarrierProgram, op: Operation) -> bool:
+    """Whether a decision depends on numbers that can be any number, or on more constants than a ring has slots."""
     values = op.operands[:3] if op.name == "scf.for" else op.operands
     constants, free = depends_on(program, values)
-    return free or sum(abs(number) for number in constants) > trips
+    return free or sum(abs(number) for number in constants) > 2 * program.depth + 1
 
 
 def depends_on(program: BarrierProgram, values: list[Value]) -> tuple[set[int], bool]:
     """The constants that numbers are computed from, and whether anything else is but how often loops go round."""
-    constants, seen, work = set[int](), set[Value](), list(values)
+    constants, seen, work, free = set[int](), set[Value](), list(values), False
     while work:
         value = work.pop()
         if value in seen:
@@ -87,28 +119,43 @@ def depends_on(program: BarrierProgram, values: list[Value]) -> tuple[set[int], 
         sources = program.carried.get(value, ())
         work += sources
         if op is None or op.name in NUMBER_OPS or op.name == "tt.load":
-            if not sources:
-                return constants, True
+            free = free or not sources
         elif op.name == "arith.select":
             work += op.operands[1:]
         elif not op.regions:
             work += op.operands
-    return constants, False
+    return constants, free
 
 
-def _open(program: BarrierProgram, op: Operation, outcome: int, outcomes: Outcomes) -> Open | None:
+def _open(program: BarrierProgram, op: Operation, outcome: int, outcomes: Outcomes, constant: bool) -> Open | None:
     """None where no inputs lead there, or where no constant is in question and no inputs are known."""
     targets = Targets(program)
     inputs = _inputs(targets, op, outcome)
-    if inputs:
-        inputs = [both for one in targets.reached(op) for it in inputs if (both := merged(one, it)) is not None]
+    inputs = [both for it in inputs for one in targets.reached(op, it) if (both := merged(one, it)) is not None]
     inputs = [it for it in inputs if _is_possible(it)]
-    constant = outcome != EQUAL and _has_constant(targets, op)
-    needed = constant and not _only_bounds(program, op, outcomes)
+    if joins_flags(op):
+        constant = constant and _asks_for_numbers(op)
+    needed = constant and outcome in (YES, NO) and not _only_bounds(program, op, outcomes)
     if not inputs and needed and targets.unsure:
         inputs = _sampled(program, op, outcome)
         needed = inputs is None or bool(inputs)
-    return Open(op, outcome, inputs or [], needed) if inputs or (needed and targets.unsure) else None
+    anew = op.name == "arith.cmpi" and bool(outcomes.get(op, 0) & outcome) and _asks_for_one(op, outcome)
+    return Open(op, outcome, inputs or [], needed, anew) if inputs or (needed and targets.unsure) else None
+
+
+def _asks_for_numbers(op: Operation) -> bool:
+    """Whether one of the flags that `op` joins says whether a number is another."""
+    makers = [maker for operand in op.operands if (maker := operand.defining_op) is not None]
+    return any(
+        read_int(it.properties["predicate"]) < EQUALITIES
+        if it.name == "arith.cmpi"
+        else joins_flags(it) and _asks_for_numbers(it)
+        for it in makers
+    )
+
+
+def _asks_for_one(op: Operation, outcome: int) -> bool:
+    return read_int(op.properties["predicate"]) == (0 if outcome == YES else 1)
 
 
 def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Inputs] | None:
@@ -178,20 +225,24 @@ def _has_constant(targets: Targets, op: Operation) -> bool:
     """Whether a decision is one about a constant; a number of which only the sign counts is tried with 0 and 1."""
     if op.name == "scf.for":
         return (targets.constant(op.operands[0]) or 0) > 1
-    numbers = [targets.constant(operand) for operand in op.operands]
-    return any(number is not None and abs(number) > 1 for number in numbers)
+    numbers = [number for operand in op.operands if (number := targets.constant(operand)) is not None]
+    if numbers and op.name == "arith.cmpi" and read_int(op.properties["predicate"]) < EQUALITIES:
+        return any(abs(number) > 1 for number in depends_on(targets.program, op.operands)[0])
+    return any(abs(number) > 1 for number in numbers)
 
 
 def _inputs(targets: Targets, op: Operation, outcome: int) -> list[Inputs]:
     if op.name == "scf.for":
         return targets.trips(op, 1)
     left, right = op.operands[0], op.operands[1]
+    if outcome in (FIRST, SECOND):
+        flags = targets.truth(left, outcome == FIRST), targets.truth(right, outcome == SECOND)
+        return targets.both(*flags)
     if outcome == EQUAL:
         sides = [targets.constant(left), targets.constant(right)]
         return targets.apart(left, right, 0) if sides != [None, None] else []
     if op.name in CHOICES:
-        ways = (-1,) if outcome == YES else (0, 1)
-        return [it for way in ways for it in targets.apart(left, right, way)]
+        return targets.above(right, left, 1) if outcome == YES else targets.above(left, right, 0)
     if op.name in QUOTIENTS or (op.name in REMAINDERS and op.result.type != "i1"):
         by = targets.constant(right)
         if by is not None and op.name in ("arith.shrsi", "arith.shrui"):
@@ -225,10 +276,10 @@ class Extensions:
     effort: Effort
 
     def of(self, decision: Open) -> Iterator[Extension]:
-        """The runs of a decision: rings go round behind it, with all others large; just as far; with all others small."""
-        most = _MOST_INPUTS[self.effort] if decision.needed else 1
-        for inputs in decision.inputs[:most]:
-            for far, place in ((True, -1), (False, -1), (False, 0)) if decision.needed else ((True, -1),):
+        """The runs of a decision: rings go round behind it, with others of one trip, or large; just as far, others small."""
+        many = decision.needed or decision.outcome in (FIRST, SECOND)
+        for inputs in decision.inputs[: _MOST_INPUTS[self.effort] if many else 1]:
+            for far, place in ((True, 1), (True, -1), (False, 0)) if decision.needed else ((True, -1),):
                 made = self._made(inputs, far, place)
                 if made is not None:
                     yield made
@@ -244,7 +295,7 @@ class Extensions:
             if wanted is None:
                 if not choice.numbers:
                     return None
-                numbers[choice.argument] = choice.numbers[place]
+                numbers[choice.argument] = choice.numbers[min(place, len(choice.numbers) - 1)]
                 continue
             number = self._number(choice, wanted, far)
             if number is None:

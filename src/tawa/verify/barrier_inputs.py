@@ -18,7 +18,7 @@ from itertools import count, islice, product
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scalars import width_of
 from tawa.errors import AssumptionError
-from tawa.ir import MemDescType, Operation, Value, parse_type
+from tawa.ir import Operation, Value
 from tawa.verify.assumptions import Assumption, parse_assumptions
 from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.effort import Effort
@@ -52,22 +52,12 @@ def argument_name(program: BarrierProgram, argument: Value) -> str:
     return found.group(1) if found else argument.hint or f"arg{argument.index}"
 
 
-def deepest_ring(program: BarrierProgram) -> int:
-    """The largest number of mbarriers in a row: D."""
-    depth = 1
-    for op in program.allocations:
-        type = parse_type(op.result.type)
-        if isinstance(type, MemDescType) and type.element == "i64" and len(type.shape) > 1:
-            depth = max(depth, type.shape[0])
-    return depth
-
-
 def trips_to_try(program: BarrierProgram, effort: Effort, most: int | None) -> Sequence[int]:
     """The trip counts of an innermost loop: all up to 2·D + 1, or 0, 1 and the one that goes twice around each ring.
 
     Once around shows a missing release, twice a wrong parity; deferred releases need D + P + 1.
     """
-    depth = deepest_ring(program)
+    depth = program.depth
     if effort == "full":
         return range((2 * depth + 1 if most is None else most) + 1)
     around = depth + max(depth, program.most_in_flight) + 1

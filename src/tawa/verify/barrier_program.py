@@ -17,7 +17,7 @@ from tawa.dialects.scalars import Scalar, scalar_of
 from tawa.dialects.tt import INLINE, same_number
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Block, Module, Operation, Value
+from tawa.ir import Block, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.barrier_flow import flow_of
 from tawa.verify.barrier_outcomes import outcome_of, picks_flag
@@ -139,6 +139,7 @@ class BarrierProgram:
         self.assumes = any(op.name == "llvm.intr.assume" for op in self.kept)
         self.loops = [op for op in self.ops if op.name in ("scf.for", "scf.while") and op in self.kept]
         self.outer_loops = {outer for op in self.loops for outer in op.ancestors() if outer in self.kept}
+        self.depth = self._deepest_ring()
         self.shortened: dict[Operation, Fewer] = {}
         self.constants = self._constants()
         self.alloc_numbers = {op: number for number, op in enumerate((*self.allocations, *self.described))}
@@ -301,6 +302,12 @@ class BarrierProgram:
             if number is not None:
                 found[op.result] = number
         return found
+
+    def _deepest_ring(self) -> int:
+        """The largest number of mbarriers in a row: D."""
+        types = [parse_type(op.result.type) for op in self.allocations]
+        rows = [it.shape for it in types if isinstance(it, MemDescType) and it.element == "i64" and len(it.shape) > 1]
+        return max((shape[0] for shape in rows), default=1)
 
     def _decides(self, op: Operation) -> bool:
         """Whether `op` is one whose outcomes are taken down (`barrier_outcomes`)."""

@@ -19,7 +19,7 @@ from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram
 
 _SAMPLES = 400
 _SCALES = (8, 64, 512, 4096, 65536)
-_EQUALITIES = 2
+EQUALITIES = 2
 """Of the predicates of ``arith.cmpi`` so many ask for one number, which samples would miss."""
 
 
@@ -28,7 +28,7 @@ def samples(program: BarrierProgram, op: Operation, want: bool) -> dict[Value, i
 
     Raises ValueError where samples say nothing: a comparison for equality, operations other than arithmetic.
     """
-    if op.name not in CHOICES and (op.name != "arith.cmpi" or read_int(op.properties["predicate"]) < _EQUALITIES):
+    if op.name not in CHOICES and (op.name != "arith.cmpi" or read_int(op.properties["predicate"]) < EQUALITIES):
         raise ValueError("not a comparison of sizes")
     slice = _Slice(program)
     slice.add(op.operands[0])

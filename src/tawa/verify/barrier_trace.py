@@ -28,9 +28,9 @@ from tawa.verify.barrier_events import (
     Segment,
     Trace,
 )
-from tawa.verify.barrier_outcomes import BOTH, NO, YES, Outcome, outcome_of, picks_flag
 from tawa.verify.barrier_flow import branches, captures
 from tawa.verify.barrier_operations import MAKERS, STEPS, alloc, check_uses, free, number, view
+from tawa.verify.barrier_outcomes import BOTH, NO, YES, Outcome, outcome_of, picks_flag
 from tawa.verify.barrier_program import (
     CLOSED,
     NUMBER_OPS,

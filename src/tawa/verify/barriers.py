@@ -156,13 +156,16 @@ class _Search:
         """Tries the inputs that send decisions where no run has been; Unknown where one is left."""
         extensions = Extensions(self.program, found, self.facts, self.trips, self.effort)
         granted = False
-        for decision in open_decisions(self.program, self.outcomes, max(self.trips), neighbours=self.effort == "full"):
+        most = max((number for choice in found for number in choice.numbers), default=0)
+        for decision in open_decisions(self.program, self.outcomes, max(most, *self.trips), self.effort):
             if not granted:
                 self.budget, granted = max(self.budget, self.steps) + 2 * BUDGET[self.effort], True
-            excluded, made = True, False
+            excluded, made, own = True, False, False
             for place, extension in enumerate(extensions.of(decision)):
                 seen = self.outcomes.get(decision.op, 0) & decision.outcome
-                if self.steps >= self.budget or (seen and (self.effort == "fast" or decision.op.name == "scf.for") and place > 1):
+                if self.steps >= self.budget or (
+                    seen and (self.effort == "fast" or decision.op.name == "scf.for") and place > 1
+                ):
                     break
                 self.memory, before, made = extension.memory, self.valid, True
                 self.until = self.budget
@@ -176,11 +179,12 @@ class _Search:
                     self.memory = ()
                 if refuted is not None:
                     return refuted
-                excluded = excluded and self.valid == before
+                excluded, own = excluded and self.valid == before, own or self.valid > before
                 self._widen(found, extension)
-            if decision.needed and not self.outcomes.get(decision.op, 0) & decision.outcome:
-                if not (excluded and made) and not (decision.inputs and extensions.all_excluded(decision)):
-                    return self._undecided(decision)
+            seen = self.outcomes.get(decision.op, 0) & decision.outcome
+            left_out = (excluded and made) or (decision.inputs and extensions.all_excluded(decision))
+            if decision.needed and not left_out and (not seen or (decision.anew and not own)):
+                return self._undecided(decision)
         return None
 
     def _widen(self, found: list[Choices], extension: Extension) -> None:
@@ -193,7 +197,9 @@ class _Search:
 
     def _undecided(self, decision: Open) -> Unknown:
         what = "has trips" if decision.op.name == "scf.for" else "goes the other way"
-        reason = f"no numbers were found and tried for which {decision.op.name} {what}: what follows then is not checked"
+        reason = (
+            f"no numbers were found and tried for which {decision.op.name} {what}: what follows then is not checked"
+        )
         return Unknown(reason, source_of(self.program.module, decision.op), self._assumptions())
 
     def _allowance(self) -> int:
