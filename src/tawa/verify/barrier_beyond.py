@@ -276,7 +276,7 @@ class Extensions:
     effort: Effort
 
     def of(self, decision: Open) -> Iterator[Extension]:
-        """The runs of a decision: rings go round behind it, with others of one trip, or large; just as far, others small."""
+        """The runs of a decision: rings go round behind it, with others of one trip, or large; or just as far."""
         many = decision.needed or decision.outcome in (FIRST, SECOND)
         for inputs in decision.inputs[: _MOST_INPUTS[self.effort] if many else 1]:
             for far, place in ((True, 1), (True, -1), (False, 0)) if decision.needed else ((True, -1),):

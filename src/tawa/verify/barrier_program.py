@@ -178,6 +178,9 @@ class BarrierProgram:
                 continue
             self._keep(op, work)
             work += _decisive(op) if kind == "protocol" else []
+        for op in self.ops:
+            if op.name == "scf.if" and any(result in tiles for result in op.results):
+                self._keep(op, work)  # which of two tiles it hands on
         for block in self.function.regions[0].blocks:
             if block.terminator.name == "cf.cond_br":
                 work.append(block.terminator.operands[0])
