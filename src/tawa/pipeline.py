@@ -30,7 +30,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttng import WarpGroupDotWaitOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
-from tawa.ir.attributes import int_attr, read_int
+from tawa.ir.attributes import attribute_of, int_attr, read_int
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.planner import Budget, StockCopies, check_plan, choose_plan, pointer_loads_worth, why_not_worth_it
 from tawa.plan.schedule import Schedule
@@ -295,7 +295,7 @@ def _plan(
         waits = stores_must_not_wait(module)
         check_plan(pinned, channels, target.num_warps, stores_must_not_wait=waits, groups=target.groups)
         return pinned, ()
-    limit = module.op.attributes.get(_MAX_REGISTERS)
+    limit = attribute_of(module.op.attributes, _MAX_REGISTERS)
     budget = Budget(
         target.num_warps,
         target.num_stages,

@@ -62,6 +62,16 @@ def softmax_rows(x_ptr, y_ptr, columns, BLOCK: tl.constexpr):
     tl.store(y_ptr + row * columns + at, x / tl.sum(x, axis=0), mask=at < columns)
 
 
+@triton.jit
+def store_number(out, n):
+    tl.store(out + tl.program_id(0), n)
+
+
+@triton.jit
+def do_nothing(out, n):
+    pass
+
+
 def half_tensor():
     """A stand-in for a float16 tensor in `warmup`: aligned, on no device."""
     from triton.runtime.jit import MockTensor

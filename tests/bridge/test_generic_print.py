@@ -58,3 +58,16 @@ def test_a_module_without_warps_is_refused(ttgir: Any) -> None:
 def test_text_that_is_no_module_is_refused(ttgir: Any) -> None:
     with pytest.raises(RuntimeError):
         parse_module('"tt.nonsense"(', ttgir.context)
+
+
+@pytest.mark.parametrize("kernel", [kernels.store_number, kernels.do_nothing])
+def test_a_program_without_tensors_is_printed_in_generic_form_and_stays_as_it_was(kernel: Any) -> None:
+    compiled = compile_kernel(kernel, Signature({"out": "*i32", "n": "i32"}, {}, {}), None)
+    context = ir.context()
+    ir.load_dialects(context)
+    CUDABackend(hopper_target()).load_dialects(context)
+    module = parse_module(compiled.asm["ttgir"], context)
+    before = str(module)
+    text = print_generic(module)
+    assert '"tt.func"() <{' in text and '"ttg.num-warps" = 4 : i32' in text and "spoilt" not in text
+    assert str(module) == before

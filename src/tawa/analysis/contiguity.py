@@ -19,7 +19,7 @@ from tawa.analysis.layouts import tile_order
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp, LoadOp
 from tawa.ir import Block, Module, Operation, PointerType, ScalarType, TensorType, Value, parse_type
-from tawa.ir.attributes import read_int
+from tawa.ir.attributes import attribute_of, read_int
 
 MOST = 1 << 30
 CHUNK_BYTES = 16
@@ -155,7 +155,7 @@ class Contiguity:
 def _hinted(op: Operation, info: AxisInfo) -> AxisInfo:
     """What the user says: `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy`."""
     for name in ("contiguity", "divisibility", "constancy"):
-        text = op.attributes.get(f"tt.{name}")
+        text = attribute_of(op.attributes, f"tt.{name}")
         if text is not None:
             rank = len(info.contiguity)
             numbers = [int(number) for number in re.findall(r"\d+", text.partition(":")[0])]

@@ -17,8 +17,8 @@ from tawa.analysis.producer_layouts import PRODUCER_WARPS, fixed_layout
 from tawa.analysis.slices import SliceInfo, slice_from
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import ATOMICS, DOTS, DescriptorLoadOp, FuncOp, acquires
+from tawa.dialects.ttg import ctas_of
 from tawa.ir import Module, Operation, Value, is_scalar, parse_type, source_of
-from tawa.ir.attributes import read_int
 from tawa.ir.types import TensorDescType
 from tawa.remarks import Remark
 
@@ -34,9 +34,8 @@ def declined(module: Module, op: Operation | None, reason: str, cure: str = "") 
 def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
     """Refusals that need no loads: shape of the module, operations nobody may move anything across."""
     functions = [op for op in module.body.ops if FuncOp.of(op)]
-    ctas = module.op.attributes.get('"ttg.num-ctas"', "1 : i32")
-    if read_int(ctas) != 1:
-        yield declined(module, None, f"num_ctas={read_int(ctas)}: clusters of CTAs are not supported", "use num_ctas=1")
+    if (ctas := ctas_of(module)) != 1:
+        yield declined(module, None, f"num_ctas={ctas}: clusters of CTAs are not supported", "use num_ctas=1")
     if num_warps not in _WARPS:
         yield declined(module, None, *wrong_warps(num_warps))
     for function in functions:

@@ -16,7 +16,7 @@ from tawa.analysis.split_rules import shape_of
 from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Operation, Value
-from tawa.ir.attributes import read_int
+from tawa.ir.attributes import attribute_of, read_int
 
 DIVISIBILITY = "tt.divisibility"
 _INDUCTIONS = 8  # rounds of the greatest common divisor of what a loop carries; each at least halves it
@@ -130,7 +130,7 @@ def _loop_of(atom: Atom) -> ForOp | None:
 
 def _promised(op: Operation) -> int:
     """What `tl.multiple_of` said of a scalar; of one of several results of a branch or a loop it may be any's."""
-    text = op.attributes.get(DIVISIBILITY)
+    text = attribute_of(op.attributes, DIVISIBILITY)
     if text is None or op.regions or len(op.results) != 1 or shape_of(op.results[0]):
         return 1
     text = text[len("dense<") : text.index(">")] if text.startswith("dense<") else text

@@ -29,6 +29,7 @@ from tawa.analysis.split_rules import shape_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Operation, PointerType, ScalarType, TensorType, Value, parse_type
+from tawa.ir.attributes import attribute_of
 
 _ADDRESSES = frozenset({"tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.trans", "tt.reshape"})
 
@@ -88,7 +89,7 @@ def _hints(value: Value) -> Iterator[tuple[Operation, list[int]]]:
                 return
             value = loop.inits[value.index - 1]
             continue
-        text, rank = op.attributes.get(DIVISIBILITY), len(shape_of(value))
+        text, rank = attribute_of(op.attributes, DIVISIBILITY), len(shape_of(value))
         if op.name not in _ADDRESSES:
             return
         if text is not None and rank:

@@ -1,8 +1,9 @@
 """Printing a module in MLIR's generic form with locations, and parsing such text back.
 
 Triton has no flag for the generic form. MLIR's printer falls back to it when the top operation does not verify, so
-`print_generic` makes the attribute ``ttg.num-warps`` a string while it prints, and puts the number back. TTIR has no
-such attribute: `print_generic_ttir` adds one whose name is not allowed, which nothing can take away again.
+`print_generic` makes the attribute ``ttg.num-warps`` a string while it prints, and puts the number back: the layout of
+each tensor is verified against it. TTIR has no such attribute, and a program of scalars no layout: there
+`print_generic_ttir` adds an attribute whose name is not allowed, which nothing can take away again, to a copy.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def print_generic(mod: Any) -> str:
         text = mod.str()
     finally:
         mod.set_attr(_NUM_WARPS, builder.get_int32_attr(num_warps))
-    _check_generic(text)
+    if not _is_generic(text):  # no layout of a tensor asked for the number: a program of scalars
+        return print_generic_ttir(parse_module(mod.str(), mod.context))
     return text.replace(f'"{_NUM_WARPS}" = "tawa"', f'"{_NUM_WARPS}" = {num_warps} : i32')
 
 
@@ -56,8 +58,12 @@ def print_generic_ttir(mod: Any) -> str:
     return text
 
 
+def _is_generic(text: str) -> bool:
+    return '"tt.func"' in text
+
+
 def _check_generic(text: str) -> None:
-    if '"tt.func"' not in text:
+    if not _is_generic(text):
         raise RuntimeError("the installed Triton printed no generic form")
 
 

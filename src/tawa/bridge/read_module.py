@@ -24,6 +24,7 @@ from tawa.bridge.versions import triton_version
 from tawa.dialects.tt import FuncOp
 from tawa.errors import CompileError, ParseError
 from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type
+from tawa.ir.attributes import attribute_of
 from tawa.ir.text import match_bracket
 
 _NUM_WARPS = "ttg.num-warps"
@@ -50,7 +51,7 @@ def read_ttgir(path: Path) -> Module:
     else:
         module = _parse(_generic_text(path), path)
         names = _parameter_names(text)
-    if not {_NUM_WARPS, f'"{_NUM_WARPS}"'}.intersection(module.op.attributes):
+    if attribute_of(module.op.attributes, _NUM_WARPS) is None:
         raise _no_layouts(path)
     _name_parameters(module, names)
     return module

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
 from tawa.dialects.view import OpView
-from tawa.ir import Block, Operation, Region, Value
-from tawa.ir.attributes import read_array, read_int
+from tawa.ir import Block, Module, Operation, Region, Value
+from tawa.ir.attributes import attribute_of, read_array, read_int
 
 declare_pure(
     "ttg", "convert_layout memdesc_index memdesc_subslice memdesc_trans memdesc_reshape memdesc_reinterpret fp4_to_fp"
@@ -30,6 +30,11 @@ VIEWS = frozenset(
 )
 
 
+def ctas_of(module: Module) -> int:
+    """CTAs of a cluster: 1 where the module does not say."""
+    return read_int(attribute_of(module.op.attributes, "ttg.num-ctas") or "1 : i32")
+
+
 def warps_of(op: Operation) -> int:
     """Warps that execute an operation: those of the partition it stands in, else those of the kernel."""
     inner = op
@@ -39,7 +44,7 @@ def warps_of(op: Operation) -> int:
             place = next(at for at, region in enumerate(outer.regions) if _holds(region, inner))
             return read_array(holder.properties["partitionNumWarps"])[place]
         if outer.name == "builtin.module":
-            return read_int(outer.attributes['"ttg.num-warps"'])
+            return read_int(attribute_of(outer.attributes, "ttg.num-warps") or "")
         inner = outer
     raise ValueError(f"{op.name} stands in no module")
 

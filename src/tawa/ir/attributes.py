@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _INTEGER = re.compile(r"(-?\d+)(?: : (?:i\d+|index))?")
 _ARRAY = re.compile(r"array<i\d+(?:: (.*))?>")
@@ -62,3 +63,11 @@ def string_attr(value: str) -> str:
     """x → ``"x"``."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def attribute_of(attributes: Mapping[str, str], name: str) -> str | None:
+    """The text of an attribute by its plain name; None where it is absent.
+
+    The reader keeps names as they stand in the text, where those with a dash have quotes: ``"ttg.num-ctas"``.
+    """
+    return attributes.get(f'"{name}"', attributes.get(name))

@@ -143,14 +143,14 @@ def _dot(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     if view.is_async:
         return [result]
     who.complete(who.wgmmas, 0)
-    return [result.use()]
+    return [result.complete()]
 
 
 def _dot_wait(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     pendings = read_int(op.properties["pendings"])
     who.complete(who.wgmmas, pendings)
     who.log(op, "wgmma wait", f"pendings {pendings}")
-    return [it.use() if isinstance(it, Accumulator) and it.waited else it for it in args]
+    return [it.complete() if isinstance(it, Accumulator) and it.waited else it for it in args]
 
 
 # -- TMA ---------------------------------------------------------------------------------------------------------------

@@ -82,9 +82,9 @@ class DescriptorInUse(SimulationError):
 
 
 class AccumulatorInFlight(SimulationError):
-    """The result of an asynchronous wgmma is used before a wait that covers it."""
+    """The result of an asynchronous wgmma is used before a wait that covers it, or past it but not through it."""
 
-    cure = "put ttng.warp_group_dot_wait between the dot and the use"
+    cure = "put ttng.warp_group_dot_wait between the dot and the use, and use what it returns"
 
 
 class BarrierMisuse(SimulationError):

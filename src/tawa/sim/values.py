@@ -88,15 +88,19 @@ class SharedView:
 
 @dataclass(slots=True, eq=False)
 class Accumulator:
-    """The result of an asynchronous wgmma. `waited`: a wait has covered it, the value may be used."""
+    """The result of an asynchronous wgmma. `waited`: a wait has covered it, and what that wait returns may be used."""
 
     tile: Array | None = None
     waited: bool = False
 
     def use(self) -> Array:
-        """The tile; raises AccumulatorInFlight before the wait."""
-        if not self.waited or self.tile is None:
-            raise AccumulatorInFlight("the result of an asynchronous dot is used while the dot is in flight")
+        """Raises AccumulatorInFlight: the dot's own result is not tied to any wait, also where one stands between."""
+        when = "past its wait: only what the wait returns is complete" if self.waited else "while the dot is in flight"
+        raise AccumulatorInFlight(f"the result of an asynchronous dot is used {when}")
+
+    def complete(self) -> Array:
+        """What a wait that covers it returns."""
+        assert self.waited and self.tile is not None
         return self.tile
 
 

@@ -21,7 +21,7 @@ from tawa.dialects.arith import constant_int
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import same_number
 from tawa.errors import AssumptionError
-from tawa.ir import MemDescType, Operation, Value, parse_type
+from tawa.ir import Operation, Value
 from tawa.verify.assumptions import Assumption, is_grid_size, parse_assumptions, positive_step
 from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.effort import Effort
@@ -46,6 +46,7 @@ class Choices:
     numbers: tuple[int, ...]
     facts: tuple[str, ...] = ()
     outer: bool = False  # it bounds a loop around others
+    fixed: bool = False  # by the caller
 
 
 def argument_name(program: BarrierProgram, argument: Value) -> str:
@@ -55,22 +56,12 @@ def argument_name(program: BarrierProgram, argument: Value) -> str:
     return found.group(1) if found else argument.hint or f"arg{argument.index}"
 
 
-def deepest_ring(program: BarrierProgram) -> int:
-    """The largest number of mbarriers in a row: D."""
-    depth = 1
-    for op in program.allocations:
-        type = parse_type(op.result.type)
-        if isinstance(type, MemDescType) and type.element == "i64" and len(type.shape) > 1:
-            depth = max(depth, type.shape[0])
-    return depth
-
-
 def trips_to_try(program: BarrierProgram, effort: Effort, most: int | None) -> Sequence[int]:
     """The trip counts of an innermost loop: all up to 2·D + 1, or 0, 1 and the one that goes twice around each ring.
 
     Once around shows a missing release, twice a wrong parity; deferred releases need D + P + 1.
     """
-    depth = deepest_ring(program)
+    depth = program.depth
     if effort == "full":
         return range((2 * depth + 1 if most is None else most) + 1)
     around = depth + max(depth, program.most_in_flight) + 1
@@ -104,7 +95,7 @@ def choices(
         name = argument_name(program, leaf)
         about = [fact for fact in facts if fact.name == name]
         if name in arguments:
-            found.append(Choices(leaf, name, (arguments[name],)))
+            found.append(Choices(leaf, name, (arguments[name],), fixed=True))
             continue
         wanted = _wanted(trips, leaf in around, leaf in within)
         steps = sorted(units.get(leaf, {1}))
@@ -223,6 +214,13 @@ class _Smallest:
         compute = self.program.scalar(op)
         inputs = [self._of(operand) for operand in op.operands] if compute is not None else [None]
         return None if compute is None or None in inputs else compute(*inputs)
+
+
+def units_of(
+    program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption]
+) -> Mapping[Value, set[int]]:
+    """For each argument: the steps in which it changes trip counts."""
+    return _units(program, _Smallest(program, arguments, facts))[0]
 
 
 def _units(program: BarrierProgram, smallest: _Smallest) -> tuple[dict[Value, set[int]], set[Value], set[Value]]:

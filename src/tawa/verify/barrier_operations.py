@@ -53,11 +53,15 @@ def predicate(op: Operation, after: int) -> Value | None:
 
 
 def check_uses(self: Recorder, op: Operation, env: Environment, trace: Trace, skip: int = -1) -> None:
-    """Notes a use of a tile that a wgmma may still write."""
+    """Notes a use of a tile that a wgmma may still write, or that no wait has handed on.
+
+    That the group is complete is not enough: only what a wait returns is tied to it. Registers of the dot's own result
+    may be copied as early as behind the dot.
+    """
     for index, operand in enumerate(op.operands):
         known = env.get(operand) if index != skip else None
-        if isinstance(known, InFlight) and any(group >= trace.done for group in known.groups):
-            self.emit(trace, Event("use", op))
+        if isinstance(known, InFlight):
+            self.emit(trace, Event("use", op, amount=int(all(group < trace.done for group in known.groups))))
 
 
 def alloc(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
@@ -269,7 +273,9 @@ def _dot_wait(self: Recorder, op: Operation, env: Environment, trace: Trace) -> 
     pendings = _int(op.properties["pendings"])
     trace.done = max(trace.done, trace.issued - pendings)
     for operand, result in zip(op.operands, op.results, strict=True):
-        env[result] = env.get(operand)
+        known = env.get(operand)
+        complete = isinstance(known, InFlight) and all(group < trace.done for group in known.groups)
+        env[result] = None if complete else known
     self.emit(trace, Event("dot wait", op, amount=pendings))
 
 

@@ -14,13 +14,15 @@ from typing import NamedTuple
 
 from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, scalar_of
-from tawa.dialects.tt import same_number
+from tawa.dialects.tt import INLINE, same_number
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Block, Module, Operation, Value
+from tawa.ir import Block, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.barrier_flow import flow_of
+from tawa.verify.barrier_outcomes import outcome_of, picks_flag
 from tawa.verify.barrier_whiles import loops_ended_by_memory
+from tawa.verify.not_modelled import not_modelled
 
 
 class NotUnderstood(Exception):
@@ -65,6 +67,7 @@ _GLOBAL_ONLY = frozenset(
     }
 )
 """Descriptors that the kernel makes itself: global memory, and no part of the protocol."""
+_OUTSIDE = _SYNCHRONISERS | _GLOBAL_ONLY | {"llvm.intr.assume"}
 CLOSED = ("ttng.", "ttg.", "nvws.", "nvgpu.", "nvg.", "nvvm.", "gpu.", "llvm.inline_asm", "tt.call")
 _WRITERS_OF_FLOW = frozenset({"scf.yield", "scf.condition", "cf.br", "cf.cond_br", "ttg.warp_yield", "warp.end"})
 _LOOPS = frozenset({"scf.for", "scf.while"})
@@ -116,9 +119,10 @@ class BarrierProgram:
             raise NotUnderstood(f"the module has {len(functions)} functions, not one", module.op)
         self.function = functions[0]
         self.entry = self.function.regions[0].blocks[0]
-        if read_int(module.op.attributes.get("ttg.num-ctas", "1 : i32")) != 1:
-            raise NotUnderstood("clusters of more than one CTA", self.function)
+        if (stop := not_modelled(module)) is not None:
+            raise NotUnderstood(stop.reason, stop.op)
         self.ops = list(self.function.walk())
+        self._require_known_operations()
         self.allocations: list[Operation] = []
         self.described: list[Operation] = []
         self.carried = flow_of(self.ops)
@@ -135,11 +139,13 @@ class BarrierProgram:
         self.assumes = any(op.name == "llvm.intr.assume" for op in self.kept)
         self.loops = [op for op in self.ops if op.name in ("scf.for", "scf.while") and op in self.kept]
         self.outer_loops = {outer for op in self.loops for outer in op.ancestors() if outer in self.kept}
+        self.depth = self._deepest_ring()
         self.shortened: dict[Operation, Fewer] = {}
         self.constants = self._constants()
         self.alloc_numbers = {op: number for number, op in enumerate((*self.allocations, *self.described))}
         self.plans: dict[Block, list[tuple[Callable[..., None], Operation]]] = {}
         self._scalars: dict[Operation, Scalar | None] = {}
+        self.decisions: list[Operation] = [op for op in self.ops if self._decides(op)]
         self._trees: dict[Value, int | None] = {}
         self._numbers: dict[tuple[str, ...], int] = {}
 
@@ -147,6 +153,14 @@ class BarrierProgram:
         """What people call an allocation: the name it has in the text."""
         op = (*self.allocations, *self.described)[memory.alloc]
         return op.result.hint or f"alloc{memory.alloc}"
+
+    def _require_known_operations(self) -> None:
+        """Wherever one stands, and whether or not a run gets there: what nobody knows may take part in the protocol."""
+        for op in self.ops:
+            if op.name not in self.also and spec_of(op.name) is UNKNOWN and not _is_known_here(op.name):
+                if any("!ttg.memdesc" in value.type for value in (*op.operands, *op.results)):
+                    raise NotUnderstood(f"{op.name} touches shared memory in a way this check does not know", op)
+                raise NotUnderstood(f"{op.name} is not known to this check", op)
 
     # -- what matters ------------------------------------------------------------------------------------------------
 
@@ -164,6 +178,9 @@ class BarrierProgram:
                 continue
             self._keep(op, work)
             work += _decisive(op) if kind == "protocol" else []
+        for op in self.ops:
+            if op.name == "scf.if" and any(result in tiles for result in op.results):
+                self._keep(op, work)  # which of two tiles it hands on
         for block in self.function.regions[0].blocks:
             if block.terminator.name == "cf.cond_br":
                 work.append(block.terminator.operands[0])
@@ -289,6 +306,18 @@ class BarrierProgram:
                 found[op.result] = number
         return found
 
+    def _deepest_ring(self) -> int:
+        """The largest number of mbarriers in a row: D."""
+        types = [parse_type(op.result.type) for op in self.allocations]
+        rows = [it.shape for it in types if isinstance(it, MemDescType) and it.element == "i64" and len(it.shape) > 1]
+        return max((shape[0] for shape in rows), default=1)
+
+    def _decides(self, op: Operation) -> bool:
+        """Whether `op` is one whose outcomes are taken down (`barrier_outcomes`)."""
+        if op not in self.kept:
+            return False
+        return op.name == "scf.for" or ((outcome_of(op) is not None or picks_flag(op)) and self.scalar(op) is not None)
+
     def kept_in(self, block: Block) -> list[Operation]:
         """The operations of a block that matter, without its terminator and `constants`."""
         kept, constants = self.kept, self.constants
@@ -348,12 +377,19 @@ def _kind(op: Operation, tiles: set[Value]) -> str:
     return "value" if any("!ttg.memdesc" in result.type for result in op.results) else "ignore"
 
 
+def _is_known_here(name: str) -> bool:
+    """Whether it is no part of the protocol, or structure around it, though no dialect declares what it does.
+
+    Assembly computes on registers, or `not_modelled` has found it.
+    """
+    return any(name in known for known in (_STRUCTURE, _WRITERS_OF_FLOW, _OUTSIDE, PROTOCOL, INLINE))
+
+
 @cache
 def _kind_by_name(name: str) -> str:
     """What an operation is whatever its operands are; empty where these decide."""
     if name in PROTOCOL or name in VIEWS or name == "ttg.local_alloc":
         return "protocol"
-    ignored = _STRUCTURE | _WRITERS_OF_FLOW | _SYNCHRONISERS | _GLOBAL_ONLY | {"llvm.intr.assume"}
-    if name in ignored or spec_of(name).terminator:
+    if (_is_known_here(name) and name not in INLINE) or spec_of(name).terminator:
         return "ignore"
     return "value" if spec_of(name) is UNKNOWN and name.startswith(CLOSED) else ""

@@ -167,7 +167,11 @@ class BarrierRun:
                 self._lifecycle(thread, event)
             case _:
                 self.history.add(thread, event)
-                message = f"{event.op.name} uses an accumulator that a wgmma still writes"
+                message = (
+                    f"{event.op.name} uses the result of a wgmma past its wait: only what the wait returns is complete"
+                    if event.amount
+                    else f"{event.op.name} uses an accumulator that a wgmma still writes"
+                )
                 raise self.fault("accumulator in flight", message, thread.mask)
         return True
 

@@ -34,6 +34,7 @@ from tawa.verify.barrier_events import (
 )
 from tawa.verify.barrier_flow import branches, captures
 from tawa.verify.barrier_operations import MAKERS, STEPS, alloc, check_uses, free, number, view
+from tawa.verify.barrier_outcomes import BOTH, NO, YES, Outcome, outcome_of, picks_flag
 from tawa.verify.barrier_program import (
     CLOSED,
     NUMBER_OPS,
@@ -62,6 +63,7 @@ class Unrolled(Recorder):
         self.more = more
         self.chosen = chosen
         self.segments: list[Segment] = []
+        self.outcomes: dict[Operation, int] = dict.fromkeys(program.decisions, 0)
         self.times: dict[tuple[str, str], int] = {}  # a loop that memory ends is come to, by partition
         self.main = Trace("default")
         self._function(first_values(program, numbers))
@@ -150,6 +152,9 @@ def _computed(op: Operation, compute: Scalar) -> Handler:
     if len(op.operands) != 2:
         return _scalar
     first, second = op.operands
+    outcome = outcome_of(op)
+    if outcome is not None:
+        return _decision(op, compute, outcome)
 
     def step(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
         left, right = env.get(first), env.get(second)
@@ -162,6 +167,23 @@ def _computed(op: Operation, compute: Scalar) -> Handler:
     return step
 
 
+def _decision(op: Operation, compute: Scalar, outcome: Outcome) -> Handler:
+    """As `_computed`, and takes down how it went."""
+    first, second, result = op.operands[0], op.operands[1], op.result
+
+    def step(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+        left, right = env.get(first), env.get(second)
+        made = compute(left, right) if type(left) is int and type(right) is int else None
+        if made is None:
+            _scalar(self, op, env, trace)
+            self.outcomes[op] |= BOTH  # where it matters, the check stops for it
+        else:
+            env[result] = made
+            self.outcomes[op] |= outcome(left, right, made)  # type: ignore[arg-type]
+
+    return step
+
+
 def _scalar(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
     compute = self.program.scalar(op)
     inputs = [env.get(operand) for operand in op.operands]
@@ -170,6 +192,8 @@ def _scalar(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> No
         made: int | None = compute(*numbers)
     else:
         (made,) = evaluate(op, numbers) if len(op.results) == 1 else (None,)
+    if op in self.outcomes and picks_flag(op):
+        self.outcomes[op] |= BOTH if made is None else YES if made else NO
     if made is not None:
         env[op.result] = made
         return
@@ -246,6 +270,7 @@ def _for(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
     body = op.regions[0].block
     carried = [env.get(value) for value in op.operands[3:]]
     places, fewer = range(lower, lower + trips * step, step or 1), self.program.shortened.get(op)
+    self.outcomes[op] |= YES if places else NO
     before: State = ()
     for place in places if fewer is None else places[: fewer.trips]:
         if fewer is not None and place == places[fewer.trips - fewer.again]:

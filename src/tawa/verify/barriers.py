@@ -14,11 +14,13 @@ Not modelled: which allocations Triton lays over each other, clusters, named bar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
+from tawa.verify.assumptions import Assumption
+from tawa.verify.barrier_beyond import Extension, Extensions, Open, open_decisions
 from tawa.verify.barrier_events import NeedsNumber, Signature, TooLong, Undefined, signature
 from tawa.verify.barrier_fingerprint import Fingerprints
 from tawa.verify.barrier_history import Fault, Happening
@@ -73,7 +75,7 @@ def check_barriers(
         found = choices(program, arguments or {}, facts, trips)
         budget = BUDGET[effort] if budget_states is None else budget_states
         inner = inner_numbers(program, arguments or {}, facts, trips)
-        search = _Search(program, effort, budget, trips, inner)
+        search = _Search(program, effort, budget, trips, inner, facts)
         verdict = search.run(found)
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", _place(module, stop.op))
@@ -84,7 +86,7 @@ def check_barriers(
         program.shortened.update(shortened(program))
         found = choices(program, arguments or {}, facts, trips)
         inner = inner_numbers(program, arguments or {}, facts, trips)
-        coarse = _Search(program, effort, budget, trips, inner, coarse=True).run(found)
+        coarse = _Search(program, effort, budget, trips, inner, facts, coarse=True).run(found)
     except NotUnderstood:
         return verdict
     return coarse if isinstance(coarse, Proved) else verdict  # a fault may be one of the shortened program alone
@@ -99,11 +101,15 @@ class _Search:
     budget: int
     trips: Sequence[int]
     inner: Mapping[str, tuple[int, ...]]
+    facts: Sequence[Assumption]
     coarse: bool = False
     steps: int = 0
     seen: set[Signature] = field(default_factory=set[Signature])
     tried: list[State] = field(default_factory=list[State])
     runs: int = 0
+    valid: int = 0  # runs that no assumption of the program excludes, also where they are like another one
+    memory: tuple[int, ...] = ()  # more numbers that may be read from memory
+    outcomes: dict[Operation, int] = field(default_factory=dict[Operation, int])  # of the decisions in them
     until: int = 0  # the steps at which the choices of one state end
     cut: bool = False  # they ended before all were made
     used: dict[str, None] = field(default_factory=dict[str, None])
@@ -144,7 +150,58 @@ class _Search:
         complete = complete and not self.cut
         more = sweep.dropped or (self.cut and self.coarse)
         few = not complete and 2 * sweep.numbers_in(self.tried) < sweep.numbers_in(states)
-        return self._verdict(found, complete, few, f"{'more than ' if more else ''}{len(states)} choices")
+        stop = None if few or not self.runs else self._beyond(found, names)
+        return stop or self._verdict(found, complete, few, f"{'more than ' if more else ''}{len(states)} choices")
+
+    def _beyond(self, found: list[Choices], names: dict[Value, str]) -> Refuted | Unknown | None:
+        """Tries the inputs that send decisions where no run has been; Unknown where one is left."""
+        extensions = Extensions(self.program, found, self.facts, self.trips, self.effort)
+        granted = False
+        most = max((number for choice in found for number in choice.numbers), default=0)
+        for decision in open_decisions(self.program, self.outcomes, max(most, *self.trips), self.effort):
+            if not granted:
+                self.budget, granted = max(self.budget, self.steps) + 2 * BUDGET[self.effort], True
+            excluded, made, own = True, False, False
+            for place, extension in enumerate(extensions.of(decision)):
+                seen = self.outcomes.get(decision.op, 0) & decision.outcome
+                if self.steps >= self.budget or (
+                    seen and (self.effort == "fast" or decision.op.name == "scf.for") and place > 1
+                ):
+                    break
+                self.memory, before, made = extension.memory, self.valid, True
+                self.until = self.budget
+                try:
+                    refuted = self._try(extension.numbers, extension.chosen, names, _FREE[self.effort])
+                except TooLong as stop:
+                    self.steps += stop.steps
+                    excluded = False
+                    continue
+                finally:
+                    self.memory = ()
+                if refuted is not None:
+                    return refuted
+                excluded, own = excluded and self.valid == before, own or self.valid > before
+                self._widen(found, extension)
+            seen = self.outcomes.get(decision.op, 0) & decision.outcome
+            left_out = (excluded and made) or (decision.inputs and extensions.all_excluded(decision))
+            if decision.needed and not left_out and (not seen or (decision.anew and not own)):
+                return self._undecided(decision)
+        return None
+
+    def _widen(self, found: list[Choices], extension: Extension) -> None:
+        """The bound states these numbers too."""
+        for place, choice in enumerate(found):
+            numbers = tuple(sorted({*choice.numbers, extension.numbers[choice.argument]}))
+            found[place] = replace(choice, numbers=numbers)
+        for key, number in extension.chosen.items():
+            self.read.setdefault(key, {})[number] = None
+
+    def _undecided(self, decision: Open) -> Unknown:
+        what = "has trips" if decision.op.name == "scf.for" else "goes the other way"
+        reason = (
+            f"no numbers were found and tried for which {decision.op.name} {what}: what follows then is not checked"
+        )
+        return Unknown(reason, source_of(self.program.module, decision.op), self._assumptions())
 
     def _allowance(self) -> int:
         """What one run may take: a long one may overrun the budget by half."""
@@ -190,6 +247,9 @@ class _Search:
         self._note(unrolled)
         if unrolled.broken:
             return None
+        self.valid += 1
+        for op, outcome in unrolled.outcomes.items():
+            self.outcomes[op] = self.outcomes.get(op, 0) | outcome
         shape = signature(unrolled.segments)
         if shape in self.seen:
             return None
@@ -216,6 +276,8 @@ class _Search:
             least = chosen.get(f"program_id{key[12:]}", 0) + 1
             small = {least} if self.effort == "fast" else {*range(least, max(least, 3) + 1)}
             return sorted(small | {number for number in inner if number > least})
+        if self.memory:
+            return sorted({0, 1, *self.memory})
         if self.effort == "fast":
             return sorted({0, 1, *inner[-1:]} if inner else {*range(_CHOICES_PER_NUMBER)})
         return sorted({*range(_CHOICES_PER_NUMBER), *_corners(inner)})

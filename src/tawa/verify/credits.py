@@ -38,6 +38,7 @@ from tawa.verify.credits_program import compile_skeleton
 from tawa.verify.credits_search import ALL, FAST, FULL, Search
 from tawa.verify.credits_skeleton import MAIN, UnsupportedError
 from tawa.verify.effort import Effort
+from tawa.verify.not_modelled import not_modelled
 from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict, Witness
 
 
@@ -53,6 +54,8 @@ def check_credits(
     """
     assumptions = parse_assumptions(assume)
     check_names(module, assumptions)
+    if (stop := not_modelled(module)) is not None:
+        return Unknown(f"not understood: {stop.reason}", source_of(module, stop.op))
     try:
         program = compile_skeleton(module)
     except UnsupportedError as error:

@@ -1,0 +1,80 @@
+"""What numbers are in the text: constants, distances between two, what a trip of a loop adds."""
+
+from __future__ import annotations
+
+from tawa.dialects.tt import same_number
+from tawa.ir import Value
+from tawa.verify.barrier_program import BarrierProgram
+
+_SAME = frozenset({"arith.extsi", "arith.extui", "arith.index_cast", "arith.index_castui", "arith.bitcast"})
+
+
+class Origins:
+    """Numbers of one program."""
+
+    def __init__(self, program: BarrierProgram) -> None:
+        self.program = program
+
+    def source(self, value: Value) -> Value:
+        """Past casts, and past what a partition is given."""
+        while True:
+            op = value.defining_op
+            if op is None:
+                sources = self.program.carried.get(value, ())
+                if len(sources) != 1:
+                    return value
+                value = sources[0]
+            elif op.name in _SAME or same_number(op):
+                value = op.operands[0]
+            else:
+                return value
+
+    def constant(self, value: Value) -> int | None:
+        """The number in the text."""
+        value = self.source(value)
+        if value in self.program.constants:
+            return self.program.constants[value]
+        op = value.defining_op
+        compute = self.program.scalar(op) if op is not None else None
+        if op is None or compute is None or not op.operands:
+            return compute() if compute is not None else None
+        inputs = [self.constant(operand) for operand in op.operands] if op.name.startswith("arith.") else [None]
+        return None if None in inputs else compute(*inputs)
+
+    def distance(self, lower: Value, upper: Value) -> int | None:
+        """The most that `upper` can be past `lower`, where the text says so: min(…, lower + 128)."""
+        lower, upper = self.source(lower), self.source(upper)
+        if lower is upper or (
+            self.program.tree(lower) is not None and self.program.tree(lower) == self.program.tree(upper)
+        ):
+            return 0
+        op = upper.defining_op
+        if op is None:
+            return None
+        if op.name == "arith.addi":
+            for value, more in (op.operands, op.operands[::-1]):
+                fixed = self.constant(more)
+                rest = None if fixed is None else self.distance(lower, value)
+                if rest is not None and fixed is not None:
+                    return rest + fixed
+        if op.name in ("arith.minsi", "arith.minui"):
+            known = [it for it in (self.distance(lower, operand) for operand in op.operands) if it is not None]
+            return min(known) if known else None
+        return None
+
+    def increment(self, following: Value, arg: Value) -> int | None:
+        """What each trip adds; where it wraps around as well, what it adds until then."""
+        following = self.source(following)
+        if following is arg:
+            return 0
+        op = following.defining_op
+        if op is None:
+            return None
+        if op.name == "arith.addi":
+            for value, more in (op.operands, op.operands[::-1]):
+                if self.source(value) is arg and (by := self.constant(more)) is not None:
+                    return by
+        if op.name == "arith.select":
+            grows = {self.increment(operand, arg) for operand in op.operands[1:]} - {None, 0}
+            return grows.pop() if len(grows) == 1 else None
+        return None

@@ -1,0 +1,38 @@
+"""What none of the checks models, wherever it stands: such a program is neither proved nor refuted.
+
+A barrier by number or an access by address in a text of assembly may be all that orders two partitions, or what makes
+them race; so may the barriers of another CTA.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.dialects.assembly import effect_unknown, shown
+from tawa.dialects.ttg import ctas_of
+from tawa.ir import Module, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class NotModelled:
+    """The reason, with its cure, and the operation."""
+
+    reason: str
+    op: Operation
+
+
+def not_modelled(module: Module) -> NotModelled | None:
+    """The first thing that stands in the way of any verdict; None where there is none."""
+    if (ctas := ctas_of(module)) != 1:
+        return NotModelled(
+            f"clusters of more than one CTA: this program has {ctas}. Cure: compile it with num_ctas=1", module.op
+        )
+    for op in module.walk():
+        if effect_unknown(op):
+            what = "inline assembly" if op.name == "tt.elementwise_inline_asm" else "the external function"
+            return NotModelled(
+                f"{what} that may do more than compute on registers ({shown(op)}). Cure: leave barriers and memory to "
+                "operations of Triton or Gluon, or take them out of the part that is to be proved",
+                op,
+            )
+    return None

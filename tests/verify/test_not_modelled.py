@@ -1,0 +1,121 @@
+"""What no check models makes the verdict unknown, wherever it stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.dialects.assembly import computes_on_registers
+from tawa.ir import Builder, Module, parse_module
+from tawa.ir.attributes import attribute_of
+from tawa.verify.barriers import check_barriers
+from tawa.verify.credits import check_credits
+from tawa.verify.verdict import Proved, Unknown, Verdict
+from tests.verify.test_barrier_foreign import DOT, DOT_WAIT, LANDED, kernel
+from tests.verify.test_barriers import barrier, made, ops
+
+HARMLESS = (
+    "mov.b32 $0, $1;",
+    "cvt.rn.bf16x2.f32 $0, $2, $1;",
+    r"{\0A .reg .b32 t<3>;\0A\09 // then: bar.sync 0;\0A shl.b32 t1, $1, 4;\0A lop3.b32 $0, t1, ${1:x}, 15, 0xea;\0A}",
+    "ex2.approx.ftz.f32 $0, $1",
+    "prmt.b32 $0, $1, $2, 0x5410;",
+    "{ .reg .pred p; setp.lt.f32 p, $1, 0f00000000; @p mul.f32 $0, $1, 2.0; @!p mov.f32 $0, $1; }",
+    "{ .reg .f16x2 a; mov.b32 a, {$1, $2}; cvt.rn.f16.f32 $0, $1; }",
+    "mov.u32 $0, %laneid;",
+)
+HARMFUL = (
+    "bar.sync 8, 256;",
+    "mov.b32 $0, $1; bar.sync 8, 256;",
+    r"// a comment ends here\0Abar.sync 8, 256;",
+    r"// or here\0Dbar.sync 8, 256;",
+    "/* mov */ bar.sync 8; /* */",
+    "@p bar.sync 8;",
+    "{bar.sync 8;}",
+    "again: bra again;",
+    "ld.shared.b32 $0, [$1];",
+    "mbarrier.arrive.shared.b64 _, [$1];",
+    "fence.proxy.async;",
+    "wgmma.wait_group.sync.aligned 0;",
+    "setmaxnreg.dec.sync.aligned.u32 24;",
+    "$(bar.sync 8;$|mov.b32 $0, $1;$)",
+    ".shared .b32 x;",
+    "mov.b32 $0, $1 bar.sync 8;",
+    "call f, ();",
+)
+
+
+def unknown(verdict: Verdict) -> str:
+    assert isinstance(verdict, Unknown), verdict
+    return verdict.reason
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_assembly_of_instructions_on_registers_alone_is_harmless(text: str) -> None:
+    assert computes_on_registers(f'"{text}"')
+
+
+@pytest.mark.parametrize("text", HARMFUL)
+def test_any_other_assembly_may_do_anything(text: str) -> None:
+    assert not computes_on_registers(f'"{text}"')
+
+
+def with_assembly(text: str, pure: str) -> Module:
+    properties = f'<{{asm_string = "{text}", constraints = "=r,r", packed_element = 1 : i32, pure = {pure}}}>'
+    line = f'%made = "tt.elementwise_inline_asm"(%n) {properties} : (i32) -> i32'
+    return kernel(*LANDED, line, DOT, DOT_WAIT)
+
+
+@pytest.mark.parametrize("pure", ["true", "false"])
+def test_a_program_with_a_barrier_in_assembly_is_unknown_whatever_it_says_of_itself(pure: str) -> None:
+    reason = unknown(check_barriers(with_assembly("bar.sync 8, 256;", pure)))
+    assert "bar.sync 8, 256" in reason and "Cure:" in reason
+
+
+@pytest.mark.parametrize("pure", ["true", "false"])
+def test_a_program_with_assembly_on_registers_is_proved(pure: str) -> None:
+    verdict = check_barriers(with_assembly("mov.b32 $0, $1;", pure))
+    assert isinstance(verdict, Proved), verdict
+
+
+@pytest.mark.parametrize(
+    ("symbol", "path", "proved"),
+    [("__nv_exp2f", "", True), ("nvshmem_barrier_all", "", False), ("__nv_exp2f", "/mine/wait.bc", False)],
+)
+def test_of_external_functions_those_of_libdevice_are_harmless(symbol: str, path: str, proved: bool) -> None:
+    properties = f'<{{libname = "", libpath = "{path}", pure = true, symbol = "{symbol}"}}>'
+    line = f'%made = "tt.extern_elementwise"(%n) {properties} : (i32) -> i32'
+    assert isinstance(check_barriers(kernel(*LANDED, line, DOT, DOT_WAIT)), Proved if proved else Unknown)
+
+
+def test_assembly_at_the_aref_level_is_unknown_too() -> None:
+    module = parse_module(made("tile")[0])
+    builder = Builder.before(ops(module, "aref.consumed")[0])
+    number = builder.constant(1)
+    properties = {"asm_string": '"bar.sync 8, 256;"', "constraints": '"=r,r"', "pure": "true"}
+    builder.create("tt.elementwise_inline_asm", (number,), ("i32",), properties=properties)
+    assert "bar.sync" in unknown(check_credits(module))
+
+
+@pytest.mark.parametrize("spelling", ['"ttg.num-ctas"', "ttg.num-ctas"])
+def test_a_module_of_two_ctas_is_unknown(spelling: str) -> None:
+    for module, check in ((barrier("tile"), check_barriers), (parse_module(made("tile")[0]), check_credits)):
+        module.op.attributes = {k: v for k, v in module.op.attributes.items() if "num-ctas" not in k}
+        assert isinstance(check(module), Proved)
+        module.op.attributes[spelling] = "2 : i32"
+        assert "clusters of more than one CTA" in unknown(check(module))
+
+
+def test_an_attribute_has_one_name_whether_or_not_the_text_quotes_it() -> None:
+    for text in ('"ttg.num-warps" = 4 : i32', "ttg.maxnreg = 4 : i32", '"ttg.maxnreg" = 4 : i32'):
+        module = parse_module(f'"builtin.module"() ({{\n}}) {{{text}}} : () -> ()\n')
+        assert attribute_of(module.op.attributes, text.split(" ")[0].strip('"')) == "4 : i32"
+    assert attribute_of({}, "ttg.num-warps") is None
+
+
+def test_an_operation_that_nobody_knows_is_unknown_in_a_branch_that_no_run_takes() -> None:
+    line = (
+        '%never = "arith.constant"() <{value = false}> : () -> i1\n"scf.if"(%never) ({\n'
+        '"llvm.call_intrinsic"() <{intrin = "llvm.nvvm.barrier0"}> : () -> ()\n"scf.yield"() : () -> ()\n}, {\n}) '
+        ": (i1) -> ()"
+    )
+    assert "llvm.call_intrinsic" in unknown(check_barriers(kernel(*LANDED, line, DOT, DOT_WAIT)))
