@@ -51,12 +51,19 @@ def merge(options: PlanOptions, defaults: PlanOptions) -> PlanOptions:
 
 
 def as_plan(plan: Any) -> Plan | None:
-    """A Plan, its JSON text, or None; raises PlanError on anything else."""
-    if plan is None or isinstance(plan, Plan):
-        return plan
-    if isinstance(plan, str):
-        return Plan.from_json(plan)
-    raise PlanError(f"plan={plan!r}: a tawa.Plan or its JSON text is needed, not {type(plan).__name__}")
+    """A Plan, its JSON text, or None; raises PlanError on anything else, and on a Plan that no launch has warps for."""
+    if plan is None:
+        return None
+    read = Plan.from_json(plan) if isinstance(plan, str) else plan
+    if not isinstance(read, Plan):
+        raise PlanError(f"plan={plan!r}: a tawa.Plan or its JSON text is needed, not {type(plan).__name__}")
+    groups = read.consumer_groups
+    if groups & (groups - 1):
+        raise PlanError(
+            f"a Plan of {groups} consumer groups: they share the warps of a launch, which Triton has in powers of two; "
+            "cure: a Plan of 1 or 2 consumer groups"
+        )
+    return read
 
 
 def make_request(given: Mapping[str, Any], defaults: Request | None, settings: Settings) -> Request:
