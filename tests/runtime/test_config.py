@@ -102,7 +102,7 @@ def test_a_plan_of_three_groups_is_refused_at_once_since_no_launch_has_warps_for
     three = replace(plan, partitions=(plan.partitions[0], *[plan.partitions[1]] * 3))
     given = three.to_json() if as_text else three
     for use in (lambda: tawa.Config({}, plan=given), lambda: tawa.jit(kernels.gemm_pointers, plan=given)):
-        with pytest.raises(tawa.PlanError, match="a Plan of 3 consumer groups.* cure: a Plan of 1 or 2"):
+        with pytest.raises(tawa.PlanError, match=r"a Plan of 3 consumer groups.* cure: a Plan of 1 or 2"):
             use()
 
 

@@ -27,6 +27,7 @@ from typing import Any
 
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge import record
+from tawa.bridge.annotations import STOCK_WITHOUT
 from tawa.bridge.launcher import Launcher, encoder
 from tawa.bridge.request import Request, activate
 from tawa.plan import PlanOptions
@@ -131,7 +132,7 @@ def _kernel_class(base: type, attached: Attached) -> type:
                 twin = copy(self)
                 twin.src, twin.metadata = Extended(self.src, spec), metadata._replace(tensordesc_meta=own)
                 measured = bool(getattr(metadata, record.KEY)["launch"].get("measure"))
-                others = partial(_stock, self), partial(_persistent, self, attached)
+                others = partial(_stock, self, attached), partial(_persistent, self, attached)
                 run: Any = None
                 try:
                     super(KernelWithArguments, twin)._init_handles()
@@ -168,8 +169,11 @@ class Extended:
         return getattr(self._source, name)
 
 
-def _stock(kernel: Any) -> Any:
+def _stock(kernel: Any, attached: Attached) -> Any:
     """The kernel as stock Triton compiles it, ready to be launched."""
+    if getattr(kernel.metadata, record.KEY)["launch"].get("annotated"):
+        with attached(), activate(STOCK_WITHOUT), launched_by_us(False):
+            return _loaded(_compiled_again(kernel))
     with activate(None), launched_by_us(False):
         return _loaded(_compiled_again(kernel))
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +36,8 @@ from tawa.plan import PlanOptions
 from tawa.plan.planner import StockCopies
 from tawa.remarks import Remark
 from tawa.verify.verdict import Unknown
+
+NO_STOCK = sys.maxsize
 
 CROWDED = (
     "launches of more programs than SMs are left to the stock kernel: TMA takes as long to fetch the short rows of its "
@@ -116,7 +119,7 @@ def attempt(tools: Toolchain, source: Source, request: Request, sheet: Worksheet
     """Specialises one kernel; lowers D until it fits shared memory, unless the user fixed D.
 
     Returns what was made, or the declining `Outcome`. Raises PlanError and ResourceError for what the user pinned,
-    StockFailure when Triton itself refuses the kernel, and any other exception for a fault of ours.
+    StockFailure when Triton's front half refuses the kernel, and any other exception for a fault of ours.
     """
     with _garbage_uncollected():
         with sheet.timed("structure flow"):
@@ -220,9 +223,13 @@ def _with_groups(tools: Toolchain, source: Source, request: Request, sheet: Work
 
 
 def _stock_spills(tools: Toolchain, sheet: Worksheet) -> int:
-    """What the specialised kernel may spill: as much as the stock kernel, or what does no harm."""
-    with sheet.timed("stock", ours=False):
+    """What the specialised kernel may spill: as much as the stock kernel, or what does no harm.
+
+    Anything (`NO_STOCK`) where Triton cannot compile the stock kernel.
+    """
+    with sheet.timed("stock", ours=False), suppress(StockFailure):
         return max(HARMLESS_BYTES, tools.stock.spilled())
+    return NO_STOCK
 
 
 def _holds(made: Specialised, allowed: Callable[[], int]) -> bool:
@@ -279,10 +286,10 @@ def _unless_spilled(
     """Declines in automatic mode what spills more than stock does, or waits for each wgmma; notes it otherwise."""
     if not isinstance(result, Specialised) or _holds(result, allowed):
         return result
-    more = result.spills.bytes > allowed()
-    much = "more than in the stock kernel" if more else "and each wgmma is waited for by itself"
+    limit = allowed()
+    much = "more than in the stock kernel" if result.spills.bytes > limit else "and each wgmma is waited for by itself"
     reason = f"{result.spills.bytes} bytes of registers spill to local memory, {much}"
-    if request.pinned or request.options.wherever_legal:
+    if request.pinned or request.options.wherever_legal or limit == NO_STOCK:
         remarks = (*result.outcome.remarks, Remark("note", reason, None, "smaller blocks, or more warps"))
         return replace(result, outcome=replace(result.outcome, remarks=remarks))
     cure = "smaller blocks, or more warps; only_if_faster=False specialises all the same"

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tawa.bridge.annotations import without_annotations
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic
 from tawa.bridge.stages import split_make_ttgir
@@ -81,7 +82,7 @@ def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Mod
     if split is None:
         raise CompileError(f"Triton {_version()} has a pass pipeline that Tawa does not know. Cure: use 3.6 to 3.9")
     options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages})
-    module = parse_with_triton(compiled.asm["ttir"], _context())
+    module, _ = without_annotations(parse_with_triton(compiled.asm["ttir"], _context()))
     return _printed(split.front(module, {}, options, _HOPPER))
 
 

@@ -92,12 +92,13 @@ class Job:
             )
 
     def compile_stock(self) -> Any:
-        """Compiles as Triton alone would."""
+        """Compiles as Triton alone would, without ``tl.range(warp_specialize=True)``."""
+        from tawa.bridge.annotations import STOCK_WITHOUT
         from tawa.bridge.compile import compile_kernel
 
         with triton_failures_named():
             return compile_kernel(
-                self.kernel, self.signature, None, num_warps=self.num_warps, num_stages=self.num_stages
+                self.kernel, self.signature, STOCK_WITHOUT, num_warps=self.num_warps, num_stages=self.num_stages
             )
 
     def explain(self, launched: bool = False) -> tuple[Any, Explanation]:
