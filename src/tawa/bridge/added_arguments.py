@@ -30,6 +30,7 @@ from tawa.bridge import record
 from tawa.bridge.annotations import STOCK_WITHOUT
 from tawa.bridge.launcher import Launcher, encoder
 from tawa.bridge.request import Request, activate
+from tawa.bridge.why_stock import note_surrounding
 from tawa.plan import PlanOptions
 
 _log = logging.getLogger("tawa")
@@ -85,6 +86,7 @@ def wrap_kernel_init(original: Callable[..., None], attached: Attached) -> Calla
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
+        note_surrounding(self)
         ours = type(self) in _classes.values()  # somebody who wraps this wrapper may let it run twice
         if (getattr(self.metadata, record.KEY, None) or {}).get("launch") and not ours:
             self.__class__ = _kernel_class(type(self), attached)

@@ -16,7 +16,7 @@ from typing import Any
 
 from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.places import places_key
-from tawa.bridge.request import activate, active_request, active_suffix
+from tawa.bridge.request import activate, active_request, active_suffix, surrounding_request
 
 _only_compiled: ContextVar[bool] = ContextVar("tawa_only_compiled", default=False)
 
@@ -69,7 +69,7 @@ def wrap_submit(
     """Wraps `AsyncCompileMode.submit`: the compile in another thread sees the request of the thread that launched."""
 
     def submit(mode: Any, key: str, compile_fn: Callable[[], Any], *rest: Any, **kwargs: Any) -> Any:
-        request, context = active_request(), copy_context()
+        request, context = surrounding_request(), copy_context()
 
         def compile_under_request() -> Any:
             with attached(), activate(request):

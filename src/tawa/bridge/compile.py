@@ -9,6 +9,7 @@ from typing import Any
 from tawa.bridge.attach import attached
 from tawa.bridge.request import Request, activate
 from tawa.bridge.signature import Signature
+from tawa.bridge.versions import refuse_pinned, refuse_untested
 
 HOPPER_WARP_SIZE = 32
 
@@ -57,6 +58,7 @@ def compile_kernel(
 
     source = ASTSource(jit_function(kernel), signature.types, signature.constants, signature.attributes)
     options = {"num_warps": num_warps, "num_stages": num_stages, **backend_options}
+    refuse_pinned(request is not None and request.pinned, jit_function(kernel).__name__)
     with attached() if request is not None else nullcontext(), activate(request):
         return triton.compile(source, target=hopper_target(), options=options)
 
@@ -65,6 +67,7 @@ def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_sta
     """Compiles a kernel from a file of TTIR, as `compile_kernel` does from source; replays a reproducer."""
     import triton
 
+    refuse_untested(f"{path.name} is not compiled")
     options = {"num_warps": num_warps, "num_stages": num_stages}
     with attached() if request is not None else nullcontext(), activate(request):
         return triton.compile(_with_suffix(path), target=hopper_target(), options=options)

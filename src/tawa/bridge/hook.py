@@ -6,13 +6,11 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from triton import knobs
-
 from tawa.bridge import versions
 from tawa.bridge.compilation import Compilation
 from tawa.bridge.request import Request, active_request
 from tawa.bridge.stages import StageSplit, split_make_ttgir
-from tawa.errors import DeviceError, UnsupportedKernel
+from tawa.errors import DeviceError
 from tawa.remarks import Remark
 
 CAPABILITY = 90
@@ -72,9 +70,7 @@ def _take_part(
         return  # Gluon kernels are explicit already
     if versions.untested_reason():
         versions.warn_untested()
-        if request.pinned:
-            remark = Remark("declined", versions.untested_reason(), cure="pip install 'triton>=3.6,<3.10'")
-            raise UnsupportedKernel("every kernel", remark)
+        versions.refuse_pinned(request.pinned, "every kernel")
         return
     if capability != CAPABILITY:
         if request.pinned:
@@ -102,6 +98,8 @@ def _refusal(options: Any, split: StageSplit | None, replaced: bool) -> Remark |
     if getattr(options, "launch_cooperative_grid", False):
         reason = "launch_cooperative_grid: a grid that fits the GPU all at once may not, once it is specialised"
         return Remark("declined", reason, cure="a launch without it")
+    from triton import knobs
+
     if getattr(options, "ir_override", None) or knobs.compilation.override:
         reason = "a level of the kernel comes from a file of the user's (ir_override, TRITON_KERNEL_OVERRIDE)"
         return Remark("declined", f"{reason}, which is for the kernel as stock Triton compiles and launches it")

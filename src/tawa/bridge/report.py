@@ -13,8 +13,10 @@ import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from tawa.bridge.versions import refuse_untested, triton_version, untested_reason
 from tawa.errors import CompileError
 
 
@@ -113,11 +115,7 @@ def read_ptx(ptx: str) -> PtxReport:
 
 def run_ptxas(ptx: str, fp_fusion: bool = True, extra_options: str = "") -> PtxasReport:
     """Assembles the PTX once more with ``-v``. Raises CompileError with the output of ptxas if it refuses."""
-    from triton.backends.nvidia.compiler import get_ptxas
-
-    from tawa.bridge.versions import triton_version
-
-    tool = get_ptxas(90)
+    tool = _ptxas()
     with tempfile.TemporaryDirectory(prefix="tawa-ptxas-") as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_text(ptx)
@@ -128,6 +126,18 @@ def run_ptxas(ptx: str, fp_fusion: bool = True, extra_options: str = "") -> Ptxa
     if done.returncode:
         raise CompileError(f"ptxas refuses the kernel (status {done.returncode}):\n{done.stderr}{done.stdout}")
     return read_ptxas_log(done.stderr + done.stdout, tool.version)
+
+
+def _ptxas() -> Any:
+    """The ptxas that Triton uses for Hopper: its path and version. A Triton that was not tested may ask otherwise."""
+    from triton.backends.nvidia import compiler
+
+    if not untested_reason():
+        return compiler.get_ptxas(90)
+    path = Path(str(compiler.__file__)).with_name("bin") / "ptxas"
+    if not path.is_file():
+        refuse_untested(f"there is no {path}, by which registers are counted")
+    return SimpleNamespace(path=str(path), version="")
 
 
 def read_ptxas_log(log: str, version: str = "") -> PtxasReport:

@@ -25,6 +25,7 @@ class Request:
     options: launch options. plan: a pinned Plan, or None. reproducer_dir: where a failure of ours is written down;
     None: nowhere. verification: how the specialised kernel is checked before it is handed out. beside: asks for the
     kernel that stands beside a specialised one: stock Triton's, without ``tl.range(warp_specialize=True)``.
+    off: whether it is ``TAWA_ENABLE=off`` that asks for stock Triton.
     """
 
     options: PlanOptions = PlanOptions()
@@ -32,6 +33,7 @@ class Request:
     reproducer_dir: Path | None = None
     verification: Verification = "fast"
     beside: bool = False
+    off: bool = field(default=False, compare=False)
     _suffix: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
 
     @property

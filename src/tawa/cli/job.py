@@ -71,12 +71,17 @@ class Job:
             )
 
     def compile_unchecked(self) -> Any:
-        """As `compile`, without the checks of a compile: for whoever checks, or runs, the levels afterwards."""
+        """As `compile`, without the checks of a compile: for whoever checks, or runs, the levels afterwards.
+
+        Raises CompileError on a Triton that was not tested, whose levels nobody knows.
+        """
         from tawa.bridge.compile import compile_kernel
+        from tawa.bridge.versions import refuse_untested
         from tawa.runtime.jit import TawaFunction
         from tawa.runtime.requests import make_request
         from tawa.runtime.settings import Settings
 
+        refuse_untested(f"{self.kernel.__name__} is not specialised")
         options = {"only_if_faster": False, **self.options}
         if isinstance(self.kernel, TawaFunction):
             request = self.kernel.request_for(options)
@@ -117,10 +122,11 @@ class Job:
 def why_not_specialised(compiled: Any) -> str:
     """Why a `CompiledKernel` is stock Triton's; empty for one that Tawa made."""
     from tawa.bridge.record import KEY
+    from tawa.bridge.why_stock import why_stock
 
     record = getattr(compiled.metadata, KEY, None)
     if record is None:
-        return "stock Triton was asked for"
+        return why_stock(compiled).reason
     return "" if record["applied"] else record["reason"]
 
 
@@ -138,7 +144,7 @@ def read_job(target: str, sig: str, const: str, num_warps: int, num_stages: int,
     given = read_options(options or [])
     PlanOptions.from_mapping(given)  # names and values; what the kernel's decorator adds is checked with the compile
     kernel = load_kernel(target)
-    if kernel.is_gluon():
+    if getattr(kernel, "is_gluon", bool)():
         raise UsageError(
             f"{kernel.__name__} is a Gluon kernel: it says itself what each warp does",
             "tawa verify and tawa simulate take its TTGIR: write compiled.asm['ttgir'] of a launch to a file",

@@ -85,8 +85,16 @@ def make_request(given: Mapping[str, Any], defaults: Request | None, settings: S
         options = replace(options, enable_warp_specialization=None)
     _check_agreement(known, plan)
     if settings.enable == "off":
-        return Request(PlanOptions(enable_warp_specialization=False))
+        return Request(PlanOptions(enable_warp_specialization=False), off=True)
     return Request(options, plan, settings.reproducer_dir, settings.verify)
+
+
+def layered(first: Request, second: Request | None) -> Request:
+    """The first request with every gap filled from the second; where and how to check comes from the second."""
+    if second is None:
+        return first
+    plan = first.plan if first.plan is not None else second.plan
+    return Request(merge(first.options, second.options), plan, second.reproducer_dir, second.verification)
 
 
 def _check_agreement(known: Mapping[str, Any], plan: Plan | None) -> None:
