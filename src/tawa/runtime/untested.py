@@ -7,7 +7,6 @@ is: kernels that call it, autotuners, `isinstance`.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from tawa.bridge.request import Request, surrounding_request
@@ -43,7 +42,8 @@ class LeftToTriton:
 def left_to_triton(kernel: Any, defaults: Request) -> Any:
     """The same kernel, of the same kind, whose launches take Tawa's options."""
     inner = getattr(kernel, "tawa_inner", kernel)
-    function = copy.copy(inner)
-    function.__class__ = type("TawaFunction", (LeftToTriton, type(inner)), {})
-    function.tawa_defaults, function.tawa_inner = defaults, inner
+    kind = type("TawaFunction", (LeftToTriton, type(inner)), {})
+    function: Any = kind.__new__(kind)
+    vars(function).update(vars(inner))  # past Triton's __setattr__, which has opinions
+    vars(function).update(tawa_defaults=defaults, tawa_inner=inner)
     return function
