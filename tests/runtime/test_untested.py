@@ -18,6 +18,7 @@ from triton import knobs
 from typer.testing import CliRunner
 
 import tawa
+import tawa.errors
 from tawa.bridge import attach, versions
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
@@ -233,6 +234,25 @@ def test_a_script_runs_as_under_python_and_its_report_says_why_it_is_empty(
 
     write_report(tawa.report(), str(record))
     assert f"Triton {untested} {REASON}" in read_reports(record).reason
+
+
+@pytest.mark.filterwarnings("ignore:tawa:RuntimeWarning")
+def test_a_compile_ahead_of_time_that_such_a_triton_wants_otherwise_says_the_version(
+    untested: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other(*_: Any, **__: Any) -> None:
+        raise TypeError("Constants keys must be string")
+
+    monkeypatch.setattr(triton.compiler, "ASTSource", other)
+    with pytest.raises(tawa.errors.CompileError, match=f"Constants keys(.|\n)*Triton {untested} {REASON}"):
+        tawa.explain(kernels.gemm_descriptors, TEXT, BLOCKS)
+
+
+def test_a_program_that_such_a_triton_cannot_read_says_the_version(untested: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.ttgir"
+    program.write_text("module { what(this) is }\n")
+    done = command("verify", str(program))
+    assert f"Triton {untested} {REASON}" in " ".join(done.stderr.split()) and done.exit_code == 2
 
 
 def test_a_reproducer_is_not_replayed(untested: str, tmp_path: Path) -> None:

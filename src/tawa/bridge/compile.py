@@ -56,11 +56,17 @@ def compile_kernel(
     import triton
     from triton.compiler import ASTSource
 
-    source = ASTSource(jit_function(kernel), signature.types, signature.constants, signature.attributes)
+    function = jit_function(kernel)
+    refuse_pinned(request is not None and request.pinned, function.__name__)
     options = {"num_warps": num_warps, "num_stages": num_stages, **backend_options}
-    refuse_pinned(request is not None and request.pinned, jit_function(kernel).__name__)
-    with attached() if request is not None else nullcontext(), activate(request):
-        return triton.compile(source, target=hopper_target(), options=options)
+    try:
+        source = ASTSource(function, signature.types, signature.constants, signature.attributes)
+        with attached() if request is not None else nullcontext(), activate(request):
+            return triton.compile(source, target=hopper_target(), options=options)
+    except Exception as error:
+        # Such a Triton may want a kernel in another way; what goes wrong then says nothing to a user.
+        refuse_untested(f"{function.__name__} is not compiled ({type(error).__name__}: {error})")
+        raise
 
 
 def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_stages: int) -> Any:

@@ -21,7 +21,7 @@ from tawa.bridge.annotations import without_annotations
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic
 from tawa.bridge.stages import split_make_ttgir
-from tawa.bridge.versions import triton_version
+from tawa.bridge.versions import refuse_untested, triton_version
 from tawa.dialects.tt import FuncOp
 from tawa.errors import CompileError, ParseError
 from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type
@@ -49,7 +49,12 @@ def read_ttgir(path: Path) -> Module:
         module = _parse(text, path)
         names: list[str] = []
     else:
-        module = _parse(_generic_text(path), path)
+        try:
+            generic = _generic_text(path)
+        except Exception:
+            refuse_untested(f"{path.name} is not in MLIR's generic form, which alone is read without Triton")
+            raise
+        module = _parse(generic, path)
         names = _parameter_names(text)
     if not {_NUM_WARPS, f'"{_NUM_WARPS}"'}.intersection(module.op.attributes):
         raise _no_layouts(path)
