@@ -11,6 +11,7 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,16 +125,21 @@ def run_ptxas(ptx: str, fp_fusion: bool = True, extra_options: str = "") -> Ptxa
         command += ["--regAllocOptLevel=2"] if triton_version() >= (3, 9, 0) else []  # as Triton 3.9 does
         done = subprocess.run([*command, str(source), "-o", os.devnull], capture_output=True, text=True, check=False)
     if done.returncode:
+        refuse_untested(f"ptxas does not take the kernel (status {done.returncode})")
         raise CompileError(f"ptxas refuses the kernel (status {done.returncode}):\n{done.stderr}{done.stdout}")
     return read_ptxas_log(done.stderr + done.stdout, tool.version)
 
 
 def _ptxas() -> Any:
-    """The ptxas that Triton uses for Hopper: its path and version. A Triton that was not tested may ask otherwise."""
+    """The ptxas that Triton uses for Hopper, path and version. A Triton that was not tested may keep it elsewhere."""
     from triton.backends.nvidia import compiler
 
     if not untested_reason():
         return compiler.get_ptxas(90)
+    find: Any = getattr(compiler, "get_ptxas", None)
+    for arguments in ((90,), ()):
+        with suppress(Exception):
+            return find(*arguments)
     path = Path(str(compiler.__file__)).with_name("bin") / "ptxas"
     if not path.is_file():
         refuse_untested(f"there is no {path}, by which registers are counted")

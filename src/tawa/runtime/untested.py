@@ -31,7 +31,8 @@ class LeftToTriton:
         """Launches as Triton does. Raises UnsupportedKernel where the launch demands specialisation."""
         request = self.request_for(take_options(kwargs, OPTION_NAMES.difference(self.arg_names)))
         refuse_pinned(request.pinned, getattr(self, "__name__", "the kernel"))
-        warn_untested()
+        if not request.stock:
+            warn_untested()
         self.last_kernel = self.tawa_inner.run(*args, grid=grid, warmup=warmup, **kwargs)
         return self.last_kernel
 
