@@ -16,6 +16,7 @@ from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
 from tawa.bridge.signature import Signature, parse_signature
 from tawa.plan import PlanOptions
+from tests.bridge import kernels
 from tests.support.fronts import front
 
 BLOCKS = {"BM": 128, "BN": 256, "BK": 64}
@@ -149,6 +150,16 @@ def test_the_number_of_groups_applies_as_elsewhere() -> None:
     assert compiled.metadata.tawa["applied"]
     roles = [part["role"] for part in compiled.metadata.tawa["plan"]["partitions"]]
     assert roles == ["producer", "consumer", "consumer"]
+
+
+def test_a_configuration_of_the_autotuner_applies_as_elsewhere(driver: None) -> None:
+    blocks = {"BM": 128, "BN": 128, "BK": 64, "ASKED": True}
+    configs = [tawa.Config(blocks, num_warps=8, num_consumer_groups=groups, aref_depth=2) for groups in (1, 2)]
+    tuned = triton.autotune(configs=configs, key=["K"])(tawa.jit(pointers))
+    made = tuned.warmup(*[kernels.half_tensor() for _ in range(3)], 256, 256, 256, 256, grid=(1,))
+    plans = [it.metadata.tawa["plan"] for it in made]
+    assert [sum(part["role"] == "consumer" for part in plan["partitions"]) for plan in plans] == [1, 2]
+    assert [notes(it) for it in made] == [[NOTE], [NOTE]]
 
 
 @pytest.mark.parametrize("kernel", [gemm, stored_between])
