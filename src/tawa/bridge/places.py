@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from itertools import takewhile
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -26,15 +27,19 @@ def places_key(source: Any) -> str:
 
 def _places(source: Any) -> Iterator[tuple[str, int]]:
     """File and line of each function that is compiled; the file of a kernel that is read from IR."""
-    from triton.runtime.jit import get_jit_fn_file_line
-
     path = getattr(source, "path", None)
     if path is not None:
         yield str(path), 0
     for function in _functions(source):
-        file, line = get_jit_fn_file_line(function)
+        file = function.fn.__code__.co_filename
         if os.path.isfile(file):
-            yield file, line
+            yield file, _first_line(function)
+
+
+def _first_line(function: Any) -> int:
+    """Of its ``def``, from which Triton counts the lines of its operations: decorators stand above it."""
+    above = takewhile(lambda line: not line.lstrip().startswith("def "), function.raw_src)
+    return function.starting_line_number + sum(1 for _ in above)
 
 
 def _functions(source: Any) -> Iterator[Any]:
