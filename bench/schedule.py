@@ -87,7 +87,7 @@ def _one_group(compiled: Any, groups: int, case: Case) -> Any:
     from triton._C.libtriton import ir, nvidia
     from triton.compiler.compiler import make_backend
 
-    from tawa.bridge.attempt import Toolchain
+    from tawa.bridge.attempt_data import Toolchain
     from tawa.bridge.compile import hopper_target
     from tawa.bridge.read_module import read_unspecialised
     from tawa.bridge.row_split import split_front

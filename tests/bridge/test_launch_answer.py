@@ -14,7 +14,7 @@ from tawa.analysis.host_conditions import simplified
 from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_stock
 from tawa.analysis.launch_values import Apply, Argument, Condition, LaunchSpec, Number
 from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.attempt import Specialised
+from tawa.bridge.attempt_data import Specialised
 from tawa.bridge.launch_answer import HOPPER_PROCESSORS, answer_for, argument_domain
 from tawa.bridge.launcher import Launcher
 from tawa.errors import PlanError

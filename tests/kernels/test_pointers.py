@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.attempt import Source, Specialised, Worksheet, attempt
+from tawa.bridge.attempt import attempt
+from tawa.bridge.attempt_data import Source, Specialised, Worksheet
 from tawa.bridge.request import Request
 from tawa.bridge.versions import triton_version
 from tawa.ir import parse_module

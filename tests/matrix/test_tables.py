@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tawa.bridge.attempt import Specialised
+from tawa.bridge.attempt_data import Specialised
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic_ttir
 from tawa.bridge.signature import Signature

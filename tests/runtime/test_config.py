@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,10 +90,20 @@ def test_a_configuration_is_json_even_with_a_plan() -> None:
     assert tawa.Plan.from_json(again.kwargs["plan"]) == fakes.plan_of(4)
 
 
-@pytest.mark.parametrize("options", [{"aref_depth": 0}, {"mma_depth": -1}, {"num_consumer_groups": 4}, {"plan": 7}])
+@pytest.mark.parametrize("options", [{"aref_depth": 0}, {"mma_depth": -1}, {"num_consumer_groups": 3}, {"plan": 7}])
 def test_a_bad_option_is_found_when_the_configuration_is_written(options: dict[str, Any]) -> None:
     with pytest.raises(tawa.PlanError):
         tawa.Config({}, **options)
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_plan_of_three_groups_is_refused_at_once_since_no_launch_has_warps_for_it(as_text: bool) -> None:
+    plan = fakes.plan_of(2)
+    three = replace(plan, partitions=(plan.partitions[0], *[plan.partitions[1]] * 3))
+    given = three.to_json() if as_text else three
+    for use in (lambda: tawa.Config({}, plan=given), lambda: tawa.jit(kernels.gemm_pointers, plan=given)):
+        with pytest.raises(tawa.PlanError, match=r"a Plan of 3 consumer groups.* cure: a Plan of 1 or 2"):
+            use()
 
 
 def test_a_configuration_that_does_not_fit_is_skipped_by_the_tuner(pipeline_is: Any, driver: None) -> None:

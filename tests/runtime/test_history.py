@@ -159,15 +159,14 @@ def test_without_an_installation_nothing_is_recorded(fill: Any) -> None:
 
 
 def test_a_stock_kernel_for_launches_that_a_specialised_one_cannot_take_says_so() -> None:
-    target = SimpleNamespace(arch=90)
-    metadata = SimpleNamespace(name="gemm", target=target)
-    assert "not asked" in recording._stock_record(metadata)["reason"]
+
+    def kernel(arch: int) -> SimpleNamespace:
+        return SimpleNamespace(metadata=SimpleNamespace(name="gemm", target=SimpleNamespace(arch=arch)))
+
+    assert "not asked" in recording._stock_record(kernel(90))["reason"]
     recording._versions.append(recording._Version("gemm", {"applied": True, "launch": {"descriptors": []}}))
-    assert "not with these arguments" in recording._stock_record(metadata)["reason"]
-    assert (
-        "compute capability 100"
-        in recording._stock_record(SimpleNamespace(name="gemm", target=SimpleNamespace(arch=100)))["reason"]
-    )
+    assert "not with these arguments" in recording._stock_record(kernel(90))["reason"]
+    assert "compute capability 100" in recording._stock_record(kernel(100))["reason"]
 
 
 # --- values ---

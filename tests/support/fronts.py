@@ -12,7 +12,7 @@ from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 
-from tawa.bridge.attempt import Toolchain
+from tawa.bridge.attempt_data import Toolchain
 from tawa.bridge.compile import hopper_target
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic

@@ -27,8 +27,10 @@ from typing import Any
 
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge import record
+from tawa.bridge.annotations import STOCK_WITHOUT
 from tawa.bridge.launcher import Launcher, encoder
 from tawa.bridge.request import Request, activate
+from tawa.bridge.why_stock import note_surrounding
 from tawa.dialects.tt import GRID_SIZE
 from tawa.plan import PlanOptions
 from tawa.plan.persistent import options_of_persistent, why_shallower
@@ -86,6 +88,7 @@ def wrap_kernel_init(original: Callable[..., None], attached: Attached) -> Calla
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
+        note_surrounding(self)
         ours = type(self) in _classes.values()  # somebody who wraps this wrapper may let it run twice
         if (getattr(self.metadata, record.KEY, None) or {}).get("launch") and not ours:
             self.__class__ = _kernel_class(type(self), attached)
@@ -133,7 +136,7 @@ def _kernel_class(base: type, attached: Attached) -> type:
                 twin = copy(self)
                 twin.src, twin.metadata = Extended(self.src, spec), metadata._replace(tensordesc_meta=own)
                 measured = bool(getattr(metadata, record.KEY)["launch"].get("measure"))
-                others = partial(_stock, self), partial(_persistent, self, attached)
+                others = partial(_stock, self, attached), partial(_persistent, self, attached)
                 run: Any = None
                 try:
                     super(KernelWithArguments, twin)._init_handles()
@@ -170,13 +173,16 @@ class Extended:
         return getattr(self._source, name)
 
 
-def _stock(kernel: Any) -> Any:
+def _stock(kernel: Any, attached: Attached) -> Any:
     """The kernel as stock Triton compiles it, ready to be launched."""
-    return _loaded(compiled_by_stock(kernel))
+    return _loaded(compiled_by_stock(kernel, attached))
 
 
-def compiled_by_stock(kernel: Any) -> Any:
-    """The kernel as stock Triton compiles it."""
+def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
+    """The kernel as stock Triton compiles it, without ``tl.range(warp_specialize=True)``. attached: as above."""
+    if getattr(kernel.metadata, record.KEY)["launch"].get("annotated"):
+        with attached(), activate(STOCK_WITHOUT), launched_by_us(False):
+            return _compiled_again(kernel)
     with activate(None), launched_by_us(False):
         return _compiled_again(kernel)
 

@@ -14,7 +14,8 @@ active:
 | `JITFunction._do_compile` | says that the kernel is for a launch of its own: arguments may be added |
 | `CompiledKernel.__init__` | kernels with added arguments make them when they are launched |
 
-`attach` and `detach` count, so an installation, scopes and launches may overlap.
+`attach` and `detach` count, so an installation, scopes and launches may overlap. A Triton that was not tested gets no
+wrapper at all, since its slots may be others: it works as if Tawa were not there, with one warning.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 from tawa.bridge.added_arguments import wrap_do_compile, wrap_kernel_init
 from tawa.bridge.cache import wrap_compute_cache_key, wrap_env_vars, wrap_get_cache_key, wrap_submit, wrap_warmup
 from tawa.bridge.hook import StageHook
+from tawa.bridge.versions import untested_reason, warn_untested
 
 _lock = threading.RLock()
 _count = 0
@@ -40,7 +42,10 @@ def attach() -> None:
         _count += 1
         if _count == 1:
             try:
-                _patch_all()
+                if untested_reason():
+                    warn_untested()
+                else:
+                    _patch_all()
             except BaseException:
                 _count = 0
                 _unpatch_all()
@@ -78,7 +83,7 @@ def keep_hook_on_top() -> None:
     from triton import knobs
 
     with _lock:
-        if _count and not isinstance(knobs.runtime.add_stages_inspection_hook, StageHook):
+        if _patches and not isinstance(knobs.runtime.add_stages_inspection_hook, StageHook):
             _patch(knobs.runtime, "add_stages_inspection_hook", StageHook(knobs.runtime.add_stages_inspection_hook))
 
 

@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import functools
 import gc
-import time
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from tawa import pipeline
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.memory import remakes_descriptors
+from tawa.bridge.attempt_data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.generic_print import parse_module, print_generic
-from tawa.bridge.handover import Handover, Stage, StageResult
+from tawa.bridge.handover import Handover, StageResult
 from tawa.bridge.persistence import PlanOf, offer, persistent_form
 from tawa.bridge.ptxas_log import kept_log
 from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
 from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
 from tawa.bridge.row_split import split_front, wanted_groups, warps_of_group
-from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, keeps_dots_in_flight, must_spill, smaller_plans
-from tawa.bridge.stages import StageSplit, clean_up
-from tawa.bridge.stock_run import StockRun, stock_failure
+from tawa.bridge.spills import HARMLESS_BYTES, find_spills, keeps_dots_in_flight, must_spill, smaller_plans
+from tawa.bridge.stages import clean_up
+from tawa.bridge.stock_run import StockFailure, stock_failure
 from tawa.bridge.structuring import structure_flow
 from tawa.bridge.versions import installed_text
 from tawa.errors import PlanError, ResourceError
@@ -37,75 +38,12 @@ from tawa.plan.planner import StockCopies
 from tawa.remarks import Remark
 from tawa.verify.verdict import Unknown
 
+NO_STOCK = sys.maxsize
+
 CROWDED = (
     "launches of more programs than SMs are left to the stock kernel: TMA takes as long to fetch the short rows of its "
     "boxes as the tensor cores to multiply them, and programs would share an SM"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Toolchain:
-    """What Triton brings to a compile. later: its stages after ``ttgir``, in order.
-
-    stock: its own compile; none for those who go no further than ``ttgir``.
-    """
-
-    split: StageSplit
-    later: tuple[tuple[str, Stage], ...]
-    options: Any
-    capability: int
-    stock: StockRun = field(default_factory=lambda: StockRun(None, {}, {}, None))
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The kernel: its TTIR as text, the MLIR context it lives in, its name, and the metadata of the compile so far.
-
-    stock_copies: how stock Triton brings the tiles of its loads.
-    """
-
-    ttir: str
-    context: Any
-    kernel: str
-    metadata: dict[str, Any]
-    stock_copies: StockCopies = "tma"
-
-
-@dataclass(frozen=True, slots=True)
-class Specialised:
-    """A kernel that came through.
-
-    options: those in force at last (D may have been lowered). results: by stage, in order. spills: what leaves the
-    registers. raised: whether pointer loads became TMA loads. launch: descriptors that the launcher makes then.
-    """
-
-    outcome: Outcome
-    options: PlanOptions
-    results: dict[str, StageResult]
-    shared_bytes: int
-    spills: Spills = field(default_factory=Spills)
-    raised: bool = False
-    launch: LaunchSpec = field(default_factory=LaunchSpec)
-
-
-@dataclass(slots=True)
-class Worksheet:
-    """What an attempt leaves behind even when it fails: times of its steps in milliseconds, and the texts so far."""
-
-    stage_ms: dict[str, float] = field(default_factory=dict[str, float])
-    texts: dict[str, str] = field(default_factory=dict[str, str])
-    tawa_ms: float = 0.0
-
-    @contextmanager
-    def timed(self, name: str, ours: bool = True) -> Iterator[None]:
-        """Adds the time of the block to `name`; to the total as well if the work is ours, not Triton's."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            elapsed = (time.perf_counter() - start) * 1000
-            self.stage_ms[name] = self.stage_ms.get(name, 0.0) + elapsed
-            self.tawa_ms += elapsed if ours else 0.0
 
 
 class _DoesNotFit(Exception):
@@ -117,7 +55,7 @@ def attempt(tools: Toolchain, source: Source, request: Request, sheet: Worksheet
     """Specialises one kernel; lowers D until it fits shared memory, unless the user fixed D.
 
     Returns what was made, or the declining `Outcome`. Raises PlanError and ResourceError for what the user pinned,
-    StockFailure when Triton itself refuses the kernel, and any other exception for a fault of ours.
+    StockFailure when Triton's front half refuses the kernel, and any other exception for a fault of ours.
     """
     with _garbage_uncollected():
         with sheet.timed("structure flow"):
@@ -240,9 +178,13 @@ def _with_groups(tools: Toolchain, source: Source, request: Request, sheet: Work
 
 
 def _stock_spills(tools: Toolchain, sheet: Worksheet) -> int:
-    """What the specialised kernel may spill: as much as the stock kernel, or what does no harm."""
-    with sheet.timed("stock", ours=False):
+    """What the specialised kernel may spill: as much as the stock kernel, or what does no harm.
+
+    Anything (`NO_STOCK`) where Triton cannot compile the stock kernel.
+    """
+    with sheet.timed("stock", ours=False), suppress(StockFailure):
         return max(HARMLESS_BYTES, tools.stock.spilled())
+    return NO_STOCK
 
 
 def _holds(made: Specialised, allowed: Callable[[], int]) -> bool:
@@ -299,10 +241,10 @@ def _unless_spilled(
     """Declines in automatic mode what spills more than stock does, or waits for each wgmma; notes it otherwise."""
     if not isinstance(result, Specialised) or _holds(result, allowed):
         return result
-    more = result.spills.bytes > allowed()
-    much = "more than in the stock kernel" if more else "and each wgmma is waited for by itself"
+    limit = allowed()
+    much = "more than in the stock kernel" if result.spills.bytes > limit else "and each wgmma is waited for by itself"
     reason = f"{result.spills.bytes} bytes of registers spill to local memory, {much}"
-    if request.pinned or request.options.wherever_legal:
+    if request.pinned or request.options.wherever_legal or limit == NO_STOCK:
         remarks = (*result.outcome.remarks, Remark("note", reason, None, "smaller blocks, or more warps"))
         return replace(result, outcome=replace(result.outcome, remarks=remarks))
     cure = "smaller blocks, or more warps; only_if_faster=False specialises all the same"

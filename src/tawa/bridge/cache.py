@@ -1,9 +1,9 @@
 """Cache keys: a stock kernel is never served for a specialised one, nor the reverse, in memory or on disk.
 
 Triton keys a kernel by its source, options and environment, not by what a stage hook makes of it. Each wrapper here
-appends the active request's suffix to Triton's key, and whether the kernel is for a launch that may add arguments
-(`added_arguments.py`). With no active request the key is Triton's own, untouched, so a stock kernel compiled before
-Tawa was installed is still found.
+appends the active request's suffix to Triton's key, whether the kernel is for a launch that may add arguments
+(`added_arguments.py`), and on disk where the kernel stands (`places.py`). With no active request the key is Triton's
+own, untouched, so a stock kernel compiled before Tawa was installed is still found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any
 
 from tawa.bridge.added_arguments import launch_is_ours
-from tawa.bridge.request import activate, active_request, active_suffix
+from tawa.bridge.places import places_key
+from tawa.bridge.request import activate, active_request, active_suffix, surrounding_request
 
 _only_compiled: ContextVar[bool] = ContextVar("tawa_only_compiled", default=False)
 
@@ -28,13 +29,13 @@ def warmup_suffix(only_compiled: bool) -> str:
 def wrap_get_cache_key(original: Callable[..., str], before: Callable[[], None]) -> Callable[..., str]:
     """Wraps Triton's key of a kernel on disk. `before` runs first when a request is active."""
 
-    def get_cache_key(*args: Any, **kwargs: Any) -> str:
+    def get_cache_key(src: Any, *args: Any, **kwargs: Any) -> str:
         request = active_request()
         if request is None:
-            return original(*args, **kwargs)
+            return original(src, *args, **kwargs)
         before()
         launched = "-launched" if launch_is_ours() else ""
-        return original(*args, **kwargs) + request.cache_suffix() + launched
+        return original(src, *args, **kwargs) + request.cache_suffix() + launched + places_key(src)
 
     return get_cache_key
 
@@ -68,7 +69,7 @@ def wrap_submit(
     """Wraps `AsyncCompileMode.submit`: the compile in another thread sees the request of the thread that launched."""
 
     def submit(mode: Any, key: str, compile_fn: Callable[[], Any], *rest: Any, **kwargs: Any) -> Any:
-        request, context = active_request(), copy_context()
+        request, context = surrounding_request(), copy_context()
 
         def compile_under_request() -> Any:
             with attached(), activate(request):

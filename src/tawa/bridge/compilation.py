@@ -9,7 +9,8 @@ The ``aref`` stage does the whole work at once, on a *copy* of the TTIR and of t
 half, and every later stage down to the cubin. Only when all of it went well do the later stages hand over what is
 already there. Otherwise they run Triton's own functions on the untouched module (or hand over what these gave, where
 the attempt had to know what the stock kernel is like), which is why a kernel that is not specialised comes out byte for
-byte as stock Triton makes it, and why no failure of ours can be half done.
+byte as stock Triton makes it, and why no failure of ours can be half done. The one exception is an annotation that
+stock Triton fails at (`tawa.bridge.annotations`): it is taken off before anything else looks at the module.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from tawa.analysis.legality import wrong_warps
 from tawa.analysis.memory import may_run_twice
 from tawa.bridge import record, reproducer
 from tawa.bridge.added_arguments import launch_is_ours
-from tawa.bridge.attempt import Source, Specialised, Toolchain, Worksheet, attempt
+from tawa.bridge.annotations import annotation_remark, asked_by, beside_remark, without_annotations
+from tawa.bridge.attempt import attempt, with_remarks
+from tawa.bridge.attempt_data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.cache_entries import CHECKSUMS, checksum, overridden
 from tawa.bridge.generic_print import read_ttir
 from tawa.bridge.handover import Handover, Stage, StageResult
@@ -63,6 +66,7 @@ class Compilation:
         self.started = time.perf_counter()
         self.result: Specialised | None = None
         self.stock_run: StockRun | None = None
+        self.failure: Exception | None = None
         self.aref = Handover("", None, None)
 
     def put_into(self, stages: dict[str, Stage]) -> None:
@@ -77,15 +81,23 @@ class Compilation:
 
     def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> Handover:
         """Does the work, or says why not. Its text is the aref level."""
+        asked, taken = self.request, None
+        try:
+            mod, taken = without_annotations(mod)
+        except Exception as error:  # it stays, and the kernel is Triton's
+            self.failure = error
+        if taken is not None:
+            self.request = asked_by(taken, asked)
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
         stored = str(mod)  # now: stock Triton's stages, run for comparison, work on the module itself
         if self.request.options.mode == "measure" and not _can_measure(source):
             self.request = replace(self.request, options=replace(self.request.options, mode=None))
         sheet = Worksheet()
         outcome, folder = self._try(mod, source, sheet)
-        self.result = outcome if isinstance(outcome, Specialised) else None
-        done = self.result.outcome if self.result else outcome
-        assert isinstance(done, Outcome)
+        done = outcome.outcome if isinstance(outcome, Specialised) else outcome
+        if taken is not None:
+            done = with_remarks(done, (annotation_remark(taken, asked, done.applied),))
+        self.result = replace(outcome, outcome=done) if isinstance(outcome, Specialised) else None
         options = self.result.options if self.result else self.request.options
         made = record.make_record(source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder)
         measure = self.request.options.mode == "measure"
@@ -98,6 +110,7 @@ class Compilation:
                 "options": asdict(self.request.options),
                 "reproducer_dir": str(folder) if folder else None,
                 "measure": measure,
+                "annotated": taken is not None,
             }
         metadata[record.KEY] = made
         self._report(source, done)
@@ -120,10 +133,13 @@ class Compilation:
 
     def _try(self, mod: Any, source: Source, sheet: Worksheet) -> tuple[Specialised | Outcome, str]:
         """Attempts it. Returns the result, and the reproducer's path if a fault of ours was the reason to decline."""
-        refusal = self.refusal or _nothing_to_do(source, self.request, self.options.num_warps)
+        refusal = beside_remark() if self.request.beside else self.refusal
+        refusal = refusal or _nothing_to_do(source, self.request, self.options.num_warps)
         if refusal is not None or self.split is None:
             assert refusal is not None
             return self._declined(source, Outcome(False, None, (refusal,))), ""
+        if self.failure is not None:
+            return self._failed(source, sheet, self.failure)
         stages = dict(tuple(self.stock.items())[list(self.stock).index("ttgir") :])
         self.stock_run = StockRun(mod, dict(source.metadata), stages, self.options)
         tools = Toolchain(self.split, tuple(stages.items())[1:], self.options, self.capability, self.stock_run)

@@ -11,6 +11,7 @@ from tawa.bridge.cache_entries import repaired
 from tawa.bridge.request import Request, activate
 from tawa.bridge.signature import Signature
 from tawa.bridge.surroundings import surroundings_named, temporary_text
+from tawa.bridge.versions import refuse_pinned, refuse_untested
 from tawa.errors import KernelError
 
 HOPPER_WARP_SIZE = 32
@@ -58,16 +59,24 @@ def compile_kernel(
     import triton
     from triton.compiler import ASTSource
 
-    source = ASTSource(jit_function(kernel), signature.types, signature.constants, signature.attributes)
+    function = jit_function(kernel)
+    refuse_pinned(request is not None and request.pinned, function.__name__)
     options = {"num_warps": num_warps, "num_stages": num_stages, **backend_options}
-    with surroundings_named(source.fn), attached() if request is not None else nullcontext(), activate(request):
-        return repaired(lambda: triton.compile(source, target=hopper_target(), options=options))
+    try:
+        with surroundings_named(function), attached() if request is not None else nullcontext(), activate(request):
+            source = ASTSource(function, signature.types, signature.constants, signature.attributes)
+            return repaired(lambda: triton.compile(source, target=hopper_target(), options=options))
+    except Exception as error:
+        # Such a Triton may want a kernel in another way; what goes wrong then says nothing to a user.
+        refuse_untested(f"{function.__name__} is not compiled ({type(error).__name__}: {error})")
+        raise
 
 
 def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_stages: int) -> Any:
     """Compiles a kernel from a file of TTIR, as `compile_kernel` does from source; replays a reproducer."""
     import triton
 
+    refuse_untested(f"{path.name} is not compiled")
     options = {"num_warps": num_warps, "num_stages": num_stages}
     text = path.read_text(encoding="utf-8")
     with (

@@ -11,7 +11,7 @@ from tawa.bridge.cache_entries import overridden
 from tawa.bridge.compilation import Compilation
 from tawa.bridge.request import Request, active_request
 from tawa.bridge.stages import StageSplit, split_make_ttgir
-from tawa.errors import DeviceError, UnsupportedKernel
+from tawa.errors import DeviceError
 from tawa.remarks import Remark
 
 CAPABILITY = 90
@@ -71,9 +71,7 @@ def _take_part(
         return  # Gluon kernels are explicit already
     if versions.untested_reason():
         versions.warn_untested()
-        if request.pinned:
-            remark = Remark("declined", versions.untested_reason(), cure="pip install 'triton>=3.6,<3.10'")
-            raise UnsupportedKernel("every kernel", remark)
+        versions.refuse_pinned(request.pinned, "every kernel")
         return
     if capability != CAPABILITY:
         if request.pinned:

@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tawa.bridge.annotations import without_annotations
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic
 from tawa.bridge.stages import split_make_ttgir
-from tawa.bridge.versions import triton_version
+from tawa.bridge.versions import refuse_untested, triton_version
 from tawa.dialects.tt import FuncOp
 from tawa.errors import CompileError, ParseError
 from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type
@@ -49,7 +50,12 @@ def read_ttgir(path: Path) -> Module:
         module = _parse(text, path)
         names: list[str] = []
     else:
-        module = _parse(_generic_text(path), path)
+        try:
+            generic = _generic_text(path)
+        except Exception:
+            refuse_untested(f"{path.name} is not in MLIR's generic form, which alone is read without Triton")
+            raise
+        module = _parse(generic, path)
         names = _parameter_names(text)
     if attribute_of(module.op.attributes, _NUM_WARPS) is None:
         raise _no_layouts(path)
@@ -82,7 +88,7 @@ def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Mod
     if split is None:
         raise CompileError(f"Triton {_version()} has a pass pipeline that Tawa does not know. Cure: use 3.6 to 3.9")
     options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages})
-    module = parse_with_triton(compiled.asm["ttir"], _context())
+    module, _ = without_annotations(parse_with_triton(compiled.asm["ttir"], _context()))
     return _printed(split.front(module, {}, options, _HOPPER))
 
 

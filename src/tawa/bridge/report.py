@@ -10,10 +10,14 @@ import os
 import re
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from tawa.bridge.surroundings import temporary_text
+from tawa.bridge.versions import refuse_untested, triton_version, untested_reason
 from tawa.errors import CompileError
 
 
@@ -112,19 +116,32 @@ def read_ptx(ptx: str) -> PtxReport:
 
 def run_ptxas(ptx: str, fp_fusion: bool = True, extra_options: str = "") -> PtxasReport:
     """Assembles the PTX once more with ``-v``. Raises CompileError with the output of ptxas if it refuses."""
-    from triton.backends.nvidia.compiler import get_ptxas
-
-    from tawa.bridge.versions import triton_version
-
-    tool = get_ptxas(90)
+    tool = _ptxas()
     with temporary_text(ptx, ".ptx") as source:
         command = [tool.path, "-v", "-lineinfo", "--gpu-name=sm_90a", *extra_options.split()]
         command += [] if fp_fusion else ["--fmad=false"]
         command += ["--regAllocOptLevel=2"] if triton_version() >= (3, 9, 0) else []  # as Triton 3.9 does
         done = subprocess.run([*command, source, "-o", os.devnull], capture_output=True, text=True, check=False)
     if done.returncode:
+        refuse_untested(f"ptxas does not take the kernel (status {done.returncode})")
         raise CompileError(f"ptxas refuses the kernel (status {done.returncode}):\n{done.stderr}{done.stdout}")
     return read_ptxas_log(done.stderr + done.stdout, tool.version)
+
+
+def _ptxas() -> Any:
+    """The ptxas that Triton uses for Hopper, path and version. A Triton that was not tested may keep it elsewhere."""
+    from triton.backends.nvidia import compiler
+
+    if not untested_reason():
+        return compiler.get_ptxas(90)
+    find: Any = getattr(compiler, "get_ptxas", None)
+    for arguments in ((90,), ()):
+        with suppress(Exception):
+            return find(*arguments)
+    path = Path(str(compiler.__file__)).with_name("bin") / "ptxas"
+    if not path.is_file():
+        refuse_untested(f"there is no {path}, by which registers are counted")
+    return SimpleNamespace(path=str(path), version="")
 
 
 def read_ptxas_log(log: str, version: str = "") -> PtxasReport:

@@ -23,13 +23,17 @@ class Request:
     """What one compile is asked for.
 
     options: launch options. plan: a pinned Plan, or None. reproducer_dir: where a failure of ours is written down;
-    None: nowhere. verification: how the specialised kernel is checked before it is handed out.
+    None: nowhere. verification: how the specialised kernel is checked before it is handed out. beside: asks for the
+    kernel that stands beside a specialised one: stock Triton's, without ``tl.range(warp_specialize=True)``.
+    off: whether it is ``TAWA_ENABLE=off`` that asks for stock Triton.
     """
 
     options: PlanOptions = PlanOptions()
     plan: Plan | None = None
     reproducer_dir: Path | None = None
     verification: Verification = "fast"
+    beside: bool = False
+    off: bool = field(default=False, compare=False)
     _suffix: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
 
     @property
@@ -51,7 +55,7 @@ class Request:
         """Text for Triton's cache keys: equal for equal requests to equal versions of Tawa. Asked at every launch."""
         if not self._suffix:
             plan = self.plan.to_json() if self.plan is not None else ""
-            text = f"{self.options.key()}|{plan}|{self.verification}|{source_hash()}"
+            text = f"{self.options.key()}|{plan}|{self.verification}|{self.beside}|{source_hash()}"
             self._suffix.append(f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}")
         return self._suffix[0]
 

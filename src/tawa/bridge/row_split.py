@@ -21,7 +21,7 @@ from tawa.remarks import Remark
 from tawa.transforms.split_rows import SplitRows
 
 if TYPE_CHECKING:
-    from tawa.bridge.attempt import Toolchain
+    from tawa.bridge.attempt_data import Toolchain
 
 GROUP_WARPS = 4  # one wgmma is of four warps
 _DOT = re.compile(r'\btt\.dot(?= |")')  # in either form of the text

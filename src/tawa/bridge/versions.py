@@ -13,13 +13,16 @@ import re
 import warnings
 
 from tawa.bridge.spelling import respell
+from tawa.errors import CompileError, UnsupportedKernel
 from tawa.ir import Module, parse_module, print_module
+from tawa.remarks import Remark
 
 _log = logging.getLogger("tawa")
 
 TESTED_FROM = (3, 6)
 TESTED_TO = (3, 9)
 RESPELLED_FROM = (3, 7)
+TESTED_CURE = "pip install 'triton>=3.6,<3.10'"
 
 
 @functools.cache
@@ -59,10 +62,30 @@ def untested_reason() -> str:
     return f"Triton {'.'.join(map(str, version))} is outside the tested range {tested_range()}"
 
 
+def untested_remark() -> Remark | None:
+    """`untested_reason` with its cure; None for a Triton that was tested."""
+    reason = untested_reason()
+    return Remark("declined", f"{reason}: Tawa leaves every kernel to it", cure=TESTED_CURE) if reason else None
+
+
+def refuse_pinned(pinned: bool, kernel: str) -> None:
+    """Raises UnsupportedKernel where specialisation is demanded of a Triton that was not tested."""
+    remark = untested_remark()
+    if pinned and remark is not None:
+        raise UnsupportedKernel(kernel, remark)
+
+
+def refuse_untested(what: str) -> None:
+    """Raises CompileError where the installed Triton was not tested. what: is not done then."""
+    reason = untested_reason()
+    if reason:
+        raise CompileError(f"{what}: {reason}. Cure: {TESTED_CURE}")
+
+
 @functools.cache
 def warn_untested() -> None:
     """Warns once per process that an untested Triton compiles every kernel as if Tawa were not there."""
-    text = f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: pip install 'triton>=3.6,<3.10'"
+    text = f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: {TESTED_CURE}"
     try:
         warnings.warn(text, RuntimeWarning, stacklevel=3)
     except RuntimeWarning:  # python -W error: a launch that asked for nothing does not fail for it

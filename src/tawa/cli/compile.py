@@ -18,6 +18,7 @@ from tawa.cli.job import (
     StagesOption,
     WarpsOption,
     read_job,
+    why_not_specialised,
 )
 from tawa.runtime.explain_table import plural
 
@@ -69,7 +70,7 @@ def compile_command(
 def level_text(compiled: Any, level: Level) -> str:
     """One level of a compiled kernel. A kernel left to stock Triton has no aref level: a comment says why."""
     if level in (Level.aref, Level.barrier) and level.value not in compiled.asm:
-        return "// not specialised: stock Triton was asked for"
+        return f"// not specialised: {why_not_specialised(compiled)}"
     return compiled.asm[level.value]
 
 

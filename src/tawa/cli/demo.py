@@ -59,8 +59,10 @@ def demo_command(as_json: JsonFlag = False) -> None:
     """Show what becomes of real kernels: compile, prove, simulate; on a Hopper GPU also run and time them."""
     from rich.console import Console
 
+    from tawa.bridge.versions import refuse_untested
     from tawa.cli.demo_race import race_all
 
+    refuse_untested("there is nothing to show")
     console = Console(highlight=False)
     compiled: dict[Exhibit, tuple[Any, Explanation]] = {}
     with _working("compiling for Hopper (sm_90a); no GPU is needed"):

@@ -83,13 +83,18 @@ class Job:
         )
 
     def compile_unchecked(self) -> Any:
-        """As `compile`, without the checks of a compile: for whoever checks, or runs, the levels afterwards."""
+        """As `compile`, without the checks of a compile: for whoever checks, or runs, the levels afterwards.
+
+        Raises CompileError on a Triton that was not tested, whose levels nobody knows.
+        """
         from tawa.bridge.compile import compile_kernel
         from tawa.bridge.stock_overflow import overflow_refused
+        from tawa.bridge.versions import refuse_untested
         from tawa.runtime.jit import TawaFunction
         from tawa.runtime.requests import make_request
         from tawa.runtime.settings import Settings
 
+        refuse_untested(f"{self.kernel.__name__} is not specialised")
         if isinstance(self.kernel, TawaFunction):
             request = self.kernel.request_for(self._wanted)
         else:
@@ -104,10 +109,13 @@ class Job:
             )
 
     def compile_stock(self) -> Any:
-        """Compiles as Triton alone would."""
+        """Compiles as Triton alone would, without ``tl.range(warp_specialize=True)``."""
+        from tawa.bridge.annotations import STOCK_WITHOUT
         from tawa.bridge.compile import compile_kernel
 
-        return compile_kernel(self.kernel, self.signature, None, num_warps=self.num_warps, num_stages=self.num_stages)
+        return compile_kernel(
+            self.kernel, self.signature, STOCK_WITHOUT, num_warps=self.num_warps, num_stages=self.num_stages
+        )
 
     def explain(
         self,
@@ -132,10 +140,11 @@ class Job:
 def why_not_specialised(compiled: Any) -> str:
     """Why a `CompiledKernel` is stock Triton's; empty for one that Tawa made."""
     from tawa.bridge.record import KEY
+    from tawa.bridge.why_stock import why_stock
 
     record = getattr(compiled.metadata, KEY, None)
     if record is None:
-        return "stock Triton was asked for"
+        return why_stock(compiled).reason
     return "" if record["applied"] else record["reason"]
 
 
@@ -155,7 +164,7 @@ def read_job(
     given = read_options(options or [])
     PlanOptions.from_mapping(given)  # names and values; what the kernel's decorator adds is checked with the compile
     kernel = load_kernel(target)
-    if kernel.is_gluon():
+    if getattr(kernel, "is_gluon", bool)():
         raise UsageError(
             f"{kernel.__name__} is a Gluon kernel: it says itself what each warp does",
             "tawa verify and tawa simulate take its TTGIR: write compiled.asm['ttgir'] of a launch to a file",

@@ -188,7 +188,9 @@ def _from_file(target: str) -> Subject:
 def _compiled(job: Job, level: Level, sig: str) -> Subject:
     """A level of a kernel, to be compared with the kernel as it was before anything was pipelined."""
     from tawa.bridge.read_module import read_final, read_levels, read_unspecialised
+    from tawa.bridge.versions import refuse_untested
 
+    refuse_untested(f"{job.kernel.__name__} is not run")
     try:
         compiled = job.compile_unchecked()
     except CompileError as error:

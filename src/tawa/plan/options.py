@@ -21,8 +21,8 @@ class PlanOptions:
     enable_warp_specialization: True pins (specialise or raise), False compiles stock, None lets Tawa decide.
     aref_depth: D, slots per ring, at least 1. `num_buffers_warp_spec` is another name for it.
     mma_depth: P, iterations whose wgmmas stay in flight, at least 0; needs D >= P + 1.
-    num_consumer_groups: consumer partitions; 1: all consumer warps work on one tile together (cooperative), 2 or 3:
-        each group of warps has its share of the tile's rows.
+    num_consumer_groups: consumer partitions; 1: all consumer warps work on one tile together (cooperative), 2: each
+        group of warps has half of the tile's rows.
     ping_pong: True lets the consumer groups issue their dots by turns, which needs two groups or more; False lets them
         run freely. None is False.
     pointer_loads: how tiles that the kernel loads through pointers reach shared memory. "tma": as boxes by TMA where
@@ -54,10 +54,10 @@ class PlanOptions:
         _check_count("aref_depth", self.aref_depth, 1, "a ring needs at least one slot")
         _check_count("mma_depth", self.mma_depth, 0, "0 waits for every wgmma, 1 keeps one iteration in flight")
         _check_count("num_consumer_groups", self.num_consumer_groups, 1, "1 is cooperative")
-        if self.num_consumer_groups not in (None, 1, 2, 3):
+        if self.num_consumer_groups not in (None, 1, 2):
             raise PlanError(
-                f"num_consumer_groups={self.num_consumer_groups}: an SM has registers for at most 3 groups; "
-                "cure: 1 (all consumer warps work on one tile), 2 or 3"
+                f"num_consumer_groups={self.num_consumer_groups}: 1 and 2 are possible; "
+                "cure: 1 (all consumer warps work on one tile), or 2 (each group has half of its rows)"
             )
         if self.pointer_loads not in (None, "tma", "cp.async"):
             raise PlanError(f"pointer_loads={self.pointer_loads!r}: 'tma', 'cp.async' or None is needed")

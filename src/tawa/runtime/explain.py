@@ -9,18 +9,21 @@ from typing import Any
 
 from tawa.bridge import record as records
 from tawa.bridge.added_arguments import compiled_by_stock, launched_by_us
+from tawa.bridge.attach import attached
 from tawa.bridge.compile import compile_kernel, jit_function
 from tawa.bridge.device import backend_option_names
 from tawa.bridge.launch_answer import Answer, Decision, answer_for
 from tawa.bridge.report import KernelReport, report
 from tawa.bridge.request import Request, surrounding_request
 from tawa.bridge.signature import Signature, as_signature
+from tawa.bridge.why_stock import why_stock
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.schedule import Schedule
 from tawa.runtime.jit import TawaFunction
 from tawa.runtime.requests import make_request, reject_unknown, take_options
 from tawa.runtime.settings import Settings
+from tawa.runtime.untested import LeftToTriton
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +215,7 @@ def compile_with_options(
     """Compiles ahead of time as a launch with these options would; arguments as for `explain`."""
     function = jit_function(kernel)
     ours = take_options(options)
-    if isinstance(function, TawaFunction):
+    if isinstance(function, (TawaFunction, LeftToTriton)):
         request = function.request_for(ours)
     else:
         request = make_request(ours, surrounding_request(), Settings.from_environment())
@@ -226,7 +229,7 @@ def last_compiled(kernel: Any) -> Any:
     function = jit_function(kernel)
     compiled = getattr(function, "last_kernel", None)
     if compiled is None:
-        caches = [kernels for kernels, *_ in function.device_caches.values()]
+        caches = [kernels for kernels, *_ in getattr(function, "device_caches", {}).values()]
         compiled = next((kernel for kernels in caches for kernel in reversed(kernels.values())), None)
     if compiled is None:
         raise ValueError(
@@ -243,7 +246,7 @@ def explain_compiled(
     answer = answer_for(compiled, arguments, grid)
     left = data["applied"] and answer.decision == "declined"
     if left:  # what such launches get is what is explained
-        compiled = compiled_by_stock(compiled)
+        compiled = compiled_by_stock(compiled, attached)
     seen = report(compiled, sass)
     found = Explanation(
         kernel=data["kernel"],
@@ -292,15 +295,8 @@ def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
 
 def _stock_record(compiled: Any) -> records.Record:
     """The record of a kernel that Tawa had no part in."""
-    from tawa.remarks import Remark
-
-    remark = Remark(
-        "declined",
-        "compiled by stock Triton; Tawa was not asked",
-        cure="put the kernel under tawa.jit, or call tawa.install() before it is compiled",
-    )
     request = Request()
-    declined = Outcome(False, None, (remark,))
+    declined = Outcome(False, None, (why_stock(compiled, off=Settings.from_environment().enable == "off"),))
     data = records.make_record(compiled.metadata.name, request, request.options, declined, {}, 0.0)
     return data | {"tawa_ms": None, "mode": "stock"}
 

@@ -51,12 +51,14 @@ class ProcessReport:
 
     kernels: by time on the GPU, else by launches. gpu_ms: time of everything that ran on the GPU, Triton's kernels or
     not; None where nothing was profiled. note: why there is no profile though one was asked for. processes: how many.
+    reason: why no kernel was recorded that Triton compiled; empty where they were.
     """
 
     kernels: tuple[KernelHistory, ...]
     gpu_ms: float | None = None
     note: str = ""
     processes: int = 1
+    reason: str = ""
 
     def share(self, kernel: KernelHistory) -> float | None:
         """A kernel's part of the time on the GPU, 0 to 1."""
@@ -68,6 +70,7 @@ class ProcessReport:
             "processes": self.processes,
             "gpu_ms": self.gpu_ms,
             "note": self.note,
+            "reason": self.reason,
             "kernels": [
                 {
                     "kernel": it.name,
@@ -89,7 +92,7 @@ class ProcessReport:
             KernelHistory(it["kernel"], tuple(Verdict(**verdict) for verdict in it["verdicts"]), it["gpu_ms"])
             for it in data["kernels"]
         ]
-        return ProcessReport(ordered(kernels), data["gpu_ms"], data["note"], data["processes"])
+        return ProcessReport(ordered(kernels), data["gpu_ms"], data["note"], data["processes"], data.get("reason", ""))
 
     def to_json(self) -> str:
         """JSON text."""
@@ -123,7 +126,9 @@ def merge_reports(parts: Iterable[ProcessReport]) -> ProcessReport:
     for part in reports:
         total = _sum(total, part.gpu_ms)
     notes = dict.fromkeys(part.note for part in reports if part.note)
-    return ProcessReport(ordered(kernels), total, "; ".join(notes), sum(part.processes for part in reports))
+    reasons = dict.fromkeys(part.reason for part in reports if part.reason)
+    processes = sum(part.processes for part in reports)
+    return ProcessReport(ordered(kernels), total, "; ".join(notes), processes, "; ".join(reasons))
 
 
 def by_launches(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:

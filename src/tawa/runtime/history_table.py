@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def report_table(report: ProcessReport) -> Group:
     """A headline, the table, and what the numbers do not say."""
     if not report.kernels:
-        return Group(Text("no kernel was compiled under tawa.install()"))
+        return Group(Text("no kernel was compiled under tawa.install()"), *(Text(line) for line in _notes(report)))
     table = Table(title_justify="left")
     table.add_column("kernel", overflow="fold", min_width=16)
     if report.gpu_ms is not None:
@@ -63,8 +63,8 @@ def _time(report: ProcessReport, kernel: KernelHistory) -> str:
 
 
 def _notes(report: ProcessReport) -> list[str]:
-    notes: list[str] = []
-    if report.gpu_ms is None:
+    notes = [f"nothing recorded: {report.reason}"] if report.reason else []
+    if report.gpu_ms is None and report.kernels:
         why = report.note or "not profiled; `tawa run --profile` does"
         notes.append(f"share of GPU time: not known ({why})")
     if any(verdict.launches is None for kernel in report.kernels for verdict in kernel.verdicts):

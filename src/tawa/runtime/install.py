@@ -9,7 +9,9 @@ from typing import Any
 
 from tawa.bridge.attach import attach, attached, detach
 from tawa.bridge.request import activate, set_process_request, surrounding_request
-from tawa.runtime.recording import start_recording, stop_recording
+from tawa.bridge.versions import refuse_pinned, untested_remark
+from tawa.bridge.why_stock import stock_remark
+from tawa.runtime.recording import set_reason, start_recording, stop_recording
 from tawa.runtime.report_file import write_at_exit
 from tawa.runtime.requests import make_request, set_log_level
 from tawa.runtime.settings import Settings
@@ -24,18 +26,22 @@ def install(**options: Any) -> None:
     """Puts every Triton kernel that this process compiles from now on, in any thread, under Tawa; torch.compile's too.
 
     options: Tawa's options (``aref_depth``, ``mma_depth``, ...) as defaults of every launch. A second call replaces
-    them. Kernels that cannot be specialised are compiled by stock Triton. Raises PlanError on a bad option.
+    them. Kernels that cannot be specialised are compiled by stock Triton. Raises PlanError on a bad option. On a Triton
+    that was not tested it warns and does nothing else; it raises UnsupportedKernel if the options demand more.
     """
     global _installed
     settings = Settings.from_environment()
     request = make_request(options, None, settings)
     set_log_level(settings)
+    untested = untested_remark()
+    refuse_pinned(request.pinned, "every kernel")
     with _lock:
         if not _installed:
             attach()
             _installed = True
         set_process_request(request)
-        if request.stock:
+        set_reason(untested or (stock_remark(request) if request.stock else None))
+        if request.stock or untested:
             _torch_compile.undo()
             stop_recording()
         else:
@@ -52,6 +58,7 @@ def uninstall() -> None:
         if _installed:
             _torch_compile.undo()
             stop_recording()
+            set_reason(None)
             set_process_request(None)
             detach()
             _installed = False
@@ -67,5 +74,6 @@ def scope(**options: Any) -> Iterator[None]:
     settings = Settings.from_environment()
     request = make_request(options, surrounding_request(), settings)
     set_log_level(settings)
+    refuse_pinned(request.pinned, "every kernel")
     with attached(), activate(request):
         yield

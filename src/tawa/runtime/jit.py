@@ -28,10 +28,13 @@ from tawa.bridge.cache_entries import repaired
 from tawa.bridge.device import backend_option_names, missing_device
 from tawa.bridge.request import Request, activate, surrounding_request
 from tawa.bridge.surroundings import surroundings_named
+from tawa.bridge.versions import untested_reason
+from tawa.bridge.why_stock import note_stock
 from tawa.errors import KernelError
 from tawa.runtime.decorated import check_source, refuse_lambda, refuse_outer_jit
-from tawa.runtime.requests import OPTION_NAMES, make_request, merge, reject_near_misses, set_log_level, take_options
+from tawa.runtime.requests import OPTION_NAMES, layered, make_request, reject_near_misses, set_log_level, take_options
 from tawa.runtime.settings import Settings
+from tawa.runtime.untested import left_to_triton
 
 _log = logging.getLogger("tawa")
 
@@ -65,7 +68,7 @@ class TawaFunction(JITFunction[Any]):
         except (KeyError, TypeError):  # not seen yet, or a value that cannot be hashed and that is refused below
             settings = Settings.from_environment()
             set_log_level(settings)
-            request = self._requests[key] = make_request(given, _layered(self.tawa_defaults, around), settings)
+            request = self._requests[key] = make_request(given, layered(self.tawa_defaults, around), settings)
         if not given:
             self._usual = (around, request)
         return request
@@ -86,6 +89,7 @@ class TawaFunction(JITFunction[Any]):
                     raise device_error from error
                 raise
         self.last_kernel = kernel
+        note_stock(kernel, request)
         return kernel
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
@@ -190,6 +194,8 @@ _JIT_OPTIONS = (
 
 def _from_triton(kernel: JITFunction[Any], defaults: Request) -> Any:
     """The same kernel under Tawa; a Gluon kernel is explicit already and stays what it is."""
+    if untested_reason():
+        return left_to_triton(kernel, defaults)
     if kernel.is_gluon():
         _log.warning("%s: a Gluon kernel names its warps itself; tawa.jit leaves it alone", kernel.__name__)
         return kernel
@@ -219,10 +225,3 @@ def _under_tuner(outer: Autotuner | Heuristics, options: dict[str, Any]) -> Any:
     if isinstance(tuner, Autotuner):
         tuner.cache = {}  # timings of the stock kernel say nothing about this one
     return tuner
-
-
-def _layered(first: Request, second: Request | None) -> Request:
-    if second is None:
-        return first
-    plan = first.plan if first.plan is not None else second.plan
-    return Request(merge(first.options, second.options), plan, second.reproducer_dir, second.verification)

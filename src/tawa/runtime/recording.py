@@ -17,6 +17,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tawa.bridge import record as records
+from tawa.bridge.annotations import beside_remark
+from tawa.bridge.why_stock import NOT_ASKED, why_stock
+from tawa.remarks import Remark
 from tawa.runtime.history import KernelHistory, ProcessReport, Verdict, by_launches, ordered
 
 _STATIC_LAUNCHER = "torch._inductor.runtime.static_triton_launcher"
@@ -48,6 +51,7 @@ _versions: list[_Version] = []
 _originals: tuple[Callable[..., Any], Callable[..., Any]] | None = None
 _profile: tuple[dict[str, float], dict[str, int]] | None = None
 _note = ""
+_reason: Remark | None = None
 
 
 def start_recording() -> None:
@@ -67,11 +71,11 @@ def start_recording() -> None:
 def stop_recording() -> None:
     """Records no more; what was recorded stays. A wrapper that someone else has wrapped since stays in place, idle."""
     global _originals
-    from triton.compiler.compiler import CompiledKernel
-
     with _lock:
         if _originals is None:
             return
+        from triton.compiler.compiler import CompiledKernel
+
         kernel_class: Any = CompiledKernel
         for name, original in zip(("__init__", "_init_handles"), _originals, strict=True):
             if getattr(getattr(kernel_class, name), "_tawa_original", None) is original:
@@ -111,13 +115,20 @@ def report() -> ProcessReport:
         KernelHistory(name, _verdicts(found, counts.get(name, 0)), times.get(name, 0.0) if profile else None)
         for name, found in groups.items()
     ]
-    return ProcessReport(ordered(kernels), sum(times.values()) if profile else None, note)
+    reason = "" if _reason is None else f"{_reason.reason}; cure: {_reason.cure}"
+    return ProcessReport(ordered(kernels), sum(times.values()) if profile else None, note, reason=reason)
 
 
 def set_profile(times: Mapping[str, float], counts: Mapping[str, int]) -> None:
     """Adds what a profiler saw: milliseconds and launches by kernel name, of everything that ran on the GPU."""
     global _profile
     _profile = (dict(times), dict(counts))
+
+
+def set_reason(reason: Remark | None) -> None:
+    """Says why nothing is recorded, though it is asked for; None: it is."""
+    global _reason
+    _reason = reason
 
 
 def set_note(note: str) -> None:
@@ -131,7 +142,7 @@ def _recording_init(original: Callable[..., None]) -> Callable[..., None]:
         original(self, src, *args, **kwargs)
         if _originals is None:
             return
-        record = getattr(self.metadata, records.KEY, None) or _stock_record(self.metadata)
+        record = getattr(self.metadata, records.KEY, None) or _stock_record(self)
         version = _Version(self.metadata.name, record)
         self._tawa_version = version
         with _lock:
@@ -154,16 +165,15 @@ def _counting_handles(original: Callable[..., None]) -> Callable[..., None]:
     return _init_handles
 
 
-def _stock_record(metadata: Any) -> Mapping[str, Any]:
+def _stock_record(kernel: Any) -> Mapping[str, Any]:
     """A record for a kernel that Tawa had no part in, with the reason as far as it shows."""
-    arch = getattr(getattr(metadata, "target", None), "arch", None)
-    reason, cure = "compiled by stock Triton; Tawa was not asked", ""
-    if arch != 90:
-        reason = f"made for compute capability {arch}; Tawa makes kernels for 90 (H100, H200)"
-    elif any(it.name == metadata.name and it.record.get("launch") for it in _versions):
-        reason = "launched as stock Triton compiles it: not with these arguments, or not worth it for this launch"
-        cure = "TAWA_LOG=info says what"
-    return {"applied": False, "reason": reason, "location": None, "cure": cure, "compile_ms": None, "tawa_ms": None}
+    remark = why_stock(kernel)
+    if remark is NOT_ASKED and any(it.name == kernel.metadata.name and it.record.get("launch") for it in _versions):
+        remark = beside_remark()
+    return {
+        "applied": False, "reason": remark.reason, "location": None, "cure": remark.cure, "compile_ms": None,
+        "tawa_ms": None,
+    }  # fmt: skip
 
 
 def _verdicts(groups: Mapping[tuple[Any, ...], list[_Version]], profiled: int) -> tuple[Verdict, ...]:

@@ -75,7 +75,7 @@ def _target(path: str) -> Path:
 
 def _write() -> None:
     value = report()
-    if not value.kernels:
+    if not value.kernels and not value.reason:
         return
     try:
         write_report(value, _path)

@@ -64,12 +64,19 @@ def merge(options: PlanOptions, defaults: PlanOptions) -> PlanOptions:
 
 
 def as_plan(plan: Any) -> Plan | None:
-    """A Plan, its JSON text, or None; raises PlanError on anything else."""
-    if plan is None or isinstance(plan, Plan):
-        return plan
-    if isinstance(plan, str):
-        return Plan.from_json(plan)
-    raise PlanError(f"plan={plan!r}: a tawa.Plan or its JSON text is needed, not {type(plan).__name__}")
+    """A Plan, its JSON text, or None; raises PlanError on anything else, and on a Plan that no launch has warps for."""
+    if plan is None:
+        return None
+    read = Plan.from_json(plan) if isinstance(plan, str) else plan
+    if not isinstance(read, Plan):
+        raise PlanError(f"plan={plan!r}: a tawa.Plan or its JSON text is needed, not {type(plan).__name__}")
+    groups = read.consumer_groups
+    if groups & (groups - 1):
+        raise PlanError(
+            f"a Plan of {groups} consumer groups: they share the warps of a launch, which Triton has in powers of two; "
+            "cure: a Plan of 1 or 2 consumer groups"
+        )
+    return read
 
 
 def make_request(given: Mapping[str, Any], defaults: Request | None, settings: Settings) -> Request:
@@ -91,8 +98,16 @@ def make_request(given: Mapping[str, Any], defaults: Request | None, settings: S
         options = replace(options, enable_warp_specialization=None)
     _check_agreement(known, plan)
     if settings.enable == "off":
-        return Request(PlanOptions(enable_warp_specialization=False))
+        return Request(PlanOptions(enable_warp_specialization=False), off=True)
     return Request(options, plan, settings.reproducer_dir, settings.verify)
+
+
+def layered(first: Request, second: Request | None) -> Request:
+    """The first request with every gap filled from the second; where and how to check comes from the second."""
+    if second is None:
+        return first
+    plan = first.plan if first.plan is not None else second.plan
+    return Request(merge(first.options, second.options), plan, second.reproducer_dir, second.verification)
 
 
 def _check_agreement(known: Mapping[str, Any], plan: Plan | None) -> None:

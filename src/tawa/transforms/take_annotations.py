@@ -1,0 +1,40 @@
+"""Takes ``tl.range(..., warp_specialize=True)`` off the loops of a kernel, on TTIR.
+
+    scf.for %k = … { … } {tt.flatten, tt.warp_specialize}     →     scf.for %k = … { … } {tt.flatten}
+
+On Hopper, Triton's own passes abort at the annotation, or ignore it. What else a loop says (``tt.num_stages``,
+``tt.flatten``, ``tt.disallow_acc_multi_buffer``, …) stays.
+
+Requires: TTIR, before layouts.
+Ensures: no loop of any function bears the annotation. One note for each that asked, with its place, outer loops first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.dialects.scf import ForOp
+from tawa.ir import Module
+from tawa.ir.locations import source_of
+from tawa.remarks import Remark
+from tawa.transforms.result import PassResult
+
+ATTRIBUTE = "tt.warp_specialize"
+ANNOTATION = "tl.range(warp_specialize=True)"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeAnnotations:
+    """No options."""
+
+    def run(self, module: Module) -> PassResult:
+        """Takes the annotation off every loop."""
+        changed = False
+        remarks: list[Remark] = []
+        for op in module.walk():
+            if ForOp.of(op) is None or ATTRIBUTE not in op.attributes:
+                continue
+            if op.attributes.pop(ATTRIBUTE) != "false":
+                remarks.append(Remark("note", ANNOTATION, source_of(module, op)))
+            changed = True
+        return PassResult(changed, tuple(remarks))
