@@ -24,7 +24,7 @@ def race_all(console: Console, exhibits: Sequence[Exhibit]) -> None:
     try:
         from tawa.kernels import race
     except ImportError as error:
-        console.print(f"[dim]Nothing was run: {error.name or error} is not installed (pip install torch).[/]")
+        console.print(f"[dim]Nothing was run: {error.name or error} is not installed (pip install 'torch>=2.10').[/]")
         return
     if not race.hopper_present():
         console.print(

@@ -156,7 +156,7 @@ def print_failure(what: str, location: SourceLocation | None = None, cure: str =
     if location:
         console.print(Text(excerpt(location), style="dim"))
     for call in calls:
-        console.print(Text(f"  called at {call}", style="dim"))
+        console.print(Text(f"  called at {call.removeprefix(f'{Path.cwd()}/')}", style="dim"))
     if cure:
         console.print(Text.assemble(("  cure: ", "bold green"), cure))
 
