@@ -19,6 +19,7 @@ from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.assumptions import Assumption
+from tawa.verify.barrier_implied import Implied
 from tawa.verify.barrier_inputs import Choices, units_of
 from tawa.verify.barrier_outcomes import CHOICES, EQUAL, FIRST, NO, QUOTIENTS, REMAINDERS, SECOND, YES, joins_flags
 from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
@@ -57,6 +58,7 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
     constant; `full` also tries numbers that are equal to what they are compared with.
     """
     targets = Targets(program)
+    implied = Implied(targets)
     for op in program.decisions:
         seen = outcomes.get(op, 0)
         if op.name == "scf.for":
@@ -74,6 +76,8 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
             continue
         if _is_far(program, op):
             for outcome in missing:
+                if implied.excludes(op, outcome):
+                    continue
                 now = outcomes.get(op, 0) & outcome
                 if (not now or outcome in (YES, NO)) and (found := _open(program, op, outcome, outcomes, constant)):
                     yield found
@@ -181,11 +185,13 @@ def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Input
 
 
 def _is_possible(inputs: Inputs) -> bool:
-    """Whether no number is negative, and the index of a program lies below the number of programs."""
+    """Whether no number of a program is negative, and its index lies below the number of programs."""
     for root, wanted in inputs.items():
+        if not isinstance(root, str) or root.startswith(MEMORY):
+            continue
         if wanted.number < 0:
             return False
-        if isinstance(root, str) and root.startswith("num_programs"):
+        if root.startswith("num_programs"):
             index = inputs.get(f"program_id{root[12:]}")
             if wanted.number <= (index.number if index else 0):
                 return False

@@ -156,7 +156,7 @@ class _Search:
     def _beyond(self, found: list[Choices], names: dict[Value, str]) -> Refuted | Unknown | None:
         """Tries the inputs that send decisions where no run has been; Unknown where one is left."""
         extensions = Extensions(self.program, found, self.facts, self.trips, self.effort)
-        granted = False
+        granted, done = False, set[object]()
         most = max((number for choice in found for number in choice.numbers), default=0)
         for decision in open_decisions(self.program, self.outcomes, max(most, *self.trips), self.effort):
             if not granted:
@@ -168,7 +168,13 @@ class _Search:
                     seen and (self.effort == "fast" or decision.op.name == "scf.for") and place > 1
                 ):
                     break
-                self.memory, before, made = extension.memory, self.valid, True
+                made = True
+                same = (frozenset(extension.numbers.items()), frozenset(extension.chosen.items()), extension.memory)
+                if same in done and not decision.anew:
+                    excluded = False
+                    continue
+                done.add(same)
+                self.memory, before = extension.memory, self.valid
                 self.until = self.budget
                 try:
                     refuted = self._try(extension.numbers, extension.chosen, names, _FREE[self.effort])
