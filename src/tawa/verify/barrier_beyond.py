@@ -29,7 +29,7 @@ from tawa.verify.barrier_wanted import MEMORY, Inputs, Wanted, merged
 from tawa.verify.effort import Effort
 
 Outcomes = Mapping[Operation, int]
-_MOST_INPUTS: Mapping[Effort, int] = {"fast": 3, "full": 6}
+_MOST_INPUTS: Mapping[Effort, int] = {"fast": 4, "full": 6}
 _FEW = 1
 """Comparisons with 0 and 1 are tried with 0 and 1."""
 _FAR_ENOUGH = 4096
@@ -49,6 +49,11 @@ class Open:
     inputs: list[Inputs]
     needed: bool
     anew: bool = False
+
+    @property
+    def splits(self) -> bool:
+        """Whether it asks for one number, so that each of the inputs that make it is another case."""
+        return self.outcome in (FIRST, SECOND) or (self.op.name == "arith.cmpi" and _asks_for_one(self.op, self.outcome))
 
 
 def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effort: Effort) -> Iterator[Open]:
@@ -79,7 +84,7 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
                 if implied.excludes(op, outcome):
                     continue
                 now = outcomes.get(op, 0) & outcome
-                if (not now or outcome in (YES, NO)) and (found := _open(program, op, outcome, outcomes, constant)):
+                if (not now or outcome in (YES, NO)) and (found := _open(program, op, outcome, outcomes, constant, most)):
                     yield found
 
 
@@ -131,7 +136,9 @@ def depends_on(program: BarrierProgram, values: list[Value]) -> tuple[set[int], 
     return constants, free
 
 
-def _open(program: BarrierProgram, op: Operation, outcome: int, outcomes: Outcomes, constant: bool) -> Open | None:
+def _open(
+    program: BarrierProgram, op: Operation, outcome: int, outcomes: Outcomes, constant: bool, most: int
+) -> Open | None:
     """None where no inputs lead there, or where no constant is in question and no inputs are known."""
     targets = Targets(program)
     inputs = _inputs(targets, op, outcome)
@@ -139,7 +146,9 @@ def _open(program: BarrierProgram, op: Operation, outcome: int, outcomes: Outcom
     inputs = [it for it in inputs if _is_possible(it)]
     if joins_flags(op):
         constant = constant and _asks_for_numbers(op)
-    needed = constant and outcome in (YES, NO) and not _only_bounds(program, op, outcomes)
+    needed = constant and not _only_bounds(program, op, outcomes)
+    if outcome not in (YES, NO):
+        needed = _decides_late(program, op, outcome, most)
     if not inputs and needed and targets.unsure:
         inputs = _sampled(program, op, outcome)
         needed = inputs is None or bool(inputs)
@@ -156,6 +165,27 @@ def _asks_for_numbers(op: Operation) -> bool:
         else joins_flags(it) and _asks_for_numbers(it)
         for it in makers
     )
+
+
+def _decides_late(program: BarrierProgram, op: Operation, outcome: int, most: int) -> bool:
+    """Whether the flag that decides, where one of the two holds, asks for one number that is past what was tried.
+
+    A comparison of sizes goes on to decide the same in the trips that follow.
+    """
+    if outcome not in (FIRST, SECOND):
+        return False
+    deciding = (outcome == SECOND) == (op.name == "arith.andi")  # of `and` the one that does not hold
+    flags = op.operands if op.name == "arith.xori" else [op.operands[0 if deciding else 1]]
+    return any(_asks_for_late(program, flag, most) for flag in flags)
+
+
+def _asks_for_late(program: BarrierProgram, flag: Value, most: int) -> bool:
+    op = flag.defining_op
+    if op is not None and joins_flags(op):
+        return any(_asks_for_late(program, operand, most) for operand in op.operands)
+    if op is None or op.name != "arith.cmpi" or read_int(op.properties["predicate"]) >= EQUALITIES:
+        return False
+    return _is_late(program, op, most)
 
 
 def _asks_for_one(op: Operation, outcome: int) -> bool:
@@ -284,8 +314,8 @@ class Extensions:
     def of(self, decision: Open) -> Iterator[Extension]:
         """The runs of a decision: rings go round behind it, with others of one trip, or large; or just as far."""
         many = decision.needed or decision.outcome in (FIRST, SECOND)
-        for inputs in decision.inputs[: _MOST_INPUTS[self.effort] if many else 1]:
-            for far, place in ((True, 1), (True, -1), (False, 0)) if decision.needed else ((True, -1),):
+        for far, place in ((True, 1), (True, -1), (False, 0)) if decision.needed else ((True, -1),):
+            for inputs in decision.inputs[: _MOST_INPUTS[self.effort] if many else 1]:
                 made = self._made(inputs, far, place)
                 if made is not None:
                     yield made

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tawa.ir import Operation, Value
+from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.barrier_origins import Origins
 from tawa.verify.barrier_outcomes import CHOICES, NO, YES
+from tawa.verify.barrier_program import NUMBER_OPS
 
 Key = Value | int | None
 """A number by its tree, or else by its value; None is 0."""
@@ -122,14 +123,27 @@ class Implied:
                     yield from self._outcome(condition, YES if inside.parent is outer.regions[0].block else NO)
             inside = outer
 
+    def _never_negative(self, value: Value) -> bool:
+        """Numbers of a program, and places of a loop that begins at one."""
+        value = self._same(value)
+        fixed, op = self.origins.constant(value), value.defining_op
+        if fixed is not None or op is not None:
+            return fixed >= 0 if fixed is not None else op is not None and op.name in NUMBER_OPS
+        loop = value.owner.parent_op if isinstance(value.owner, Block) and value.index == 0 else None
+        return loop is not None and loop.name == "scf.for" and self._never_negative(loop.operands[0])
+
     def _about(self, value: Value, deep: int) -> Iterator[Difference]:
-        """A minimum is no more than what it is of, a maximum no less."""
+        """A minimum is no more than what it is of, a maximum no less; nor a sum with what is never negative."""
         op = self._same(value).defining_op
         if op is None or not deep:
             return
         if op.name in ("arith.minsi", "arith.maxsi"):
             for operand in op.operands:
                 yield self._at_most(*((value, operand) if op.name == "arith.minsi" else (operand, value)))
+        if op.name == "arith.addi":
+            for one, other in (op.operands, op.operands[::-1]):
+                if self._never_negative(other):
+                    yield self._at_most(one, value)
         if op.name in ("arith.minsi", "arith.maxsi", "arith.addi", "arith.subi"):
             for operand in op.operands:
                 yield from self._about(operand, deep - 1)

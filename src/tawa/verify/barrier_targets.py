@@ -111,7 +111,7 @@ class Targets(Origins):
         if op is None and isinstance(value.owner, Block) and value.index == 0:
             loop = value.owner.parent_op
             if loop is not None and loop.name == "scf.for":
-                low, by = self.constant(loop.operands[0]) or 0, self.constant(loop.operands[2]) or 1
+                low, by = self._typical(loop.operands[0], deep - 1)[0] if deep else 0, self.constant(loop.operands[2]) or 1
                 return (low, low + by, low + 2 * by, low + 3 * by)
         compute = self.program.scalar(op) if op is not None and deep else None
         if op is not None and compute is not None and len(op.operands) == 2 and op.result.type != "i1":
