@@ -272,8 +272,15 @@ def _inputs(targets: Targets, op: Operation, outcome: int) -> list[Inputs]:
         return targets.trips(op, 1)
     left, right = op.operands[0], op.operands[1]
     if outcome in (FIRST, SECOND):
-        flags = targets.truth(left, outcome == FIRST), targets.truth(right, outcome == SECOND)
-        return targets.both(*flags)
+        found: list[list[Inputs]] = []
+        for flag, want in ((left, outcome == FIRST), (right, outcome == SECOND)):
+            alone = Targets(targets.program)
+            found.append(alone.truth(flag, want))
+            if not found[-1] and not alone.unsure:
+                targets.unsure = False
+                return []  # it never is
+            targets.unsure = targets.unsure or alone.unsure
+        return targets.both(*found)
     if outcome == EQUAL:
         sides = [targets.constant(left), targets.constant(right)]
         return targets.apart(left, right, 0) if sides != [None, None] else []
