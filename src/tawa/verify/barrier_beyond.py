@@ -152,6 +152,8 @@ def _open(
     if not inputs and needed and targets.unsure:
         inputs = _sampled(program, op, outcome)
         needed = inputs is None or bool(inputs)
+    if not needed:  # where no constant asks for them, sizes are not negative
+        inputs = [it for it in inputs or () if all(wanted.number >= 0 for wanted in it.values())]
     anew = op.name == "arith.cmpi" and bool(outcomes.get(op, 0) & outcome) and _asks_for_one(op, outcome)
     return Open(op, outcome, inputs or [], needed, anew) if inputs or (needed and targets.unsure) else None
 

@@ -178,7 +178,7 @@ class _Search:
                     continue
                 done[same] = False
                 self.memory, before = extension.memory, self.valid
-                self.until = self.budget
+                self.until = self.steps + BUDGET[self.effort] // (2 if decision.needed else 8)
                 try:
                     refuted = self._try(extension.numbers, extension.chosen, names, _FREE[self.effort])
                 except TooLong as stop:

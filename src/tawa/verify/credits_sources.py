@@ -6,7 +6,7 @@ Kept by the skeleton: all that a count, a bound or a condition of a loop, branch
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp, index_depth
@@ -170,11 +170,11 @@ def find_wild(program: Program, sources: Sources, canonical: dict[Value, Any]) -
             found = [value for value in decisive if sources.depends(value, growing, {})]
             if found:
                 program.wild = f"what {op.name} does depends on how far a loop is"
-                _note_settled(program, sources, canonical, found, op)
+                _note_settled(program, sources, canonical, growing, found, op)
     for op in sources.function.walk():
         if op.name == ConsumedOp.NAME and len(op.operands) > 2 and sources.depends(op.operands[2], growing, {}):
             program.wild = "a release depends on how far a loop is"
-            _note_settled(program, sources, canonical, op.operands[2:3], op)
+            _note_settled(program, sources, canonical, growing, op.operands[2:3], op)
     for op in sources.busy:
         values = op.operands[:3] if op.name == "scf.for" else op.operands[:1] if op.name == "scf.if" else ()
         for value in values:
@@ -182,16 +182,32 @@ def find_wild(program: Program, sources: Sources, canonical: dict[Value, Any]) -
 
 
 def _note_settled(
-    program: Program, sources: Sources, canonical: dict[Value, Any], values: list[Value], op: Operation
+    program: Program,
+    sources: Sources,
+    canonical: dict[Value, Any],
+    growing: set[Value],
+    values: list[Value],
+    op: Operation,
 ) -> None:
+    # A number in memory is any number, wherever it is read.
+    moves = {it.result: False for it in sources.function.walk() if it.name == "tt.load"}
     for value in values:
-        trips = _settled(program, sources, canonical, value)
+        trips = _settled(program, sources, canonical, value, lambda it: sources.depends(it, growing, moves))
         if trips > program.settled:
             program.settled, program.decides = trips, op
 
 
-def _settled(program: Program, sources: Sources, canonical: dict[Value, Any], value: Value) -> int:
-    """After how many trips of a loop all constants have had their turn that `value` compares how far it is with."""
+def _settled(
+    program: Program,
+    sources: Sources,
+    canonical: dict[Value, Any],
+    value: Value,
+    moves: Callable[[Value], bool],
+) -> int:
+    """After how many trips of a loop all constants have had their turn that `value` compares how far it is with.
+
+    moves: whether a value depends on how far a loop is.
+    """
     seen, work, numbers, unit, linear = set[Value](), [value], list[int](), 0, True
     while work:
         value = work.pop()
@@ -204,6 +220,8 @@ def _settled(program: Program, sources: Sources, canonical: dict[Value, Any], va
         elif isinstance(known, Term):
             parts = [] if known in program.bounds else [part for part in known.walk() if part.key[0] in _SHIFTS]
             numbers += [abs(it) for part in parts for it in part.key[1:] if isinstance(it, int)]
+        elif not moves(value):
+            continue
         elif isinstance(owner, Block) and (loop := owner.parent_op) is not None and loop.name == "scf.for":
             step = canonical.get(loop.operands[2]) if value.index == 0 else None
             by = step if isinstance(step, int) and step > 0 else 1
