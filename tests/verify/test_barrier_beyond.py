@@ -198,9 +198,7 @@ EMPTY: dict[str, str] = {
     "-3 … n / 64": loops_from(-3, binary("upper", "divsi", "n", "many")),
     "-3 … n if n < m else m": loops_from(
         -3,
-        "\n".join(
-            (compare("less", "n", "m", 2), op("arith.select", "%less, %n, %m", "i1, i32, i32", "%upper", "i32"))
-        ),
+        "\n".join((compare("less", "n", "m", 2), op("arith.select", "%less, %n, %m", "i1, i32, i32", "%upper", "i32"))),
     ),
     "inside of a loop with the same bounds": loops_from(-3, binary("upper", "addi", "n", "zero"), around="low"),
     "inside of a loop from 5 on": loops_from(5, binary("upper", "minsi", "n", "m"), around="low"),

@@ -53,7 +53,9 @@ class Open:
     @property
     def splits(self) -> bool:
         """Whether it asks for one number, so that each of the inputs that make it is another case."""
-        return self.outcome in (FIRST, SECOND) or (self.op.name == "arith.cmpi" and _asks_for_one(self.op, self.outcome))
+        return self.outcome in (FIRST, SECOND) or (
+            self.op.name == "arith.cmpi" and _asks_for_one(self.op, self.outcome)
+        )
 
 
 def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effort: Effort) -> Iterator[Open]:
@@ -84,7 +86,9 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
                 if implied.excludes(op, outcome):
                     continue
                 now = outcomes.get(op, 0) & outcome
-                if (not now or outcome in (YES, NO)) and (found := _open(program, op, outcome, outcomes, constant, most)):
+                if (not now or outcome in (YES, NO)) and (
+                    found := _open(program, op, outcome, outcomes, constant, most)
+                ):
                     yield found
 
 
@@ -151,11 +155,10 @@ def _open(
         needed = _decides_late(program, op, outcome, most)
     if not inputs and needed and targets.unsure:
         inputs = _sampled(program, op, outcome)
-        needed = inputs is None or bool(inputs)
     if not needed:  # where no constant asks for them, sizes are not negative
-        inputs = [it for it in inputs or () if all(wanted.number >= 0 for wanted in it.values())]
+        inputs = [it for it in inputs if all(wanted.number >= 0 for wanted in it.values())]
     anew = op.name == "arith.cmpi" and bool(outcomes.get(op, 0) & outcome) and _asks_for_one(op, outcome)
-    return Open(op, outcome, inputs or [], needed, anew) if inputs or (needed and targets.unsure) else None
+    return Open(op, outcome, inputs, needed, anew) if inputs or (needed and targets.unsure) else None
 
 
 def _asks_for_numbers(op: Operation) -> bool:
@@ -194,12 +197,12 @@ def _asks_for_one(op: Operation, outcome: int) -> bool:
     return read_int(op.properties["predicate"]) == (0 if outcome == YES else 1)
 
 
-def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Inputs] | None:
-    """Inputs that samples found; none where no sample gets there, None where samples say nothing."""
+def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Inputs]:
+    """Inputs that samples found; none says nothing."""
     try:
         found = samples(program, op, outcome == YES)
     except ValueError:
-        return None
+        return []
     if found is None:
         return []
     inputs: Inputs = {}
@@ -212,8 +215,8 @@ def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Input
         elif made is not None and made.name == "tt.load":
             inputs[f"{MEMORY}{len(inputs)}"] = Wanted(number, True)
         else:
-            return None  # what a loop hands on
-    return [inputs] if _is_possible(inputs) else None
+            return []  # what a loop hands on
+    return [inputs] if _is_possible(inputs) else []
 
 
 def _is_possible(inputs: Inputs) -> bool:

@@ -79,7 +79,7 @@ class Implied:
                 return value
 
     def _at_most(self, left: Value, right: Value, more: int = 0) -> Difference:
-        """left <= right + more"""
+        """That left <= right + more."""
         (x, a), (y, b) = self._number(left), self._number(right)
         return x, y, b - a + more
 
@@ -89,7 +89,8 @@ class Implied:
         elif op.name in CHOICES and op.name.endswith("si"):
             yield from self._compared(2, op.operands[0], op.operands[1], outcome == YES)
         elif op.name == "arith.cmpi":
-            yield from self._compared(read_int(op.properties["predicate"]), *op.operands, outcome == YES)
+            predicate = read_int(op.properties["predicate"])
+            yield from self._compared(predicate, op.operands[0], op.operands[1], outcome == YES)
 
     def _compared(self, predicate: int, left: Value, right: Value, holds: bool) -> Iterator[Difference]:
         match predicate, holds:

@@ -43,9 +43,10 @@ class Targets(Origins):
     def reached(self, op: Operation, given: Inputs) -> list[Inputs]:
         """Inputs for which the program comes to `op`, where some are given."""
         self._given = given
-        found: list[Inputs] = [{}]
+        found: list[Inputs] = [given]
         inside: Operation = op
         for outer in op.ancestors():
+            self._steps = 0
             if outer.name == "scf.if" and outer not in self.program.guards:
                 found = self.both(found, self.truth(outer.operands[0], _holds(outer, 0, inside)))
             elif outer.name == "scf.for":
@@ -111,7 +112,10 @@ class Targets(Origins):
         if op is None and isinstance(value.owner, Block) and value.index == 0:
             loop = value.owner.parent_op
             if loop is not None and loop.name == "scf.for":
-                low, by = self._typical(loop.operands[0], deep - 1)[0] if deep else 0, self.constant(loop.operands[2]) or 1
+                low, by = (
+                    self._typical(loop.operands[0], deep - 1)[0] if deep else 0,
+                    self.constant(loop.operands[2]) or 1,
+                )
                 return (low, low + by, low + 2 * by, low + 3 * by)
         compute = self.program.scalar(op) if op is not None and deep else None
         if op is not None and compute is not None and len(op.operands) == 2 and op.result.type != "i1":
