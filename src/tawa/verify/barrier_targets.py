@@ -172,6 +172,16 @@ class Targets(Origins):
         self.unsure = self.unsure or len(found) > _MOST
         return found[:_MOST]
 
+    def _where(self, found: list[Inputs], condition: Value, way: bool) -> list[Inputs]:
+        """Those inputs for which a condition holds as well, or does not."""
+        before, both = self._given, list[Inputs]()
+        for one in found:
+            self._given = {**before, **one}
+            both += self.both([one], self.truth(condition, way))
+        self._given = before
+        self.unsure = self.unsure or len(both) > _MOST
+        return both[:_MOST]
+
     def _truth(self, value: Value, want: bool) -> Iterator[list[Inputs]]:
         value = self.source(value)
         known, op = self.constant(value), value.defining_op
@@ -217,7 +227,7 @@ class Targets(Origins):
             yield self._some(root, low, high)
         elif op.name == "arith.select":
             for operand, way in ((op.operands[1], True), (op.operands[2], False)):
-                yield self.both(self.within(operand, low, high), self.truth(op.operands[0], way))
+                yield self._where(self.within(operand, low, high), op.operands[0], way)
         elif op.name in ("arith.cmpi", "arith.andi", "arith.ori", "arith.xori") and op.result.type == "i1":
             for number in (0, 1):
                 if low <= number <= high:
@@ -280,7 +290,7 @@ class Targets(Origins):
                 yield self.at_least(operand, number)
         elif op.name == "arith.select":
             for operand, way in ((op.operands[1], True), (op.operands[2], False)):
-                yield self.both(self.at_least(operand, number), self.truth(op.operands[0], way))
+                yield self._where(self.at_least(operand, number), op.operands[0], way)
         elif len(op.operands) == 2 and (by := self.constant(op.operands[1])) is not None and op.name in GROWS:
             if op.name in ("arith.muli", "arith.divsi", "arith.divui", "arith.ceildivsi", "arith.ceildivui") and by < 1:
                 self.unsure = True
