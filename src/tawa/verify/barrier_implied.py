@@ -17,8 +17,8 @@ from tawa.verify.barrier_origins import Origins
 from tawa.verify.barrier_outcomes import CHOICES, NO, YES
 from tawa.verify.barrier_program import NUMBER_OPS
 
-Key = Value | int | None
-"""A number by its tree, or else by its value; None is 0."""
+Key = Value | int | None | tuple[object, ...]
+"""A number by its tree, by how it is computed from others, or by its value; None is 0."""
 Difference = tuple[Key, Key, int]
 """x, y, c: x − y <= c."""
 _KEEPS_SIGN = frozenset({"arith.extsi", "arith.index_cast"})
@@ -34,6 +34,8 @@ class Implied:
 
     def excludes(self, op: Operation, outcome: int) -> bool:
         """Whether `op` cannot go this way. False says nothing."""
+        if outcome in (YES, NO) and self._is_settled(op, outcome):
+            return True
         asked = list(self._outcome(op, outcome)) if outcome in (YES, NO) else []
         if not asked:
             return False
@@ -44,6 +46,27 @@ class Implied:
         for value in values:
             known += self._about(value, _DEEP)
         return _contradict(known)
+
+    def _is_settled(self, op: Operation, outcome: int) -> bool:
+        """Whether a branch around `op` asked the same of the same numbers, and was told the opposite."""
+        asked = self._equality(op)
+        inside = op
+        for outer in op.ancestors() if asked is not None else ():
+            if outer.name == "scf.if" and outer not in self.origins.program.guards:
+                condition = outer.operands[0].defining_op
+                known = self._equality(condition) if condition is not None else None
+                taken = YES if inside.parent is outer.regions[0].block else NO
+                if asked is not None and known is not None and asked[0] == known[0]:
+                    return (asked[1] == known[1]) != (outcome == taken)
+            inside = outer
+        return False
+
+    def _equality(self, op: Operation) -> tuple[frozenset[Difference], bool] | None:
+        """Of a comparison for equality: the difference, either way round, and whether it holds for equal numbers."""
+        if op.name != "arith.cmpi" or read_int(op.properties["predicate"]) > 1:
+            return None
+        (x, a), (y, b) = (self._number(operand) for operand in op.operands)
+        return frozenset({(x, y, b - a), (y, x, a - b)}), read_int(op.properties["predicate"]) == 0
 
     def _number(self, value: Value) -> tuple[Key, int]:
         """A value as another one and a constant."""
@@ -65,7 +88,18 @@ class Implied:
                     value, more = right, more + by
                     continue
             tree = self.origins.program.tree(value)
-            return (value if tree is None else tree), more
+            return (self._shape(value, _DEEP) if tree is None else tree), more
+
+    def _shape(self, value: Value, deep: int) -> Key:
+        """A value by what it is computed from, so that the same number computed twice is one."""
+        value = self._same(value)
+        fixed, op = self.origins.constant(value), value.defining_op
+        if fixed is not None:
+            return "constant", fixed
+        if op is None or not deep or not op.operands or op.regions or self.origins.program.scalar(op) is None:
+            return value
+        made = op.name, op.result.type, str(sorted(op.properties.items()))
+        return *made, *(self._shape(it, deep - 1) for it in op.operands)
 
     def _same(self, value: Value) -> Value:
         """Past what a partition is given, and past casts that leave the sign."""

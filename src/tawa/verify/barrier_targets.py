@@ -260,6 +260,8 @@ class Targets(Origins):
             linear = op.name in ("arith.addi", "arith.subi")
             if low <= 0 <= high and not linear:
                 yield self.equal(left, 0)
+            if op.name in ("arith.remsi", "arith.remui") and low >= 0:
+                yield self.both(self.within(left, low, high), self.at_least(right, high + 1))
             for other in self._typical(right) if linear else (1,):
                 for some in self._before(op.name, low, high, other):
                     yield self.both(self.within(left, *some), self.equal(right, other))
