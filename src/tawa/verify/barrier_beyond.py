@@ -81,7 +81,7 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
         constant = _has_constant(targets, op) or (joins_flags(op) and _compares_late(program, op.result, most))
         if not missing or (effort == "fast" and not constant):
             continue
-        if _is_far(program, op):
+        if _is_far(program, op) and not implied.unreachable(op):
             for outcome in missing:
                 if implied.excludes(op, outcome):
                     continue

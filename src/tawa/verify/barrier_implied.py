@@ -32,26 +32,39 @@ class Implied:
     def __init__(self, origins: Origins) -> None:
         self.origins = origins
 
-    def excludes(self, op: Operation, outcome: int) -> bool:
-        """Whether `op` cannot go this way. False says nothing."""
-        if outcome in (YES, NO) and self._is_settled(op, outcome):
+    def unreachable(self, op: Operation) -> bool:
+        """Whether a branch around `op` cannot be taken. False says nothing."""
+        inside = op
+        for outer in op.ancestors():
+            if outer.name == "scf.if" and outer not in self.origins.program.guards:
+                condition = outer.operands[0].defining_op
+                taken = YES if inside.parent is outer.regions[0].block else NO
+                if condition is not None and self.excludes(condition, taken, outer):
+                    return True
+            inside = outer
+        return False
+
+    def excludes(self, op: Operation, outcome: int, at: Operation | None = None) -> bool:
+        """Whether `op` cannot go this way where `at` stands, which is where it stands itself. False says nothing."""
+        at = op if at is None else at
+        if outcome in (YES, NO) and self._is_settled(op, outcome, at):
             return True
         asked = list(self._outcome(op, outcome)) if outcome in (YES, NO) else []
         if not asked:
             return False
-        known = [*asked, *self._around(op)]
+        known = [*asked, *self._around(at)]
         values = [*op.operands[:2]]
-        for outer in op.ancestors():
+        for outer in at.ancestors():
             values += outer.operands[:2] if outer.name == "scf.for" else ()
         for value in values:
             known += self._about(value, _DEEP)
         return _contradict(known)
 
-    def _is_settled(self, op: Operation, outcome: int) -> bool:
-        """Whether a branch around `op` asked the same of the same numbers, and was told the opposite."""
+    def _is_settled(self, op: Operation, outcome: int, at: Operation) -> bool:
+        """Whether a branch around `at` asked the same of the same numbers, and was told the opposite."""
         asked = self._equality(op)
-        inside = op
-        for outer in op.ancestors() if asked is not None else ():
+        inside = at
+        for outer in at.ancestors() if asked is not None else ():
             if outer.name == "scf.if" and outer not in self.origins.program.guards:
                 condition = outer.operands[0].defining_op
                 known = self._equality(condition) if condition is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.dialects.tt import same_number
-from tawa.ir import Value
+from tawa.ir import Block, Value
 from tawa.verify.barrier_program import BarrierProgram
 
 _SAME = frozenset({"arith.extsi", "arith.extui", "arith.index_cast", "arith.index_castui", "arith.bitcast"})
@@ -78,3 +78,14 @@ class Origins:
             grows = {self.increment(operand, arg) for operand in op.operands[1:]} - {None, 0}
             return grows.pop() if len(grows) == 1 else None
         return None
+
+    def limits(self, value: Value) -> tuple[int, int] | None:
+        """From where to where a loop's variable goes, if its bounds are constants."""
+        value = self.source(value)
+        loop = value.owner.parent_op if isinstance(value.owner, Block) and value.index == 0 else None
+        if loop is None or loop.name != "scf.for":
+            return None
+        lower, upper, step = (self.constant(it) for it in loop.operands[:3])
+        if lower is None or upper is None or step is None or step < 1:
+            return None
+        return lower, upper - 1

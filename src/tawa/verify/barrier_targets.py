@@ -19,7 +19,7 @@ from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.barrier_origins import Origins
 from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
-from tawa.verify.barrier_wanted import GROWS, MEMORY, RELATIONS, Inputs, Root, Wanted, before, merged
+from tawa.verify.barrier_wanted import GROWS, MEMORY, RELATIONS, ROUNDS, Inputs, Root, Wanted, before, merged
 
 _MOST = 8
 """Candidates that are followed at each step."""
@@ -248,7 +248,9 @@ class Targets(Origins):
             return
         a, b = self.constant(left), self.constant(right)
         if b is not None:
-            for some in self._before(op.name, low, high, b):
+            limits = self.limits(left) if op.name in ("arith.remsi", "arith.remui") and b > 0 else None
+            whole = limits is not None and limits[0] >= 0 and limits[1] < ROUNDS * b  # all rounds are looked at
+            for some in before(op.name, low, high, b)[0] if whole else self._before(op.name, low, high, b):
                 yield self.within(left, *some)
         elif a is not None and op.name in ("arith.addi", "arith.muli", "arith.xori", "arith.andi", "arith.ori"):
             for some in self._before(op.name, low, high, a):

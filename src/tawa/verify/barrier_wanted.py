@@ -14,7 +14,7 @@ from tawa.ir import Value
 MEMORY = "*"
 """The root of all numbers that are read from memory."""
 Root = Value | str
-_ROUNDS = 64
+ROUNDS = 64
 """Rounds of a remainder in which a number is sought."""
 
 
@@ -67,7 +67,7 @@ def before(name: str, low: int, high: int, by: int) -> tuple[list[tuple[int, int
             return [(low << by, (high << by) + (1 << by) - 1)], True
         case "arith.remsi" | "arith.remui" if by > 0:
             least, most = max(low, 0), min(high, by - 1)
-            return [(least + by * many, most + by * many) for many in range(_ROUNDS)], False
+            return [(least + by * many, most + by * many) for many in range(ROUNDS)], False
         case "arith.xori" if low == high:
             return [(low ^ by, low ^ by)], True
         case "arith.andi" | "arith.ori" if low == high:  # other bits may be set as well

@@ -84,8 +84,8 @@ class Search:
             first = max(first, self.program.fresh + 1 - self.program.largest)
         few = f"; {self.program.few}" if self.program.few else ""
         reason = self.program.few or self.program.wild
-        trips = 0
-        for trips in sorted({first, first + 2, max(first, design)}):
+        trips, settled = 0, self.program.settled if self.program.settled <= _MOST_TRIPS else 0
+        for trips in sorted({first, first + 2, max(first, design), max(first, settled)}):
             found = self._all_up_to(trips)
             if isinstance(found, Refuted | Unknown):
                 return found
