@@ -21,7 +21,7 @@ from tawa.ir import Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
 from tawa.verify.assumptions import Assumption
 from tawa.verify.barrier_beyond import Extension, Extensions, Open, open_decisions
-from tawa.verify.barrier_events import NeedsNumber, Signature, TooLong, Undefined, signature
+from tawa.verify.barrier_events import MAX_EVENTS, NeedsNumber, Signature, TooLong, Undefined, signature
 from tawa.verify.barrier_fingerprint import Fingerprints
 from tawa.verify.barrier_history import Fault, Happening
 from tawa.verify.barrier_inputs import (
@@ -111,6 +111,7 @@ class _Search:
     memory: tuple[int, ...] = ()  # more numbers that may be read from memory
     outcomes: dict[Operation, int] = field(default_factory=dict[Operation, int])  # of the decisions in them
     until: int = 0  # the steps at which the choices of one state end
+    longest: int = MAX_EVENTS  # of one run
     cut: bool = False  # they ended before all were made
     used: dict[str, None] = field(default_factory=dict[str, None])
     read: dict[str, dict[int, None]] = field(default_factory=dict[str, dict[int, None]])
@@ -157,6 +158,7 @@ class _Search:
         """Tries the inputs that send decisions where no run has been; Unknown where one is left."""
         extensions = Extensions(self.program, found, self.facts, self.trips, self.effort)
         granted, done = False, dict[object, bool]()  # runs, and whether assumptions excluded them
+        self.longest = MAX_EVENTS - 1  # a longer one is left out, and says nothing of the program
         most = max((number for choice in found for number in choice.numbers), default=0)
         for decision in open_decisions(self.program, self.outcomes, max(most, *self.trips), self.effort):
             if not granted:
@@ -215,7 +217,7 @@ class _Search:
 
     def _allowance(self) -> int:
         """What one run may take: a long one may overrun the budget by half."""
-        return max(self.budget - self.steps, self.budget // 2)
+        return min(max(self.budget - self.steps, self.budget // 2), self.longest)
 
     def _verdict(self, found: list[Choices], complete: bool, few: bool, all_of: str) -> Verdict:
         """few: less than half of the trip counts and numbers that there are occurred in what was tried."""

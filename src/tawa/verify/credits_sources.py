@@ -26,6 +26,7 @@ _TAME = frozenset(
 )
 _SHIFTS = frozenset({"arith.addi", "arith.subi", "arith.muli", "arith.cmpi", "arith.select"})
 _LINEAR = _TAME | {"arith.extsi", "arith.extui", "arith.index_cast", "arith.minsi", "arith.maxsi", "tt.get_program_id"}
+_ROUNDS = frozenset({"arith.remsi", "arith.remui"})
 
 
 class Sources:
@@ -208,7 +209,7 @@ def _settled(
 
     moves: whether a value depends on how far a loop is.
     """
-    seen, work, numbers, unit, linear = set[Value](), [value], list[int](), 0, True
+    seen, work, numbers, unit, linear, rounds = set[Value](), [value], list[int](), 0, True, 1
     while work:
         value = work.pop()
         if value in seen:
@@ -230,10 +231,14 @@ def _settled(
         else:
             if isinstance(owner, Block):
                 unit = 1  # of a `while`
-            linear = linear and (isinstance(owner, Block) or bool(owner.regions) or owner.name in _LINEAR)
+            by = canonical.get(owner.operands[1]) if not isinstance(owner, Block) and owner.name in _ROUNDS else None
+            if isinstance(by, int) and by:
+                rounds *= abs(by)  # a remainder has had all its values after so many trips
+            else:
+                linear = linear and (isinstance(owner, Block) or bool(owner.regions) or owner.name in _LINEAR)
             work += sources.of(value)[3 if not isinstance(owner, Block) and owner.name == "scf.for" else 0 :]
     far = sum(numbers) if linear else math.prod(number + 1 for number in numbers)
-    return far // (unit or 1) + 1
+    return far // (unit or 1) + (rounds if rounds > 1 else 0) + 1
 
 
 def _measure(program: Program, term: Any) -> None:
