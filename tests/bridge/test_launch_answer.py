@@ -11,7 +11,7 @@ import pytest
 
 from tawa.analysis.box import OPEN
 from tawa.analysis.host_conditions import simplified
-from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_stock
+from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable, why_slower
 from tawa.analysis.launch_values import Apply, Argument, Condition, LaunchSpec, Number
 from tawa.bridge.added_arguments import launched_by_us
 from tawa.bridge.attempt_data import Specialised
@@ -155,6 +155,7 @@ def test_a_persistent_kernel_asks_for_a_grid_that_it_can_count() -> None:
 def test_the_launcher_asks_the_same_function() -> None:
     launch = launcher(kernel(SPEC), SPEC)
     for m, k, grid in ((1, 64, (1,)), (1, 4096, (1,)), (0, 4096, (1,))):
-        why = why_stock(SPEC, [0, m, k], grid, HOPPER_PROCESSORS)
+        values = [0, m, k]
+        why = why_not_launchable(SPEC, values, grid) or why_slower(SPEC, values, grid, HOPPER_PROCESSORS)
         made = launch.made([0, m, k], grid)
         assert (made if isinstance(made, str) else "") == why

@@ -60,10 +60,10 @@ Domain = Mapping[int, Range]
 
 
 def is_total(value: HostValue) -> bool:
-    """Whether it can be computed of any arguments: nothing is divided by what may be 0."""
+    """Whether it can be computed for all arguments: no divisor may be 0."""
     if not isinstance(value, Apply):
         return True
-    if value.operator in ("divide", "remainder", "ceiling") and not _divisor(value):
+    if value.divisor is not None and not _divisor(value):
         return False
     return all(map(is_total, value.operands))
 
@@ -124,9 +124,8 @@ def _together(ways: Iterable[int | None]) -> int | None:
 
 
 def _divisor(value: Apply) -> int | None:
-    """The number that it divides by; None, or 0, where that is no number."""
-    divisor = value.operands[1]
-    return divisor.value if isinstance(divisor, Number) else None
+    """The number that it divides by; None where the divisor is not a number."""
+    return value.divisor.value if isinstance(value.divisor, Number) else None
 
 
 def _applied(value: Apply, domain: Domain) -> Range:

@@ -23,7 +23,7 @@ from math import prod
 from operator import getitem
 from typing import Any, Literal
 
-from tawa.analysis.launch_choice import better_stock, fits, must_be_stock, rounds_of
+from tawa.analysis.launch_choice import fits, rounds_of, why_not_launchable, why_slower
 from tawa.analysis.launch_values import DescriptorSpec, LaunchSpec
 
 _log = logging.getLogger("tawa")
@@ -152,10 +152,10 @@ class Launcher:
 
     def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
         """What such a launch takes, or why the stock kernel is better."""
-        refused = must_be_stock(self.spec, values, grid)
+        refused = why_not_launchable(self.spec, values, grid)
         if refused:
             return refused
-        slower = better_stock(self.spec, values, grid, self.processors)
+        slower = why_slower(self.spec, values, grid, self.processors)
         if slower and self._at_hand("stock"):
             return slower
         many = rounds_of(grid, self.processors) > 1
