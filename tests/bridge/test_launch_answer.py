@@ -63,13 +63,13 @@ def test_the_answer_is_the_launchers() -> None:
     for name, made, spec in automatic():
         launch = launcher(made, spec)
         domain = argument_domain(made)
-        clauses = clauses_of(spec, len(launch.places), HOPPER_PROCESSORS)
-        condition = simplified(clauses, {**domain, **grid_domain(len(launch.places))})
+        clauses = clauses_of(spec, len(launch.paths), HOPPER_PROCESSORS)
+        condition = simplified(clauses, {**domain, **grid_domain(len(launch.paths))})
         for _ in range(60):
             values = {index: _value(it, lot) for index, it in domain.items()}
             arguments = {key: values.get(index) for index, key in _names(made, launch)}
             grid = (lot.choice([1, 16, 132, 133, 1056, 5000]), lot.choice([1, 1, 3]))
-            told = [values.get(index, 0) for index in range(len(launch.places))]
+            told = [values.get(index, 0) for index in range(len(launch.paths))]
             stock = isinstance(launch.made(told, grid), str)
             answer = answer_for(made, arguments, grid, HOPPER_PROCESSORS)
             assert answer.decision == ("declined" if stock else "specialised"), (name, arguments, grid)
@@ -80,7 +80,7 @@ def test_the_answer_is_the_launchers() -> None:
 
 def _names(made: Any, launch: Launcher) -> list[tuple[int, str]]:
     names = list(made.src.signature)
-    return [(index, names[path[0]]) for index, path in enumerate(launch.places) if path]
+    return [(index, names[path[0]]) for index, path in enumerate(launch.paths) if path]
 
 
 def _value(limits: Any, lot: random.Random) -> int:

@@ -59,7 +59,7 @@ NEVER = Clause(Number(0), 1)
 
 
 def simplified(clauses: Iterable[Clause], domain: Domain) -> tuple[Clause, ...]:
-    """Clauses that hold for the same arguments of the domain: none where all fulfil them, `NEVER` alone where none do."""
+    """Clauses that hold for the same arguments of the domain: none where all do, `NEVER` alone where none does."""
     found = _merged(clauses)
     for _ in range(_ROUNDS):
         before = list(found)

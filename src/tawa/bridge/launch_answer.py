@@ -22,7 +22,7 @@ from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, wh
 from tawa.analysis.launch_values import Apply, Argument, HostValue, LaunchSpec
 from tawa.bridge import added_arguments, record
 from tawa.bridge.added_arguments import launch_spec
-from tawa.bridge.launcher import places
+from tawa.bridge.argument_paths import argument_paths, plain_value
 from tawa.errors import PlanError
 
 Decision = Literal["specialised", "declined", "depends"]
@@ -95,18 +95,18 @@ class _Question:
         self.spec, self.processors = spec, processors
         self.source = compiled.src
         self.types: dict[str, Any] = dict(self.source.signature)
-        self.places = places(tuple(self.types.values()))
-        self.names = {path: index for index, path in enumerate(self.places) if path}
-        self.count = len(self.places)
+        self.paths = argument_paths(tuple(self.types.values()))
+        self.names = {path: index for index, path in enumerate(self.paths) if path}
+        self.count = len(self.paths)
         self.of_types = self._types()
         self.domain: Domain = {**self.of_types, **grid_domain(self.count)}
         self.clauses = tuple(_named(it, self._name) for it in clauses_of(spec, self.count, processors))
 
     def _name(self, index: int) -> str:
         """The name of an argument in the kernel's source."""
-        if index >= self.count or not self.places[index]:
+        if index >= self.count or not self.paths[index]:
             return ""
-        position, *inner = self.places[index]
+        position, *inner = self.paths[index]
         return list(self.types)[position] + "".join(f"[{at}]" for at in inner)
 
     def _types(self) -> dict[int, Range]:
@@ -171,8 +171,7 @@ class _Question:
             index = self.names.get((position,))
             if name not in arguments or index is None:
                 continue
-            value = arguments[name]
-            value = value.data_ptr() if hasattr(value, "data_ptr") else value
+            value = plain_value(arguments[name])
             if not isinstance(value, int):
                 continue  # a float: nothing depends on it
             it = self.domain[index]
@@ -188,7 +187,7 @@ class _Question:
     def _shown(self, known: Mapping[int, int]) -> dict[str, int]:
         """The numbers that are known, by name; addresses say nothing."""
         kinds = list(self.types.values())
-        numbers = [it for it in known if it < self.count and not str(kinds[self.places[it][0]]).startswith("*")]
+        numbers = [it for it in known if it < self.count and not str(kinds[self.paths[it][0]]).startswith("*")]
         programs = {"programs": known[self.count]} if self.count in known else {}
         return {self._name(it): known[it] for it in sorted(numbers)} | programs
 
@@ -201,7 +200,7 @@ class _Question:
 
     def _values(self, known: Mapping[int, int]) -> list[int]:
         """The kernel's arguments and those of the grid; 0 for what is not known."""
-        return [known.get(index, 0) for index in range(len(self.places) + len(grid_domain(self.count)))]
+        return [known.get(index, 0) for index in range(len(self.paths) + len(grid_domain(self.count)))]
 
     @staticmethod
     def _told(clauses: Sequence[Clause], known: Mapping[int, int]) -> list[Clause]:
