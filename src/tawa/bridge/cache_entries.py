@@ -77,9 +77,7 @@ def _unreadable_entry(error: Exception) -> tuple[Path, str] | None:
 
 def _damaged_entry(compiled: Any) -> tuple[Path, str] | None:
     """The entry of a kernel that was read but cannot be right, and why."""
-    found: Mapping[str, Any] = getattr(
-        compiled, "__dict__", {}
-    )  # getattr would wait for a compile
+    found: Mapping[str, Any] = getattr(compiled, "__dict__", {})  # getattr would wait for a compile
     levels: Mapping[str, Any] = found.get("asm", {})
     paths = list(found.get("metadata_group", {}).values())
     if not paths:

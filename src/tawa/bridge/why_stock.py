@@ -6,11 +6,10 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tawa.bridge.device import CAPABILITY
 from tawa.bridge.request import Request, surrounding_request
 from tawa.bridge.versions import untested_remark
 from tawa.remarks import Remark
-
-HOPPER = 90
 
 OFF = Remark(
     "declined", "TAWA_ENABLE=off: everything is compiled by stock Triton", cure="TAWA_ENABLE=auto, or leave it out"
@@ -48,15 +47,15 @@ def note_surrounding(compiled: Any) -> None:
 
 def why_stock(compiled: Any, off: bool = False) -> Remark:
     """Why a compiled kernel without a record is stock Triton's. off: whether ``TAWA_ENABLE=off`` holds now."""
-    arch = getattr(getattr(compiled.metadata, "target", None), "arch", HOPPER)
+    arch = getattr(getattr(compiled.metadata, "target", None), "arch", CAPABILITY)
     language = getattr(getattr(compiled, "src", None), "language", None)
     untested = untested_remark()
     if untested is not None:
         return untested
     with suppress(KeyError, TypeError):
         return _asked[compiled]
-    if arch != HOPPER:
-        reason = f"made for compute capability {arch}; Tawa makes kernels for {HOPPER} (H100, H200)"
+    if arch != CAPABILITY:
+        reason = f"made for compute capability {arch}; Tawa makes kernels for {CAPABILITY} (H100, H200)"
         return Remark("declined", reason)
     if getattr(language, "name", "") == "GLUON":
         return Remark("declined", "a Gluon kernel says itself what each warp does; Tawa leaves it alone")
