@@ -219,7 +219,7 @@ def _to_aref_level(
     kept = [remark for remark in remarks if str(remark.location) not in staged]
     kept += _run(module, staging_passes(plan, schedules), clock)
     if not schedules:
-        plan = replace(plan, mma_depth=reached)  # P is what the loops have, not what was hoped for
+        plan = replace(plan, mma_depth=reached)  # P is what the loops have, not what was planned
     return replace(plan, schedules=schedules), list(dict.fromkeys(kept))
 
 

@@ -1,4 +1,4 @@
-"""Why a kernel of which Tawa has no record is stock Triton's: the version, a setting, or a launch that asked for it."""
+"""Why a kernel without a record of Tawa is stock Triton's: the version, a setting, or a launch that asked for it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def stock_remark(request: Request) -> Remark:
 
 
 def note_stock(compiled: Any, request: Request | None) -> None:
-    """Remembers of a compiled kernel that the request it was compiled or launched under is for stock Triton."""
+    """Remembers that a compiled kernel was compiled or launched under a request for stock Triton."""
     if request is not None and request.stock:
-        with suppress(TypeError):  # what a launch gives back may be nothing
+        with suppress(TypeError):  # a launch may return None
             _asked[compiled] = stock_remark(request)
 
 

@@ -98,7 +98,7 @@ class TawaFunction(JITFunction[Any]):
 
     @property
     def __wrapped__(self) -> Any:
-        """None, as an attribute that is not there; `triton.jit`, put over `tawa.jit`, asks for it."""
+        """Absent, as for any function that wraps nothing; `triton.jit` over `tawa.jit` asks for it and is refused."""
         refuse_outer_jit(self)
         raise AttributeError("__wrapped__")
 
