@@ -62,7 +62,7 @@ from tawa.verify.witness import chrome_trace, describe
 
 NOT_EXPECTED = "automatic mode would decline"
 _MAX_REGISTERS = "ttg.maxnreg"
-_TOO_LARGE = "the accumulator of a dot takes all registers of an SM: whoever compiles it, it spills to local memory"
+_TOO_LARGE = "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler"
 _POINTERS = "operands come through pointers, not by TMA, and stock Triton copies them ahead just as well"
 
 

@@ -69,7 +69,7 @@ def is_total(value: HostValue) -> bool:
 
 
 def range_of(value: HostValue, domain: Domain) -> Range:
-    """Where a value lies, where it can be computed."""
+    """The range of a value, for arguments for which it can be computed."""
     match value:
         case Number(number):
             return Range(number, number, abs(number))
@@ -116,7 +116,7 @@ def _turned(way: int | None, sign: int) -> int | None:
 
 
 def _together(ways: Iterable[int | None]) -> int | None:
-    """The direction of what grows with all of its parts."""
+    """The direction of a value that grows with each of its operands, from their directions."""
     kinds = set(ways)
     if None in kinds or {1, -1} <= kinds:
         return None

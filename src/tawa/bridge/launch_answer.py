@@ -1,4 +1,4 @@
-"""What a launch of a compiled kernel gets: the specialised kernel, stock Triton's, or which of the two depends on what.
+"""What a launch of a compiled kernel gets: the specialised kernel, stock Triton's, or what the choice depends on.
 
     answer_for(kernel)                               depends: ceil(programs / 132) * ceil(K / 64) >= 10 and M, N, K > 0
     answer_for(kernel, {"K": 64}, (4, 4))            declined: ceil(programs / 132) * ceil(K / 64) is 1, …

@@ -78,12 +78,8 @@ def smaller_plans(plan: Plan, options: PlanOptions) -> list[tuple[Plan, str]]:
         tries.append((replace(plan, schedules=(), max_stages=1), "no stages"))
     if plan.schedules or plan.mma_depth:
         depth = options.mma_depth if options.mma_depth is not None else 0
-        tries.append(
-            (
-                replace(plan, schedules=(), max_stages=0, mma_depth=depth),
-                "no schedule" if depth else "no schedule, P = 0",
-            )
-        )
+        what = "no schedule" if depth else "no schedule, P = 0"
+        tries.append((replace(plan, schedules=(), max_stages=0, mma_depth=depth), what))
     return tries
 
 

@@ -63,7 +63,7 @@ TripsOption = Annotated[
 class Program:
     """What is checked: one level or both. note: what the reader must know about where it comes from.
 
-    how: what else there is to say of a kernel that was compiled for this.
+    how: a line on how the kernel was compiled; empty for a file.
     """
 
     name: str
