@@ -125,7 +125,7 @@ def test_a_kernel_that_becomes_something_else_than_its_tag_says_is_refused(page,
     kernel = "import triton\nimport triton.language as tl\n\n@triton.jit\ndef add(x):\n    tl.store(x, 1.0)\n"
     (wrong,) = blocks_of(page(f"<!-- compile: kernel=add sig='x=*fp32' -->\n```python\n{kernel}```\n"))
     assert "no tl.dot in the kernel" in " ".join(faults(wrong, place))
-    gemm = (ROOT / "examples" / "gemm.py").read_text()
+    gemm = (ROOT / "examples" / "gemm.py").read_text().partition("def main")[0]
     sig = "a=tensordesc<fp16[128,64]>, b=tensordesc<fp16[64,256]>, c=tensordesc<fp16[128,256]>, M=i32, N=i32, K=i32"
     keys = f"kernel=gemm sig='{sig}' const=BM=128,BN=256,BK=64 warps=8"
     (filled,) = blocks_of(page(f"<!-- compile: {keys} fill=cp.async -->\n```python\n{gemm}```\n"))

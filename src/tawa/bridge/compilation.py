@@ -81,8 +81,8 @@ class Compilation:
 
     def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> Handover:
         """Does the work, or says why not. Its text is the aref level."""
+        stored = str(mod)  # now: what follows, and stock Triton's stages run for comparison, work on the module itself
         asked, taken = self.request, None
-        stored = str(mod)  # as Triton stores it; stock Triton's stages, run for comparison, change the module
         try:
             mod, taken = without_annotations(mod)
         except Exception as error:  # it stays, and the kernel is Triton's
