@@ -20,10 +20,9 @@ from tawa.bridge.why_stock import why_stock
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.schedule import Schedule
-from tawa.runtime.jit import TawaFunction
+from tawa.runtime.jit import is_under_tawa
 from tawa.runtime.requests import make_request, reject_unknown, take_options
 from tawa.runtime.settings import Settings
-from tawa.runtime.untested import LeftToTriton
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +221,7 @@ def compile_with_options(
 
 def request_of(function: Any, ours: dict[str, Any]) -> Request:
     """What a launch of a jitted function with these options of Tawa's asks for."""
-    if isinstance(function, (TawaFunction, LeftToTriton)):
+    if is_under_tawa(function):
         return function.request_for(ours)
     return make_request(ours, surrounding_request(), Settings.from_environment())
 
