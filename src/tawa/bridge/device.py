@@ -1,4 +1,4 @@
-"""The devices that kernels are made for, and what a failed launch means when there is none."""
+"""The devices that kernels are made for, and what a launch without a GPU means."""
 
 from __future__ import annotations
 
