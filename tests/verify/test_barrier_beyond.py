@@ -14,6 +14,7 @@ from tawa.plan import PlanOptions
 from tawa.verify.barriers import check_barriers
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Unknown
+from tests.support.programs import ACC, binary, column, compare, for_loop, gemm_loop, iteration, kernel, op, store
 from tests.verify.test_barriers import ops
 
 TILE = Path("tests/data/tile_64x64.triton3_6.mlir")
@@ -86,10 +87,28 @@ RIGHT: dict[str, Condition] = {
 }
 
 
-def released_if(condition: Condition) -> Module:
+SUMS: dict[str, Condition] = {
+    "pid + k != 1280": lambda m: m.compare(NE, m.op("addi", m.pid(), m.k), 1280),
+    "pid + k != 1285": lambda m: m.compare(NE, m.op("addi", m.pid(), m.k), 1285),
+    "pid + k < 1285": lambda m: m.compare(SLT, m.op("addi", m.pid(), m.k), 1285),
+    "k - pid != 1279": lambda m: m.compare(NE, m.op("subi", m.k, m.pid()), 1279),
+    "pid · 3 + k != 1285": lambda m: m.compare(NE, m.op("addi", m.op("muli", m.pid(), 3), m.k), 1285),
+    "pid + k + pid != 1286": lambda m: m.compare(
+        NE, *(lambda pid: (m.op("addi", m.op("addi", pid, m.k), pid), 1286))(m.pid())
+    ),
+}
+"""A program's number and how far a loop is, in one number."""
+
+
+def specialised(text: str) -> Module:
+    outcome = specialise(text, PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
+    assert outcome.applied, outcome.remarks
+    return parse_module(outcome.barrier)
+
+
+def released_if(condition: Condition, text: str | None = None) -> Module:
     """A GEMM whose consumer gives its slots back only where the condition holds."""
-    outcome = specialise(TILE.read_text(), PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
-    module = parse_module(outcome.barrier)
+    module = specialised(text or TILE.read_text())
     release = next(
         op for op in ops(module, "ttng.arrive_barrier") if any(outer.name == "scf.for" for outer in op.ancestors())
     )
@@ -133,3 +152,61 @@ def test_numbers_that_a_caller_excludes_are_not_tried() -> None:
     module = released_if(WRONG["k != 1280"])
     assert isinstance(check_barriers(module, assume=("K <= 1280",)), Proved)
     assert isinstance(check_barriers(released_if(WRONG["k != 1280"]), arguments={"K": 640}), Proved)
+
+
+@pytest.mark.parametrize("effort", ["fast", "full"])
+@pytest.mark.parametrize("persistent", [False, True], ids=["one tile", "persistent"])
+@pytest.mark.parametrize("name", SUMS)
+def test_a_release_that_fails_for_a_sum_of_inputs_is_not_proved(name: str, persistent: bool, effort: Effort) -> None:
+    verdict = check_barriers(released_if(SUMS[name], persistent_text() if persistent else None), effort=effort)
+    assert isinstance(verdict, Refuted | Unknown), verdict
+
+
+def persistent_text() -> str:
+    """A loop over tiles from the program's number on, with a GEMM of %n steps in each."""
+    asked = "axis = 0 : i32"
+    numbers = (
+        op("tt.get_program_id", "", "", "%pid", "i32", properties=asked),
+        op("tt.get_num_programs", "", "", "%programs", "i32", properties=asked),
+    )
+    tiles = "\n".join((column("tile"), gemm_loop(at="%k, %column"), store(at="%tile, %zero")))
+    return kernel("\n".join((*numbers, for_loop(tiles, induction="tile", lower="pid", upper="m", step="programs"))))
+
+
+def loops_from(low: int, made: str, around: str = "", text: str = "") -> str:
+    """A kernel whose loop goes from a constant to %upper, with two dots one after the other; `made` makes %upper."""
+    constants = "\n".join(
+        op("arith.constant", "", "", f"%{name}", "i32", properties=f"value = {number} : i32")
+        for name, number in (("low", low), ("many", 64))
+    )
+    dots = "\n".join((iteration(result="mid"), iteration("mid", "next", "_2")))
+    carried = {"sum": ("zeros", "next", ACC)}
+    loop = for_loop(dots, lower="low", upper="upper", carried=carried, results="%acc")
+    body = "\n".join((loop, store()))
+    if around:
+        body = for_loop(body, induction="outer", lower=around, upper="upper")
+    return kernel("\n".join((constants, text, made, body)))
+
+
+EMPTY: dict[str, str] = {
+    "-3 … n": loops_from(-3, binary("upper", "addi", "n", "zero")),
+    "-3 … min(n, m)": loops_from(-3, binary("upper", "minsi", "n", "m")),
+    "-3 … max(n, m)": loops_from(-3, binary("upper", "maxsi", "n", "m")),
+    "-3 … n + m": loops_from(-3, binary("upper", "addi", "n", "m")),
+    "-3 … n - m": loops_from(-3, binary("upper", "subi", "n", "m")),
+    "-3 … n · 2": loops_from(-3, binary("upper", "muli", "n", "two")),
+    "-3 … n / 64": loops_from(-3, binary("upper", "divsi", "n", "many")),
+    "-3 … n if n < m else m": loops_from(
+        -3,
+        "\n".join((compare("less", "n", "m", 2), op("arith.select", "%less, %n, %m", "i1, i32, i32", "%upper", "i32"))),
+    ),
+    "inside of a loop with the same bounds": loops_from(-3, binary("upper", "addi", "n", "zero"), around="low"),
+    "inside of a loop from 5 on": loops_from(5, binary("upper", "minsi", "n", "m"), around="low"),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_loop_from_a_constant_is_proved_though_only_negative_bounds_make_it_empty(name: str) -> None:
+    for effort in ("fast", "full"):
+        verdict = check_barriers(specialised(EMPTY[name]), effort=effort)
+        assert isinstance(verdict, Proved), (effort, verdict)

@@ -19,6 +19,7 @@ from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.assumptions import Assumption
+from tawa.verify.barrier_implied import Implied
 from tawa.verify.barrier_inputs import Choices, units_of
 from tawa.verify.barrier_outcomes import CHOICES, EQUAL, FIRST, NO, QUOTIENTS, REMAINDERS, SECOND, YES, joins_flags
 from tawa.verify.barrier_program import NUMBER_OPS, BarrierProgram, number_key
@@ -28,7 +29,7 @@ from tawa.verify.barrier_wanted import MEMORY, Inputs, Wanted, merged
 from tawa.verify.effort import Effort
 
 Outcomes = Mapping[Operation, int]
-_MOST_INPUTS: Mapping[Effort, int] = {"fast": 3, "full": 6}
+_MOST_INPUTS: Mapping[Effort, int] = {"fast": 4, "full": 6}
 _FEW = 1
 """Comparisons with 0 and 1 are tried with 0 and 1."""
 _FAR_ENOUGH = 4096
@@ -49,6 +50,13 @@ class Open:
     needed: bool
     anew: bool = False
 
+    @property
+    def splits(self) -> bool:
+        """Whether it asks for one number, so that each of the inputs that make it is another case."""
+        return self.outcome in (FIRST, SECOND) or (
+            self.op.name == "arith.cmpi" and _asks_for_one(self.op, self.outcome)
+        )
+
 
 def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effort: Effort) -> Iterator[Open]:
     """What no run has seen, but for what cannot be; what runs that are made meanwhile see counts.
@@ -57,6 +65,7 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
     constant; `full` also tries numbers that are equal to what they are compared with.
     """
     targets = Targets(program)
+    implied = Implied(targets)
     for op in program.decisions:
         seen = outcomes.get(op, 0)
         if op.name == "scf.for":
@@ -74,8 +83,12 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
             continue
         if _is_far(program, op):
             for outcome in missing:
+                if implied.excludes(op, outcome):
+                    continue
                 now = outcomes.get(op, 0) & outcome
-                if (not now or outcome in (YES, NO)) and (found := _open(program, op, outcome, outcomes, constant)):
+                if (not now or outcome in (YES, NO)) and (
+                    found := _open(program, op, outcome, outcomes, constant, most)
+                ):
                     yield found
 
 
@@ -127,7 +140,9 @@ def depends_on(program: BarrierProgram, values: list[Value]) -> tuple[set[int], 
     return constants, free
 
 
-def _open(program: BarrierProgram, op: Operation, outcome: int, outcomes: Outcomes, constant: bool) -> Open | None:
+def _open(
+    program: BarrierProgram, op: Operation, outcome: int, outcomes: Outcomes, constant: bool, most: int
+) -> Open | None:
     """None where no inputs lead there, or where no constant is in question and no inputs are known."""
     targets = Targets(program)
     inputs = _inputs(targets, op, outcome)
@@ -135,12 +150,15 @@ def _open(program: BarrierProgram, op: Operation, outcome: int, outcomes: Outcom
     inputs = [it for it in inputs if _is_possible(it)]
     if joins_flags(op):
         constant = constant and _asks_for_numbers(op)
-    needed = constant and outcome in (YES, NO) and not _only_bounds(program, op, outcomes)
+    needed = constant and not _only_bounds(program, op, outcomes)
+    if outcome not in (YES, NO):
+        needed = _decides_late(program, op, outcome, most)
     if not inputs and needed and targets.unsure:
         inputs = _sampled(program, op, outcome)
-        needed = inputs is None or bool(inputs)
+    if not needed:  # where no constant asks for them, sizes are not negative
+        inputs = [it for it in inputs if all(wanted.number >= 0 for wanted in it.values())]
     anew = op.name == "arith.cmpi" and bool(outcomes.get(op, 0) & outcome) and _asks_for_one(op, outcome)
-    return Open(op, outcome, inputs or [], needed, anew) if inputs or (needed and targets.unsure) else None
+    return Open(op, outcome, inputs, needed, anew) if inputs or (needed and targets.unsure) else None
 
 
 def _asks_for_numbers(op: Operation) -> bool:
@@ -154,16 +172,37 @@ def _asks_for_numbers(op: Operation) -> bool:
     )
 
 
+def _decides_late(program: BarrierProgram, op: Operation, outcome: int, most: int) -> bool:
+    """Whether the flag that decides, where one of the two holds, asks for one number that is past what was tried.
+
+    A comparison of sizes goes on to decide the same in the trips that follow.
+    """
+    if outcome not in (FIRST, SECOND):
+        return False
+    deciding = (outcome == SECOND) == (op.name == "arith.andi")  # of `and` the one that does not hold
+    flags = op.operands if op.name == "arith.xori" else [op.operands[0 if deciding else 1]]
+    return any(_asks_for_late(program, flag, most) for flag in flags)
+
+
+def _asks_for_late(program: BarrierProgram, flag: Value, most: int) -> bool:
+    op = flag.defining_op
+    if op is not None and joins_flags(op):
+        return any(_asks_for_late(program, operand, most) for operand in op.operands)
+    if op is None or op.name != "arith.cmpi" or read_int(op.properties["predicate"]) >= EQUALITIES:
+        return False
+    return _is_late(program, op, most)
+
+
 def _asks_for_one(op: Operation, outcome: int) -> bool:
     return read_int(op.properties["predicate"]) == (0 if outcome == YES else 1)
 
 
-def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Inputs] | None:
-    """Inputs that samples found; none where no sample gets there, None where samples say nothing."""
+def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Inputs]:
+    """Inputs that samples found; none says nothing."""
     try:
         found = samples(program, op, outcome == YES)
     except ValueError:
-        return None
+        return []
     if found is None:
         return []
     inputs: Inputs = {}
@@ -176,16 +215,18 @@ def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Input
         elif made is not None and made.name == "tt.load":
             inputs[f"{MEMORY}{len(inputs)}"] = Wanted(number, True)
         else:
-            return None  # what a loop hands on
-    return [inputs] if _is_possible(inputs) else None
+            return []  # what a loop hands on
+    return [inputs] if _is_possible(inputs) else []
 
 
 def _is_possible(inputs: Inputs) -> bool:
-    """Whether no number is negative, and the index of a program lies below the number of programs."""
+    """Whether no number of a program is negative, and its index lies below the number of programs."""
     for root, wanted in inputs.items():
+        if not isinstance(root, str) or root.startswith(MEMORY):
+            continue
         if wanted.number < 0:
             return False
-        if isinstance(root, str) and root.startswith("num_programs"):
+        if root.startswith("num_programs"):
             index = inputs.get(f"program_id{root[12:]}")
             if wanted.number <= (index.number if index else 0):
                 return False
@@ -236,8 +277,15 @@ def _inputs(targets: Targets, op: Operation, outcome: int) -> list[Inputs]:
         return targets.trips(op, 1)
     left, right = op.operands[0], op.operands[1]
     if outcome in (FIRST, SECOND):
-        flags = targets.truth(left, outcome == FIRST), targets.truth(right, outcome == SECOND)
-        return targets.both(*flags)
+        found: list[list[Inputs]] = []
+        for flag, want in ((left, outcome == FIRST), (right, outcome == SECOND)):
+            alone = Targets(targets.program)
+            found.append(alone.truth(flag, want))
+            if not found[-1] and not alone.unsure:
+                targets.unsure = False
+                return []  # it never is
+            targets.unsure = targets.unsure or alone.unsure
+        return targets.both(*found)
     if outcome == EQUAL:
         sides = [targets.constant(left), targets.constant(right)]
         return targets.apart(left, right, 0) if sides != [None, None] else []
@@ -278,8 +326,8 @@ class Extensions:
     def of(self, decision: Open) -> Iterator[Extension]:
         """The runs of a decision: rings go round behind it, with others of one trip, or large; or just as far."""
         many = decision.needed or decision.outcome in (FIRST, SECOND)
-        for inputs in decision.inputs[: _MOST_INPUTS[self.effort] if many else 1]:
-            for far, place in ((True, 1), (True, -1), (False, 0)) if decision.needed else ((True, -1),):
+        for far, place in ((True, 1), (True, -1), (False, 0)) if decision.needed else ((True, -1),):
+            for inputs in decision.inputs[: _MOST_INPUTS[self.effort] if many else 1]:
                 made = self._made(inputs, far, place)
                 if made is not None:
                     yield made

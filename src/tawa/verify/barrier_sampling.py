@@ -1,9 +1,10 @@
-"""Whether a comparison of sizes goes the other way for any of some hundred inputs at all.
+"""Inputs for which a comparison of sizes goes the other way, out of some hundred of all sizes.
 
-    full − low > 128      full = max(min(…), low), low = max(n − diagonal, 0) / 64 · 64: for none
+    full − low > 128      full = min(…), low = max(n − diagonal, 0) / 64 · 64
 
 What is between a comparison and its inputs is seldom one chain; where the way back is not found (`barrier_targets`),
-inputs of all sizes are put in. Numbers that loops hand on are taken to be any, which is more than they can be.
+inputs of all sizes are put in. That none of them does it proves nothing. Numbers that loops hand on are taken to be
+any, which is more than they can be.
 """
 
 from __future__ import annotations

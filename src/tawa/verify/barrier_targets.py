@@ -12,7 +12,7 @@ no such inputs: the first slots are filled by a loop of at most D trips, so that
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, product
 
 from tawa.dialects.scalars import width_of
 from tawa.ir import Block, Operation, Value
@@ -43,9 +43,10 @@ class Targets(Origins):
     def reached(self, op: Operation, given: Inputs) -> list[Inputs]:
         """Inputs for which the program comes to `op`, where some are given."""
         self._given = given
-        found: list[Inputs] = [{}]
+        found: list[Inputs] = [given]
         inside: Operation = op
         for outer in op.ancestors():
+            self._steps = 0
             if outer.name == "scf.if" and outer not in self.program.guards:
                 found = self.both(found, self.truth(outer.operands[0], _holds(outer, 0, inside)))
             elif outer.name == "scf.for":
@@ -100,20 +101,27 @@ class Targets(Origins):
             found += self.both(self.equal(right, number), self.at_least(left, number + distance))
         return found[:_MOST]
 
-    def _typical(self, value: Value) -> tuple[int, ...]:
+    def _typical(self, value: Value, deep: int = 4) -> tuple[int, ...]:
         """What a value is tried with where it is no constant and another number decides."""
         value = self.source(value)
         op = value.defining_op
         given = self._given.get(value if op is None else self._root(value, op) or value)
-        if given is not None:
-            return (given.number,)
+        fixed = given.number if given is not None else self.constant(value)
+        if fixed is not None:
+            return (fixed,)
         if op is None and isinstance(value.owner, Block) and value.index == 0:
             loop = value.owner.parent_op
             if loop is not None and loop.name == "scf.for":
-                low, by = self.constant(loop.operands[0]) or 0, self.constant(loop.operands[2]) or 1
+                low, by = (
+                    self._typical(loop.operands[0], deep - 1)[0] if deep else 0,
+                    self.constant(loop.operands[2]) or 1,
+                )
                 return (low, low + by, low + 2 * by, low + 3 * by)
-        if op is not None and op.name == "arith.muli" and (by := self.constant(op.operands[1])):
-            return tuple(by * number for number in self._typical(op.operands[0]))
+        compute = self.program.scalar(op) if op is not None and deep else None
+        if op is not None and compute is not None and len(op.operands) == 2 and op.result.type != "i1":
+            pairs = product(*(self._typical(operand, deep - 1) for operand in op.operands))
+            made = dict.fromkeys(number for pair in pairs if (number := compute(*pair)) is not None)
+            return tuple(islice(made, len(_OTHERS) + 2)) or _OTHERS
         return _OTHERS
 
     def trips(self, loop: Operation, count: int) -> list[Inputs]:
@@ -160,7 +168,19 @@ class Targets(Origins):
     def both(self, one: list[Inputs], other: list[Inputs]) -> list[Inputs]:
         """Inputs that are in both."""
         pairs = (both for first in one for second in other if (both := merged(first, second)) is not None)
-        return list(islice(pairs, _MOST))
+        found = list(islice(pairs, _MOST + 1))
+        self.unsure = self.unsure or len(found) > _MOST
+        return found[:_MOST]
+
+    def _where(self, found: list[Inputs], condition: Value, way: bool) -> list[Inputs]:
+        """Those inputs for which a condition holds as well, or does not."""
+        before, both = self._given, list[Inputs]()
+        for one in found:
+            self._given = {**before, **one}
+            both += self.both([one], self.truth(condition, way))
+        self._given = before
+        self.unsure = self.unsure or len(both) > _MOST
+        return both[:_MOST]
 
     def _truth(self, value: Value, want: bool) -> Iterator[list[Inputs]]:
         value = self.source(value)
@@ -204,10 +224,10 @@ class Targets(Origins):
         elif op is None or op.name in _CONTROL:
             yield from self._handed_on(value, low, high)
         elif (root := self._root(value, op)) is not None:
-            yield [{root: Wanted(number, True)} for number in sorted({max(low, 0), high})]
+            yield self._some(root, low, high)
         elif op.name == "arith.select":
             for operand, way in ((op.operands[1], True), (op.operands[2], False)):
-                yield self.both(self.within(operand, low, high), self.truth(op.operands[0], way))
+                yield self._where(self.within(operand, low, high), op.operands[0], way)
         elif op.name in ("arith.cmpi", "arith.andi", "arith.ori", "arith.xori") and op.result.type == "i1":
             for number in (0, 1):
                 if low <= number <= high:
@@ -270,7 +290,7 @@ class Targets(Origins):
                 yield self.at_least(operand, number)
         elif op.name == "arith.select":
             for operand, way in ((op.operands[1], True), (op.operands[2], False)):
-                yield self.both(self.at_least(operand, number), self.truth(op.operands[0], way))
+                yield self._where(self.at_least(operand, number), op.operands[0], way)
         elif len(op.operands) == 2 and (by := self.constant(op.operands[1])) is not None and op.name in GROWS:
             if op.name in ("arith.muli", "arith.divsi", "arith.divui", "arith.ceildivsi", "arith.ceildivui") and by < 1:
                 self.unsure = True
@@ -297,6 +317,15 @@ class Targets(Origins):
             return number_key(op)
         return MEMORY if op.name == "tt.load" and width_of(value.type) is not None else None
 
+    def _some(self, root: Root, low: int, high: int) -> list[Inputs]:
+        """The ends of a range, of its part from 0 on where it has one; programs have no negative numbers."""
+        if isinstance(root, str) and root != MEMORY:
+            low = max(low, int(root.startswith("num_programs")))
+        elif low < 0 <= high:
+            self.unsure, low = True, 0
+        self.unsure = self.unsure or high > low + 1  # the numbers between are not tried
+        return [{root: Wanted(number, True)} for number in sorted({low, high})] if low <= high else []
+
     def _goal(self, value: Value, low: int, high: int | None) -> list[Inputs]:
         return self.at_least(value, low) if high is None else self.within(value, low, high)
 
@@ -310,7 +339,7 @@ class Targets(Origins):
             elif high is None:
                 yield [{value: Wanted(low, False)}] if low > 0 else [{}]
             else:
-                yield [{value: Wanted(number, True)} for number in sorted({max(low, 0), high})]
+                yield self._some(value, low, high)
         elif holder.name == "scf.if":
             for region, way in zip(holder.regions, (True, False), strict=True):
                 if region.blocks and region.blocks[0].ops:

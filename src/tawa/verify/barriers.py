@@ -156,20 +156,29 @@ class _Search:
     def _beyond(self, found: list[Choices], names: dict[Value, str]) -> Refuted | Unknown | None:
         """Tries the inputs that send decisions where no run has been; Unknown where one is left."""
         extensions = Extensions(self.program, found, self.facts, self.trips, self.effort)
-        granted = False
+        granted, done = False, dict[object, bool]()  # runs, and whether assumptions excluded them
         most = max((number for choice in found for number in choice.numbers), default=0)
         for decision in open_decisions(self.program, self.outcomes, max(most, *self.trips), self.effort):
             if not granted:
                 self.budget, granted = max(self.budget, self.steps) + 2 * BUDGET[self.effort], True
             excluded, made, own = True, False, False
+            if decision.needed:
+                self.budget = max(self.budget, self.steps + BUDGET[self.effort] // 2)
+            enough = max(2, len(decision.inputs)) if decision.needed and decision.splits else 2
             for place, extension in enumerate(extensions.of(decision)):
                 seen = self.outcomes.get(decision.op, 0) & decision.outcome
                 if self.steps >= self.budget or (
-                    seen and (self.effort == "fast" or decision.op.name == "scf.for") and place > 1
+                    seen and (self.effort == "fast" or decision.op.name == "scf.for") and place >= enough
                 ):
                     break
-                self.memory, before, made = extension.memory, self.valid, True
-                self.until = self.budget
+                made = True
+                same = (frozenset(extension.numbers.items()), frozenset(extension.chosen.items()), extension.memory)
+                if same in done and not decision.anew:
+                    excluded = excluded and done[same]
+                    continue
+                done[same] = False
+                self.memory, before = extension.memory, self.valid
+                self.until = self.steps + BUDGET[self.effort] // (2 if decision.needed else 8)
                 try:
                     refuted = self._try(extension.numbers, extension.chosen, names, _FREE[self.effort])
                 except TooLong as stop:
@@ -180,7 +189,8 @@ class _Search:
                     self.memory = ()
                 if refuted is not None:
                     return refuted
-                excluded, own = excluded and self.valid == before, own or self.valid > before
+                done[same] = self.valid == before
+                excluded, own = excluded and done[same], own or not done[same]
                 self._widen(found, extension)
             seen = self.outcomes.get(decision.op, 0) & decision.outcome
             left_out = (excluded and made) or (decision.inputs and extensions.all_excluded(decision))

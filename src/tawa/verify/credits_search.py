@@ -99,9 +99,19 @@ class Search:
         if self.left <= 0:
             if self.complete < 2:
                 return Unknown("the budget ran out before two trips were checked", None, self._used())
-            return Proved(f"all runs of at most {self.complete} trips in total{few}", self._used())
+            bound = f"all runs of at most {self.complete} trips in total{few}"
+            return self._unsettled(self.complete) or Proved(bound, self._used())
         reason = reason or self.far
-        return Proved(f"up to {trips} trips of each loop" + (f"; {reason}" if reason else ""), self._used())
+        bound = f"up to {trips} trips of each loop" + (f"; {reason}" if reason else "")
+        return self._unsettled(trips) or Proved(bound, self._used())
+
+    def _unsettled(self, trips: int) -> Unknown | None:
+        """Where something is decided by constants that a loop does not come to in so many trips."""
+        program = self.program
+        if program.settled <= trips:
+            return None
+        reason = f"{program.wild} and on constants that {trips} trips do not reach: what follows then is not checked"
+        return Unknown(reason, source_of(program.module, program.decides) if program.decides else None, self._used())
 
     def _used(self) -> tuple[str, ...]:
         return tuple(self.facts.used)

@@ -160,6 +160,8 @@ class Program:
     wild: str = ""  # why runs beyond the bound may differ from those within; empty where they cannot
     few: str = ""  # why not all runs within the bound are tried; empty where they are
     largest: int = 0  # the largest number that an unknown is compared with, in trips
+    settled: int = 0  # in trips of a loop, the largest number that something is compared with which says how far it is
+    decides: Operation | None = None  # what that decides
     fresh: int = 0  # D of the deepest ring with a put that does not wait: such a put is right for the first D counts
     pendings: int = 0  # the most wgmmas that a wait leaves in flight
     assumed: list[tuple[Operation, Term]] = field(default_factory=list[tuple[Operation, Term]])

@@ -5,7 +5,8 @@ Kept by the skeleton: all that a count, a bound or a condition of a loop, branch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp, index_depth
@@ -23,6 +24,8 @@ _PLAIN_AREF = ("aref.create", "aref.first", "aref.advance", "aref.filled", Lande
 _TAME = frozenset(
     {"arith.cmpi", "arith.addi", "arith.subi", "arith.select", "arith.andi", "arith.ori", "arith.xori", "argument"}
 )
+_SHIFTS = frozenset({"arith.addi", "arith.subi", "arith.muli", "arith.cmpi", "arith.select"})
+_LINEAR = _TAME | {"arith.extsi", "arith.extui", "arith.index_cast", "arith.minsi", "arith.maxsi", "tt.get_program_id"}
 
 
 class Sources:
@@ -67,7 +70,7 @@ class Sources:
                 self.needed.add(value)
                 work += self.of(value)
 
-    def of(self, value: Value) -> Iterable[Value]:
+    def of(self, value: Value) -> Sequence[Value]:
         """The values that `value` depends on at first hand."""
         owner = value.owner
         if isinstance(owner, Block):
@@ -93,7 +96,7 @@ class Sources:
             return ()
         return [it for it in owner.operands if not it.type.startswith("tensor<")]
 
-    def _argument_sources(self, block: Block, value: Value) -> Iterable[Value]:
+    def _argument_sources(self, block: Block, value: Value) -> Sequence[Value]:
         op = block.parent_op
         assert op is not None
         match op.name:
@@ -164,15 +167,73 @@ def find_wild(program: Program, sources: Sources, canonical: dict[Value, Any]) -
     for op in sources.busy:
         if op.name in ("scf.for", "scf.if"):
             decisive = op.operands[:3] if op.name == "scf.for" else op.operands[:1]
-            if any(sources.depends(value, growing, {}) for value in decisive):
+            found = [value for value in decisive if sources.depends(value, growing, {})]
+            if found:
                 program.wild = f"what {op.name} does depends on how far a loop is"
+                _note_settled(program, sources, canonical, growing, found, op)
     for op in sources.function.walk():
         if op.name == ConsumedOp.NAME and len(op.operands) > 2 and sources.depends(op.operands[2], growing, {}):
             program.wild = "a release depends on how far a loop is"
+            _note_settled(program, sources, canonical, growing, op.operands[2:3], op)
     for op in sources.busy:
         values = op.operands[:3] if op.name == "scf.for" else op.operands[:1] if op.name == "scf.if" else ()
         for value in values:
             _measure(program, canonical.get(value))
+
+
+def _note_settled(
+    program: Program,
+    sources: Sources,
+    canonical: dict[Value, Any],
+    growing: set[Value],
+    values: list[Value],
+    op: Operation,
+) -> None:
+    # A number in memory is any number, wherever it is read.
+    moves = {it.result: False for it in sources.function.walk() if it.name == "tt.load"}
+    for value in values:
+        trips = _settled(program, sources, canonical, value, lambda it: sources.depends(it, growing, moves))
+        if trips > program.settled:
+            program.settled, program.decides = trips, op
+
+
+def _settled(
+    program: Program,
+    sources: Sources,
+    canonical: dict[Value, Any],
+    value: Value,
+    moves: Callable[[Value], bool],
+) -> int:
+    """After how many trips of a loop all constants have had their turn that `value` compares how far it is with.
+
+    moves: whether a value depends on how far a loop is.
+    """
+    seen, work, numbers, unit, linear = set[Value](), [value], list[int](), 0, True
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        known, owner = canonical.get(value), value.owner
+        if isinstance(known, int):
+            numbers.append(abs(known))
+        elif isinstance(known, Term):
+            parts = [] if known in program.bounds else [part for part in known.walk() if part.key[0] in _SHIFTS]
+            numbers += [abs(it) for part in parts for it in part.key[1:] if isinstance(it, int)]
+        elif not moves(value):
+            continue
+        elif isinstance(owner, Block) and (loop := owner.parent_op) is not None and loop.name == "scf.for":
+            step = canonical.get(loop.operands[2]) if value.index == 0 else None
+            by = step if isinstance(step, int) and step > 0 else 1
+            unit = min(unit or by, by)
+            work += [loop.operands[0]] if value.index == 0 else sources.of(value)[3:]
+        else:
+            if isinstance(owner, Block):
+                unit = 1  # of a `while`
+            linear = linear and (isinstance(owner, Block) or bool(owner.regions) or owner.name in _LINEAR)
+            work += sources.of(value)[3 if not isinstance(owner, Block) and owner.name == "scf.for" else 0 :]
+    far = sum(numbers) if linear else math.prod(number + 1 for number in numbers)
+    return far // (unit or 1) + 1
 
 
 def _measure(program: Program, term: Any) -> None:
