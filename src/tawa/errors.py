@@ -6,7 +6,8 @@ Every text says three things: what is wrong (with the values), where (``file:lin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tawa.remarks import Remark, SourceLocation
@@ -101,3 +102,14 @@ def report_it(reproducer: Path | None = None) -> str:
 
 class AssumptionError(TawaError):
     """An assumption about a scalar argument that cannot be read, or names no argument of the kernel."""
+
+
+def did_you_mean(
+    name: str, known: Iterable[str], otherwise: str = "", *, show: Callable[[str], str] = repr, cutoff: float = 0.6
+) -> str:
+    """The question after a misspelt name, with the nearest of the known ones; `otherwise` where none is near.
+
+    cutoff: how near, from 0 (anything) to 1 (the same name).
+    """
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"did you mean {show(close[0])}?" if close else otherwise

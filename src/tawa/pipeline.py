@@ -62,7 +62,7 @@ from tawa.verify.witness import chrome_trace, describe
 
 NOT_EXPECTED = "automatic mode would decline"
 _MAX_REGISTERS = "ttg.maxnreg"
-_TOO_LARGE = "the accumulator of a dot takes all registers of an SM: whoever compiles it, it spills to local memory"
+_TOO_LARGE = "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler"
 _POINTERS = "operands come through pointers, not by TMA, and stock Triton copies them ahead just as well"
 
 
@@ -219,7 +219,7 @@ def _to_aref_level(
     kept = [remark for remark in remarks if str(remark.location) not in staged]
     kept += _run(module, staging_passes(plan, schedules), clock)
     if not schedules:
-        plan = replace(plan, mma_depth=reached)  # P is what the loops have, not what was hoped for
+        plan = replace(plan, mma_depth=reached)  # P is what the loops have, not what was planned
     return replace(plan, schedules=schedules), list(dict.fromkeys(kept))
 
 

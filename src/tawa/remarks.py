@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 RemarkKind = Literal["applied", "declined", "done", "note"]
-"""applied, declined: the headline. done: what was changed, or will be at launches; untrue of a declined kernel."""
+"""applied, declined: the headline. done: what was changed, or will be at launches; left out for a declined kernel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 
 from tawa.analysis.box import OPEN
 from tawa.analysis.host_conditions import simplified
-from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_stock
+from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable, why_slower
 from tawa.analysis.launch_values import Apply, Argument, Condition, LaunchSpec, Number
 from tawa.bridge.added_arguments import launched_by_us
 from tawa.bridge.attempt_data import Specialised
@@ -63,13 +63,13 @@ def test_the_answer_is_the_launchers() -> None:
     for name, made, spec in automatic():
         launch = launcher(made, spec)
         domain = argument_domain(made)
-        clauses = clauses_of(spec, len(launch.places), HOPPER_PROCESSORS)
-        condition = simplified(clauses, {**domain, **grid_domain(len(launch.places))})
+        clauses = clauses_of(spec, len(launch.paths), HOPPER_PROCESSORS)
+        condition = simplified(clauses, {**domain, **grid_domain(len(launch.paths))})
         for _ in range(60):
             values = {index: _value(it, lot) for index, it in domain.items()}
             arguments = {key: values.get(index) for index, key in _names(made, launch)}
             grid = (lot.choice([1, 16, 132, 133, 1056, 5000]), lot.choice([1, 1, 3]))
-            told = [values.get(index, 0) for index in range(len(launch.places))]
+            told = [values.get(index, 0) for index in range(len(launch.paths))]
             stock = isinstance(launch.made(told, grid), str)
             answer = answer_for(made, arguments, grid, HOPPER_PROCESSORS)
             assert answer.decision == ("declined" if stock else "specialised"), (name, arguments, grid)
@@ -80,7 +80,7 @@ def test_the_answer_is_the_launchers() -> None:
 
 def _names(made: Any, launch: Launcher) -> list[tuple[int, str]]:
     names = list(made.src.signature)
-    return [(index, names[path[0]]) for index, path in enumerate(launch.places) if path]
+    return [(index, names[path[0]]) for index, path in enumerate(launch.paths) if path]
 
 
 def _value(limits: Any, lot: random.Random) -> int:
@@ -155,6 +155,7 @@ def test_a_persistent_kernel_asks_for_a_grid_that_it_can_count() -> None:
 def test_the_launcher_asks_the_same_function() -> None:
     launch = launcher(kernel(SPEC), SPEC)
     for m, k, grid in ((1, 64, (1,)), (1, 4096, (1,)), (0, 4096, (1,))):
-        why = why_stock(SPEC, [0, m, k], grid, HOPPER_PROCESSORS)
+        values = [0, m, k]
+        why = why_not_launchable(SPEC, values, grid) or why_slower(SPEC, values, grid, HOPPER_PROCESSORS)
         made = launch.made([0, m, k], grid)
         assert (made if isinstance(made, str) else "") == why

@@ -99,7 +99,7 @@ class Facts(Multiples):
             loop, branch = ForOp.of(outer), IfOp.of(outer)
             if loop and not loop.unsigned:
                 yield self.affine.poly(loop.bounds[1]) - self.affine.poly(loop.induction) - ONE
-                yield self.affine.poly(loop.induction) - self.affine.poly(loop.bounds[0])  # whatever its step is
+                yield self.affine.poly(loop.induction) - self.affine.poly(loop.bounds[0])  # with any step
             elif branch and inner.parent is branch.branches[0]:
                 yield from self._rooms(branch.condition)
 

@@ -1,4 +1,4 @@
-"""What a launch asks, as clauses that all must hold, and those clauses in fewer and simpler words.
+"""The conditions of a launch as clauses that must all hold, and their simplification.
 
     1 <= K;  8000 <= ceil(programs / 132) * (862 * largest(0, (K + 63) // 64))
     →   ceil(programs / 132) * ceil(K / 64) >= 10;  K >= 1
@@ -6,9 +6,9 @@
     with 132 programs or fewer, K a multiple of 16
     →   K >= 592
 
-Simplified clauses hold of exactly those arguments of the domain of which the given ones hold
-(`tests/analysis/test_host_conditions.py` tries it). A clause is simplified while all others are taken for granted: they
-stay, so each of them may be used.
+Simplified clauses hold for exactly those arguments of the domain for which the given ones hold, as
+`tests/analysis/test_host_conditions.py` tries. Each clause is simplified under the assumption that all others hold,
+which is sound because those stay.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Clause:
     lenient: bool = False
 
     def holds(self, arguments: Sequence[int]) -> bool:
-        """Whether it holds of these arguments."""
+        """Whether it holds for these arguments."""
         try:
             found = self.value.evaluate(arguments)
         except ZeroDivisionError:
@@ -59,7 +59,7 @@ NEVER = Clause(Number(0), 1)
 
 
 def simplified(clauses: Iterable[Clause], domain: Domain) -> tuple[Clause, ...]:
-    """Clauses that hold of the same arguments of the domain; none: of all; `NEVER` alone: of none."""
+    """Clauses that hold for the same arguments of the domain: none where all do, `NEVER` alone where none does."""
     found = _merged(clauses)
     for _ in range(_ROUNDS):
         before = list(found)
@@ -97,7 +97,7 @@ def _merged(clauses: Iterable[Clause]) -> list[Clause]:
 
 
 def narrowed(domain: Domain, clauses: Iterable[Clause]) -> Domain:
-    """The arguments of which these clauses hold, as far as each tells of one argument."""
+    """The domain within the clauses that bound a single argument."""
     found = dict(domain)
     for it in clauses:
         if isinstance(it.value, Argument):
@@ -163,8 +163,8 @@ def _at_most(value: HostValue, most: int, domain: Domain) -> list[Clause]:
         case Apply("largest", operands):
             return [part for it in operands for part in _at_most(it, most, domain)]
         case Apply("smallest", operands):
-            open = [it for it in operands if (low := range_of(it, domain).low) is None or low <= most]
-            return _one_of(value, open, None, most, domain)
+            possible = [it for it in operands if (low := range_of(it, domain).low) is None or low <= most]
+            return _one_of(value, possible, None, most, domain)
         case Apply("divide", (dividend, Number(n))) if n > 0:
             return _at_most(dividend, n * most + n - 1 if most >= 0 else n * most, domain)
         case Apply("ceiling", (dividend, Number(n))):
@@ -183,8 +183,8 @@ def _at_least(value: HostValue, least: int, domain: Domain) -> list[Clause]:
         case Apply("smallest", operands):
             return [part for it in operands for part in _at_least(it, least, domain)]
         case Apply("largest", operands):
-            open = [it for it in operands if (high := range_of(it, domain).high) is None or high >= least]
-            return _one_of(value, open, least, None, domain)
+            possible = [it for it in operands if (high := range_of(it, domain).high) is None or high >= least]
+            return _one_of(value, possible, least, None, domain)
         case Apply("divide", (dividend, Number(n))) if n > 0:
             return _at_least(dividend, n * least if least > 0 else n * (least - 1) + 1, domain)
         case Apply("ceiling", (dividend, Number(n))):
@@ -196,16 +196,16 @@ def _at_least(value: HostValue, least: int, domain: Domain) -> list[Clause]:
 
 
 def _one_of(
-    value: HostValue, open: list[HostValue], least: int | None, most: int | None, domain: Domain
+    value: HostValue, possible: list[HostValue], least: int | None, most: int | None, domain: Domain
 ) -> list[Clause]:
-    """One of the operands has to be large (small) enough; `open`: those that can be."""
-    if len(open) != 1:
+    """One of the operands has to be large (small) enough. possible: those that can be."""
+    if len(possible) != 1:
         return _threshold(value, least, most, domain)
-    return _at_least(open[0], least, domain) if least is not None else _at_most(open[0], most or 0, domain)
+    return _at_least(possible[0], least, domain) if least is not None else _at_most(possible[0], most or 0, domain)
 
 
 def _product_at_least(value: Apply, factors: tuple[HostValue, ...], least: int, domain: Domain) -> list[Clause]:
-    """Of factors that are not negative, one may be without its ``largest(0, …)``: not positive, it fails."""
+    """Where no factor is negative, one may drop its ``largest(0, …)``: where that matters, the clause fails anyway."""
     solved = _threshold(value, least, None, domain)
     if solved != [Clause(value, least)] or not all(range_of(it, domain).is_natural for it in factors):
         return solved
@@ -281,7 +281,8 @@ def _threshold(value: HostValue, least: int | None, most: int | None, domain: Do
     fixed = {index: it.value or 0 for index, it in domain.items() if it.value is not None}
 
     def holds(at: int) -> bool:
-        return same[0].holds(_Given({**fixed, unknown[0]: at}))
+        values = {**fixed, unknown[0]: at}
+        return same[0].holds([values.get(index, 0) for index in range(max(values) + 1)])
 
     rising = (way > 0) == (least is not None)  # holds from some argument on
     low, high = limits.low, limits.high
@@ -294,13 +295,6 @@ def _threshold(value: HostValue, least: int | None, most: int | None, domain: Do
         low, high = (low, middle) if holds(middle) == rising else (middle, high)
     argument = _find(value, unknown[0])
     return [Clause(argument, least=high) if rising else Clause(argument, most=low)]
-
-
-class _Given(list[int]):
-    """Arguments of which only some are looked at."""
-
-    def __init__(self, values: dict[int, int]) -> None:
-        super().__init__(values.get(index, 0) for index in range(max(values) + 1))
 
 
 def _find(value: HostValue, index: int) -> Argument:

@@ -60,16 +60,16 @@ Domain = Mapping[int, Range]
 
 
 def is_total(value: HostValue) -> bool:
-    """Whether it can be computed of any arguments: nothing is divided by what may be 0."""
+    """Whether it can be computed for all arguments: no divisor may be 0."""
     if not isinstance(value, Apply):
         return True
-    if value.operator in ("divide", "remainder", "ceiling") and not _divisor(value):
+    if value.divisor is not None and not _divisor(value):
         return False
     return all(map(is_total, value.operands))
 
 
 def range_of(value: HostValue, domain: Domain) -> Range:
-    """Where a value lies, where it can be computed."""
+    """The range of a value, for arguments for which it can be computed."""
     match value:
         case Number(number):
             return Range(number, number, abs(number))
@@ -116,7 +116,7 @@ def _turned(way: int | None, sign: int) -> int | None:
 
 
 def _together(ways: Iterable[int | None]) -> int | None:
-    """The direction of what grows with all of its parts."""
+    """The direction of a value that grows with each of its operands, from their directions."""
     kinds = set(ways)
     if None in kinds or {1, -1} <= kinds:
         return None
@@ -124,9 +124,8 @@ def _together(ways: Iterable[int | None]) -> int | None:
 
 
 def _divisor(value: Apply) -> int | None:
-    """The number that it divides by; None, or 0, where that is no number."""
-    divisor = value.operands[1]
-    return divisor.value if isinstance(divisor, Number) else None
+    """The number that it divides by; None where the divisor is not a number."""
+    return value.divisor.value if isinstance(value.divisor, Number) else None
 
 
 def _applied(value: Apply, domain: Domain) -> Range:

@@ -1,4 +1,4 @@
-"""Simpler values: the same number for all arguments of a domain, said in fewer words.
+"""Simpler values: the same number for all arguments of a domain, as a shorter expression.
 
 largest(0, (K + 63) // 64) * 862 + largest(0, (K + 63) // 64) * 862      →   1724 * ceil(K / 64), of K >= 1
 SK - (SK // 128) * 128                                                     →   SK % 128
@@ -208,7 +208,7 @@ def _remainder(dividend: HostValue, by: HostValue, domain: Domain) -> HostValue:
 
 
 def _extreme(operator: Operator, parts: tuple[HostValue, ...], domain: Domain) -> HostValue:
-    """Without parts that another one always outdoes."""
+    """Without operands that another operand always outdoes."""
     flat = [
         inner
         for part in parts

@@ -15,7 +15,7 @@ from tawa.analysis.host_simplify import terms_of
 from tawa.analysis.launch_values import Apply, Argument, HostValue, Number
 
 _SUM, _PRODUCT, _ATOM = range(3)
-"""How tightly a text holds together."""
+"""How strongly the parts of a text bind, weakest first."""
 
 
 def value_text(value: HostValue, domain: Domain) -> str:
@@ -27,7 +27,7 @@ def clauses_text(clauses: Sequence[Clause], domain: Domain) -> str:
     """All clauses as one condition, with "and" between them; arguments that need only be positive come last."""
     if NEVER in clauses:
         return "never"
-    domain = narrowed(domain, clauses)  # it is read as a whole
+    domain = narrowed(domain, clauses)  # all clauses are read together
     groups: dict[str, list[str]] = {}
     for it in clauses:
         for bound in _bounds(it):

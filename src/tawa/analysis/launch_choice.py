@@ -1,7 +1,8 @@
 """Which kernel a launch gets: the specialised one, or stock Triton's.
 
-`why_stock` is what the launcher asks at each launch. `clauses_of` says the same of launches that are not known yet, as
-clauses over the kernel's arguments and, behind them, the number of programs and the sizes of the grid but the first.
+`why_not_launchable` and `why_slower` are what the launcher asks at each launch. `clauses_of` says the same of launches
+that are not known yet, as clauses over the kernel's arguments and, behind them, the number of programs and the sizes of
+the grid except the first.
 
     work 862 * ceil(K / 64), 132 SMs     →     ceil(programs / 132) * 862 * ceil(K / 64) >= 8000
 """
@@ -24,16 +25,11 @@ _MOST_PROGRAMS = 2**31 - 1
 _MOST_OF_AXIS = 65535
 
 
-def why_stock(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int], processors: int) -> str:
-    """Why a launch is left to the stock kernel; empty where the specialised one is launched.
+def why_not_launchable(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int]) -> str:
+    """Why the specialised kernel cannot be launched with these arguments and this grid; empty where it can.
 
-    values: of the arguments of the kernel's function, pointers as addresses. grid: its sizes. processors: SMs.
+    values: of the arguments of the kernel's function, pointers as addresses. grid: its sizes.
     """
-    return must_be_stock(spec, values, grid) or better_stock(spec, values, grid, processors)
-
-
-def must_be_stock(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int]) -> str:
-    """Why the specialised kernel cannot be launched so."""
     broken = spec.broken(values)
     if broken is not None:
         return f"not so that {broken}"
@@ -47,8 +43,11 @@ def must_be_stock(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int]) 
     return ""
 
 
-def better_stock(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int], processors: int) -> str:
-    """Why the stock kernel is expected to be faster."""
+def why_slower(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int], processors: int) -> str:
+    """Why the specialised kernel is expected to be slower than the stock kernel; empty where it is not.
+
+    Arguments as for `why_not_launchable`. processors: SMs.
+    """
     return spec.not_worth(values, rounds_of(grid, processors))
 
 
@@ -86,13 +85,13 @@ def grid_arguments(count: int) -> tuple[Argument, Argument, Argument]:
 
 
 def grid_values(grid: Sequence[int]) -> tuple[int, int, int]:
-    """Their values."""
+    """The values of `grid_arguments` for a grid."""
     sizes = (*grid, 1, 1)
     return prod(grid), sizes[1], sizes[2]
 
 
 def grid_domain(count: int) -> Domain:
-    """What they can be: a grid of nothing launches nothing."""
+    """The values that `grid_arguments` can take: an empty grid launches nothing."""
     most = _MOST_PROGRAMS * _MOST_OF_AXIS**2
     return {
         count: Range(1, most),
@@ -102,7 +101,7 @@ def grid_domain(count: int) -> Domain:
 
 
 def work_text(spec: LaunchSpec) -> str:
-    """The cycles of one program, of arguments of which the spec's conditions hold; empty where they are not known."""
+    """The cycles of one program, for arguments that fulfil the spec's conditions; empty where the work is not known."""
     if spec.work is None:
         return ""
     domain = narrowed({}, [Clause.of(condition) for condition in spec.conditions])
@@ -112,21 +111,20 @@ def work_text(spec: LaunchSpec) -> str:
 def _divisors(value: HostValue) -> Iterator[HostValue]:
     if not isinstance(value, Apply):
         return
-    if value.operator in ("divide", "remainder", "ceiling") and not isinstance(value.operands[1], Number):
-        yield value.operands[1]
+    if value.divisor is not None and not isinstance(value.divisor, Number):
+        yield value.divisor
     for operand in value.operands:
         yield from _divisors(operand)
 
 
 __all__ = [
-    "better_stock",
     "clauses_of",
     "fits",
     "grid_arguments",
     "grid_domain",
     "grid_values",
-    "must_be_stock",
     "rounds_of",
-    "why_stock",
+    "why_not_launchable",
+    "why_slower",
     "work_text",
 ]

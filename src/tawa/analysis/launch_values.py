@@ -75,6 +75,11 @@ class Apply:
     operator: Operator
     operands: tuple[HostValue, ...]
 
+    @property
+    def divisor(self) -> HostValue | None:
+        """What it divides by; None for an operator that does not divide."""
+        return self.operands[1] if self.operator in ("divide", "ceiling", "remainder") else None
+
     def evaluate(self, arguments: Sequence[int]) -> int:
         """The result; raises ZeroDivisionError where the kernel's division is undefined."""
         values = [operand.evaluate(arguments) for operand in self.operands]

@@ -179,7 +179,7 @@ def _stock(kernel: Any, attached: Attached) -> Any:
 
 
 def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
-    """The kernel as stock Triton compiles it, without ``tl.range(warp_specialize=True)``. attached: as above."""
+    """The kernel as stock Triton compiles it, without ``tl.range(warp_specialize=True)``."""
     if getattr(kernel.metadata, record.KEY)["launch"].get("annotated"):
         with attached(), activate(STOCK_WITHOUT), launched_by_us(False):
             return _compiled_again(kernel)

@@ -1,9 +1,9 @@
 """``tl.range(..., warp_specialize=True)`` in a kernel is a request to Tawa, which stock Triton never sees.
 
-The annotation is taken off the TTIR before any stage of Triton that reads it, stock Triton's kernel to compare with
-included, since Triton aborts at it on Hopper, or ignores it. It means ``only_if_faster=False``: specialise wherever
-that is legal. What the user says at the launch, or around it, goes first. A kernel that is declined is compiled by
-stock Triton without the annotation.
+The annotation is taken off the TTIR before any stage of Triton that reads it, also for stock Triton's kernel to compare
+with, since Triton aborts at it on Hopper, or ignores it. It means ``only_if_faster=False``: specialise wherever that is
+legal. What the user says at the launch, or around it, takes precedence. A kernel that is declined is compiled by stock
+Triton without the annotation.
 
 ```
 TTIR -Triton, generic form-> IR -TakeAnnotations-> IR -text-> TTIR
@@ -29,7 +29,10 @@ STOCK_WITHOUT = Request(beside=True)
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A kernel without its annotations. asked: whether one asked for specialisation; location: where the first does."""
+    """A kernel without its annotations.
+
+    asked: whether one of them asks for specialisation. location: of the first that does.
+    """
 
     ttir: str
     asked: bool
@@ -55,7 +58,7 @@ def without_annotations(mod: Any) -> tuple[Any, Taken | None]:
 
 
 def asked_by(taken: Taken, request: Request) -> Request:
-    """The request of a kernel with annotations: what the user says beside them stands."""
+    """The request of a kernel with annotations; what the user says beside them takes precedence."""
     options = request.options
     if not taken.asked or request.pinned or options.only_if_faster is not None:
         return request

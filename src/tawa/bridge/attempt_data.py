@@ -22,7 +22,7 @@ from tawa.plan.planner import StockCopies
 class Toolchain:
     """What Triton brings to a compile. later: its stages after ``ttgir``, in order.
 
-    stock: its own compile; none for those who go no further than ``ttgir``.
+    stock: its own compile; an empty one for callers that go no further than ``ttgir``.
     """
 
     split: StageSplit

@@ -1,15 +1,14 @@
 """Entries of Triton's cache that are damaged: thrown away and compiled again, once.
 
-A process that dies, a full disk, or somebody's ``truncate`` may leave a half of what Triton wrote. Triton reads an
-entry without a look at it, and a traceback of its JSON reader is all that the user gets, at every run. Each kernel of
-ours has check sums in its record, so that a level that was changed is found as well.
+A process that dies, a full disk, or somebody's ``truncate`` may leave half of what Triton wrote. Triton reads an entry
+unchecked, and the user gets a traceback of its JSON reader at every run. Each kernel of ours has check sums in its
+record, so that a changed level is found as well.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-import struct
 import traceback
 import zlib
 from collections.abc import Callable, Mapping
@@ -17,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge import record
+from tawa.bridge.cubin import is_whole
 from tawa.errors import SurroundingsError
 
 _log = logging.getLogger("tawa")
 
 CHECKSUMS = "checksums"
-_ELF = b"\x7fELF\x02"
 
 
 def repaired(compile_once: Callable[[], Any]) -> Any:
@@ -65,7 +64,7 @@ def _unreadable_entry(error: Exception) -> tuple[Path, str] | None:
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     for at, frame in enumerate(frames[:-1]):
         manager = frame.f_locals.get("fn_cache_manager")
-        # Where it has listed the stages, it compiles.
+        # Once it has listed the stages, it compiles and reads no more.
         reads = frames[at + 1].f_code.co_name in ("get_group", "__init__") and "stages" not in frame.f_locals
         entry = getattr(manager, "cache_dir", None)
         if entry and reads:
@@ -78,7 +77,7 @@ def _unreadable_entry(error: Exception) -> tuple[Path, str] | None:
 
 def _damaged_entry(compiled: Any) -> tuple[Path, str] | None:
     """The entry of a kernel that was read but cannot be right, and why."""
-    found: Mapping[str, Any] = getattr(compiled, "__dict__", {})  # an attribute of one still being compiled would wait
+    found: Mapping[str, Any] = getattr(compiled, "__dict__", {})  # getattr would wait for a compile
     levels: Mapping[str, Any] = found.get("asm", {})
     paths = list(found.get("metadata_group", {}).values())
     if not paths:
@@ -87,18 +86,6 @@ def _damaged_entry(compiled: Any) -> tuple[Path, str] | None:
     for name, value in dict(levels).items():
         if name in known and checksum(value) != known[name]:
             return Path(paths[0]).parent, f"the {name} is not what was written"
-        if name == "cubin" and not _is_whole(value):
+        if name == "cubin" and not is_whole(value):
             return Path(paths[0]).parent, "the cubin is cut off"
     return None
-
-
-def _is_whole(cubin: bytes) -> bool:
-    """Whether an ELF file has all of its sections."""
-    if not cubin.startswith(_ELF):
-        return False
-    try:
-        (table,) = struct.unpack_from("<Q", cubin, 0x28)
-        size, count = struct.unpack_from("<HH", cubin, 0x3A)
-    except struct.error:
-        return False
-    return table + size * count <= len(cubin)

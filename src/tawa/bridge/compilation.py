@@ -66,7 +66,6 @@ class Compilation:
         self.started = time.perf_counter()
         self.result: Specialised | None = None
         self.stock_run: StockRun | None = None
-        self.failure: Exception | None = None
         self.aref = Handover("", None, None)
 
     def put_into(self, stages: dict[str, Stage]) -> None:
@@ -82,18 +81,18 @@ class Compilation:
     def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> Handover:
         """Does the work, or says why not. Its text is the aref level."""
         stored = str(mod)  # now: what follows, and stock Triton's stages run for comparison, work on the module itself
-        asked, taken = self.request, None
+        asked, taken, failure = self.request, None, None
         try:
             mod, taken = without_annotations(mod)
         except Exception as error:  # it stays, and the kernel is Triton's
-            self.failure = error
+            failure = error
         if taken is not None:
             self.request = asked_by(taken, asked)
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
         if self.request.options.mode == "measure" and not _can_measure(source):
             self.request = replace(self.request, options=replace(self.request.options, mode=None))
         sheet = Worksheet()
-        outcome, folder = self._try(mod, source, sheet)
+        outcome, folder = self._try(mod, source, sheet, failure)
         done = outcome.outcome if isinstance(outcome, Specialised) else outcome
         if taken is not None:
             done = with_remarks(done, (annotation_remark(taken, asked, done.applied),))
@@ -131,15 +130,20 @@ class Compilation:
         if record.KEY in metadata and not overridden(self.options):
             metadata[record.KEY].setdefault(CHECKSUMS, {})[name] = checksum(value)
 
-    def _try(self, mod: Any, source: Source, sheet: Worksheet) -> tuple[Specialised | Outcome, str]:
-        """Attempts it. Returns the result, and the reproducer's path if a fault of ours was the reason to decline."""
+    def _try(
+        self, mod: Any, source: Source, sheet: Worksheet, failure: Exception | None
+    ) -> tuple[Specialised | Outcome, str]:
+        """Attempts it. Returns the result, and the reproducer's path if a fault of ours was the reason to decline.
+
+        failure: what went wrong before the attempt.
+        """
         refusal = beside_remark() if self.request.beside else self.refusal
         refusal = refusal or _nothing_to_do(source, self.request, self.options.num_warps)
         if refusal is not None or self.split is None:
             assert refusal is not None
             return self._declined(source, Outcome(False, None, (refusal,))), ""
-        if self.failure is not None:
-            return self._failed(source, sheet, self.failure)
+        if failure is not None:
+            return self._failed(source, sheet, failure)
         stages = dict(tuple(self.stock.items())[list(self.stock).index("ttgir") :])
         self.stock_run = StockRun(mod, dict(source.metadata), stages, self.options)
         tools = Toolchain(self.split, tuple(stages.items())[1:], self.options, self.capability, self.stock_run)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tawa.bridge.attach import attached
 from tawa.bridge.cache_entries import repaired
+from tawa.bridge.device import CAPABILITY
 from tawa.bridge.request import Request, activate
 from tawa.bridge.signature import Signature
 from tawa.bridge.surroundings import surroundings_named, temporary_text
@@ -21,7 +22,7 @@ def hopper_target() -> Any:
     """Triton's target for H100 and H200."""
     from triton.backends.compiler import GPUTarget
 
-    return GPUTarget("cuda", 90, HOPPER_WARP_SIZE)
+    return GPUTarget("cuda", CAPABILITY, HOPPER_WARP_SIZE)
 
 
 def jit_function(kernel: Any) -> Any:

@@ -1,8 +1,11 @@
-"""What a failed launch means when there is no GPU to launch on."""
+"""The devices that kernels are made for, and what a launch without a GPU means."""
 
 from __future__ import annotations
 
 from tawa.errors import DeviceError
+
+CAPABILITY = 90
+"""Hopper's compute capability (H100, H200)."""
 
 
 def missing_device(error: Exception, kernel: str) -> DeviceError | None:

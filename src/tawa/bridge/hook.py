@@ -9,12 +9,11 @@ from typing import Any
 from tawa.bridge import versions
 from tawa.bridge.cache_entries import overridden
 from tawa.bridge.compilation import Compilation
+from tawa.bridge.device import CAPABILITY
 from tawa.bridge.request import Request, active_request
 from tawa.bridge.stages import StageSplit, split_make_ttgir
 from tawa.errors import DeviceError
 from tawa.remarks import Remark
-
-CAPABILITY = 90
 
 _inside: ContextVar[bool] = ContextVar("tawa_inside_hook", default=False)
 

@@ -1,9 +1,9 @@
-"""What a launch of a compiled kernel gets: the specialised kernel, stock Triton's, or which of the two depends on what.
+"""What a launch of a compiled kernel gets: the specialised kernel, stock Triton's, or what the choice depends on.
 
     answer_for(kernel)                               depends: ceil(programs / 132) * ceil(K / 64) >= 10 and M, N, K > 0
     answer_for(kernel, {"K": 64}, (4, 4))            declined: ceil(programs / 132) * ceil(K / 64) is 1, …
 
-Where all that it depends on is known, the launcher's own function decides (`tawa.analysis.launch_choice.why_stock`).
+Where all that it depends on is known, the launcher's own functions decide (`tawa.analysis.launch_choice`).
 The condition is simplified for arguments of the types that the kernel was compiled for; those of 32 bits are taken to
 be at most 2147418112, as the sizes of a box's tensor.
 """
@@ -18,11 +18,11 @@ from tawa.analysis.box import OPEN
 from tawa.analysis.host_conditions import NEVER, Clause, simplified
 from tawa.analysis.host_ranges import ANY, Domain, Range
 from tawa.analysis.host_text import clauses_text, value_text
-from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, rounds_of, why_stock
+from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable, why_slower
 from tawa.analysis.launch_values import Apply, Argument, HostValue, LaunchSpec
 from tawa.bridge import added_arguments, record
 from tawa.bridge.added_arguments import launch_spec
-from tawa.bridge.launcher import places
+from tawa.bridge.argument_paths import argument_paths, plain_value
 from tawa.errors import PlanError
 
 Decision = Literal["specialised", "declined", "depends"]
@@ -37,9 +37,9 @@ _POINTER_BITS = 63
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """decision: of all launches, or of the one that is known. condition: on which it depends; empty where on nothing.
+    """decision: of all launches, or of the one that is known. condition: what it depends on; empty where on nothing.
 
-    A kernel is "specialised" too where the condition only asks that sizes and strides be positive.
+    The decision is "specialised" also where the condition only asks that sizes and strides are positive.
 
     found: what the condition comes to for the arguments that are known; reason, cure: why the launch is left to the
     stock kernel. known: the arguments that were given, and the grid's number of programs.
@@ -59,7 +59,7 @@ def answer_for(
     grid: Sequence[int] | None = None,
     processors: int | None = None,
 ) -> Answer:
-    """What launches get. Raises PlanError for an argument that the kernel has not, or not of that type.
+    """What launches get. Raises PlanError for an argument that is unknown, or whose value does not fit its type.
 
     compiled: Triton's `CompiledKernel`. arguments: values by name; tensors have a ``data_ptr()``; those of constants,
     and of what nothing depends on, may be there or not. grid: one to three sizes. processors: SMs, of the GPU in use
@@ -77,7 +77,7 @@ def answer_for(
 
 
 def argument_domain(compiled: Any) -> Domain:
-    """What the types of a compiled kernel say of its arguments, by index."""
+    """The ranges of a compiled kernel's arguments that follow from their types, by index."""
     return _Question(compiled, LaunchSpec(), HOPPER_PROCESSORS).of_types
 
 
@@ -95,18 +95,18 @@ class _Question:
         self.spec, self.processors = spec, processors
         self.source = compiled.src
         self.types: dict[str, Any] = dict(self.source.signature)
-        self.places = places(tuple(self.types.values()))
-        self.names = {path: index for index, path in enumerate(self.places) if path}
-        self.count = len(self.places)
+        self.paths = argument_paths(tuple(self.types.values()))
+        self.names = {path: index for index, path in enumerate(self.paths) if path}
+        self.count = len(self.paths)
         self.of_types = self._types()
         self.domain: Domain = {**self.of_types, **grid_domain(self.count)}
         self.clauses = tuple(_named(it, self._name) for it in clauses_of(spec, self.count, processors))
 
     def _name(self, index: int) -> str:
         """The name of an argument in the kernel's source."""
-        if index >= self.count or not self.places[index]:
+        if index >= self.count or not self.paths[index]:
             return ""
-        position, *inner = self.places[index]
+        position, *inner = self.paths[index]
         return list(self.types)[position] + "".join(f"[{at}]" for at in inner)
 
     def _types(self) -> dict[int, Range]:
@@ -136,18 +136,24 @@ class _Question:
             return Answer(self._decided(general), condition)
         shown, found = self._shown(known), self._found(general, known)
         if frozenset[int]().union(*(it.value.arguments for it in self.clauses)) <= known.keys():
-            values = [known.get(index, 0) for index in range(self.count)]
-            why = why_stock(self.spec, values, grid or (1,), self.processors)
-            broken = self.spec.broken(values)
-            cure = _ALL_THE_SAME if why == self.spec.not_worth(values, rounds_of(grid or (1,), self.processors)) else ""
-            reason = broken.reason if broken is not None else why  # the condition itself is there already
-            return Answer("declined" if why else "specialised", condition, found, reason, cure if why else "", shown)
+            return self._of_one_launch(Answer("specialised", condition, found, known=shown), known, grid or (1,))
         narrow = {**self.domain, **{index: Range(value, value) for index, value in known.items()}}
         left = simplified(self.clauses, narrow)
         decision = self._decided(left)
         if decision != "declined":
             return Answer(decision, clauses_text(left, narrow), known=shown)
         return Answer(decision, condition, found, self._failure(general, known), known=shown)
+
+    def _of_one_launch(self, taken: Answer, known: Mapping[int, int], grid: Sequence[int]) -> Answer:
+        """The launcher's decision. taken: the answer where it takes the specialised kernel."""
+        values = [known.get(index, 0) for index in range(self.count)]
+        if refused := why_not_launchable(self.spec, values, grid):
+            broken = self.spec.broken(values)
+            reason = broken.reason if broken is not None else refused  # the condition itself is there already
+            return replace(taken, decision="declined", reason=reason)
+        if slower := why_slower(self.spec, values, grid, self.processors):
+            return replace(taken, decision="declined", reason=slower, cure=_ALL_THE_SAME)
+        return taken
 
     @staticmethod
     def _decided(clauses: Sequence[Clause]) -> Decision:
@@ -165,8 +171,7 @@ class _Question:
             index = self.names.get((position,))
             if name not in arguments or index is None:
                 continue
-            value = arguments[name]
-            value = value.data_ptr() if hasattr(value, "data_ptr") else value
+            value = plain_value(arguments[name])
             if not isinstance(value, int):
                 continue  # a float: nothing depends on it
             it = self.domain[index]
@@ -182,30 +187,39 @@ class _Question:
     def _shown(self, known: Mapping[int, int]) -> dict[str, int]:
         """The numbers that are known, by name; addresses say nothing."""
         kinds = list(self.types.values())
-        numbers = [it for it in known if it < self.count and not str(kinds[self.places[it][0]]).startswith("*")]
+        numbers = [it for it in known if it < self.count and not str(kinds[self.paths[it][0]]).startswith("*")]
         programs = {"programs": known[self.count]} if self.count in known else {}
         return {self._name(it): known[it] for it in sorted(numbers)} | programs
 
     def _found(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
         """What the parts of the condition come to: the first that does not hold, else all that are computed."""
-        values = [known.get(index, 0) for index in range(self.count + 3)]
-        told = [it for it in clauses if it.value.arguments <= known.keys()]
+        told = self._told(clauses, known)
         shown = self._failing(clauses, known)[:1] or [it for it in told if isinstance(it.value, Apply)]
+        values = self._values(known)
         return ", ".join(f"{value_text(it.value, self.domain)} = {_evaluated(it, values)}" for it in shown)
+
+    def _values(self, known: Mapping[int, int]) -> list[int]:
+        """The kernel's arguments and those of the grid; 0 for what is not known."""
+        return [known.get(index, 0) for index in range(len(self.paths) + len(grid_domain(self.count)))]
+
+    @staticmethod
+    def _told(clauses: Sequence[Clause], known: Mapping[int, int]) -> list[Clause]:
+        """The clauses of which every argument is known."""
+        return [it for it in clauses if it.value.arguments <= known.keys()]
 
     def _failing(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> list[Clause]:
         """The clauses that are known not to hold."""
-        values = [known.get(index, 0) for index in range(self.count + 3)]
-        return [it for it in clauses if it.value.arguments <= known.keys() and not it.holds(values)]
+        values = self._values(known)
+        return [it for it in self._told(clauses, known) if not it.holds(values)]
 
     def _failure(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
-        """Why, where the launcher cannot be asked yet."""
+        """Why a launch is declined of which too little is known to ask the launcher."""
         failing = self._failing(clauses, known)
         return f"not so that {clauses_text(failing[:1] or clauses, self.domain)}"
 
 
 def _is_plain(clause: Clause) -> bool:
-    """Whether it only asks that an argument be positive, or not negative, as every launch of some size has it."""
+    """Whether it only asks that an argument is positive, or not negative, as it is at every launch of some size."""
     only_least = clause.most is None and clause.multiple == 1 and not clause.nonzero
     return isinstance(clause.value, Argument) and clause.least in (0, 1) and only_least
 
@@ -218,9 +232,7 @@ def _evaluated(clause: Clause, values: Sequence[int]) -> int | str:
 
 
 def _named(clause: Clause, name: Callable[[int], str]) -> Clause:
-    return Clause(
-        _renamed(clause.value, name), clause.least, clause.most, clause.multiple, clause.nonzero, clause.lenient
-    )
+    return replace(clause, value=_renamed(clause.value, name))
 
 
 def _renamed(value: HostValue, name: Callable[[int], str]) -> HostValue:

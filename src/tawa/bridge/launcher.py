@@ -18,13 +18,13 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from math import prod
-from operator import getitem
 from typing import Any, Literal
 
-from tawa.analysis.launch_choice import better_stock, fits, must_be_stock, rounds_of
+from tawa.analysis.launch_choice import fits, rounds_of, why_not_launchable, why_slower
 from tawa.analysis.launch_values import DescriptorSpec, LaunchSpec
+from tawa.bridge.argument_paths import argument_paths, plain_value, values_at
 
 _log = logging.getLogger("tawa")
 
@@ -116,7 +116,7 @@ class Launcher:
         self.kernel, self.inner, self.spec, self.encode = kernel, inner, spec, encode
         self.compile_stock, self.compile_persistent, self.processors = compile_stock, compile_persistent, processors
         self.types = tuple(kernel.src.signature.values())
-        self.places, self.key_of = places(self.types), _key_of(self.types, spec.arguments)
+        self.paths, self.key_of = argument_paths(self.types), _key_of(self.types, spec.arguments)
         self.known: dict[tuple[Any, ...], _Made | str] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.faster: Literal["stock", "tawa"] | None = None if measured else "tawa"
@@ -141,7 +141,7 @@ class Launcher:
     def _keep(self, grid: tuple[int, ...], args: tuple[Any, ...]) -> _Made | str:
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
-        made = self.made(values_at(self.places, args), grid)
+        made = self.made(values_at(self.paths, args), grid)
         if not _captured():
             self.known[*grid, *self.key_of(args)] = made  # a persistent form may have come, with a key of its own
         return made
@@ -152,10 +152,10 @@ class Launcher:
 
     def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
         """What such a launch takes, or why the stock kernel is better."""
-        refused = must_be_stock(self.spec, values, grid)
+        refused = why_not_launchable(self.spec, values, grid)
         if refused:
             return refused
-        slower = better_stock(self.spec, values, grid, self.processors)
+        slower = why_slower(self.spec, values, grid, self.processors)
         if slower and self._at_hand("stock"):
             return slower
         many = rounds_of(grid, self.processors) > 1
@@ -258,7 +258,7 @@ def _memory(args: Sequence[Any]) -> Iterator[int]:
             yield from _memory(arg)
         elif hasattr(tensor, "untyped_storage"):
             yield tensor.untyped_storage().data_ptr()
-        elif isinstance(address := _plain(tensor), int) and address >= _LEAST_ADDRESS:
+        elif isinstance(address := plain_value(tensor), int) and address >= _LEAST_ADDRESS:
             yield address
 
 
@@ -272,7 +272,7 @@ def _descriptor(spec: DescriptorSpec, values: Sequence[int]) -> MadeDescriptor:
 
 def _key_of(types: Sequence[Any], used: frozenset[int]) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
     """What reads off, of the arguments of a launch, those that the kernel's function knows as `used`."""
-    known = places(types)
+    known = argument_paths(types)
     paths = [path for index in sorted(used) if (path := known[index])]
     if any(len(path) > 1 for path in paths):
         return lambda args: values_at(paths, args)
@@ -289,36 +289,6 @@ def _key_of(types: Sequence[Any], used: frozenset[int]) -> Callable[[tuple[Any, 
             return values_at([(at,) for at in (*pointers, *numbers)], args)
 
     return key_of
-
-
-Place = tuple[int, ...]
-
-
-def places(types: Sequence[Any], outer: Place = ()) -> list[Place]:
-    """For each argument of the kernel's function where it is among those of a launch: longer paths lead into tuples.
-
-    What descriptors become is nowhere: ().
-    """
-    found: list[Place] = []
-    for at, type in enumerate(types):
-        path = (*outer, at)
-        if isinstance(type, tuple):
-            found += places(type, path)
-        elif type.startswith("tensordesc"):
-            rank = type[type.index("[") + 1 : type.index("]")].count(",") + 1
-            found += [()] * (1 + 2 * rank)
-        elif type != "constexpr":
-            found.append(path)
-    return found
-
-
-def values_at(paths: Sequence[Place], args: Sequence[Any]) -> list[Any]:
-    """The arguments at these places, pointers as addresses; 0 for what is nowhere."""
-    return [_plain(reduce(getitem, path, args)) if path else 0 for path in paths]
-
-
-def _plain(value: Any) -> Any:
-    return value.data_ptr() if hasattr(value, "data_ptr") else value
 
 
 __all__ = [

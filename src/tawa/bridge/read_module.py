@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge.annotations import without_annotations
+from tawa.bridge.device import CAPABILITY
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic
 from tawa.bridge.stages import split_make_ttgir
@@ -29,7 +30,6 @@ from tawa.ir.attributes import attribute_of
 from tawa.ir.text import match_bracket
 
 _NUM_WARPS = "ttg.num-warps"
-_HOPPER = 90
 _HEADER = re.compile(r"\btt\.func\s+(?:(?:public|private)\s+)?@[^(]*\(")
 _PARAMETER = re.compile(r"%([\w$.-]+)\s*:")
 _LINE = re.compile(r"line (\d+): ")
@@ -89,7 +89,7 @@ def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Mod
         raise CompileError(f"Triton {_version()} has a pass pipeline that Tawa does not know. Cure: use 3.6 to 3.9")
     options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages})
     module, _ = without_annotations(parse_with_triton(compiled.asm["ttir"], _context()))
-    return _printed(split.front(module, {}, options, _HOPPER))
+    return _printed(split.front(module, {}, options, CAPABILITY))
 
 
 def read_levels(compiled: Any) -> tuple[Module, Module]:

@@ -1,4 +1,4 @@
-"""What Triton says of a kernel that it does not compile, with the user's file and line at every call.
+"""What Triton says about a kernel that it refuses, with the user's file and line at every call.
 
 Triton's error names the outermost call only, as a line counted from the ``def``; each inner one is its cause:
 
@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import ast
 import gc
+import itertools
 import linecache
 import os
 import re
 import traceback
+from types import ModuleType
 from typing import Any
 
+from tawa.bridge.jitted import definition_of, reachable
 from tawa.errors import CompileError
 from tawa.remarks import SourceLocation
 
@@ -56,7 +59,7 @@ def _located(what: str, outermost: Any, kernel: Any) -> CompileError:
     function = places[-1][1]
     inside = f"in {function}: " if len(places) > 1 else ""
     while len(places) > 1 and _is_tritons(places[-1][0]):
-        places.pop()  # the user's line is the one that calls tl.zeros, not one of Triton's own
+        places.pop()  # the user's own line, which calls tl.zeros for instance
     place = places[-1][0]
     calls = [_call(*it) for it in reversed(places[:-1])]
     if place is None:  # a function without a file: Triton's own excerpt is all there is
@@ -67,7 +70,7 @@ def _located(what: str, outermost: Any, kernel: Any) -> CompileError:
 def _is_tritons(place: SourceLocation | None) -> bool:
     import triton
 
-    return place is not None and place.file.startswith(os.path.dirname(triton.__file__) + os.sep)
+    return place is not None and _is_part_of(triton, place.file)
 
 
 def _unwrapped(said: str) -> str:
@@ -97,50 +100,16 @@ def _place(error: Any, kernel: Any) -> tuple[SourceLocation | None, str]:
         found = re.search(r"def\s+(\w+)", error.src or "")
         return None, found[1] if found else "?"
     file = function.fn.__code__.co_filename
-    first, indent = _start(function)
+    first, indent = definition_of(function)
     return SourceLocation(file, first + line - 1, indent + error.node.col_offset), function.__name__
-
-
-def _start(function: Any) -> tuple[int, int]:
-    """The line of the ``def`` and its indent: the source that Triton parses has neither decorators nor indent."""
-    for number, text in enumerate(function.raw_src):
-        if found := re.match(r"(\s*)def\s", text):
-            return function.starting_line_number + number, len(found[1])
-    return function.starting_line_number, 0
 
 
 def _function_of(source: str | None, kernel: Any) -> Any | None:
     """The function that has this source: the kernel, one that it can reach, or any that was jitted."""
     from triton.runtime.jit import JITCallable
 
-    seen: set[int] = set()
-    waiting = [kernel] if isinstance(kernel, JITCallable) else []
-    while waiting:
-        function = waiting.pop(0)
-        if id(function) in seen:
-            continue
-        seen.add(id(function))
-        if function.src == source:
-            return function
-        waiting += _called(function)
-    return next((it for it in gc.get_objects() if isinstance(it, JITCallable) and it.src == source), None)
-
-
-def _called(function: Any) -> list[Any]:
-    """The jitted functions that a function names, in order."""
-    from triton.runtime.jit import JITCallable
-
-    scope = function.get_capture_scope()
-    found: list[Any] = []
-    for node in ast.walk(function.parse()):
-        value: Any = None
-        if isinstance(node, ast.Name):
-            value = scope.get(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            value = getattr(scope.get(node.value.id), node.attr, None)
-        if isinstance(value, JITCallable):
-            found.append(value)
-    return found
+    known = itertools.chain(reachable([kernel]), (it for it in gc.get_objects() if isinstance(it, JITCallable)))
+    return next((it for it in known if it.src == source), None)
 
 
 def _raised_by_triton(error: BaseException) -> bool:
@@ -149,10 +118,14 @@ def _raised_by_triton(error: BaseException) -> bool:
 
     import tawa
 
-    roots = {"triton": os.path.dirname(triton.__file__), "tawa": os.path.dirname(tawa.__file__)}
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         file = frame.f_code.co_filename
-        for name, root in roots.items():
-            if file.startswith(root + os.sep):
-                return name == "triton"
+        if _is_part_of(triton, file):
+            return True
+        if _is_part_of(tawa, file):
+            return False
     return False
+
+
+def _is_part_of(package: ModuleType, file: str) -> bool:
+    return file.startswith(os.path.dirname(str(package.__file__)) + os.sep)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tawa.bridge.device import CAPABILITY
 from tawa.bridge.surroundings import temporary_text
 from tawa.bridge.versions import refuse_untested, triton_version, untested_reason
 from tawa.errors import CompileError
@@ -133,9 +134,9 @@ def _ptxas() -> Any:
     from triton.backends.nvidia import compiler
 
     if not untested_reason():
-        return compiler.get_ptxas(90)
+        return compiler.get_ptxas(CAPABILITY)
     find: Any = getattr(compiler, "get_ptxas", None)
-    for arguments in ((90,), ()):
+    for arguments in ((CAPABILITY,), ()):
         with suppress(Exception):
             return find(*arguments)
     path = Path(str(compiler.__file__)).with_name("bin") / "ptxas"

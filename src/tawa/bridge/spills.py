@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tawa.analysis.resources import wgmma_registers
+from tawa.bridge.cubin import section_of
 from tawa.bridge.report import read_ptxas_log, run_ptxas
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Module
@@ -25,7 +26,6 @@ SERIALISED = ("C7511", "C7512")
 _SPILLED = "bytes spill stores"
 _INFO, _FRAME_SIZE = ".nv.info", 0x11
 _WITH_PAYLOAD = 0x04
-_SECTION = struct.Struct("<IIQQQQIIQQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def frame_bytes(cubin: bytes) -> int | None:
     It is an attribute in the section `.nv.info`, a list of (format, name, size or value, payload).
     """
     try:
-        return max(_frames(_section(cubin, _INFO)), default=0)
+        return max(_frames(section_of(cubin, _INFO)), default=0)
     except (struct.error, ValueError, IndexError):
         return None
 
@@ -78,12 +78,8 @@ def smaller_plans(plan: Plan, options: PlanOptions) -> list[tuple[Plan, str]]:
         tries.append((replace(plan, schedules=(), max_stages=1), "no stages"))
     if plan.schedules or plan.mma_depth:
         depth = options.mma_depth if options.mma_depth is not None else 0
-        tries.append(
-            (
-                replace(plan, schedules=(), max_stages=0, mma_depth=depth),
-                "no schedule" if depth else "no schedule, P = 0",
-            )
-        )
+        what = "no schedule" if depth else "no schedule, P = 0"
+        tries.append((replace(plan, schedules=(), max_stages=0, mma_depth=depth), what))
     return tries
 
 
@@ -99,21 +95,6 @@ def must_spill(plan: Plan | None, module: Module | None) -> bool:
         return False
     warps = next(part.num_warps for part in plan.partitions if part.role == "consumer")
     return wgmma_registers(module, warps).fill_an_sm(warps, plan.consumer_groups)
-
-
-def _section(cubin: bytes, name: str) -> bytes:
-    """The bytes of a section of a 64-bit ELF file; empty when it has none of that name."""
-    if cubin[:5] != b"\x7fELF\x02":
-        raise ValueError("no 64-bit ELF file")
-    (table,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
-    sections = [_SECTION.unpack_from(cubin, table + number * size) for number in range(count)]
-    texts = sections[names][4]
-    for section in sections:
-        begin = texts + section[0]
-        if cubin[begin : cubin.index(b"\0", begin)].decode() == name:
-            return cubin[section[4] : section[4] + section[5]]
-    return b""
 
 
 def _frames(info: bytes) -> list[int]:

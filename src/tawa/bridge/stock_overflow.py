@@ -1,9 +1,9 @@
-"""A stock kernel that no launch can have, told before Triton's back end has worked on it for a minute.
+"""A stock kernel that no launch can have, found before Triton's back end has worked on it for a minute.
 
-Triton says after the whole compile, when the kernel is to be launched, that it needs more shared memory than a CTA
-has. How much it needs is decided between TTGIR and LLVM, by passes that take milliseconds: they run on a copy here,
-only for a kernel with tiles that large, and only for a launch, which would fail with the same error, and for commands
-that say what becomes of a kernel (`overflow_refused`). Whoever wants the text of such a kernel gets it.
+Triton says only at the launch, after the whole compile, that a kernel needs more shared memory than a CTA has. How much
+it needs is decided between TTGIR and LLVM, by passes that take milliseconds. They run here on a copy, for kernels with
+tiles that large, at a launch, which would fail with the same error, and for commands that explain a kernel
+(`overflow_refused`). A caller that wants the text of such a kernel still gets it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _refused: ContextVar[bool] = ContextVar("tawa_overflow_refused", default=False)
 
 @contextmanager
 def overflow_refused() -> Iterator[None]:
-    """Inside, what no launch can have is refused, although nothing is launched: for whoever asks about the kernel."""
+    """Inside, a kernel that no launch can have is refused though nothing is launched: for commands that explain it."""
     token = _refused.set(True)
     try:
         yield

@@ -32,10 +32,10 @@ _CACHE_VARIABLES = {"dir": "TRITON_CACHE_DIR", "dump_dir": "TRITON_DUMP_DIR", "o
 
 @contextmanager
 def surroundings_named(kernel: Any, launched: bool = False) -> Iterator[None]:
-    """Turns failures inside the block into a `TawaError`, where they are none of Tawa's.
+    """Turns failures inside the block that are not Tawa's own into a `TawaError`.
 
     kernel: the `JITFunction` that is compiled, or a text that names it. launched: Triton's own errors stay what they
-    are, for its autotuner knows some, and get a note with the user's file and line.
+    are, because its autotuner catches some of them, and get a note with the user's file and line.
     """
     try:
         yield
@@ -62,7 +62,7 @@ def temporary_text(text: str, suffix: str) -> Iterator[str]:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
-            raise _unusable("temporary folder", _temporary_folder(), error, "TMPDIR") from error
+            raise _temporary_failure(error) from error
         yield path
     finally:
         if path:
@@ -74,13 +74,12 @@ def folder_failure(error: BaseException) -> SurroundingsError | None:
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     if isinstance(error, OSError):
         for frame in reversed(frames):
-            if _is(frame, "triton/runtime/cache.py"):
+            if _is_in(frame, "triton/runtime/cache.py"):
                 return _cache_failure(frame.f_locals.get("self"), error)
         if any(map(_writes_temporary_file, frames)):
-            return _unusable("temporary folder", _temporary_folder(), error, "TMPDIR")
+            return _temporary_failure(error)
     elif type(error).__name__ == "PTXASError" and _is_full(_temporary_folder()):
-        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return _unusable("temporary folder", _temporary_folder(), full, "TMPDIR")
+        return _temporary_failure(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     return None
 
 
@@ -93,12 +92,15 @@ def _cache_failure(manager: Any, error: OSError) -> SurroundingsError:
     return _unusable("Triton's cache", root, error, slots.get(root, "TRITON_CACHE_DIR"))
 
 
+def _temporary_failure(error: OSError) -> SurroundingsError:
+    return _unusable("the temporary folder", _temporary_folder(), error, "TMPDIR")
+
+
 def _unusable(what: str, folder: str, error: OSError, variable: str) -> SurroundingsError:
     reason = error.strerror or str(error)
     room = ", with room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-    where = f"{what} {folder}" if what.startswith("Triton") else f"the {what} {folder}"
     named = SurroundingsError(
-        f"{where} cannot be used: {reason}\n  cure: {variable}=/another/folder that can be written{room}"
+        f"{what} {folder} cannot be used: {reason}\n  cure: {variable}=/another/folder that can be written{room}"
     )
     named.errno, named.filename = error.errno, error.filename
     return named
@@ -106,11 +108,11 @@ def _unusable(what: str, folder: str, error: OSError, variable: str) -> Surround
 
 def _writes_temporary_file(frame: FrameType) -> bool:
     return frame.f_code.co_filename == tempfile.__file__ or (
-        frame.f_code.co_name == "make_cubin" and _is(frame, "backends/nvidia/compiler.py")
+        frame.f_code.co_name == "make_cubin" and _is_in(frame, "backends/nvidia/compiler.py")
     )
 
 
-def _is(frame: FrameType, ending: str) -> bool:
+def _is_in(frame: FrameType, ending: str) -> bool:
     return frame.f_code.co_filename.replace(os.sep, "/").endswith(ending)
 
 

@@ -17,13 +17,12 @@ NAMES = (
     *("fp16", "bf16", "fp32", "fp64", "fp8e4nv", "fp8e5", "fp8e4b8", "fp8e5b16", "fp8e4b15"),
     *("i1", *(f"i{bits}" for bits in _BITS), "u1", *(f"u{bits}" for bits in _BITS)),
 )
-# As PyTorch, NumPy, MLIR, CUDA and C call them.
-_OTHERS = {
+SYNONYMS = {
     "fp16": ("float16", "f16", "half"),
-    "bf16": ("bfloat16", "__nv_bfloat16"),
+    "bf16": ("bfloat16", "nvbfloat16"),
     "fp32": ("float32", "f32", "float", "single"),
     "fp64": ("float64", "f64", "double"),
-    "fp8e4nv": ("fp8", "e4m3", "fp8e4", "fp8e4m3", "fp8e4m3fn", "float8e4nv", "float8e4m3", "float8e4m3fn", "f8e4m3fn"),
+    "fp8e4nv": ("e4m3", "fp8e4m3", "fp8e4m3fn", "float8e4nv", "float8e4m3", "float8e4m3fn", "f8e4m3fn"),
     "fp8e5": ("e5m2", "fp8e5m2", "float8e5", "float8e5m2", "f8e5m2"),
     "fp8e4b8": ("float8e4m3fnuz", "f8e4m3fnuz"),
     "fp8e5b16": ("float8e5m2fnuz", "f8e5m2fnuz"),
@@ -31,8 +30,10 @@ _OTHERS = {
     **{f"i{bits}": (f"int{bits}", f"s{bits}") for bits in _BITS},
     **{f"u{bits}": (f"uint{bits}", f"ui{bits}") for bits in _BITS},
 }
-_MEANT = {other: name for name, others in _OTHERS.items() for other in others}
-_MEANT |= {"int": "i32", "long": "i64", "short": "i16", "char": "i8", "uint": "u32", "byte": "u8", "size_t": "i64"}
+"""The names that PyTorch, NumPy, MLIR and CUDA have for Triton's types, each as `plain_name` leaves it."""
+_MEANT = {other: name for name, others in SYNONYMS.items() for other in others}
+_MEANT |= {"fp8": "fp8e4nv", "fp8e4": "fp8e4nv"}  # not the only ones, but the likeliest
+_MEANT |= {"int": "i32", "long": "i64", "short": "i16", "char": "i8", "uint": "u32", "byte": "u8", "sizet": "i64"}
 _POINTERS = ("ptr", "pointer", "tensor", "void", "void*")
 _DESCRIPTOR = re.compile(r"tensordesc<(?P<element>[^\[\]<>]*)(?:\[(?P<shape>[^\[\]<>]*)\])?(?P<rest>.*)>")
 _EXAMPLES = "i32, fp16, *fp16:16, tensordesc<fp16[128,64]>"
@@ -56,6 +57,11 @@ def check_type(name: str, kind: str, mark: str = "") -> None:
     raise PlanError(f"{said}: {_unknown(element, lambda meant: f'{name}={star}{meant}{mark}')}")
 
 
+def plain_name(text: str) -> str:
+    """A type's name in lower case, without its package and underscores: ``torch.float8_e5m2`` is ``float8e5m2``."""
+    return text.lower().removeprefix("torch.").removeprefix("tl.").removeprefix("np.").replace("_", "")
+
+
 def _check_descriptor(said: str, name: str, kind: str) -> None:
     found = _DESCRIPTOR.fullmatch(kind)
     if found is None or found["shape"] is None or not found["element"]:
@@ -77,7 +83,7 @@ def _check_descriptor(said: str, name: str, kind: str) -> None:
 
 
 def _unknown(element: str, spelled: Callable[[str], str]) -> str:
-    plain = element.lower().removeprefix("torch.").removeprefix("tl.").removeprefix("np.").replace("_", "")
+    plain = plain_name(element)
     meant = plain if plain in NAMES else _MEANT.get(plain) or _MEANT.get(plain.removesuffix("t"))
     if meant is not None:
         return f"Triton calls this type {meant}; cure: {spelled(meant)}"

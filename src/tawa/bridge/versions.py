@@ -76,7 +76,7 @@ def refuse_pinned(pinned: bool, kernel: str) -> None:
 
 
 def refuse_untested(what: str) -> None:
-    """Raises CompileError where the installed Triton was not tested. what: is not done then."""
+    """Raises CompileError where the installed Triton was not tested. what: the sentence that says what is not done."""
     reason = untested_reason()
     if reason:
         raise CompileError(f"{what}: {reason}. Cure: {TESTED_CURE}")

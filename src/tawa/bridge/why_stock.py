@@ -1,4 +1,4 @@
-"""Why a kernel of which Tawa has no record is stock Triton's: the version, a setting, or a launch that asked for it."""
+"""Why a kernel without a record of Tawa is stock Triton's: the version, a setting, or a launch that asked for it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tawa.bridge.device import CAPABILITY
 from tawa.bridge.request import Request, surrounding_request
 from tawa.bridge.versions import untested_remark
 from tawa.remarks import Remark
-
-HOPPER = 90
 
 OFF = Remark(
     "declined", "TAWA_ENABLE=off: everything is compiled by stock Triton", cure="TAWA_ENABLE=auto, or leave it out"
@@ -35,9 +34,9 @@ def stock_remark(request: Request) -> Remark:
 
 
 def note_stock(compiled: Any, request: Request | None) -> None:
-    """Remembers of a compiled kernel that the request it was compiled or launched under is for stock Triton."""
+    """Remembers that a compiled kernel was compiled or launched under a request for stock Triton."""
     if request is not None and request.stock:
-        with suppress(TypeError):  # what a launch gives back may be nothing
+        with suppress(TypeError):  # a launch may return None
             _asked[compiled] = stock_remark(request)
 
 
@@ -48,15 +47,15 @@ def note_surrounding(compiled: Any) -> None:
 
 def why_stock(compiled: Any, off: bool = False) -> Remark:
     """Why a compiled kernel without a record is stock Triton's. off: whether ``TAWA_ENABLE=off`` holds now."""
-    arch = getattr(getattr(compiled.metadata, "target", None), "arch", HOPPER)
+    arch = getattr(getattr(compiled.metadata, "target", None), "arch", CAPABILITY)
     language = getattr(getattr(compiled, "src", None), "language", None)
     untested = untested_remark()
     if untested is not None:
         return untested
     with suppress(KeyError, TypeError):
         return _asked[compiled]
-    if arch != HOPPER:
-        reason = f"made for compute capability {arch}; Tawa makes kernels for {HOPPER} (H100, H200)"
+    if arch != CAPABILITY:
+        reason = f"made for compute capability {arch}; Tawa makes kernels for {CAPABILITY} (H100, H200)"
         return Remark("declined", reason)
     if getattr(language, "name", "") == "GLUON":
         return Remark("declined", "a Gluon kernel says itself what each warp does; Tawa leaves it alone")

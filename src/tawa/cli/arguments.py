@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -20,21 +19,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tawa.bridge.type_names import SYNONYMS, plain_name
 from tawa.cli.failures import UsageError
+from tawa.errors import did_you_mean
+from tawa.ir.types import MLIR_FLOATS
 
 EXAMPLE = "--arg a=randn:256x512:f16, --arg K=512"
 
-_NAMES = {
-    "f16": ("fp16", "float16", "half"),
-    "bf16": ("bfloat16",),
-    "f32": ("fp32", "float32", "float"),
-    "f64": ("fp64", "float64", "double"),
-    "f8E4M3FN": ("fp8e4nv", "e4m3", "float8_e4m3fn"),
-    "f8E5M2": ("fp8e5", "e5m2", "float8_e5m2"),
-    **{f"i{bits}": (f"int{bits}", f"u{bits}", f"uint{bits}") for bits in (8, 16, 32, 64)},
+_MLIR = {
+    "bf16": "bf16",
+    **MLIR_FLOATS,
+    **{f"{sign}{bits}": f"i{bits}" for sign in "iu" for bits in (8, 16, 32, 64)},
 }
-_ELEMENTS = {name.lower(): element for element, names in _NAMES.items() for name in (element, *names)}
-_TRITON = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5"}
+_ELEMENTS = {spelling: element for name, element in _MLIR.items() for spelling in (name, *SYNONYMS[name])}
+"""Element types as MLIR spells them, by the names that people use, each as `plain_name` leaves it."""
+_TRITON = {element: name for name, element in MLIR_FLOATS.items()}
 _BITS = {"f8E4M3FN": 8, "f8E5M2": 8}
 _WHOLE = {"f16": 2048, "bf16": 256, "f32": 1 << 24, "f64": 1 << 53, "f8E4M3FN": 16, "f8E5M2": 8}
 """Up to there every whole number has a float of the type."""
@@ -120,11 +119,10 @@ def parse_argument(text: str) -> Argument:
     if kind.endswith(".npy"):
         return _from_file(text, name, kind, rest)
     if kind not in _KINDS and not _RANDINT.fullmatch(kind):
-        close = difflib.get_close_matches(kind, _ALL_KINDS, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
+        hint = did_you_mean(kind, _ALL_KINDS, show=str)
         raise UsageError(
             f"--arg {text}: {kind!r} is neither a number nor a way to fill a tensor",
-            f"{meant}there are {', '.join(_ALL_KINDS)}, and numbers as in {name}=512",
+            f"{hint} there are {', '.join(_ALL_KINDS)}, and numbers as in {name}=512".lstrip(),
         )
     box, rest = _box(text, rest)
     if len(rest) != 2:
@@ -201,12 +199,11 @@ def _shape(text: str, part: str) -> tuple[int, ...]:
 
 
 def _element(text: str, part: str) -> str:
-    element = _ELEMENTS.get(part.strip().lower())
+    element = _ELEMENTS.get(plain_name(part.strip()))
     if element is None:
-        close = difflib.get_close_matches(part.strip().lower(), _ELEMENTS, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
+        hint = did_you_mean(plain_name(part.strip()), _ELEMENTS, show=str)
         types = "f16, bf16, f32, f64, fp8e4nv, fp8e5, i8, i16, i32, i64"
-        raise UsageError(f"--arg {text}: {part!r} is no element type", f"{meant}there are {types}")
+        raise UsageError(f"--arg {text}: {part!r} is no element type", f"{hint} there are {types}".lstrip())
     return element
 
 
@@ -278,7 +275,7 @@ def _from_file(text: str, name: str, file: str, rest: list[str]) -> TensorArgume
     elements = [_element(text, part) for part in rest if not _SHAPE.fullmatch(part.strip())]
     if shapes and shapes[0] != array.shape:
         raise UsageError(f"--arg {text}: {file} has the shape {_sizes(array.shape)}, not {_sizes(shapes[0])}")
-    element = elements[0] if elements else _ELEMENTS.get(array.dtype.name)
+    element = elements[0] if elements else _ELEMENTS.get(plain_name(array.dtype.name))
     if element is None:
         raise UsageError(f"--arg {text}: {file} holds {array.dtype.name}", "name a type it is rounded to: FILE.npy:f16")
     if element.startswith("i") and array.dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""``tawa explain``: what do launches of the kernel get, why, and what does it cost.
+"""``tawa explain``: what launches of the kernel get, why, and what it costs.
 
 tawa explain gemm.py:gemm …                       gemm: depends on the launch: specialised where K >= 592, else …
 tawa explain gemm.py:gemm … --arg K=64 --grid 8   gemm: declined for K = 64, programs = 8
@@ -57,7 +57,7 @@ def explain_command(
     legal: LegalFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what launches of a kernel get (specialised, declined, or on what it depends), why, and what it costs.
+    """Say what launches of a kernel get (specialised, declined, or what it depends on), why, and what it costs.
 
     Needs no GPU.
     """

@@ -41,7 +41,7 @@ PlanOptionsOption = Annotated[
     ),
 ]
 WHEREVER_LEGAL = "(specialised wherever legal; tawa explain says what a launch gets)"
-"""What is said beside an outcome that a launch need not have."""
+"""Stands beside an outcome that a launch may not get."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -62,7 +62,7 @@ class Job:
 
     @property
     def how(self) -> str:
-        """What to say beside an outcome that a launch need not have; empty where nothing is to be said."""
+        """`WHEREVER_LEGAL` where a launch may not get this outcome; else empty."""
         return WHEREVER_LEGAL if self.legal and "only_if_faster" not in self.options else ""
 
     @property
@@ -83,22 +83,17 @@ class Job:
         )
 
     def compile_unchecked(self) -> Any:
-        """As `compile`, without the checks of a compile: for whoever checks, or runs, the levels afterwards.
+        """As `compile`, without the checks of a compile: for commands that check or run the levels afterwards.
 
-        Raises CompileError on a Triton that was not tested, whose levels nobody knows.
+        Raises CompileError on a Triton that was not tested, whose levels may be others.
         """
         from tawa.bridge.compile import compile_kernel
         from tawa.bridge.stock_overflow import overflow_refused
         from tawa.bridge.versions import refuse_untested
-        from tawa.runtime.jit import TawaFunction
-        from tawa.runtime.requests import make_request
-        from tawa.runtime.settings import Settings
+        from tawa.runtime.explain import request_of
 
         refuse_untested(f"{self.kernel.__name__} is not specialised")
-        if isinstance(self.kernel, TawaFunction):
-            request = self.kernel.request_for(self._wanted)
-        else:
-            request = make_request(self._wanted, None, Settings.from_environment())
+        request = request_of(self.kernel, self._wanted)
         with overflow_refused():
             return compile_kernel(
                 self.kernel,
@@ -125,8 +120,8 @@ class Job:
     ) -> tuple[Any, Explanation]:
         """Compiles and explains; returns both the `CompiledKernel` and the explanation.
 
-        launched: as for a launch by Triton, whose launcher adds arguments; else as for whoever takes the kernel's text.
-        arguments, grid: of one launch, whose kernel is wanted.
+        launched: as for a launch by Triton, whose launcher adds arguments; else as for a caller that wants the text.
+        arguments, grid: of the one launch that is asked about.
         """
         from tawa.bridge.added_arguments import launched_by_us
         from tawa.bridge.stock_overflow import overflow_refused

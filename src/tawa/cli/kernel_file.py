@@ -8,7 +8,6 @@ to stderr, so that ``--json`` and ``--emit`` stay clean. Code that launches kern
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import os
 import sys
@@ -18,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from tawa.cli.failures import UsageError, split_message
-from tawa.errors import TawaError
+from tawa.errors import TawaError, did_you_mean
 from tawa.remarks import SourceLocation
 
 _EXAMPLE = "tawa explain gemm.py:gemm_kernel --sig '…'"
@@ -117,12 +116,12 @@ def _import_failure(path: Path, error: BaseException) -> UsageError:
 
 def _file_cure(path: Path) -> str:
     folder = path.parent if path.parent.is_dir() else Path()
-    close = difflib.get_close_matches(path.name, [entry.name for entry in folder.glob("*.py")], n=1)
-    return f"did you mean {folder / close[0]}?" if close else f"for example: {_EXAMPLE}"
+    names = [entry.name for entry in folder.glob("*.py")]
+    return did_you_mean(path.name, names, f"for example: {_EXAMPLE}", show=lambda name: str(folder / name))
 
 
 def _kind(value: Any) -> tuple[str, str]:
-    """What a value is that is no kernel, and how it becomes one."""
+    """The kind of a value that is not a kernel, and how to make it one."""
     if isinstance(value, type):
         return "class", ""
     if getattr(value, "__name__", "") == "<lambda>":
@@ -134,5 +133,4 @@ def _name_cure(module: ModuleType, name: str) -> str:
     names = kernel_names(module)
     if not names:
         return "give a file that has functions under @triton.jit"
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"kernels there: {', '.join(names)}"
+    return did_you_mean(name, names, f"kernels there: {', '.join(names)}")

@@ -1,7 +1,7 @@
 """Output on terminals, pipes and files that have no UTF-8: what they cannot show is spelled out, never an error.
 
 One place sets up both streams; commands print what they like. ``…`` becomes ``...``, a bar of blocks a bar of ``#``,
-a file name that is no text its escaped bytes. (rich draws its tables in ASCII by itself where it sees no UTF-8.)
+and a file name that cannot be decoded its escaped bytes. (rich itself draws its tables in ASCII without UTF-8.)
 """
 
 from __future__ import annotations

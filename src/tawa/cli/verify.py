@@ -8,7 +8,6 @@ proved: barriers: every interleaving for K in 0, 64, …, 448
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from tawa.cli.job import (
     read_job,
     why_not_specialised,
 )
+from tawa.errors import did_you_mean
 from tawa.remarks import SourceLocation
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ TripsOption = Annotated[
 class Program:
     """What is checked: one level or both. note: what the reader must know about where it comes from.
 
-    how: what else there is to say of a kernel that was compiled for this.
+    how: a line on how the kernel was compiled; empty for a file.
     """
 
     name: str
@@ -129,8 +129,8 @@ def existing_file(target: str) -> Path:
     if path.is_dir():
         raise UsageError(f"{target} is a folder", "name a file in it")
     folder = path.parent if path.parent.is_dir() else Path()
-    close = difflib.get_close_matches(path.name, sorted(entry.name for entry in folder.iterdir()), n=1)
-    cure = f"did you mean {folder / close[0]}?" if close else "give FILE.ttgir or FILE.py:KERNEL"
+    names = sorted(entry.name for entry in folder.iterdir())
+    cure = did_you_mean(path.name, names, "give FILE.ttgir or FILE.py:KERNEL", show=lambda name: str(folder / name))
     raise UsageError(f"no file {target!r} (looked in {Path.cwd()})", cure)
 
 

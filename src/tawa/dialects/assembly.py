@@ -1,11 +1,11 @@
-"""Inline assembly and external functions: which of them provably do nothing but compute on registers.
+"""Inline assembly and external functions: which of them provably only compute on registers.
 
     cvt.rn.bf16x2.f32 $0, $2, $1;            registers only
     { .reg .b32 t; shl.b32 t, $1, 4; lop3.b32 $0, t, $1, 15, 0xea; }   registers only
     bar.sync 8, 256;                         not: a barrier
     ld.shared.b32 $0, [$1];                  not: memory
 
-What an operation says of itself (``pure``) is a promise of its author. What stands in the text is a fact: the text is
+What an operation says of itself (``pure``) is a promise of its author. The text itself is a fact: it is
 read instruction by instruction, and an instruction, a directive or a spelling that is not listed here counts as one
 that may do anything.
 
@@ -39,7 +39,7 @@ _TWO_WORDS = re.compile(r"[\w%.}]\s+[\w%.{]|\}\s*[\w%.]")
 _PREDICATE = re.compile(r"@!?\s*[%\w]+\s+")
 _OPCODE = re.compile(r"([a-z][a-z0-9]*)(?:\.[\w:]+)*(?=[\s;]|$)")
 _PLAIN = re.compile(r"[\w\s%.,:;{}@!<>|+*()~^&=?/-]*")
-"""Neither brackets (memory), nor strings, nor what LLVM or the assembler gives a meaning of its own."""
+"""No brackets (memory), no strings, and no character that LLVM or the assembler treats specially."""
 
 
 def only_registers(op: Operation) -> bool:

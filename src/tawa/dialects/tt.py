@@ -65,7 +65,7 @@ def _semantic(atomic: Operation) -> int:
 ADDED_BASE = "tawa.base"
 """On a descriptor that was added as an argument: the number of the argument whose memory it describes."""
 GRID_SIZE = "tawa_grid_"
-"""What the arguments are called by which a persistent form is given the sizes of the grid, each with its axis."""
+"""The name, before the axis, of the arguments that give a persistent form the sizes of the grid."""
 STAYS = "tawa.stays"
 """On a load: it is not moved to a producer, for it stands where the program hardly ever comes."""
 

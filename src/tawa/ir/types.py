@@ -18,6 +18,8 @@ from functools import lru_cache
 from tawa.ir.text import split_top_level
 
 _SHAPED = re.compile(r"((?:\d+x)*)(.+)", re.DOTALL)
+MLIR_FLOATS = {"fp16": "f16", "fp32": "f32", "fp64": "f64", "fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2"}
+"""Float types that MLIR spells otherwise than Triton, by Triton's name."""
 _WIDTH = re.compile(r"(?:bf|tf|f|i)(\d+)")
 
 

@@ -6,12 +6,11 @@ The names are those of the paper (`aref_depth`, `mma_depth`) and of Meta's branc
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from tawa.errors import PlanError
+from tawa.errors import PlanError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +99,7 @@ class PlanOptions:
         known = dict(options)
         for name in known:
             if name not in PlanOptions.names():
-                close = difflib.get_close_matches(name, PlanOptions.names(), n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(PlanOptions.names())}"
+                hint = did_you_mean(name, PlanOptions.names(), f"known: {', '.join(PlanOptions.names())}")
                 raise PlanError(f"unknown option {name!r}: {hint}")
         alias = known.pop("num_buffers_warp_spec", None)
         if alias is not None:

@@ -20,7 +20,7 @@ With one slot nothing is loaded while the consumer computes.
 
 
 def options_of_persistent(options: PlanOptions) -> PlanOptions:
-    """The options under which the persistent form of a kernel is planned and compiled, which no user asked for."""
+    """The options under which the persistent form of a kernel is planned and compiled without the user's request."""
     return replace(options, enable_warp_specialization=None, mode=None, only_if_faster=True, persistent=True)
 
 

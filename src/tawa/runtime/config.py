@@ -58,15 +58,14 @@ def _check_tuned_function(tuner: Any) -> None:
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
-    from tawa.runtime.jit import TawaFunction
-    from tawa.runtime.untested import LeftToTriton
+    from tawa.runtime.jit import is_under_tawa
 
     if not isinstance(tuner, Autotuner):
         return
     function: Any = tuner.fn
     while function is not None and not isinstance(function, JITFunction):
         function = getattr(function, "fn", None)
-    if function is not None and not isinstance(function, (TawaFunction, LeftToTriton)):
+    if function is not None and not is_under_tawa(function):
         name = getattr(function, "__name__", "the kernel")
         raise PlanError(
             f"tawa.Config tunes {name!r}, which is a plain triton.jit function and cannot take Tawa's options; "

@@ -1,7 +1,7 @@
 """What `tawa.jit` may stand over, and what may not stand over it.
 
-Triton finds a kernel's source in its file, from the ``def`` on. Of a lambda it takes the function *around* it for the
-kernel; of a class, or of text typed at the prompt, it fails on a regular expression.
+Triton finds a kernel's source in its file, from the ``def`` on. For a lambda it takes the function *around* it as
+the kernel; for a class, or text typed at the prompt, it fails in a regular expression.
 """
 
 from __future__ import annotations

@@ -20,10 +20,9 @@ from tawa.bridge.why_stock import why_stock
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.schedule import Schedule
-from tawa.runtime.jit import TawaFunction
+from tawa.runtime.jit import is_under_tawa
 from tawa.runtime.requests import make_request, reject_unknown, take_options
 from tawa.runtime.settings import Settings
-from tawa.runtime.untested import LeftToTriton
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Explanation:
 
     applied: whether it was specialised; reason, location (``file:line``) and cure say why or why not.
     decision: what its launches get: "specialised", "declined" (stock Triton's kernel), or "depends", on `condition`.
-    resolved: what was asked of one launch: its arguments, and what the condition comes to; None where of none.
+    resolved: where one launch was asked about, its arguments and what the condition comes to; else None.
     wherever_legal: whether it was compiled without asking if it pays.
     partitions, rings, mma_depth: the Plan, empty and None when not applied. shared_bytes: of one CTA, as allocated.
     registers: per thread, as ptxas counts them. wgmma_waits: wgmmas left in flight at each wait, in program order.
@@ -185,8 +184,8 @@ def explain(
     then the one launched last; or, with `signature` and `constexprs`, a jitted kernel to compile here and now, without
     a GPU.
     signature: Triton's notation, ``"a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16"``.
-    arguments, grid: of one launch: numbers and tensors by name, one to three sizes; what it gets is the answer then,
-    as far as they tell.
+    arguments, grid: of one launch: numbers and tensors by name, one to three sizes; the answer is then for this launch,
+    as far as they decide it.
     options: Tawa's options, as at a launch, and further ones of Triton's backend. sass: also count machine
     instructions.
 
@@ -214,14 +213,17 @@ def compile_with_options(
 ) -> Any:
     """Compiles ahead of time as a launch with these options would; arguments as for `explain`."""
     function = jit_function(kernel)
-    ours = take_options(options)
-    if isinstance(function, (TawaFunction, LeftToTriton)):
-        request = function.request_for(ours)
-    else:
-        request = make_request(ours, surrounding_request(), Settings.from_environment())
+    request = request_of(function, take_options(options))
     reject_unknown(options, backend_option_names(), "a compile")
     signature = as_signature(signature, constexprs, function.arg_names)
     return compile_kernel(function, signature, request, num_warps=num_warps, num_stages=num_stages, **options)
+
+
+def request_of(function: Any, ours: dict[str, Any]) -> Request:
+    """What a launch of a jitted function with these options of Tawa's asks for."""
+    if is_under_tawa(function):
+        return function.request_for(ours)
+    return make_request(ours, surrounding_request(), Settings.from_environment())
 
 
 def last_compiled(kernel: Any) -> Any:
@@ -245,7 +247,7 @@ def explain_compiled(
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
     answer = answer_for(compiled, arguments, grid)
     left = data["applied"] and answer.decision == "declined"
-    if left:  # what such launches get is what is explained
+    if left:  # the kernel that such launches get is explained
         compiled = compiled_by_stock(compiled, attached)
     seen = report(compiled, sass)
     found = Explanation(
@@ -284,7 +286,7 @@ def _resolved(answer: Answer) -> dict[str, Any] | None:
 
 
 def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
-    """The same of a launch for which the specialised kernel is not taken: nothing here speaks of that kernel."""
+    """The explanation of a launch that gets the stock kernel, without what concerns the specialised one."""
     which = "this launch is" if answer.known is not None else "all launches are"
     reason = f"{which} left to stock Triton's kernel: {answer.reason}"
     return replace(

@@ -51,7 +51,7 @@ class ProcessReport:
 
     kernels: by time on the GPU, else by launches. gpu_ms: time of everything that ran on the GPU, Triton's kernels or
     not; None where nothing was profiled. note: why there is no profile though one was asked for. processes: how many.
-    reason: why no kernel was recorded that Triton compiled; empty where they were.
+    reason: why the kernels that Triton compiled were not recorded; empty where they were.
     """
 
     kernels: tuple[KernelHistory, ...]

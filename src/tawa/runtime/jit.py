@@ -34,7 +34,7 @@ from tawa.errors import KernelError
 from tawa.runtime.decorated import check_source, refuse_lambda, refuse_outer_jit
 from tawa.runtime.requests import OPTION_NAMES, layered, make_request, reject_near_misses, set_log_level, take_options
 from tawa.runtime.settings import Settings
-from tawa.runtime.untested import left_to_triton
+from tawa.runtime.untested import LeftToTriton, left_to_triton
 
 _log = logging.getLogger("tawa")
 
@@ -98,7 +98,7 @@ class TawaFunction(JITFunction[Any]):
 
     @property
     def __wrapped__(self) -> Any:
-        """None, as an attribute that is not there; `triton.jit`, put over `tawa.jit`, asks for it."""
+        """Absent, as for any function that wraps nothing; `triton.jit` over `tawa.jit` asks for it and is refused."""
         refuse_outer_jit(self)
         raise AttributeError("__wrapped__")
 
@@ -156,6 +156,11 @@ class InterpretedTawaFunction(KernelInterface[Any]):
         if name == "fn":
             raise AttributeError(name)
         return getattr(self.fn, name)
+
+
+def is_under_tawa(function: Any) -> bool:
+    """Whether a jitted function takes Tawa's options: `tawa.jit` made it, on whichever Triton."""
+    return isinstance(function, (TawaFunction, LeftToTriton))
 
 
 def jit(kernel: Any = None, **options: Any) -> Any:

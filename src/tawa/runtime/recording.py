@@ -126,7 +126,7 @@ def set_profile(times: Mapping[str, float], counts: Mapping[str, int]) -> None:
 
 
 def set_reason(reason: Remark | None) -> None:
-    """Says why nothing is recorded, though it is asked for; None: it is."""
+    """Sets why nothing is recorded though it was asked for; None where kernels are recorded."""
     global _reason
     _reason = reason
 

@@ -5,7 +5,6 @@ The first that says something about an option wins: launch, decorator, scope or 
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
@@ -13,7 +12,7 @@ from typing import Any
 
 from tawa.bridge.launcher import use_allocator, use_capture_check, use_referee
 from tawa.bridge.request import Request
-from tawa.errors import PlanError
+from tawa.errors import PlanError, did_you_mean
 from tawa.plan import Plan, PlanOptions
 from tawa.runtime.measure import capturing, referee
 from tawa.runtime.scratch import allocate
@@ -37,24 +36,22 @@ def take_options(kwargs: dict[str, Any], names: frozenset[str] = OPTION_NAMES) -
 
 
 def reject_unknown(given: Iterable[str], known: Iterable[str], whose: str) -> None:
-    """Raises PlanError for a name that is neither one of `known` nor of our options.
+    """Raises PlanError for a name that is neither one of `known` nor one of our options.
 
-    whose: of what these are options, for the message.
+    whose: what takes these options, for the message.
     """
     names = sorted(OPTION_NAMES.union(known))
     for name in given:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            meant = f"did you mean {close[0]!r}?" if close else f"{whose} takes {', '.join(names)}"
-            raise PlanError(f"unknown option {name!r} of {whose}: {meant}")
+            hint = did_you_mean(name, names, f"{whose} takes {', '.join(names)}")
+            raise PlanError(f"unknown option {name!r} of {whose}: {hint}")
 
 
 def reject_near_misses(kwargs: Mapping[str, Any], known: Iterable[str]) -> None:
     """Raises PlanError when a keyword that neither the kernel nor Triton knows is nearly one of our options."""
     for name in set(kwargs).difference(known):
-        close = difflib.get_close_matches(name, OPTION_NAMES, n=1, cutoff=0.75)
-        if close:
-            raise PlanError(f"unknown option {name!r}: did you mean {close[0]!r}?")
+        if hint := did_you_mean(name, OPTION_NAMES, cutoff=0.75):
+            raise PlanError(f"unknown option {name!r}: {hint}")
 
 
 def merge(options: PlanOptions, defaults: PlanOptions) -> PlanOptions:

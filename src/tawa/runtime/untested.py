@@ -1,8 +1,8 @@
 """`tawa.jit` on a Triton that Tawa was not tested with: Triton works as if Tawa were not there, with one warning.
 
-Nothing of Triton is wrapped, and nothing is relied upon but that a jitted function is launched by its `run`: that of
-the kernel itself is called, whatever it keeps in its attributes. The copy in front of it is for whoever asks what it
-is: kernels that call it, autotuners, `isinstance`.
+Nothing of Triton is wrapped. All that is relied upon is that a jitted function is launched by its `run`; the kernel's
+own is called. The copy in front of the kernel serves those that look at its type or attributes: kernels that call it,
+autotuners, `isinstance`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,6 @@ def left_to_triton(kernel: Any, defaults: Request) -> Any:
     inner = getattr(kernel, "tawa_inner", kernel)
     kind = type("TawaFunction", (LeftToTriton, type(inner)), {})
     function: Any = kind.__new__(kind)
-    vars(function).update(vars(inner))  # past Triton's __setattr__, which has opinions
+    vars(function).update(vars(inner))  # past Triton's __setattr__, which refuses some names
     vars(function).update(tawa_defaults=defaults, tawa_inner=inner)
     return function

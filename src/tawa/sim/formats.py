@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from tawa.ir.types import MLIR_FLOATS
 from tawa.sim.numbers import Array, decode, encode, is_float, memory_dtype, round_to
 
-_TRITON = {"fp64": "f64", "fp32": "f32", "fp16": "f16", "fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2"}
 _NATIVE: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 def from_floats(values: Array, element: str) -> Array:
     """Rounds floats to `element`; an array to hand to `simulate` (float16, float32, else bits)."""
-    element = _TRITON.get(element, element)
+    element = MLIR_FLOATS.get(element, element)
     if not is_float(element):
         raise ValueError(f"not a float type: {element}")
     bits = encode(round_to(np.asarray(values), element), element)
@@ -26,5 +26,5 @@ def from_floats(values: Array, element: str) -> Array:
 
 def to_floats(array: Array, element: str) -> Array:
     """The inverse of `from_floats`: float32 values (float64 for f64)."""
-    element = _TRITON.get(element, element)
+    element = MLIR_FLOATS.get(element, element)
     return decode(np.ascontiguousarray(array).view(memory_dtype(element)), element)

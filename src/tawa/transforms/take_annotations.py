@@ -2,8 +2,8 @@
 
     scf.for %k = … { … } {tt.flatten, tt.warp_specialize}     →     scf.for %k = … { … } {tt.flatten}
 
-On Hopper, Triton's own passes abort at the annotation, or ignore it. What else a loop says (``tt.num_stages``,
-``tt.flatten``, ``tt.disallow_acc_multi_buffer``, …) stays.
+On Hopper, Triton's own passes abort at the annotation, or ignore it. The other attributes of a loop (``tt.num_stages``,
+``tt.flatten``, ``tt.disallow_acc_multi_buffer``, …) stay.
 
 Requires: TTIR, before layouts.
 Ensures: no loop of any function bears the annotation. One note for each that asked, with its place, outer loops first.

@@ -18,7 +18,7 @@ from tawa.dialects.tt import GRID_SIZE
 from tawa.errors import AssumptionError
 
 POSITIVE_STEP = "a positive step"
-"""What is taken of a loop whose step only a launch knows: with any other it has no meaning (`scf.trips_of`)."""
+"""Assumed of a loop whose step only a launch knows: a step of 0 or less has no meaning (`scf.trips_of`)."""
 
 _RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
@@ -59,13 +59,13 @@ def parse_assumptions(texts: Iterable[str]) -> tuple[Assumption, ...]:
 
 
 def positive_step(name: str) -> str:
-    """The same where the step is an argument."""
+    """`POSITIVE_STEP` for a step that is an argument."""
     return f"{name} > 0 (the step of a loop)"
 
 
 def is_grid_size(name: str) -> bool:
     """Whether an argument is a number of programs of the grid, which is never less than 1."""
-    return name.startswith(GRID_SIZE.rstrip("_"))
+    return name.startswith(GRID_SIZE)
 
 
 def holding(assumptions: Sequence[Assumption], name: str, value: int) -> bool:

@@ -1,7 +1,7 @@
 """What none of the checks models, wherever it stands: such a program is neither proved nor refuted.
 
-A barrier by number or an access by address in a text of assembly may be all that orders two partitions, or what makes
-them race; so may the barriers of another CTA.
+Assembly may hold the only barrier that orders two partitions, or an access that races; so may another CTA of the
+cluster.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tawa.ir import Module, Operation
 
 @dataclass(frozen=True, slots=True)
 class NotModelled:
-    """The reason, with its cure, and the operation."""
+    """Why no verdict is given, with its cure, and the operation that stands in the way."""
 
     reason: str
     op: Operation
 
 
 def not_modelled(module: Module) -> NotModelled | None:
-    """The first thing that stands in the way of any verdict; None where there is none."""
+    """The first operation or property of a module that no check models; None where all is modelled."""
     if (ctas := ctas_of(module)) != 1:
         return NotModelled(
             f"clusters of more than one CTA: this program has {ctas}. Cure: compile it with num_ctas=1", module.op

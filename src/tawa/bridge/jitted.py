@@ -1,0 +1,70 @@
+"""The jitted functions that a kernel may call, and where each is defined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+
+def definition_of(function: Any) -> tuple[int, int]:
+    """The line of a jitted function's ``def`` in its file, and its indent; decorators stand above it.
+
+    Triton parses the source from the ``def`` on, without the indent, and counts lines and columns from there.
+    """
+    for number, text in enumerate(function.raw_src):
+        if found := re.match(r"(\s*)def\s", text):
+            return function.starting_line_number + number, len(found[1])
+    return function.starting_line_number, 0
+
+
+def reachable(values: Iterable[Any]) -> Iterator[Any]:
+    """The jitted functions among the values, those that they may call, and so on; Triton's own are left out.
+
+    Names are looked up in everything that a function can see: there may be one too many, never one too few.
+    """
+    from triton.runtime.jit import JITCallable
+
+    found = list(values)
+    seen: set[int] = set()
+    while found:
+        value = found.pop(0)
+        if isinstance(value, tuple):
+            found += value
+            continue
+        written = isinstance(value, JITCallable) and isinstance(getattr(value, "fn", None), FunctionType)
+        if id(value) in seen or not written:
+            continue
+        seen.add(id(value))
+        if not str(getattr(value, "__module__", "")).startswith("triton."):
+            yield value
+            found += _visible_to(value)
+
+
+def _visible_to(function: Any) -> list[Any]:
+    """What the names in a function's code may stand for: globals, what it closes over, and members of both."""
+    names, scope = set(_names(function.fn.__code__)), function.fn.__globals__
+    values = [scope[name] for name in names if name in scope]
+    values += [cell.cell_contents for cell in function.fn.__closure__ or () if _is_filled(cell)]
+    values += function.fn.__defaults__ or ()
+    for value in values:  # the list grows: a member may have members
+        if isinstance(value, (ModuleType, type)):
+            members = vars(value)
+            fresh = [members[name] for name in names if name in members]
+            values += [it for it in fresh if not any(it is known for known in values)]
+    return values
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
