@@ -82,6 +82,7 @@ class Compilation:
     def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> Handover:
         """Does the work, or says why not. Its text is the aref level."""
         asked, taken = self.request, None
+        stored = str(mod)  # as Triton wrote it: with annotations, and before stock Triton's stages work on the module
         try:
             mod, taken = without_annotations(mod)
         except Exception as error:  # it stays, and the kernel is Triton's
@@ -89,7 +90,6 @@ class Compilation:
         if taken is not None:
             self.request = asked_by(taken, asked)
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
-        stored = str(mod)  # now: stock Triton's stages, run for comparison, work on the module itself
         if self.request.options.mode == "measure" and not _can_measure(source):
             self.request = replace(self.request, options=replace(self.request.options, mode=None))
         sheet = Worksheet()

@@ -34,7 +34,8 @@ _OTHERS = {
 _MEANT = {other: name for name, others in _OTHERS.items() for other in others}
 _MEANT |= {"int": "i32", "long": "i64", "short": "i16", "char": "i8", "uint": "u32", "byte": "u8", "size_t": "i64"}
 _POINTERS = ("ptr", "pointer", "tensor", "void", "void*")
-_DESCRIPTOR = re.compile(r"tensordesc<(?P<element>[^\[\]<>]*)(?:\[(?P<shape>[^\[\]<>]*)\])?(?P<rest>.*)>")
+_DESCRIPTOR = re.compile(r"tensordesc<(?P<element>[^\[\]<>]*)(?:\[(?P<shape>[^\[\]<>]*)\])?(?:,\s*\w+Layout\(.*\))?>")
+"""Behind the box there may be a layout, as Gluon's descriptors have."""
 _EXAMPLES = "i32, fp16, *fp16:16, tensordesc<fp16[128,64]>"
 
 
