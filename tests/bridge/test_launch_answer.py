@@ -11,7 +11,7 @@ import pytest
 
 from tawa.analysis.box import OPEN
 from tawa.analysis.host_conditions import simplified
-from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_stock
+from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_stock, work_text
 from tawa.analysis.launch_values import Apply, Argument, Condition, LaunchSpec, Number
 from tawa.bridge.added_arguments import launched_by_us
 from tawa.bridge.attempt_data import Specialised
@@ -96,6 +96,14 @@ def test_no_condition_shows_how_the_host_computes() -> None:
         condition = answer_for(made).condition
         assert not any(word in condition for word in ("largest", "smallest", "+ -", "+ 63")), (name, condition)
         assert str(spec.work) not in condition
+
+
+def test_the_work_of_a_program_that_has_any_is_told_plainly() -> None:
+    assert work_text(SPEC) == "862 * (argument 2 // 64)"
+    rounded = Apply("divide", (Apply("sum", (Argument(2, "K"), Number(63))), Number(64)))
+    work = Apply("product", (Apply("largest", (Number(0), rounded)), Number(862)))
+    assert work_text(LaunchSpec(work=work)) == "862 * ceil(K / 64)"
+    assert work_text(LaunchSpec()) == ""
 
 
 def test_what_is_not_known_is_left_open() -> None:
