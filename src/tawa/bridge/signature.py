@@ -21,7 +21,6 @@ from typing import Any
 from tawa.bridge.type_names import check_type
 from tawa.errors import PlanError
 
-
 _QUOTED = re.compile(r"""(['"])(?:\\.|(?!\1).)*\1""", re.DOTALL)
 _COMMA = re.compile(r",(?![^<\[(]*[>\])])")
 
