@@ -137,6 +137,17 @@ def test_the_reason_is_the_launchers_and_has_a_cure_where_there_is_one() -> None
     assert (broken.reason, broken.cure) == ("sizes are positive", "")
 
 
+@pytest.mark.parametrize(("name", "value", "message"), [("FLAG", 3, "compiled for FLAG=2"), ("K", 64.5, "is no i32")])
+def test_a_number_that_is_not_the_constant_in_its_place_or_not_whole_is_refused(
+    name: str, value: float, message: str
+) -> None:
+    made = kernel(SPEC)
+    made.src.constants = {(2,): 2}
+    with pytest.raises(PlanError, match=rf"{name}={value}.*{message}"):
+        answer_for(made, {name: value})
+    assert answer_for(made, {"FLAG": 2, "K": 4096, "s": 0.5}).decision == "specialised"
+
+
 @pytest.mark.parametrize(("name", "value"), [("K", 60), ("M", 1 << 40)])
 def test_an_argument_that_is_not_of_its_type_is_refused(name: str, value: int) -> None:
     with pytest.raises(PlanError, match=f"{name}={value} is no i32"):
