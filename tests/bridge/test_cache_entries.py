@@ -146,7 +146,7 @@ def test_a_kernel_for_which_stock_triton_was_run_to_compare_is_found_whole(
 
 @triton.jit
 def asks(p, n, BLOCK: tl.constexpr):
-    for at in tl.range(0, n, BLOCK, warp_specialize=True):
+    for at in tl.range(0, n, BLOCK, warp_specialize=True):  # pyright: ignore[reportGeneralTypeIssues]
         tl.store(p + at + tl.arange(0, BLOCK), 1.0)
 
 
