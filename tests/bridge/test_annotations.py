@@ -206,6 +206,7 @@ def test_a_launch_that_falls_back_gets_the_stock_kernel_without_the_annotation(
     from tawa.bridge import added_arguments
 
     compiled = made(gemm, Request(PlanOptions(mode="measure")))
+    assert notes(compiled) == ["tl.range(warp_specialize=True) gives way to mode=measure"]
     assert compiled.metadata.tawa["applied"]
     monkeypatch.setattr(added_arguments, "_loaded", lambda kernel: kernel)
     stock = added_arguments._stock(compiled, attached)  # pyright: ignore[reportPrivateUsage]

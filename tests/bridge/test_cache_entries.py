@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import triton
+import triton.language as tl
 
 from tawa.bridge import cache_entries
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
-from tawa.bridge.signature import Signature
+from tawa.bridge.signature import Signature, parse_signature
 from tawa.bridge.versions import triton_version
 from tawa.errors import SurroundingsError
 from tests.bridge import fakes, kernels
@@ -139,6 +141,21 @@ def test_a_kernel_for_which_stock_triton_was_run_to_compare_is_found_whole(
     monkeypatch.setattr(attempt, "_attempt", compares)
     first = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
     again = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
+    assert first.hash == again.hash and caplog.records == []
+
+
+@triton.jit
+def asks(p, n, BLOCK: tl.constexpr):
+    for at in tl.range(0, n, BLOCK, warp_specialize=True):  # pyright: ignore[reportGeneralTypeIssues]
+        tl.store(p + at + tl.arange(0, BLOCK), 1.0)
+
+
+def test_a_kernel_with_an_annotation_that_is_taken_off_is_found_whole(caplog: pytest.LogCaptureFixture) -> None:
+    """Its TTIR is stored as the user wrote it."""
+    signature = parse_signature("p=*fp32, n=i32", {"BLOCK": 64}, asks.arg_names)
+    first = compile_kernel(asks, signature, Request())
+    again = compile_kernel(asks, signature, Request())
+    assert "tt.warp_specialize" in again.asm["ttir"]
     assert first.hash == again.hash and caplog.records == []
 
 

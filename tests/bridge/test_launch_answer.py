@@ -11,7 +11,14 @@ import pytest
 
 from tawa.analysis.box import OPEN
 from tawa.analysis.host_conditions import simplified
-from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable, why_slower
+from tawa.analysis.launch_choice import (
+    clauses_of,
+    grid_domain,
+    grid_values,
+    why_not_launchable,
+    why_slower,
+    work_text,
+)
 from tawa.analysis.launch_values import Apply, Argument, Condition, LaunchSpec, Number
 from tawa.bridge.added_arguments import launched_by_us
 from tawa.bridge.attempt_data import Specialised
@@ -98,6 +105,14 @@ def test_no_condition_shows_how_the_host_computes() -> None:
         assert str(spec.work) not in condition
 
 
+def test_the_work_of_a_program_that_has_any_is_told_plainly() -> None:
+    assert work_text(SPEC) == "862 * (argument 2 // 64)"
+    rounded = Apply("divide", (Apply("sum", (Argument(2, "K"), Number(63))), Number(64)))
+    work = Apply("product", (Apply("largest", (Number(0), rounded)), Number(862)))
+    assert work_text(LaunchSpec(work=work)) == "862 * ceil(K / 64)"
+    assert work_text(LaunchSpec()) == ""
+
+
 def test_what_is_not_known_is_left_open() -> None:
     made = kernel(SPEC)
     assert answer_for(made).decision == "depends"
@@ -127,6 +142,17 @@ def test_the_reason_is_the_launchers_and_has_a_cure_where_there_is_one() -> None
     assert answer.known == {"M": 1, "K": 64, "programs": 16}
     broken = answer_for(kernel(SPEC), {"K": 64, "M": 0}, (8, 2))
     assert (broken.reason, broken.cure) == ("sizes are positive", "")
+
+
+@pytest.mark.parametrize(("name", "value", "message"), [("FLAG", 3, "compiled for FLAG=2"), ("K", 64.5, "is no i32")])
+def test_a_number_that_is_not_the_constant_in_its_place_or_not_whole_is_refused(
+    name: str, value: float, message: str
+) -> None:
+    made = kernel(SPEC)
+    made.src.constants = {(2,): 2}
+    with pytest.raises(PlanError, match=rf"{name}={value}.*{message}"):
+        answer_for(made, {name: value})
+    assert answer_for(made, {"FLAG": 2, "K": 4096, "s": 0.5}).decision == "specialised"
 
 
 @pytest.mark.parametrize(("name", "value"), [("K", 60), ("M", 1 << 40)])

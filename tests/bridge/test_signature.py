@@ -57,6 +57,13 @@ def test_a_mistake_is_named(text: str, constants: dict[str, object], message: st
         parse_signature(text, constants, NAMES)
 
 
+def test_a_comma_in_quotes_belongs_to_the_text() -> None:
+    texts = {"ASM": "mov.b32 $0, $1; // it's", "SAID": 'x, "y=2", z', "BM": 128}
+    written = ", ".join(f"{name}={value!r}" for name, value in texts.items())
+    assert parse_constants(written) == texts
+    assert parse_signature(f"{written}, p=*fp16", {}, [*texts, "p"]).types["p"] == "*fp16"
+
+
 def test_constants_are_literals() -> None:
     assert parse_constants("BM=128, FLAT=True, ACT='relu'") == {"BM": 128, "FLAT": True, "ACT": "relu"}
     with pytest.raises(PlanError, match="BM=i32x"):

@@ -24,7 +24,10 @@ MEANT = {
     "tensordesc<float16[128,64]>": "tensordesc<fp16[128,64]>", "tensordesc<half[128,64]>": "tensordesc<fp16[128,64]>",
     "tensordesc<fp16>": "tensordesc<fp16[128,64]>", "tensordesc<bf16[127,64]>": "tensordesc<bf16[128,64]>",
     "tensordesc<bf16[128,x]>": "tensordesc<bf16[128,64]>", "tensordesc<[128,64]>": "tensordesc<fp16[128,64]>",
-    "tensordesc<bf16[128,64]": "tensordesc<fp16[128,64]>", "ptr": "*fp16", "pointer:16": "*fp16:16", "*": "*fp16",
+    "tensordesc<bf16[128,64]": "tensordesc<fp16[128,64]>",
+    "tensordesc<fp16[128,64],shared>": "tensordesc<fp16[128,64]>",
+    "tensordesc<fp16[128,64],swizzle=128>": "tensordesc<fp16[128,64]>",
+    "ptr": "*fp16", "pointer:16": "*fp16:16", "*": "*fp16",
     "INT32:16": "i32:16", "I32": "i32",
 }  # fmt: skip
 

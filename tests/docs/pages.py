@@ -77,7 +77,7 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """All fenced blocks of a page, in order; raises BadTag, also on an indented one, which can have no tag."""
+    """All fenced blocks of a page, in order; raises BadTag, also on one that can have no tag."""
     text = page.read_text()
     bare = re.sub(r"^<!--.*?-->$", _blank, _FENCE.sub(_blank, text), flags=re.M | re.S)
     indented = re.search(r"(?<=\n)\n {4,}(?![ *+-])(?!\d+\.)\S", bare)
@@ -85,6 +85,9 @@ def blocks_of(page: Path) -> list[Block]:
     if indented and not re.match(r"\s*([*+:-] |\d+\. )|\s+", before):
         line = bare.count("\n", 0, indented.start()) + 2
         raise BadTag(f"{page.name}:{line}: an indented block can have no tag; put it between fences")
+    if other := re.search(r"^\s*(?:>\s*(?:```|~~~)|<pre\b)", bare, flags=re.M | re.I):
+        line = bare.count("\n", 0, other.end()) + 1
+        raise BadTag(f"{page.name}:{line}: a block in a quotation or in HTML can have no tag; put it between fences")
     return [_block(page, text, match) for match in _FENCE.finditer(text)]
 
 

@@ -35,6 +35,8 @@ def page(tmp_path: Path):
         ("```sh\nls\n```\n", "page.md:1: a block without a tag"),
         ("words\n\n<!-- run -->\n\n```sh\nls\n```\n", "page.md:5: a block without a tag"),
         ("words\n\n    x = 1\n", "page.md:3: an indented block"),
+        ("words\n\n> ```sh\n> ls\n> ```\n", "page.md:3: a block in a quotation"),
+        ("words\n\n<pre>ls</pre>\n", "page.md:3: a block in a quotation or in HTML"),
         ("<!-- rum -->\n```sh\nls\n```\n", "no such tag: rum"),
         ("<!-- shown -->\n```\nx\n```\n", "takes a reason"),
         ("<!-- run: fiel=x.py -->\n```python\nx\n```\n", "no such key: fiel"),

@@ -105,6 +105,13 @@ def test_a_module_of_two_ctas_is_unknown(spelling: str) -> None:
         assert "clusters of more than one CTA" in unknown(check(module))
 
 
+@pytest.mark.parametrize("value", ["0x2 : i32", "true", '"x"', ""])
+def test_a_module_whose_number_of_ctas_cannot_be_read_is_unknown(value: str) -> None:
+    module = barrier("tile")
+    module.op.attributes['"ttg.num-ctas"'] = value
+    assert "ttg.num-ctas" in unknown(check_barriers(module))
+
+
 def test_an_attribute_has_one_name_whether_or_not_the_text_quotes_it() -> None:
     for text in ('"ttg.num-warps" = 4 : i32', "ttg.maxnreg = 4 : i32", '"ttg.maxnreg" = 4 : i32'):
         module = parse_module(f'"builtin.module"() ({{\n}}) {{{text}}} : () -> ()\n')

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from tawa.analysis.host_conditions import Clause, narrowed
+from tawa.analysis.host_conditions import Clause, narrowed, simplified
 from tawa.analysis.host_ranges import Domain, Range
 from tawa.analysis.host_simplify import simplified_value
 from tawa.analysis.host_text import value_text
@@ -101,10 +101,10 @@ def grid_domain(count: int) -> Domain:
 
 
 def work_text(spec: LaunchSpec) -> str:
-    """The cycles of one program, for arguments that fulfil the spec's conditions; empty where the work is not known."""
+    """The cycles of one program that has any work, and for which the spec's conditions hold; empty if not known."""
     if spec.work is None:
         return ""
-    domain = narrowed({}, [Clause.of(condition) for condition in spec.conditions])
+    domain = narrowed({}, simplified([*map(Clause.of, spec.conditions), Clause(spec.work, 1)], {}))
     return value_text(simplified_value(spec.work, domain), domain)
 
 

@@ -71,6 +71,8 @@ def annotation_remark(taken: Taken, request: Request, applied: bool) -> Remark:
         return Remark("note", "tl.range(warp_specialize=False) is left out")
     if request.pinned:
         meaning = "is not needed: the kernel is pinned"
+    elif request.options.mode == "measure":
+        meaning = "gives way to mode=measure"
     elif request.options.only_if_faster:
         meaning = "gives way to only_if_faster=True"
     else:

@@ -91,6 +91,7 @@ class Compilation:
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
         if self.request.options.mode == "measure" and not _can_measure(source):
             self.request = replace(self.request, options=replace(self.request.options, mode=None))
+            asked = replace(asked, options=replace(asked.options, mode=None))
         sheet = Worksheet()
         outcome, folder = self._try(mod, source, sheet, failure)
         done = outcome.outcome if isinstance(outcome, Specialised) else outcome

@@ -10,6 +10,7 @@ be at most 2147418112, as the sizes of a box's tensor.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -168,12 +169,13 @@ class _Question:
             raise PlanError(f"the kernel has no parameter {unknown[0]!r}; it has {', '.join(self.types)}")
         found: dict[int, int] = {}
         for position, name in enumerate(self.types):
-            index = self.names.get((position,))
-            if name not in arguments or index is None:
+            if name not in arguments:
                 continue
             value = plain_value(arguments[name])
-            if not isinstance(value, int):
-                continue  # a float: nothing depends on it
+            self._refuse_other(position, name, value)
+            index = self.names.get((position,))
+            if index is None or not isinstance(value, int):
+                continue  # a constant, or a float: nothing depends on it
             it = self.domain[index]
             if it.and_also(Range(value, value)).is_empty or (it.multiple > 1 and value % it.multiple):
                 mark = f":{it.multiple}" if it.multiple > 1 else ""
@@ -183,6 +185,18 @@ class _Question:
                 )
             found[index] = value
         return found
+
+    def _refuse_other(self, position: int, name: str, value: object) -> None:
+        """Raises PlanError for a number that is not the constant in its place, or a fraction where it is whole."""
+        constants: Mapping[Any, Any] = getattr(self.source, "constants", None) or {}
+        constant = constants.get((position,), value)
+        if isinstance(value, int | float) and isinstance(constant, int | float) and value != constant:
+            raise PlanError(
+                f"{name}={value}: the kernel was compiled for {name}={constant}; "
+                f"cure: {name}={value} in the signature or the constants"
+            )
+        if isinstance(value, float) and re.fullmatch(r"[iu]\d+", str(self.types[name])):
+            raise PlanError(f"{name}={value} is no {self.types[name]}; cure: a whole number")
 
     def _shown(self, known: Mapping[int, int]) -> dict[str, int]:
         """The numbers that are known, by name; addresses say nothing."""

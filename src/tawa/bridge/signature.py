@@ -21,6 +21,9 @@ from typing import Any
 from tawa.bridge.type_names import check_type
 from tawa.errors import PlanError
 
+_QUOTED = re.compile(r"""(['"])(?:\\.|(?!\1).)*\1""", re.DOTALL)
+_COMMA = re.compile(r",(?![^<\[(]*[>\])])")
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
@@ -118,9 +121,12 @@ def _literal(name: str, text: str) -> Any:
 
 
 def _split(text: str) -> dict[str, str]:
-    """Splits ``name=value, name=value`` at commas outside brackets."""
+    """Splits ``name=value, name=value`` at commas outside brackets and quotes."""
     items: dict[str, str] = {}
-    for piece in re.split(r",(?![^<\[(]*[>\])])", text):
+    plain = _QUOTED.sub(lambda it: "_" * len(it[0]), text)
+    ends = [it.start() for it in _COMMA.finditer(plain)]
+    for start, end in zip([0, *(at + 1 for at in ends)], [*ends, len(text)], strict=True):
+        piece = text[start:end]
         if not piece.strip():
             continue
         name, equals, value = (part.strip() for part in piece.partition("="))

@@ -35,7 +35,8 @@ _MEANT = {other: name for name, others in SYNONYMS.items() for other in others}
 _MEANT |= {"fp8": "fp8e4nv", "fp8e4": "fp8e4nv"}  # not the only ones, but the likeliest
 _MEANT |= {"int": "i32", "long": "i64", "short": "i16", "char": "i8", "uint": "u32", "byte": "u8", "sizet": "i64"}
 _POINTERS = ("ptr", "pointer", "tensor", "void", "void*")
-_DESCRIPTOR = re.compile(r"tensordesc<(?P<element>[^\[\]<>]*)(?:\[(?P<shape>[^\[\]<>]*)\])?(?P<rest>.*)>")
+_DESCRIPTOR = re.compile(r"tensordesc<(?P<element>[^\[\]<>]*)(?:\[(?P<shape>[^\[\]<>]*)\])?(?:,\s*\w+Layout\(.*\))?>")
+"""Behind the box there may be a layout, as Gluon's descriptors have."""
 _EXAMPLES = "i32, fp16, *fp16:16, tensordesc<fp16[128,64]>"
 
 

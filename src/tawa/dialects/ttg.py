@@ -31,8 +31,13 @@ VIEWS = frozenset(
 
 
 def ctas_of(module: Module) -> int:
-    """CTAs of a cluster: 1 where the module does not say."""
-    return read_int(attribute_of(module.op.attributes, "ttg.num-ctas") or "1 : i32")
+    """CTAs of a cluster: 1 where the module does not say. Raises ValueError where what it says is no number."""
+    said = attribute_of(module.op.attributes, "ttg.num-ctas")
+    if said is None:
+        return 1
+    if said in ("true", "false"):
+        raise ValueError(f"not a number: {said!r}")
+    return read_int(said)
 
 
 def warps_of(op: Operation) -> int:

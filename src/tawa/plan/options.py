@@ -52,7 +52,7 @@ class PlanOptions:
                 raise PlanError(f"{name}={value!r}: True, False or None is needed, not {type(value).__name__}")
         _check_count("aref_depth", self.aref_depth, 1, "a ring needs at least one slot")
         _check_count("mma_depth", self.mma_depth, 0, "0 waits for every wgmma, 1 keeps one iteration in flight")
-        _check_count("num_consumer_groups", self.num_consumer_groups, 1, "1 is cooperative")
+        _check_whole("num_consumer_groups", self.num_consumer_groups)
         if self.num_consumer_groups not in (None, 1, 2):
             raise PlanError(
                 f"num_consumer_groups={self.num_consumer_groups}: 1 and 2 are possible; "
@@ -116,10 +116,12 @@ class PlanOptions:
         return ",".join(f"{name}={value}" for name, value in sorted(asdict(self).items()))
 
 
-def _check_count(name: str, value: object, least: int, why: str) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
+def _check_whole(name: str, value: object) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
         raise PlanError(f"{name}={value!r}: a whole number is needed, not {type(value).__name__}")
-    if value < least:
+
+
+def _check_count(name: str, value: int | None, least: int, why: str) -> None:
+    _check_whole(name, value)
+    if value is not None and value < least:
         raise PlanError(f"{name}={value}: at least {least} is needed ({why}); cure: {name}={least} or more")

@@ -23,7 +23,11 @@ class NotModelled:
 
 def not_modelled(module: Module) -> NotModelled | None:
     """The first operation or property of a module that no check models; None where all is modelled."""
-    if (ctas := ctas_of(module)) != 1:
+    try:
+        ctas = ctas_of(module)
+    except ValueError as error:
+        return NotModelled(f"ttg.num-ctas, the CTAs of a cluster: {error}", module.op)
+    if ctas != 1:
         return NotModelled(
             f"clusters of more than one CTA: this program has {ctas}. Cure: compile it with num_ctas=1", module.op
         )
