@@ -64,8 +64,11 @@ def positive_step(name: str) -> str:
 
 
 def is_grid_size(name: str) -> bool:
-    """Whether an argument is a number of programs of the grid, which is never less than 1."""
-    return name.startswith(GRID_SIZE)
+    """Whether an argument is a number of programs of the grid, which is never less than 1.
+
+    The name of a value loses the number at its end: ``%tawa_grid_0`` is called tawa_grid.
+    """
+    return name.startswith(GRID_SIZE.rstrip("_"))
 
 
 def holding(assumptions: Sequence[Assumption], name: str, value: int) -> bool:

@@ -86,9 +86,8 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
                 if implied.excludes(op, outcome):
                     continue
                 now = outcomes.get(op, 0) & outcome
-                if (not now or outcome in (YES, NO)) and (
-                    found := _open(program, op, outcome, outcomes, constant, most)
-                ):
+                asks = constant and not implied.asks_for_trips(op)
+                if (not now or outcome in (YES, NO)) and (found := _open(program, op, outcome, outcomes, asks, most)):
                     yield found
 
 

@@ -22,6 +22,8 @@ Key = Value | int | None | tuple[object, ...]
 Difference = tuple[Key, Key, int]
 """x, y, c: x − y <= c."""
 _KEEPS_SIGN = frozenset({"arith.extsi", "arith.index_cast"})
+_UNSIGNED = 6
+"""The first predicate of ``arith.cmpi`` without a sign."""
 _DEEP = 4
 """Sums, minima and maxima that are looked into."""
 
@@ -31,6 +33,25 @@ class Implied:
 
     def __init__(self, origins: Origins) -> None:
         self.origins = origins
+
+    def asks_for_trips(self, op: Operation) -> bool:
+        """Whether a comparison says how far apart the bounds of a loop are, without a sign: upper - lower > 128.
+
+        It stands in front of a loop that is cut in two, and is a question about trips, which are tried for themselves.
+        """
+        if op.name != "arith.cmpi" or read_int(op.properties["predicate"]) < _UNSIGNED:
+            return False
+        apart = {self._number(loop.operands[1]) + self._number(loop.operands[0]) for loop in self._loops()}
+        for value, other in (op.operands, op.operands[::-1]):
+            made = self._same(value).defining_op
+            if made is not None and made.name == "arith.subi" and self.origins.constant(other) is not None:
+                upper, lower = made.operands
+                if self._number(upper) + self._number(lower) in apart:
+                    return True
+        return False
+
+    def _loops(self) -> list[Operation]:
+        return [op for op in self.origins.program.decisions if op.name == "scf.for"]
 
     def unreachable(self, op: Operation) -> bool:
         """Whether a branch around `op` cannot be taken. False says nothing."""

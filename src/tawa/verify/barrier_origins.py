@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from tawa.dialects.tt import same_number
 from tawa.ir import Block, Value
 from tawa.verify.barrier_program import BarrierProgram
 
 _SAME = frozenset({"arith.extsi", "arith.extui", "arith.index_cast", "arith.index_castui", "arith.bitcast"})
+
+
+_EXACT: Mapping[str, Callable[[int, int], int]] = {
+    "arith.addi": lambda one, other: one + other,
+    "arith.subi": lambda one, other: one - other,
+    "arith.muli": lambda one, other: one * other,
+}
+_NO_WRAP = 1 << 31
+"""Numbers that are less do not wrap around, in 32 bits and more."""
 
 
 class Origins:
@@ -89,3 +100,40 @@ class Origins:
         if lower is None or upper is None or step is None or step < 1:
             return None
         return lower, upper - 1
+
+    def meets(self, value: Value, low: int, high: int | None) -> bool:
+        """Whether a number can lie from low to high (None: without an end), as far as constants say."""
+        least, most = self.bounds(value)
+        return (most is None or most >= low) and (least is None or high is None or least <= high)
+
+    def bounds(self, value: Value, deep: int = 8) -> tuple[int | None, int | None]:
+        """The least and the largest that a number can be, as far as constants say; None where they do not.
+
+        min(max(x, 0), 1)  →  0, 1        min(x, 1) // 128  →  None, 0
+        """
+        value = self.source(value)
+        fixed, op = self.constant(value), value.defining_op
+        if fixed is not None:
+            return fixed, fixed
+        if op is None or not deep or len(op.operands) != 2 or op.result.type not in ("i32", "i64"):
+            return None, None
+        (a, b), (c, d) = (self.bounds(operand, deep - 1) for operand in op.operands)
+        if op.name == "arith.minsi":
+            return _least(a, c), min((it for it in (b, d) if it is not None), default=None)
+        if op.name == "arith.maxsi":
+            return max((it for it in (a, c) if it is not None), default=None), _most(b, d)
+        if op.name == "arith.divsi" and c == d and c is not None and c > 0:
+            return (0 if a is not None and a >= 0 else None), (max(b, 0) // c if b is not None else None)
+        compute = _EXACT.get(op.name)
+        if compute is None or a is None or b is None or c is None or d is None:
+            return None, None
+        made = [compute(one, other) for one in (a, b) for other in (c, d)]
+        return (min(made), max(made)) if max(abs(it) for it in made) < _NO_WRAP else (None, None)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else min(one, other)
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)

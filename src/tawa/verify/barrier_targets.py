@@ -64,11 +64,13 @@ class Targets(Origins):
 
     def within(self, value: Value, low: int, high: int) -> list[Inputs]:
         """Inputs for which a value is one of some numbers."""
-        return self._followed(("within", value, low, high), self._within(value, low, high)) if low <= high else []
+        steps = self._within(value, low, high) if low <= high and self.meets(value, low, high) else iter(())
+        return self._followed(("within", value, low, high), steps)
 
     def at_least(self, value: Value, number: int) -> list[Inputs]:
         """Inputs for which a value is a number or more."""
-        return self._followed(("least", value, number), self._at_least(value, number))
+        steps = self._at_least(value, number) if self.meets(value, number, None) else iter(())
+        return self._followed(("least", value, number), steps)
 
     def apart(self, left: Value, right: Value, distance: int) -> list[Inputs]:
         """Inputs for which left = right + distance."""
@@ -112,10 +114,8 @@ class Targets(Origins):
         if op is None and isinstance(value.owner, Block) and value.index == 0:
             loop = value.owner.parent_op
             if loop is not None and loop.name == "scf.for":
-                low, by = (
-                    self._typical(loop.operands[0], deep - 1)[0] if deep else 0,
-                    self.constant(loop.operands[2]) or 1,
-                )
+                low = self._typical(loop.operands[0], deep - 1)[0] if deep else 0
+                by = self.constant(loop.operands[2]) or 1
                 return (low, low + by, low + 2 * by, low + 3 * by)
         compute = self.program.scalar(op) if op is not None and deep else None
         if op is not None and compute is not None and len(op.operands) == 2 and op.result.type != "i1":
