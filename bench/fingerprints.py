@@ -2,7 +2,7 @@
 
 Compiles every case of `tawa.kernels` (GEMM, attention, pointers) without a GPU, in each of the `MODES`, and hashes
 three levels of each kernel: the aref level and the barrier level without locations, and the PTX without line numbers.
-``--record`` writes the hashes to ``bench/fingerprints.json``, which is committed; ``--compare`` lists the kernels and
+Before a change, ``--record`` writes the hashes to ``bench/fingerprints.json``; ``--compare`` then lists the kernels and
 levels that differ from it. ``--texts FOLDER`` keeps the texts, to be compared by ``diff -r`` with those of another
 commit. ``--cache FOLDER`` hashes the kernels of a Triton cache as well, under the names that they have there: so the
 corpus is covered by

@@ -94,7 +94,7 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
 def _is_late(program: BarrierProgram, op: Operation, most: int) -> bool:
     """Whether a comparison is with a constant near the largest number tried, or past it.
 
-    Where it went both ways, that may have been at the end of a run, when nobody waits any more.
+    It may have gone both ways only at the end of a run, when no partition waits any more.
     """
     if op.name != "arith.cmpi":
         return False
@@ -354,7 +354,7 @@ class Extensions:
         return Extension(numbers, chosen, memory)
 
     def _number(self, choice: Choices, wanted: Wanted, far: bool) -> int | None:
-        """The number that facts allow; None where there is none. far: so that rings go round twice behind it."""
+        """The least number that the facts allow, or None. far: large enough for rings to go round twice after it."""
         if choice.fixed:
             fits = wanted.number == choice.numbers[0] if wanted.exact else wanted.number <= choice.numbers[0]
             return choice.numbers[0] if fits else None

@@ -20,7 +20,10 @@ class NeedsNumber(Exception):
 
 
 class Undefined(Exception):
-    """Control flow depends on what the language leaves open, so that such a run is none; `taken`: that it is not so."""
+    """Control flow depends on what the language leaves undefined, as a step of 0: the run does not count.
+
+    taken: the assumption that excludes it.
+    """
 
     def __init__(self, op: Operation, taken: str = "no division by zero") -> None:
         super().__init__(op.name)

@@ -202,7 +202,7 @@ class Implied:
         return loop is not None and loop.name == "scf.for" and self._never_negative(loop.operands[0])
 
     def _about(self, value: Value, deep: int) -> Iterator[Difference]:
-        """A minimum is no more than what it is of, a maximum no less; nor a sum with what is never negative."""
+        """min(x, y) <= x, max(x, y) >= x, and x + y >= x where y is never negative."""
         op = self._same(value).defining_op
         if op is None or not deep:
             return

@@ -155,7 +155,7 @@ class BarrierProgram:
         return op.result.hint or f"alloc{memory.alloc}"
 
     def _require_known_operations(self) -> None:
-        """Wherever one stands, and whether or not a run gets there: what nobody knows may take part in the protocol."""
+        """An unknown operation counts even where no run reaches it: it may take part in the protocol."""
         for op in self.ops:
             if op.name not in self.also and spec_of(op.name) is UNKNOWN and not _is_known_here(op.name):
                 if any("!ttg.memdesc" in value.type for value in (*op.operands, *op.results)):
