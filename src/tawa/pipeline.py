@@ -1,40 +1,26 @@
-"""The pipeline: the ordered list of passes from TTGIR to barrier-level TTGIR.
+"""The pipeline: the lists that a kernel flows through, and what comes of it.
 
-text → IR → gather loads → analyses → Plan → insert arefs → partition → early puts → pipeline MMA → load ahead
-                            → stages → sink epilogue → stage stores → [aref level, credits checked]
-                            → lower arefs → outline partitions → [barrier level, barriers checked] → text
+    TTGIR    gather loads → rings decided → arefs → partitions → P, schedules decided → stages → stores     [credits]
+    aref     lowered → slots told apart → outlined                                                        [barriers]
+
+`tawa.flow.run` is the one runner: compiles, tests, benches, the simulator and `tawa verify` go through it.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tawa.analysis.chained_dots import has_chained_dots
-from tawa.analysis.channels import ChannelInfo, channels_of_groups, find_channels, outer_channels
-from tawa.analysis.kept_operands import operands_to_keep
-from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined, taken_apart
-from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
-from tawa.analysis.memory import stores_must_not_wait
-from tawa.analysis.resources import (
-    SHARED_BYTES,
-    producer_registers,
-    shared_beside_rings,
-    unfit_dots,
-    wgmma_registers,
-)
-from tawa.dialects import structure_rules
+from tawa.analysis.names import name_module
 from tawa.dialects.aref import Fill
-from tawa.dialects.tt import FuncOp
-from tawa.dialects.ttng import WarpGroupDotWaitOp
-from tawa.errors import PlanError, ProtocolError, ResourceError
-from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
-from tawa.ir.attributes import attribute_of, int_attr, read_int
+from tawa.errors import PlanError, ResourceError
+from tawa.flow import Flow, Step, barriers_checked, credits_checked, passing, run
+from tawa.ir import Module, parse_module, print_module, source_of
+from tawa.ir.attributes import int_attr
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.planner import Budget, StockCopies, check_plan, choose_plan, pointer_loads_worth, why_not_worth_it
-from tawa.plan.schedule import Schedule
+from tawa.plan.decisions import MAX_REGISTERS, NOT_EXPECTED, Facts, Target, decide_rings, find_facts
+from tawa.plan.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.remarks import Remark
+from tawa.transforms.drop_names import DropNames
 from tawa.transforms.early_puts import EarlyPuts
 from tawa.transforms.gather_loads import GatherLoads
 from tawa.transforms.insert_arefs import InsertArefs
@@ -46,39 +32,15 @@ from tawa.transforms.outline_partitions import OutlinePartitions
 from tawa.transforms.partition import Partition
 from tawa.transforms.ping_pong import PingPong
 from tawa.transforms.pipeline_mma import PipelineMma
-from tawa.transforms.pipeline_stages import PipelineStages, choose_schedules
+from tawa.transforms.pipeline_stages import PipelineStages
 from tawa.transforms.resolve_groups import ResolveGroups
-from tawa.transforms.result import Pass
 from tawa.transforms.scale_behind_max import ScaleBehindMax
 from tawa.transforms.separate_slots import SeparateSlots
 from tawa.transforms.sink_epilogue import SinkEpilogue
 from tawa.transforms.stage_stores import StageStores
-from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.check import combine
-from tawa.verify.credits import check_credits
-from tawa.verify.effort import Effort, Verification
-from tawa.verify.verdict import Refuted, Unknown, Verdict
-from tawa.verify.witness import chrome_trace, describe
-
-NOT_EXPECTED = "automatic mode would decline"
-_MAX_REGISTERS = "ttg.maxnreg"
-_TOO_LARGE = "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler"
-_POINTERS = "operands come through pointers, not by TMA, and stock Triton copies them ahead just as well"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What the back end gives one CTA: warps of one consumer group, and bytes of shared memory.
-
-    groups: consumer groups that the rows of the tile are split among; the program is then that of one of them.
-    stock_copies: how stock Triton brings the tiles.
-    """
-
-    num_warps: int
-    num_stages: int
-    shared_bytes: int = SHARED_BYTES
-    groups: int = 1
-    stock_copies: StockCopies = "tma"
+from tawa.verify.effort import Verification
+from tawa.verify.verdict import Unknown, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +48,8 @@ class Outcome:
     """What the pipeline made of one kernel. Declined: `applied` False, `plan` None, both texts empty.
 
     `aref` and `barrier` are the two levels in generic form, `module` is the barrier level itself; `stage_ms` maps stage
-    name to milliseconds. verdict: what the checks of both levels found; None where nothing was checked.
+    name to milliseconds. verdict: what the checks of both levels found; None where nothing was checked. why: why the
+    planner decided as it did, by field of the Plan.
     """
 
     applied: bool
@@ -97,241 +60,144 @@ class Outcome:
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
     module: Module | None = None
     verdict: Verdict | None = None
+    why: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def aref_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ...]:
-    """TTGIR to the aref level."""
-    return (*splitting_passes(channels, plan), *staging_passes(plan))
+def _name(flow: Flow) -> None:
+    name_module(flow.module, in_turn=flow.plan.form == "persistent")
 
 
-def splitting_passes(channels: tuple[ChannelInfo, ...], plan: Plan) -> tuple[Pass, ...]:
-    """TTGIR to partitions whose loops can be scheduled."""
-    return (
-        InsertArefs(channels, plan),
-        Partition(plan),  # behind the arefs: puts and consumers are what it slices by
-        ResolveGroups(),  # before anything else looks at a group
-        LayOutProducer(),
-        ScaleBehindMax(),  # before the costs of operations count
-        KeepOperands(plan),
-        EarlyPuts(plan),  # behind the split: only the producer's first loop is cut
-        PipelineMma(plan),  # behind the split: only the consumer's loops have wgmmas
-    )
+def _decide_rings(flow: Flow) -> Remark | None:
+    found = find_facts(flow.module, flow.target, flow.plan)
+    if isinstance(found, Remark):
+        return found
+    flow.facts = found
+    made = decide_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pinned)
+    if isinstance(made, Remark):
+        return made
+    flow.plan, flow.why = made.plan, made.why
+    flow.notes += made.notes
+    if made.plan.max_registers:
+        flow.module.op.attributes[MAX_REGISTERS] = int_attr(made.plan.max_registers)
+    return None
 
 
-def staging_passes(plan: Plan, schedules: tuple[Schedule, ...] | None = None) -> tuple[Pass, ...]:
-    """From there to the aref level. schedules: those of the loops that `PipelineMma` left, None to find them."""
-    staging: tuple[Pass, ...] = (StageStores(),) if plan.staged_stores else ()
-    return (
-        LoadAhead(plan, schedules),  # before loops are staged, whose schedules know them by number
-        PipelineStages(plan, schedules),
-        PingPong(plan),  # behind the stages: turns are around the dots as they are issued
-        SinkEpilogue(),  # behind the releases that pipelining moved: they decide where the epilogue begins
-        *staging,  # of the stores that are left in the consumer
-    )
+def _decide_kept(flow: Flow) -> None:
+    flow.plan = flow.plan.over(choose_kept(flow.module, flow.plan))
 
 
-def barrier_passes() -> tuple[Pass, ...]:
-    """The aref level to barrier-level TTGIR."""
-    return (
-        LowerArefs(),
-        SeparateSlots(),
-        OutlinePartitions(),  # last: it turns groups, which the others look for, into regions
-    )
+def _decide_loops(flow: Flow) -> None:
+    asked = replace(flow.plan, loops=flow.pins.loops, numbering="staged") if flow.pins.numbering == "staged" else flow.plan
+    schedules = choose_schedules(flow.module, asked)
+    flow.plan = scheduled(flow.plan, schedules).over(flow.plan)
+    flow.plan = flow.plan.over(choose_ahead(flow.module, flow.plan))
+    staged = {schedule.location for schedule in schedules.values() if schedule.location}
+    # What keeps P at 0 in a loop is of no interest where the loop is staged instead.
+    flow.remarks = [remark for remark in flow.remarks if str(remark.location) not in staged]
+
+
+def _facts(flow: Flow) -> Facts:
+    assert flow.facts is not None
+    return flow.facts
+
+
+RINGS = (
+    Step("names", _name),
+    passing(lambda it: GatherLoads(it.plan), "GatherLoads"),
+    Step("plan", _decide_rings),
+)
+PARTITIONS = (
+    passing(lambda it: InsertArefs(_facts(it).channels, it.plan), "InsertArefs"),
+    passing(lambda it: Partition(it.plan), "Partition"),  # behind the arefs: puts and consumers are what it slices by
+    passing(ResolveGroups),  # before anything else looks at a group
+    passing(LayOutProducer),
+    passing(ScaleBehindMax),  # before the costs of operations count
+    Step("plan kept operands", _decide_kept),
+    passing(lambda it: KeepOperands(it.plan), "KeepOperands"),
+    passing(lambda it: EarlyPuts(it.plan), "EarlyPuts"),  # behind the split: only the producer's first loop is cut
+    passing(lambda it: PipelineMma(it.plan), "PipelineMma"),  # behind the split: only consumers have wgmmas
+)
+STAGES = (
+    Step("schedule", _decide_loops),
+    passing(lambda it: LoadAhead(it.plan), "LoadAhead"),  # before loops are staged, which moves their loads by itself
+    passing(lambda it: PipelineStages(it.plan), "PipelineStages"),
+    passing(lambda it: PingPong(it.plan), "PingPong"),  # behind the stages: turns are around the dots as they are issued
+    passing(SinkEpilogue),  # behind the releases that pipelining moved: they decide where the epilogue begins
+    passing(lambda it: StageStores(it.plan), "StageStores"),  # of the stores that are left in the consumer
+    passing(DropNames),
+    Step("check credits", credits_checked),
+)
+BARRIERS = (
+    passing(LowerArefs),
+    passing(lambda it: SeparateSlots(it.plan), "SeparateSlots"),
+    passing(OutlinePartitions),  # last: it turns groups, which the others look for, into regions
+    Step("check barriers", barriers_checked),
+)
+TTGIR = (*RINGS, *PARTITIONS, *STAGES, *BARRIERS)
 
 
 def specialise(
-    ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None, verification: Verification = "fast"
+    ttgir: str,
+    options: PlanOptions,
+    target: Target,
+    plan: Plan | None = None,
+    verification: Verification = "fast",
+    *,
+    pinned: bool | None = None,
 ) -> Outcome:
     """Specialises one module given as generic-form TTGIR text (before Triton's own pipeliner).
 
+    plan: what is pinned of the Plan. verification: the effort of the checks. pinned: whether to specialise or raise;
+    None: where there is a Plan.
     Never raises on what a user wrote: a kernel that cannot be specialised, or whose protocol cannot be proved, gives
     ``applied=False`` and a `declined` remark first (a pinned one that cannot be proved is made, with a note).
-    verification: the effort of the checks. Raises PlanError when a pinned `plan` or `options` cannot be met,
-    ResourceError when a pinned depth does not fit, and any other exception only for a fault of its own, ProtocolError
-    for a protocol that the checks refute among them (the caller turns it into InternalError).
+    Raises PlanError when a pinned `plan` or `options` cannot be met, ResourceError when a pinned depth does not fit, and
+    any other exception only for a fault of its own, ProtocolError for a protocol that the checks refute among them (the
+    caller turns it into InternalError).
     """
-    clock = _Clock()
-    module = parse_module(ttgir)
-    GatherLoads().run(module)
-    clock.lap("read")
-    loads, refusals = _analyse(module, target)
-    clock.lap("analyse")
-    if refusals:
-        return Outcome(False, None, tuple(refusals), stage_ms=clock.stages)
-    channels = tuple(find_channels(loads))
-    chosen = _plan(module, channels, loads, options, target, plan)
-    if isinstance(chosen, Remark):
-        return Outcome(False, None, (chosen,), stage_ms=clock.stages)
-    pinned, (plan, notes) = plan is not None, chosen
-    notes = (*notes, *taken_apart(module, loads))  # while the loads are where they were
-    if plan.max_registers is not None:
-        module.op.attributes[_MAX_REGISTERS] = int_attr(plan.max_registers)
-    clock.lap("plan")
-    plan, remarks = _to_aref_level(module, channels, plan, clock)
-    refusal = next((remark for remark in remarks if remark.kind == "declined"), None)
+    flow = Flow(
+        parse_module(ttgir), plan or Plan(), options, target, plan is not None if pinned is None else pinned, verification
+    )
+    refusal = run(flow, TTGIR)
+    return outcome_of(flow, refusal)
+
+
+def outcome_of(flow: Flow, refusal: Remark | None) -> Outcome:
+    """What came of a kernel that went through all lists, or was declined on the way."""
+    verdict = combine(flow.verdicts) if flow.verdicts else None
+    if refusal is None and isinstance(verdict, Unknown):
+        refusal = _unproved(verdict, flow)
+        if flow.options.pinned or flow.pinned:
+            flow.notes.append(Remark("note", refusal.reason, refusal.location))
+            refusal = None
     if refusal is not None:
-        return Outcome(False, None, (refusal,), stage_ms=clock.stages)
-    _require_structure(module, "aref")
-    aref = print_module(module, locations=False)
-    clock.lap("print aref")
-    verdicts = _check_aref(module, verification, clock)
-    remarks += _run(module, barrier_passes(), clock)
-    _require_structure(module, "barrier")
-    verdicts |= _check_barrier(module, aref, verification, clock)
-    verdict = combine(verdicts) if verdicts else None
-    if isinstance(verdict, Unknown):
-        remark = _unproved(verdict, module, loads)
-        if not (options.pinned or pinned):
-            return Outcome(False, None, (remark,), stage_ms=clock.stages, verdict=verdict)
-        notes = (*notes, Remark("note", remark.reason, remark.location))
-    barrier = print_module(module)
-    clock.lap("print barrier")
-    applied = Remark("applied", _summary(plan))
-    return Outcome(True, plan, (applied, *notes, *remarks), aref, barrier, clock.stages, module, verdict)
+        return Outcome(False, None, (refusal,), stage_ms=flow.stage_ms, verdict=verdict)
+    barrier = print_module(flow.module)
+    applied = Remark("applied", _summary(flow.plan))
+    remarks = (applied, *flow.notes, *dict.fromkeys(flow.remarks))
+    return Outcome(True, flow.plan, remarks, flow.aref, barrier, flow.stage_ms, flow.module, verdict, flow.why)
 
 
-def plan_only(ttgir: str, options: PlanOptions, target: Target) -> Plan | Remark:
+def plan_only(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Plan | Remark:
     """The Plan that `specialise` would begin with for the same module, or the remark with which it would decline."""
-    module = parse_module(ttgir)
-    GatherLoads().run(module)
-    loads, refusals = _analyse(module, target)
-    if refusals:
-        return refusals[0]
+    flow = Flow(parse_module(ttgir), plan or Plan(), options, target)
     try:
-        chosen = _plan(module, tuple(find_channels(loads)), loads, options, target, None)
+        return run(flow, RINGS) or flow.plan
     except (PlanError, ResourceError) as error:
         return Remark("declined", str(error))
-    return chosen if isinstance(chosen, Remark) else chosen[0]
 
 
-def _to_aref_level(
-    module: Module, channels: tuple[ChannelInfo, ...], plan: Plan, clock: _Clock
-) -> tuple[Plan, list[Remark]]:
-    """Runs the passes up to the aref level. Returns the Plan with the schedules and P that came out, and remarks."""
-    remarks = _run(module, splitting_passes(channels, plan), clock)
-    if any(remark.kind == "declined" for remark in remarks):
-        return plan, remarks
-    reached = plan.mma_depth if _stays_in_flight(module) else 0
-    schedules = choose_schedules(module, plan)
-    clock.lap("schedule")
-    staged = {schedule.location for schedule in schedules if schedule.location}
-    # What keeps P at 0 in a loop is of no interest where the loop is staged instead.
-    kept = [remark for remark in remarks if str(remark.location) not in staged]
-    kept += _run(module, staging_passes(plan, schedules), clock)
-    if not schedules:
-        plan = replace(plan, mma_depth=reached)  # P is what the loops have, not what was planned
-    return replace(plan, schedules=schedules), list(dict.fromkeys(kept))
-
-
-def _stays_in_flight(module: Module) -> bool:
-    """Whether a wait leaves a wgmma in flight, before loops are staged."""
-    return any(wait.pendings > 0 for op in module.walk() if (wait := WarpGroupDotWaitOp.of(op)))
-
-
-def _check_aref(module: Module, verification: Verification, clock: _Clock) -> dict[str, Verdict]:
-    """The credit check; raises ProtocolError where it refutes."""
-    if verification == "off":
-        return {}
-    found = _checked(check_credits, module, verification)
-    clock.lap("check credits")
-    return {"credits": _not_refuted(found, "aref", module)}
-
-
-def _check_barrier(module: Module, aref: str, verification: Verification, clock: _Clock) -> dict[str, Verdict]:
-    """The barrier check, and at full effort the refinement of the aref level; raises ProtocolError."""
-    if verification == "off":
-        return {}
-    found = {"barriers": _not_refuted(_checked(check_barriers, module, verification), "barrier", module)}
-    clock.lap("check barriers")
-    if verification == "full":
-        found["refinement"] = _not_refuted(check_refinement(parse_module(aref), module), "barrier", module)
-        clock.lap("check refinement")
-    return found
-
-
-def _checked(check: Callable[..., Verdict], module: Module, effort: Effort) -> Verdict:
-    """A fast check that cannot tell is followed by a full one: rare, and better than leaving the kernel to stock."""
-    found = check(module, effort=effort)
-    return check(module, effort="full") if isinstance(found, Unknown) and effort == "fast" else found
-
-
-def _not_refuted(found: Verdict, level: str, module: Module) -> Verdict:
-    if isinstance(found, Refuted):
-        files = {f"{level}.mlir": print_module(module), "witness.json": chrome_trace(found.witness)}
-        raise ProtocolError(f"the {level} level of the kernel is {describe(found)}", files)
-    return found
-
-
-def _unproved(found: Unknown, module: Module, loads: list[DotLoadInfo]) -> Remark:
+def _unproved(found: Unknown, flow: Flow) -> Remark:
     cure = (
         "tl.assume states what is known of an argument; enable_warp_specialization=True specialises all the same; "
         "TAWA_VERIFY=off checks nothing"
     )
     reason = f"the protocol of the specialised kernel cannot be proved: {found.reason}"
-    return Remark("declined", reason, found.location or source_of(module, loads[0].load.op), cure)
-
-
-def _analyse(module: Module, target: Target) -> tuple[list[DotLoadInfo], list[Remark]]:
-    """The loads to move, or the refusals; cheap and general refusals come first."""
-    refusals = list(check_module(module, target.num_warps))
-    loads = [] if refusals else find_dot_loads(module)
-    refusals = refusals or list(check_loads(module, loads))
-    if not refusals:
-        function = next(op for op in module.body.ops if FuncOp.of(op))
-        refusals = [*check_memory(module, loads), *check_producer(module, loads, function, target.num_warps)]
-    return loads, refusals
-
-
-def _plan(
-    module: Module,
-    channels: tuple[ChannelInfo, ...],
-    loads: list[DotLoadInfo],
-    options: PlanOptions,
-    target: Target,
-    pinned: Plan | None,
-) -> tuple[Plan, tuple[Remark, ...]] | Remark:
-    """The pinned Plan, checked, or one of our own, with notes; in automatic mode a refusal where none fits or pays."""
-    if pinned is not None:
-        waits = stores_must_not_wait(module)
-        check_plan(pinned, channels, target.num_warps, stores_must_not_wait=waits, groups=target.groups)
-        return pinned, ()
-    limit = attribute_of(module.op.attributes, _MAX_REGISTERS)
-    budget = Budget(
-        target.num_warps,
-        target.num_stages,
-        target.shared_bytes,
-        shared_beside_rings(module, channels, target.groups),
-        wgmma_registers(module, target.num_warps),
-        operand_bits(loads),
-        read_int(limit) if limit else None,
-        target.groups,
-        frozenset(channels_of_groups(module, channels)),
-        frozenset(outer_channels(channels)),
-        producer_registers(loads, module, target.num_warps, target.groups),
-    )
-    place = loads[0].load.op
-    try:
-        plan = choose_plan(channels, options, budget, staged_stores=not stores_must_not_wait(module))
-        plan = replace(plan, keep_operands=bool(operands_to_keep(module.op, target.num_warps)))
-    except ResourceError as error:
-        if options.pinned or options.aref_depth is not None:
-            raise
-        return declined(module, place, str(error))
-    chained = has_chained_dots(module)
-    reason = _TOO_LARGE if budget.registers.fill_an_sm(target.num_warps, target.groups) else ""
-    reason = reason or ("" if pointer_loads_worth(channels, chained) else _POINTERS)
-    reason = reason or why_not_worth_it(plan, channels, budget, is_persistent(loads), chained, target.stock_copies)
-    reason = reason or unfit_dots(module)
-    if not reason:
-        return plan, ()
-    if options.wherever_legal:
-        return plan, (Remark("note", f"{NOT_EXPECTED}: {reason}", source_of(module, place)),)
-    cure = "enable_warp_specialization=True or only_if_faster=False specialises all the same"
-    return declined(module, place, f"not expected to pay: {reason}", cure)
+    return Remark("declined", reason, found.location or source_of(flow.module, _facts(flow).moved[0].load.op), cure)
 
 
 def _summary(plan: Plan) -> str:
-    rings = ", ".join(f"{ring.name} with D = {ring.depth}{_FILLED[ring.fill]}" for ring in plan.rings)
+    rings = ", ".join(f"{ring.name} with D = {ring.depth}{_FILLED[ring.fill or 'tma']}" for ring in plan.rings)
     groups = plan.consumer_groups
     consumers = "one consumer" if groups == 1 else f"{groups} consumers, each with its rows of the tile,"
     turns = "; ping-pong" if plan.ping_pong else ""
@@ -340,31 +206,4 @@ def _summary(plan: Plan) -> str:
 
 _FILLED: dict[Fill, str] = {"tma": "", "cp.async": " (by cp.async)", "registers": " (from registers)"}
 
-
-def _run(module: Module, passes: tuple[Pass, ...], clock: _Clock) -> list[Remark]:
-    remarks: list[Remark] = []
-    for step in passes:
-        remarks += step.run(module).remarks
-        clock.lap(type(step).__name__)
-        if any(remark.kind == "declined" for remark in remarks):
-            break
-    return remarks
-
-
-def _require_structure(module: Module, level: str) -> None:
-    errors = verify_structure(module, structure_rules())
-    if errors:
-        raise AssertionError(f"the {level} level is malformed: " + "; ".join(map(str, errors[:3])))
-
-
-class _Clock:
-    """Milliseconds since the last lap, by name."""
-
-    def __init__(self) -> None:
-        self.stages: dict[str, float] = {}
-        self.last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.stages[name] = self.stages.get(name, 0.0) + (now - self.last) * 1e3
-        self.last = now
+__all__ = ["NOT_EXPECTED", "TTGIR", "Outcome", "Target", "outcome_of", "plan_only", "specialise"]

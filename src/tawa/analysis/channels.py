@@ -7,8 +7,9 @@ the branches of an ``if``) share one ring and its running count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from tawa.analysis.loads import DotLoadInfo
 from tawa.analysis.slices import slice_from
@@ -84,28 +85,42 @@ class ChannelInfo:
         return self.sites[0].slot_bytes
 
 
-def find_channels(loads: list[DotLoadInfo]) -> list[ChannelInfo]:
-    """Groups loads into sites and sites into channels, in textual order."""
+def find_channels(
+    loads: list[DotLoadInfo], rings: Mapping[Operation, str] | None = None
+) -> list[ChannelInfo]:
+    """Groups loads into sites and sites into channels, in textual order.
+
+    rings: names of rings, by load: loads of different rings, or with and without one, are kept apart. Loads of one
+    name that cannot share a ring give two channels of that name.
+    """
     groups: list[list[DotLoadInfo]] = []
+    rings = rings or {}
     own = _of_one_group(loads)
     for info in loads:
         for group in groups:
-            if (info in own) is (group[0] in own) and _travel_together(group, info):
+            same_ring = rings.get(info.load.op) == rings.get(group[0].load.op)
+            if same_ring and (info in own) is (group[0] in own) and _travel_together(group, info):
                 group.append(info)
                 break
         else:
             groups.append([info])
-    channels: list[list[SiteInfo]] = []
+    channels: list[tuple[str | None, list[SiteInfo]]] = []
     for group in groups:
-        site = SiteInfo(tuple(group), _last_use(group))
-        for sites in channels:
-            same = sites[0].payload == site.payload and sites[0].fill == site.fill
-            if same and all(_disjoint(other, site) for other in sites):
+        site, ring = SiteInfo(tuple(group), _last_use(group)), rings.get(group[0].load.op)
+        for name, sites in channels:
+            if name == ring and _share(sites, site):
                 sites.append(site)
                 break
         else:
-            channels.append([site])
-    return [ChannelInfo(f"ring{number}", tuple(sites)) for number, sites in enumerate(channels)]
+            channels.append((ring, [site]))
+    free = (name for number in count() if (name := f"ring{number}") not in rings.values())
+    return [ChannelInfo(name or next(free), tuple(sites)) for name, sites in channels]
+
+
+def _share(sites: list[SiteInfo], site: SiteInfo) -> bool:
+    """Whether a site can use the slots of others by turns."""
+    same = sites[0].payload == site.payload and sites[0].fill == site.fill
+    return same and all(_disjoint(other, site) for other in sites)
 
 
 def slot_readers(view: Value) -> list[Operation]:

@@ -30,6 +30,17 @@ def operands_to_keep(root: Operation, num_warps: int) -> list[WarpGroupDotOp]:
     return found
 
 
+def dots_of(loop: Operation) -> list[WarpGroupDotOp]:
+    """The dots whose innermost loop is this one, in program order; those in branches are among them."""
+    dots = [dot for op in loop.walk() if (dot := WarpGroupDotOp.of(op))]
+    return [dot for dot in dots if enclosing_loops(dot.op)[0] is loop]
+
+
+def may_be_kept(dot: WarpGroupDotOp, loop: Operation) -> bool:
+    """Whether the left operand of a dot in `loop` can be kept, if there is room."""
+    return _stays(dot, loop)
+
+
 def kept_type(dot: WarpGroupDotOp) -> TensorType:
     """The type of the left operand in registers."""
     tile, result = parse_type(dot.a.type), parse_type(dot.op.result.type)
@@ -56,4 +67,4 @@ def _bytes(stay: list[WarpGroupDotOp], inside: list[WarpGroupDotOp]) -> int:
     return sum(type.bytes for _, type in operands) + sum(it.bytes for it in results if isinstance(it, TensorType))
 
 
-__all__ = ["MOST_REGISTERS", "kept_type", "operands_to_keep"]
+__all__ = ["MOST_REGISTERS", "dots_of", "kept_type", "may_be_kept", "operands_to_keep"]

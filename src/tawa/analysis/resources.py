@@ -221,6 +221,16 @@ def consumer_registers(num_warps: int, limit: int | None = None, producer: int =
     return min(_step_down(pool // (num_warps * WARP)), _step_down(MAX_REGISTERS))
 
 
+def registers_of_an_sm(partitions: Sequence[tuple[int, int]], limit: int | None = None) -> tuple[int, int]:
+    """Registers that partitions ask for, and those that their CTA starts with.
+
+    partitions: warps, and registers of a thread; warps are padded to warp groups. limit: of a thread at kernel entry.
+    """
+    threads = [-(-warps // WARP_GROUP) * WARP_GROUP * WARP for warps, _ in partitions]
+    even = _step_down(min(REGISTERS // sum(threads), MAX_REGISTERS, limit or MAX_REGISTERS)) if threads else 0
+    return sum(count * registers for count, (_, registers) in zip(threads, partitions, strict=True)), even * sum(threads)
+
+
 def producer_registers(loads: Sequence[DotLoadInfo], module: Module, num_warps: int, groups: int = 1) -> int:
     """Registers a thread of the producer gets: 24 where TMA does it all, more for tiles of addresses, by an estimate.
 
@@ -247,15 +257,20 @@ def producer_registers(loads: Sequence[DotLoadInfo], module: Module, num_warps: 
 
 
 def register_cap(
-    shared_bytes: int, num_warps: int, registers: RegisterInfo, producer: int = PRODUCER_REGISTERS
+    shared_bytes: int,
+    num_warps: int,
+    registers: RegisterInfo,
+    producer: int = PRODUCER_REGISTERS,
+    most: int | None = None,
 ) -> tuple[int, int | None]:
     """How many CTAs share an SM when specialised, and the cap on registers at kernel entry for it (None for one CTA).
 
     A specialised kernel asks for every register it can get, so that without a cap one CTA fills the SM. ptxas wants the
     registers of a single wgmma under the cap (C7602), and all accumulators in what `setmaxnreg` gives the consumer.
+    most: CTAs that are wanted at most.
     """
     threads = (num_warps + WARP_GROUP) * WARP
-    for ctas in range(_ctas_by_memory(shared_bytes), 1, -1):
+    for ctas in range(min(_ctas_by_memory(shared_bytes), most or MOST_CTAS), 1, -1):
         cap = _step_down(REGISTERS // (ctas * threads))
         room = consumer_registers(num_warps, cap, producer) - registers.accumulators
         if room >= WORKING_REGISTERS and cap >= registers.instruction + INSTRUCTION_REGISTERS:

@@ -1,6 +1,8 @@
 """Plans: what a user may ask for (`options`), what was decided (`plan`), and who decides (`planner`)."""
 
 from tawa.plan.options import PlanOptions
-from tawa.plan.plan import PartitionPlan, Plan, RingPlan
+from tawa.plan.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, RingPlan, StorePlan
 
-__all__ = ["PartitionPlan", "Plan", "PlanOptions", "RingPlan"]
+__all__ = [
+    "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan", "Plan", "PlanOptions", "RingPlan", "StorePlan",
+]  # fmt: skip

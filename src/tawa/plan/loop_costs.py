@@ -12,10 +12,11 @@ from tawa.analysis.costs import LATENCY_CYCLES, REPEATS, UNITS, OpCost, cost_of,
 from tawa.analysis.dependences import Dependence, DependenceInfo, waits_for_itself
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Operation, Value
-from tawa.plan.schedule import Bound
+from tawa.ir import Operation, TensorType, Value, parse_type
+from tawa.plan.schedule import Bound, Carried
 
 MAX_STAGES = 2
+WARP_GROUP = 4
 _SCALE = 1000
 
 
@@ -164,6 +165,18 @@ class LoopCosts:
     def _rings(self) -> list[tuple[Value, CreateOp]]:
         rings = [get.ring for op in self.graph.nodes for nested in op.walk() if (get := GetOp.of(nested))]
         return [(ring, create) for ring in dict.fromkeys(rings) if (create := CreateOp.of(ring.defining_op))]
+
+    def carried(self, stages: Sequence[int]) -> tuple[Carried, ...]:
+        """The tiles that are carried between kernel iterations, in textual order."""
+        found: list[Carried] = []
+        for number, op in enumerate(self.graph.nodes):
+            uses = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
+            reach = max((self.across(edge, stages) for edge in uses), default=0)
+            tile = parse_type(op.results[0].type) if op.results else None
+            if reach > 0 and isinstance(tile, TensorType):
+                shape = "x".join(map(str, tile.shape))
+                found.append(Carried(label_of(self.graph, number), f"{shape}x{tile.element}", reach))
+        return tuple(found)
 
     # -- what a schedule takes -----------------------------------------------------------------------------------
 

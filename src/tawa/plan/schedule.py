@@ -46,13 +46,23 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """A tile that is carried from one kernel iteration to the next, or further: what made it, its shape and type."""
+
+    label: str
+    type: str
+    iterations: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """The schedule of one loop.
 
     loop: which one: its number among the loops with dots of its own in the consumer, in textual order.
     location: file:line of the loop. ii_cycles: a kernel iteration (the initiation interval). bounds: what keeps it from
     being shorter, tightest first. ops: in textual order of the body. ring_depths: slots that each ring needs at least,
-    by the ring's name. tile_registers: the most registers of a thread that tiles take at a time, an estimate.
+    by the ring's name. tile_registers: the most registers of a thread that tiles take at a time, an estimate. carried: the
+    tiles that are carried, which follows from the stages.
     """
 
     loop: int
@@ -62,6 +72,7 @@ class Schedule:
     ops: tuple[ScheduledOp, ...]
     ring_depths: tuple[tuple[str, int], ...] = ()
     tile_registers: int = 0
+    carried: tuple[Carried, ...] = ()
 
     def __post_init__(self) -> None:
         orders = sorted(op.order for op in self.ops)
@@ -126,6 +137,7 @@ class Schedule:
             fields = dict(data)
             fields["bounds"] = tuple(Bound(**bound) for bound in fields["bounds"])
             fields["ops"] = tuple(ScheduledOp(**op) for op in fields["ops"])
+            fields["carried"] = tuple(Carried(**it) for it in fields.get("carried", ()))
             fields["ring_depths"] = tuple((str(name), int(depth)) for name, depth in fields["ring_depths"])
             numbers = [fields["loop"], fields["ii_cycles"], fields["tile_registers"]]
             numbers += [number for op in fields["ops"] for number in (op.stage, op.order, op.begin_cycle)]

@@ -32,7 +32,7 @@ from tawa.analysis.costs import LATENCY_CYCLES
 from tawa.analysis.dependences import DependenceInfo
 from tawa.dialects.aref import ConsumedOp
 from tawa.errors import PlanError
-from tawa.plan.loop_costs import MAX_STAGES, Limits, LoopCosts, label_of
+from tawa.plan.loop_costs import MAX_STAGES, WARP_GROUP, Limits, LoopCosts, label_of
 from tawa.plan.schedule import Schedule, ScheduledOp
 
 MOST_DOTS = 6
@@ -112,6 +112,11 @@ def check_schedule(graph: DependenceInfo, schedule: Schedule) -> None:
                 f"{f'{edge.distance} iteration later' if edge.distance else 'in the same iteration'}; "
                 f"cure: a later order or stage for operation {edge.target}"
             )
+    if any(op.stage for op in schedule.ops) and schedule.carried:
+        carried = LoopCosts(graph, Limits(WARP_GROUP)).carried([op.stage for op in schedule.ops])
+        if {(it.label, it.type) for it in carried} != {(it.label, it.type) for it in schedule.carried}:
+            have, want = (", ".join(f"{it.label} as {it.type}" for it in tiles) for tiles in (carried, schedule.carried))
+            raise PlanError(f"{name} carries {want}, but its stages carry {have or 'nothing'}; cure: carried as they do")
 
 
 class _Problem(LoopCosts):
@@ -320,7 +325,8 @@ class _Problem(LoopCosts):
             for number in range(self.count)
         )
         depths = self.ring_depths(made.stages, made.sequence)
-        return Schedule(loop, where[0], made.ii_cycles, self.bounds(), ops, depths, made.registers)
+        carried = self.carried(made.stages)
+        return Schedule(loop, where[0], made.ii_cycles, self.bounds(), ops, depths, made.registers, carried)
 
 
 def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:

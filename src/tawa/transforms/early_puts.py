@@ -44,7 +44,7 @@ class EarlyPuts:
 
     def run(self, module: Module) -> PassResult:
         """Splits the first loop of the producer."""
-        count = min(self.plan.early_puts, *(ring.depth for ring in self.plan.rings))
+        count = min(self.plan.early_puts or 0, *(ring.slots for ring in self.plan.rings))
         groups = find_groups(module)
         producers = [group for group in groups if group.role == "producer"]
         by_tma = all(ring.fill == "tma" for ring in self.plan.rings)

@@ -20,28 +20,43 @@ from dataclasses import dataclass
 
 from tawa.analysis.effects import has_side_effect, is_pure
 from tawa.analysis.loads import dots_fed_by
+from tawa.analysis.names import name_of
 from tawa.analysis.split_rules import has_rows
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp
 from tawa.ir import Builder, Module, Operation
+from tawa.plan import OperandPlan, Plan
 from tawa.transforms.result import PassResult
 
 
 @dataclass(frozen=True, slots=True)
 class GatherLoads:
-    """No options."""
+    """Options: the Plan, which may say of a load that it keeps its place.
+
+    The result has entries for the loads that were moved.
+    """
+
+    plan: Plan = Plan()
 
     def run(self, module: Module) -> PassResult:
         """Moves loads up in every loop."""
         before: dict[tuple[int, ...], Operation] = {}
-        changed = False
+        moved: list[OperandPlan] = []
         for op in [op for op in module.walk() if DescriptorLoadOp.of(op) and enclosing_loops(op)]:
             dots = dots_fed_by(op.result)
             key = (id(op.parent), *map(id, dots))
             earlier = before.get(key) if dots else None
             before[key] = op
-            changed |= earlier is not None and not has_rows(op.result) and _move_behind(earlier, op)
-        return PassResult(changed)
+            name = name_of(op)
+            if earlier is None or has_rows(op.result) or self.plan.operand(name).hoisted is False:
+                continue
+            if _move_behind(earlier, op):
+                moved.append(OperandPlan(*name, hoisted=True))
+        return PassResult(bool(moved), decided=Plan(operands=_named(moved)))
+
+
+def _named(entries: list[OperandPlan]) -> tuple[OperandPlan, ...]:
+    return tuple(entry for entry in entries if entry.argument is not None)
 
 
 def _move_behind(earlier: Operation, load: Operation) -> bool:

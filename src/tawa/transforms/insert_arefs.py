@@ -54,7 +54,7 @@ class InsertArefs:
 
     def run(self, module: Module) -> PassResult:
         """Rewrites every site of every channel."""
-        depths = {ring.name: ring.depth for ring in self.plan.rings}
+        depths = {ring.name: ring.slots for ring in self.plan.rings}
         if self.channels:  # a kernel whose dots all read registers has no name for it yet
             module.aliases.setdefault(_SHARED, "#ttg.shared_memory")
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))

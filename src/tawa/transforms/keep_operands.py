@@ -12,8 +12,7 @@ registers it wants half. FlexAttention, which takes 64 keys at a time, gains mos
 A slot of a ring that only such dots read is free as soon as it is loaded: in a persistent kernel the queries of the
 next tile are on their way while this one is computed, in one slot.
 
-It is done where the tiles of the loop leave registers for it, for numbers of 16 bits
-(`tawa.analysis.kept_operands`), and not where the kernel then spills.
+The Plan says which: dots of a loop, by their number in it, that `tawa.analysis.kept_operands` allows.
 
 Requires: `partition`.
 Ensures: the same products of the same numbers. The tile is complete when it is loaded: what fills it stands before.
@@ -24,25 +23,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.channels import slot_readers
-from tawa.analysis.kept_operands import kept_type, operands_to_keep
+from tawa.analysis.kept_operands import dots_of, kept_type, may_be_kept
+from tawa.analysis.names import loop_number
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.warp import find_groups
-from tawa.ir import Builder, Module, TensorType, Value
+from tawa.errors import PlanError
+from tawa.ir import Builder, Module, TensorType, Value, source_of
 from tawa.plan import Plan
 from tawa.transforms.result import PassResult
 
 
 @dataclass(frozen=True, slots=True)
 class KeepOperands:
-    """Options: the Plan, which says whether to."""
+    """Options: the Plan, whose loops name the dots."""
 
     plan: Plan
 
     def run(self, module: Module) -> PassResult:
         """Rewrites the dots of the consumers for whose operands there is room."""
         kept: dict[tuple[Value, TensorType], Value] = {}
-        for group in find_groups(module) if self.plan.keep_operands else ():
-            for dot in operands_to_keep(group.op, group.num_warps) if group.role == "consumer" else ():
+        asked = any(loop.kept for loop in self.plan.loops)
+        consumers = [group for group in find_groups(module) if group.role == "consumer"] if asked else []
+        for op in [op for group in consumers for op in group.op.walk()]:
+            number = loop_number(op)
+            for index in () if number is None else self.plan.loop(number).kept or ():
+                dots = dots_of(op)
+                if index >= len(dots) or not may_be_kept(dots[index], op):
+                    where = source_of(module, op)
+                    raise PlanError(
+                        f"the Plan keeps the left operand of dot {index} of loop {number} ({where}) in registers, which "
+                        "is possible for tiles of 16 bits that are complete in shared memory in front of the loop; "
+                        f"cure: kept without {index}"
+                    )
+                dot = dots[index]
                 key = dot.a, kept_type(dot)
                 if key not in kept:
                     made = dot.a.defining_op

@@ -20,122 +20,61 @@ Ensures: the same values; no address is read that the loop as it was does not re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tawa.analysis.effects import effects_of, gives_order, is_plain_load, is_pure
-from tawa.analysis.layouts import WARP
-from tawa.analysis.memory import memory_roots
-from tawa.analysis.split_rules import has_rows
+from tawa.analysis.ahead_loads import AheadLoads
+from tawa.analysis.names import name_of, name_text
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import DOTS, LoadOp
+from tawa.dialects.tt import LoadOp
 from tawa.dialects.warp import find_groups
-from tawa.ir import Builder, Module, Operation, TensorType, Value, clone_op, parse_type
+from tawa.errors import PlanError
+from tawa.ir import Builder, Module, Value, clone_op
 from tawa.ir.attributes import array_attr
 from tawa.plan import Plan
-from tawa.plan.schedule import Schedule
-from tawa.transforms.pipeline_stages import choose_schedules, staged_loops
 from tawa.transforms.result import PassResult
 
-MOST_BYTES = 32
-"""Of all that is carried so, for each thread."""
 _LESS, _UNSIGNED_LESS = 2, 6  # arith.cmpi; what is left of a loop is exact as an unsigned number
-_DIVISIONS = ("arith.div", "arith.rem", "arith.ceildiv", "arith.floordiv")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadAhead:
-    """Options: those of `PipelineStages`, whose loops are left alone.
-
-    A Plan without stages has none of this either: it is for kernels that have no registers left.
-    """
+    """Options: the Plan, whose operands say which loads are prefetched."""
 
     plan: Plan
-    schedules: tuple[Schedule, ...] | None = None
 
     def run(self, module: Module) -> PassResult:
-        """Moves the loads of every loop with a dot in every consumer."""
-        if self.plan.max_stages == 0:
-            return PassResult(changed=False)
-        schedules = choose_schedules(module, self.plan) if self.schedules is None else self.schedules
-        loops = staged_loops(module)
-        staged = {loops[schedule.loop].op for schedule in schedules}
-        changed = False
-        for group in find_groups(module):
+        """Moves them in every consumer. Raises PlanError for one that cannot be."""
+        wanted = {it.key for it in self.plan.operands if it.prefetched and it.argument is not None}
+        moved: set[object] = set()
+        for group in find_groups(module) if wanted else ():
             for op in list(group.op.walk()) if group.role == "consumer" else ():
                 loop = ForOp.of(op)
-                if loop and op not in staged and not loop.unsigned and any(it.name in DOTS for it in loop.body.ops):
-                    changed |= _Ahead(loop, group.num_warps).run()
-        return PassResult(changed)
+                if loop and not loop.unsigned:
+                    ahead = _Ahead(loop, AheadLoads(loop))
+                    for load in ahead.found.loads():
+                        if name_of(load.op) in wanted:
+                            ahead.move(load)
+                            moved.add(name_of(load.op))
+        for it in self.plan.operands:
+            if it.key in wanted and it.key not in moved:
+                where = f" ({it.line})" if it.line else ""
+                raise PlanError(
+                    f"the Plan prefetches {name_text(it.key)}{where}, which its loop cannot load an iteration ahead; "
+                    "cure: prefetched=false"
+                )
+        return PassResult(bool(moved))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Ahead:
-    """One loop under change."""
+    """One loop under change, and what is known of it."""
 
     loop: ForOp
-    num_warps: int
-    _needed: dict[Value, bool] = field(default_factory=dict[Value, bool])
-
-    def run(self) -> bool:
-        """Moves what may be moved, as long as there is room."""
-        if any(gives_order(op) and not _is_of_rings(op) for op in self.loop.op.walk()):
-            return False
-        room = MOST_BYTES
-        for op in list(self.loop.body.ops):
-            size = self._bytes(op) if is_plain_load(op) and op.result.uses else room + 1
-            if size <= room and all(map(self._is_known, op.operands)) and not self._is_written(op):
-                self._move(LoadOp(op))
-                room -= size
-        return room < MOST_BYTES
-
-    def _bytes(self, load: Operation) -> int:
-        """Of a row, as many as there would be if no two threads held the same; too many of any other tile."""
-        type = parse_type(load.result.type)
-        if not isinstance(type, TensorType):
-            return 4
-        return MOST_BYTES + 1 if has_rows(load.result) else max(4, type.bytes // (self.num_warps * WARP))
-
-    def _is_known(self, value: Value) -> bool:
-        """Whether a value can be computed for the next iteration as well as for this one."""
-        if value not in self._needed:
-            self._needed[value] = False  # while it is being worked out: what depends on itself
-            self._needed[value] = self._work_out(value)
-        return self._needed[value]
-
-    def _work_out(self, value: Value) -> bool:
-        if value.owner is self.loop.body:
-            return value.index == 0 or self._is_counted(value)
-        op = value.defining_op
-        if op is None or op.parent is not self.loop.body:
-            return op is None or not self.loop.op.is_ancestor_of(op)
-        if not is_pure(op) or op.regions or op.name in DOTS or _may_divide_by_zero(op):
-            return False
-        return all(map(self._is_known, op.operands))
-
-    def _is_counted(self, value: Value) -> bool:
-        """Whether a carried value is the one before moved on, as pointers are: no tile of sums."""
-        end = self.loop.yielded[value.index - 1]
-        self._needed[value] = True  # what it becomes may depend on what it is
-        known = end is value or self._is_known(end)
-        if not known:
-            self._needed = {other: fact for other, fact in self._needed.items() if not fact}
-        return known
-
-    def _is_written(self, load: Operation) -> bool:
-        """Whether something written in the loop may lie where `load` reads."""
-        roots = memory_roots(load.operands[0])
-        for op in self.loop.op.walk():
-            for effect in effects_of(op) if not op.regions else ():
-                if effect.kind != "write" or effect.space != "global":
-                    continue
-                written = memory_roots(op.operands[effect.operand]) if effect.operand is not None else None
-                if roots is None or written is None or any(root in written for root in roots):
-                    return True
-        return False
+    found: AheadLoads
 
     # -- the move ----------------------------------------------------------------------------------------------------
 
-    def _move(self, load: LoadOp) -> None:
+    def move(self, load: LoadOp) -> None:
         lower, upper, step = self.loop.bounds
         first, start = Builder.before(self.loop.op), Builder.at_start(self.loop.body)
         first.loc = start.loc = load.op.loc
@@ -146,7 +85,7 @@ class _Ahead:
         ahead: dict[Value, Value] = {self.loop.induction: following}
         now: dict[Value, Value] = {}
         for arg, end in zip(self.loop.iter_args, self.loop.yielded, strict=True):
-            if self._is_known(arg) and self._leads_to(load, arg):
+            if self.found.is_known(arg) and self._leads_to(load, arg):
                 ahead[arg] = self._computed(end, start, now)
         made = self._load(load, start, ahead, _less(start, step, left, _UNSIGNED_LESS))
         carried = self.loop.carry(init, load.op.result.hint)
@@ -193,19 +132,6 @@ class _Ahead:
             self._computed(operand, builder, values)
         builder.insert(clone_op(op, values))
         return values[value]
-
-
-def _is_of_rings(op: Operation) -> bool:
-    """Whether what an operation orders is in shared memory."""
-    return op.name.startswith(("aref.", "ttg.", "ttng.")) and not op.name.endswith("barrier")
-
-
-def _may_divide_by_zero(op: Operation) -> bool:
-    """Whether an operation may be undefined in an iteration that there is not."""
-    if not op.name.startswith(_DIVISIONS):
-        return False
-    divisor = op.operands[1].defining_op
-    return divisor is None or divisor.name != "arith.constant"
 
 
 def _arithmetic(builder: Builder, name: str, left: Value, right: Value) -> Value:

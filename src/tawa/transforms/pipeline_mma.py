@@ -41,6 +41,7 @@ from dataclasses import dataclass, replace
 
 from tawa.analysis.channels import slot_readers
 from tawa.analysis.in_flight import dots_in, is_aside, obstacle, own_buffers
+from tawa.analysis.names import loop_number
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.scf import ForOp, WhileOp
 from tawa.dialects.ttg import LocalAllocOp
@@ -48,7 +49,7 @@ from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Builder, MemDescType, Module, Operation, Value, parse_type, source_of
 from tawa.ir.attributes import bool_attr, int_attr
-from tawa.plan import Plan
+from tawa.plan import LoopPlan, Plan
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 from tawa.transforms.slots import make_mutable, slot_behind
@@ -58,14 +59,17 @@ _NOT_IN_FLIGHT = "no wgmma of this loop stays in flight over an iteration"
 
 @dataclass(frozen=True, slots=True)
 class PipelineMma:
-    """Options: the Plan, whose `mma_depth` is P."""
+    """Options: the Plan, whose loops say P.
+
+    The result has the P of each loop: 0 where no wgmma may stay in flight.
+    """
 
     plan: Plan
 
     def run(self, module: Module) -> PassResult:
         """Pipelines every loop of every consumer that has wgmmas right inside."""
-        depth = self.plan.mma_depth
         remarks: list[Remark] = []
+        reached: dict[int, int] = {}
         changed = False
         for op in list(module.walk()):
             group = GroupOp.of(op)
@@ -73,6 +77,8 @@ class PipelineMma:
                 continue
             for nested in list(op.walk()):
                 loop, repeat = ForOp.of(nested), WhileOp.of(nested)
+                number = loop_number(nested) if loop or repeat else None
+                depth = self.plan.loop(number).mma_depth or 0 if loop or repeat else 0
                 if repeat and depth and any(WarpGroupDotOp.of(it) for it in repeat.after.ops):
                     text = f"{_NOT_IN_FLIGHT}: it is a `while`"
                     remarks.append(Remark("note", text, source_of(module, nested)))
@@ -86,7 +92,11 @@ class PipelineMma:
                 else:
                     _pipeline(loop, depth)
                     changed = True
-        return PassResult(changed, tuple(remarks))
+                    if number is not None:
+                        reached[number] = depth
+        found = {it.loop: reached.get(it.loop, 0) for it in self.plan.loops if it.loop is not None}
+        decided = Plan(loops=tuple(LoopPlan(number, mma_depth=depth) for number, depth in found.items()))
+        return PassResult(changed, tuple(remarks), decided)
 
 
 def _obstacle(loop: ForOp) -> str:

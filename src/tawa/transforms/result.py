@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tawa.ir import Module
+from tawa.plan import Plan
 from tawa.remarks import Remark
 
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """Whether the module changed, and what the pass has to say about it."""
+    """Whether the module changed, and what the pass has to say about it.
+
+    decided: what the Plan left open and the pass found to be so, for want of another way.
+    """
 
     changed: bool
     remarks: tuple[Remark, ...] = ()
+    decided: Plan = Plan()
 
 
 class Pass(Protocol):

@@ -21,21 +21,32 @@ from dataclasses import dataclass
 from tawa.dialects.tt import SameNumberOp
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, clone_op, parse_type
+from tawa.errors import PlanError
+from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, clone_op, parse_type, source_of
+from tawa.plan import Plan
 from tawa.transforms.result import PassResult
 
 
 @dataclass(frozen=True, slots=True)
 class SeparateSlots:
-    """No options."""
+    """Options: the Plan, whose `slot_views` may ask for views that are shared. The result says which it had to be."""
+
+    plan: Plan = Plan()
 
     def run(self, module: Module) -> PassResult:
-        """Tells the slots of sibling regions apart."""
+        """Tells the slots of sibling regions apart. Raises PlanError where the Plan does not let it."""
         changed = False
         for op in list(module.walk()):
             if op.name == "ttg.memdesc_index" and _in_register(op) and op.parent is not None:
-                changed |= _separate(op.result, op.parent)
-        return PassResult(changed)
+                separated = _separate(op.result, op.parent)
+                changed |= separated
+                if separated and self.plan.slot_views == "shared":
+                    raise PlanError(
+                        f"the Plan shares the views of slots, but dots in several branches or loops read one slot of "
+                        f"{op.operands[0].hint or 'a ring'} ({source_of(module, op)}), which ptxas gets wrong; "
+                        "cure: slot_views='own'"
+                    )
+        return PassResult(changed, decided=Plan(slot_views="own" if changed else "shared"))
 
 
 def _separate(view: Value, block: Block) -> bool:

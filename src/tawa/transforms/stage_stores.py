@@ -27,25 +27,30 @@ from dataclasses import dataclass
 
 from tawa.analysis.channels import ancestor_in
 from tawa.analysis.memory import own_maker
+from tawa.analysis.names import name_of
 from tawa.dialects.tt import DescriptorStoreOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Builder, MemDescType, Module, Operation, TensorDescType, TensorType, Value, parse_type
 from tawa.ir.attributes import bool_attr, int_attr
+from tawa.plan import Plan
 from tawa.transforms.result import PassResult
 
 
 @dataclass(frozen=True, slots=True)
 class StageStores:
-    """No options."""
+    """Options: the Plan, which may say of a store that it is waited for where it stands."""
+
+    plan: Plan = Plan()
 
     def run(self, module: Module) -> PassResult:
-        """Rewrites every TMA store of every consumer; stores of one tile type share a buffer."""
+        """Rewrites the TMA stores of every consumer; stores of one tile type share a buffer."""
         changed = False
         for op in list(module.walk()):
             group = GroupOp.of(op)
             if group is None or group.role != "consumer":
                 continue
-            stores = [store for nested in op.walk() if (store := DescriptorStoreOp.of(nested))]
+            found = [store for nested in op.walk() if (store := DescriptorStoreOp.of(nested))]
+            stores = [store for store in found if self.plan.store(name_of(store.op)).staged is not False]
             buffers: dict[str, Value] = {}
             for maker in dict.fromkeys(own_maker(store.descriptor) for store in stores):
                 if maker is not None:

@@ -1,0 +1,111 @@
+"""Names of loads, stores and loops that an edit elsewhere in the kernel does not change; a Plan has its entries by them.
+
+A name is written on the operation, so that it stays with what passes move, clone and wrap:
+
+    %k = tt.descriptor_load %K[…] {tawa.name = "K|0|1"}     the second load of K right in the first loop
+    scf.for … {tawa.loop = 0 : i32}                         the first loop
+
+`name_module` writes them, `drop_names` takes them away again before anything is printed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tawa.analysis.memory import memory_roots
+from tawa.dialects.scf import LOOPS, enclosing_loops
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Module, Operation, Value
+from tawa.ir.attributes import read_int, string_attr
+
+Name = tuple[str | None, int | None, int]
+"""Argument, loop, ordinal: the key of an operand or a store in a Plan."""
+
+LOADS = frozenset({"tt.load", "tt.descriptor_load"})
+STORES = frozenset({"tt.store", "tt.descriptor_store"})
+_NAME, _LOOP = "tawa.name", "tawa.loop"
+_IN_SOURCE = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
+_MOST_LOCATIONS = 8
+
+
+def name_module(module: Module, *, in_turn: bool = False) -> None:
+    """Names every load, store and loop of the kernel, in program order.
+
+    in_turn: whether the outermost loop is one that makes the kernel persistent; it has no number.
+    """
+    function = next((view for op in module.body.ops if (view := FuncOp.of(op))), None)
+    if function is None:
+        return
+    tiles = next((op for op in function.body.ops if op.name in LOOPS), None) if in_turn else None
+    loops = 0
+    counts: dict[tuple[str, str, int | None], int] = {}
+    for op in function.op.walk():
+        if op.name in LOOPS and op is not tiles:
+            op.attributes[_LOOP] = f"{loops} : i32"
+            loops += 1
+        elif op.name in LOADS or op.name in STORES:
+            kind = "load" if op.name in LOADS else "store"
+            argument, loop = argument_of(module, op.operands[0]), _loop_around(op)
+            ordinal = counts[kind, argument, loop] = counts.get((kind, argument, loop), -1) + 1
+            op.attributes[_NAME] = string_attr(f"{argument}|{'' if loop is None else loop}|{ordinal}")
+
+
+def drop_names(module: Module) -> None:
+    """Takes the names away."""
+    for op in module.walk():
+        if op.attributes:
+            op.attributes.pop(_NAME, None)
+            op.attributes.pop(_LOOP, None)
+
+
+def name_of(op: Operation) -> Name:
+    """The name of a load or store; one without is of no argument."""
+    text = op.attributes.get(_NAME)
+    if text is None:
+        return None, None, 0
+    argument, loop, ordinal = text.strip('"').rsplit("|", 2)
+    return argument, int(loop) if loop else None, int(ordinal)
+
+
+def loop_number(loop: Operation) -> int | None:
+    """The number of a loop; None where it has none."""
+    text = loop.attributes.get(_LOOP)
+    return None if text is None else read_int(text)
+
+
+def name_text(name: Name) -> str:
+    """A name for readers: ``K, loop 0``, and which one where it is not the first."""
+    argument, loop, ordinal = name
+    where = "outside of loops" if loop is None else f"loop {loop}"
+    return f"{argument}, {where}" + (f", number {ordinal}" if ordinal else "")
+
+
+def argument_of(module: Module, address: Value) -> str:
+    """The parameter that an address or a descriptor belongs to; several, or what lies behind one, spelt out."""
+    roots = memory_roots(address)
+    if roots is None:
+        return "?"
+    names = [name_in_source(module, it.argument) + ("[]" if it.behind else "") for it in roots]
+    return "|".join(dict.fromkeys(names))
+
+
+def name_in_source(module: Module, argument: Value) -> str:
+    """The name of an argument in the kernel's source, else that of the IR."""
+    loc = argument.loc
+    for _ in range(_MOST_LOCATIONS):
+        found = _IN_SOURCE.match(module.locs.get(loc.strip(), loc).strip())
+        if found:
+            return found.group(1)
+        loc = module.locs.get(loc.strip(), loc)
+    return argument.hint or f"argument {argument.index}"
+
+
+def _loop_around(op: Operation) -> int | None:
+    """The number of the innermost loop around an operation that has one."""
+    return next((number for loop in enclosing_loops(op) if (number := loop_number(loop)) is not None), None)
+
+
+__all__ = [
+    "LOADS", "STORES", "Name", "argument_of", "drop_names", "loop_number", "name_in_source", "name_module", "name_of",
+    "name_text",
+]  # fmt: skip

@@ -1,0 +1,136 @@
+"""Legality: whether a pinned Plan is one for this kernel. What differs is a `PlanError` with operand, line and cure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tawa.analysis.channels import ChannelInfo
+from tawa.analysis.loads import DotLoadInfo
+from tawa.analysis.names import Name, name_of, name_text
+from tawa.analysis.producer_layouts import PRODUCER_WARPS
+from tawa.analysis.resources import registers_of_an_sm
+from tawa.errors import PlanError
+from tawa.ir import Module, source_of
+from tawa.plan.budget import Budget
+from tawa.plan.plan import Plan
+
+_OWN = "start from the kernel's own Plan"
+_REGISTERS = "a multiple of 8 from 24 to 256"
+
+
+def operand_text(module: Module, load: DotLoadInfo) -> str:
+    """An operand for readers: argument, loop, and the line it is loaded in."""
+    where = source_of(module, load.load.op)
+    return f"{name_text(name_of(load.load.op))}" + (f" ({where})" if where else "")
+
+
+def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module, outer: Iterable[str] = ()) -> None:
+    """Whether the rings that are pinned are rings of this kernel, with the tiles that it has. Raises PlanError."""
+    found = {channel.name: channel for channel in channels}
+    expected = {channel.name: channel.payload for channel in channels}
+    given = {ring.name: ring.payload for ring in pins.rings}
+    if any(name not in expected or (payload and payload != expected[name]) for name, payload in given.items()):
+        raise PlanError(f"the Plan has rings {given}, the kernel has {expected}; cure: {_OWN}")
+    for ring in pins.rings:
+        channel = found[ring.name]
+        who = "; ".join(operand_text(module, info) for site in channel.sites for info in site.loads)
+        if ring.fill is not None and ring.fill != channel.fill:
+            raise PlanError(
+                f"the Plan fills {ring.name} by {ring.fill}, the kernel's loads go by {channel.fill}: {who}; "
+                f"cure: fill={channel.fill!r}"
+            )
+        if ring.slot_bytes is not None and ring.slot_bytes != channel.slot_bytes:
+            raise PlanError(
+                f"the Plan has slots of {ring.slot_bytes} bytes in {ring.name}, the kernel of {channel.slot_bytes}: "
+                f"{who}; cure: slot_bytes={channel.slot_bytes}"
+            )
+        if ring.depth == 0:
+            raise PlanError(f"D = 0 in {ring.name}: {who}; cure: D of at least 1")
+
+
+def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: Module, budget: Budget) -> None:
+    """Whether a Plan, as it is with what is pinned, can be carried out. Raises PlanError."""
+    groups, num_warps = budget.groups, budget.num_warps
+    if plan.form == "stock":
+        raise PlanError("form='stock' in a Plan that is carried out; cure: 'as_written' or 'persistent'")
+    if plan.groups != groups:
+        raise PlanError(f"the Plan has {plan.groups} consumer groups, the kernel is made for {groups}; cure: groups={groups}")
+    if plan.max_registers and (plan.max_registers % 8 or not 24 <= plan.max_registers <= 256):
+        raise PlanError(f"max_registers={plan.max_registers}; cure: {_REGISTERS}, or 0 for no cap")
+    _check_partitions(plan, channels, groups, num_warps)
+    if plan.ctas_per_sm != budget.ctas(tuple(channels), max(ring.slots for ring in plan.rings)) and pins.ctas_per_sm:
+        fits = budget.ctas(tuple(channels), max(ring.slots for ring in plan.rings))
+        raise PlanError(
+            f"ctas_per_sm={plan.ctas_per_sm}: with these rings and accumulators {fits} can share an SM; "
+            f"cure: fewer slots, or ctas_per_sm={fits}"
+        )
+    own = {ring.name: budget.copies(channel) for ring, channel in zip(plan.rings, channels, strict=True)}
+    for ring in plan.rings:
+        if ring.copies != own[ring.name]:
+            raise PlanError(f"the Plan has {ring.copies} copies of {ring.name}; cure: copies={own[ring.name]}")
+    _check_depths(plan, channels, module)
+
+
+def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, num_warps: int) -> None:
+    roles = sorted(part.role for part in plan.partitions)
+    if roles != ["consumer"] * groups + ["producer"]:
+        consumers = "one consumer" if groups == 1 else f"{groups} consumers"
+        raise PlanError(f"the Plan has partitions {roles}; cure: one producer and {consumers}")
+    names = [part.name for part in plan.partitions]
+    if len(set(names)) < len(names):
+        raise PlanError(f"the Plan has partitions named {', '.join(names)}; cure: a name of its own for each")
+    for part in plan.partitions:
+        if part.role == "consumer" and part.num_warps != num_warps:
+            raise PlanError(
+                f"consumer {part.name!r} has {part.num_warps} warps, the kernel num_warps={num_warps}; "
+                f"cure: num_warps={num_warps} in the Plan, or launch with num_warps={part.num_warps}"
+            )
+        if part.role == "producer" and part.num_warps not in (1, 2, 4):
+            raise PlanError(f"producer {part.name!r} has {part.num_warps} warps; cure: 1 (a TMA copy needs one thread)")
+        if part.role == "producer" and part.num_warps != PRODUCER_WARPS and any(c.fill != "tma" for c in channels):
+            raise PlanError(
+                f"producer {part.name!r} has {part.num_warps} warps, and works on tiles of addresses; "
+                f"cure: {PRODUCER_WARPS}"
+            )
+        if part.registers and (part.registers % 8 or not 24 <= part.registers <= 256):
+            raise PlanError(f"partition {part.name!r} asks for {part.registers} registers; cure: {_REGISTERS}")
+    asked = [(part.num_warps, part.registers) for part in plan.partitions if part.registers]
+    needed, room = registers_of_an_sm(asked, plan.max_registers or None)
+    if len(asked) == len(plan.partitions) and needed > room:
+        raise PlanError(
+            f"the partitions ask for {needed} registers, a CTA of these warps starts with {room}; "
+            "cure: fewer registers for a partition"
+        )
+
+
+def _check_depths(plan: Plan, channels: Sequence[ChannelInfo], module: Module) -> None:
+    shallow, channel = min(zip(plan.rings, channels, strict=True), key=lambda it: it[0].slots)
+    who = "; ".join(operand_text(module, info) for site in channel.sites for info in site.loads)
+    for loop in plan.loops:
+        if loop.mma_depth and shallow.slots < loop.mma_depth + 1:
+            where = f" ({loop.line})" if loop.line else ""
+            raise PlanError(
+                f"P = {loop.mma_depth} with a ring of D = {shallow.slots}: P iterations in flight need D >= P + 1; "
+                f"loop {loop.loop}{where}, {shallow.name}: {who}; "
+                f"cure: D = {loop.mma_depth + 1} or P = {shallow.slots - 1}"
+            )
+
+
+def check_names(pins: Plan, loads: Iterable[Name], stores: Iterable[Name], loops: Iterable[int]) -> None:
+    """Whether a Plan names loads, stores and loops that the kernel has. Raises PlanError."""
+    for what, given, known in (
+        ("load", [it.key for it in pins.operands], list(loads)),
+        ("store", [it.key for it in pins.stores], list(stores)),
+    ):
+        for name in given:
+            if name[0] is not None and name not in known:
+                has = "; ".join(name_text(it) for it in known) or "none"
+                raise PlanError(f"the Plan names a {what} that the kernel does not have: {name_text(name)}; it has {has}")
+    if pins.numbering == "program":
+        numbers = sorted(loops)
+        for loop in pins.loops:
+            if loop.loop is not None and loop.loop not in numbers:
+                raise PlanError(f"the Plan names loop {loop.loop}; the kernel has loops with dots {numbers}; cure: {_OWN}")
+
+
+__all__ = ["check_names", "check_plan", "check_rings", "operand_text"]

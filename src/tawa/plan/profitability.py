@@ -1,0 +1,87 @@
+"""Profitability: why a kernel, or a Plan of it, is not expected to beat stock Triton's kernel.
+
+What is asked here is how fast, never what is right: wherever the user asks for specialisation, or pins a Plan, the
+answers are notes.
+"""
+
+from __future__ import annotations
+
+from tawa.analysis.resources import unfit_dots
+from tawa.ir import Module
+from tawa.plan.budget import Budget, Channels, StockCopies
+from tawa.plan.plan import Plan
+from tawa.plan.planner import most_fills
+
+# Slots that a program fills at least, or else stock Triton loads them all ahead as well.
+LEAST_FILLS = 3
+# Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39
+# (bench/results/gemm_matrix.json).
+SMALL_OPERANDS = 16
+# Registers of the accumulator of a wgmma of 256 columns.
+WIDE_INSTRUCTION = 128
+
+_TOO_LARGE = "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler"
+_POINTERS = "operands come through pointers, not by TMA, and stock Triton copies them ahead just as well"
+
+
+def why_not_expected(
+    module: Module, plan: Plan, channels: Channels, budget: Budget, persistent: bool, chained: bool, copies: StockCopies
+) -> str:
+    """Why the Plan is not expected to beat stock Triton; empty when it is. Arguments as for `why_not_worth_it`."""
+    reason = _TOO_LARGE if budget.registers.fill_an_sm(budget.num_warps, budget.groups) else ""
+    reason = reason or ("" if pointer_loads_worth(channels, chained) else _POINTERS)
+    reason = reason or why_not_worth_it(plan, channels, budget, persistent, chained, copies)
+    return reason or unfit_dots(module)
+
+
+def why_not_worth_it(
+    plan: Plan,
+    channels: Channels,
+    budget: Budget,
+    persistent: bool,
+    chained: bool = False,
+    stock_copies: StockCopies = "tma",
+) -> str:
+    """Why the Plan is not expected to beat stock Triton; empty when it is.
+
+    persistent: whether the loads stand in a loop over tiles, so that one CTA an SM is what the kernel was written for.
+    chained: whether a dot works on what another one gave.
+    stock_copies: where instructions of all its warps bring the tiles, CTAs that share an SM are worth specialising too
+        (1.04 to 1.14 of stock at 128 × 128, `bench/results/pointers.json`); where they do so one element at a time,
+        whatever turns often enough is.
+    """
+    fills = most_fills(channels)
+    if fills < LEAST_FILLS and not persistent:
+        trips = "once" if fills == 1 else f"{fills} times"
+        return f"a program fills its rings {trips} only, which stock Triton does ahead just as well"
+    turning = [ring.depth for ring in plan.rings if ring.name not in budget.outer]
+    if turning == [1]:
+        return "its ring has one slot only, so that nothing is loaded while the consumer computes"
+    if persistent or stock_copies == "elements":
+        return ""
+    ours, stock = budget.ctas(channels, max(ring.slots for ring in plan.rings)), budget.stock_ctas(channels)
+    groups = f" of {budget.groups} groups" if budget.groups > 1 else ""
+    # Of stock kernels that load through pointers no more than two share an SM in truth: their addresses take the
+    # registers. One alone keeps the tensor cores busy where each wgmma has 256 columns (1.01 to 1.36 from 2048³ on,
+    # bench/results/small.json). Groups of one CTA are no CTAs: softmax of 64 keys at a time wants more warps.
+    if stock_copies == "rows" and budget.groups == 1:
+        stock = min(stock, 1 if budget.registers.instruction >= WIDE_INSTRUCTION and not chained else 2)
+    if ours < stock:
+        return (
+            f"{ours} CTA{'s' * (ours > 1)}{groups} would share an SM instead of {stock}, "
+            "which hide each other's epilogues"
+        )
+    if budget.groups == 1 and ours > 1 and budget.operand_bits <= SMALL_OPERANDS and stock_copies == "tma":
+        return f"{ours} CTAs share an SM, so that one loads while another computes: specialisation adds little"
+    return ""
+
+
+def pointer_loads_worth(channels: Channels, chained: bool) -> bool:
+    """Whether a producer that copies by pointers is expected to beat stock Triton, which copies ahead as well.
+
+    chained: whether a dot works on what another one of the same iteration gave. Then the consumer computes while the
+    tensor cores wait, and the copies no longer cost it instructions.
+    """
+    return chained or all(channel.fill == "tma" for channel in channels)
+
+__all__ = ["pointer_loads_worth", "why_not_expected", "why_not_worth_it"]

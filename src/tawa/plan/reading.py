@@ -1,0 +1,224 @@
+"""Plans as JSON: written whole or in part, read in every version there was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tawa.errors import PlanError, did_you_mean
+from tawa.plan.plan import (
+    JSON_VERSION,
+    UNCAPPED,
+    LaunchPlan,
+    LoopPlan,
+    OperandPlan,
+    PartitionPlan,
+    Plan,
+    RingPlan,
+    StorePlan,
+)
+from tawa.plan.schedule import Schedule
+
+_CURE = "start from what tawa compile --emit plan prints"
+_OLD = (1, 2, 3, 4)
+_OLD_FIELDS = (
+    "partitions", "rings", "mma_depth", "staged_stores", "max_registers", "early_puts", "schedules", "max_stages",
+    "ping_pong", "keep_operands",
+)  # fmt: skip
+
+_T = TypeVar("_T")
+
+
+def plan_to_dict(plan: Plan) -> dict[str, Any]:
+    """Plain JSON data of a Plan, with its version; what it leaves open is left out."""
+    data = _without_none(asdict(plan))
+    if plan.numbering == "program":
+        del data["numbering"]
+    return {"version": JSON_VERSION, **data}
+
+
+def plan_of(value: object) -> Plan:
+    """A Plan from a Plan, a mapping, JSON text, or the path of a file with such. Raises PlanError."""
+    if isinstance(value, Plan):
+        return value
+    if isinstance(value, Mapping):
+        return plan_from_dict(value)
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return plan_from_json(value)
+    if isinstance(value, str | os.PathLike):
+        path = Path(value)
+        try:
+            return plan_from_json(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise PlanError(
+                f"plan={os.fspath(path)!r}: no such file can be read ({error.strerror}); "
+                "cure: a path, JSON text, a dict or a Plan"
+            ) from error
+    raise PlanError(f"plan={value!r}: a Plan, a dict, JSON text or a path is needed, not {type(value).__name__}")
+
+
+def plan_from_json(text: str) -> Plan:
+    """Reads JSON text; raises PlanError."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise PlanError(f"not a Plan: {error}; cure: {_CURE}") from error
+    return plan_from_dict(data)
+
+
+def plan_from_dict(data: object) -> Plan:
+    """Reads plain JSON data of any version, whole or in part; raises PlanError."""
+    if not isinstance(data, Mapping):
+        raise PlanError(f"not a Plan: {type(data).__name__} in place of names and values; cure: {_CURE}")
+    given: dict[str, Any] = {str(name): value for name, value in data.items()}
+    version = given.pop("version", JSON_VERSION)
+    if version not in range(1, JSON_VERSION + 1) or isinstance(version, bool):
+        raise PlanError(f"not a Plan: version {version!r} is not one of 1 to {JSON_VERSION}; cure: {_CURE}")
+    return _of_old_version(given) if version in _OLD else _of_this_version(given)
+
+
+def _of_this_version(data: dict[str, Any]) -> Plan:
+    values = dict(data)
+    _known(values, [it.name for it in fields(Plan)], "a Plan")
+    for name, read in _ENTRIES.items():
+        if name in values:
+            values[name] = tuple(read(entry) for entry in _list(values[name], name))
+    if values.get("launches") is not None:
+        values["launches"] = _entry(LaunchPlan, values["launches"], "launches", conditions=_texts)
+    if values.get("unit_strides") is not None:
+        values["unit_strides"] = _texts(values["unit_strides"])
+    return Plan(**values)
+
+
+def _of_old_version(data: dict[str, Any]) -> Plan:
+    """Versions 1 to 4 have one P for all loops, and say nothing of single operands, stores, or the form."""
+    _known(data, _OLD_FIELDS, "a Plan of version 1 to 4")
+    if "partitions" not in data or "rings" not in data or "mma_depth" not in data:
+        raise PlanError(f"not a Plan: partitions, rings and mma_depth are needed in versions 1 to 4; cure: {_CURE}")
+    partitions = [_partition(part) for part in _uncapped(data["partitions"])]
+    rings = [RingPlan(**{"copies": 1, "fill": "tma", **_fields_of(_ring(ring))}) for ring in _list(data["rings"], "rings")]
+    schedules = [_schedule(schedule) for schedule in _list(data.get("schedules", ()), "schedules")]
+    keep, staged = data.get("keep_operands", False), data.get("staged_stores", True)
+    for name, flag in (("keep_operands", keep), ("staged_stores", staged)):
+        if not isinstance(flag, bool):
+            raise PlanError(f"{name}={flag!r} in a Plan: True or False is needed, not {type(flag).__name__}")
+    stages = data.get("max_stages", 2)
+    every = LoopPlan(None, data["mma_depth"], stages, kept=None if keep else ())
+    cap = data.get("max_registers")
+    return Plan(
+        groups=sum(part.role == "consumer" for part in partitions),
+        partitions=tuple(partitions),
+        max_registers=UNCAPPED if cap is None else cap,
+        stores=(StorePlan(staged=staged),),
+        loops=(every, *(LoopPlan(it.loop, stages=it.stages, schedule=it) for it in schedules)),
+        rings=tuple(rings),
+        early_puts=data.get("early_puts", 0),
+        ping_pong=data.get("ping_pong", False),
+        numbering="staged" if schedules else "program",
+    )
+
+
+def _uncapped(partitions: object) -> list[Any]:
+    """Partitions as they were written when null left registers to Triton."""
+    found = _list(partitions, "partitions")
+    return [{**part, "registers": part.get("registers") or UNCAPPED} if isinstance(part, Mapping) else part for part in found]
+
+
+def _fields_of(ring: RingPlan) -> dict[str, Any]:
+    return {it.name: value for it in fields(ring) if (value := getattr(ring, it.name)) is not None}
+
+
+# -- entries -----------------------------------------------------------------------------------------------------------
+
+
+def _entry(kind: type[_T], data: object, name: str, **readers: Callable[[Any], Any]) -> _T:
+    """One entry of a Plan; raises PlanError."""
+    if not isinstance(data, Mapping):
+        raise PlanError(f"not a Plan: an entry of {name} is {data!r}; cure: {_CURE}")
+    values = {str(key): value for key, value in data.items()}
+    known = [it.name for it in fields(kind)]  # type: ignore[arg-type]
+    _known(values, known, f"an entry of {name}")
+    for key, read in readers.items():
+        if values.get(key) is not None:
+            values[key] = read(values[key])
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise PlanError(f"not a Plan: an entry of {name} is {data!r}: {error}; cure: {_CURE}") from error
+
+
+def _partition(data: object) -> PartitionPlan:
+    return _entry(PartitionPlan, data, "partitions")
+
+
+def _ring(data: object) -> RingPlan:
+    return _entry(RingPlan, data, "rings", payload=_texts)
+
+
+def _operand(data: object) -> OperandPlan:
+    return _entry(OperandPlan, data, "operands")
+
+
+def _store(data: object) -> StorePlan:
+    return _entry(StorePlan, data, "stores")
+
+
+def _loop(data: object) -> LoopPlan:
+    return _entry(LoopPlan, data, "loops", schedule=_schedule, kept=_numbers)
+
+
+def _schedule(data: object) -> Schedule:
+    if not isinstance(data, Mapping):
+        raise PlanError(f"not a schedule: {data!r}; cure: start from the kernel's own schedule")
+    return Schedule.from_dict(data)
+
+
+_ENTRIES: dict[str, Callable[[object], Any]] = {
+    "partitions": _partition,
+    "operands": _operand,
+    "stores": _store,
+    "loops": _loop,
+    "rings": _ring,
+}
+
+
+def _list(value: object, name: str) -> list[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise PlanError(f"not a Plan: {name} is {value!r}, a list is needed; cure: {_CURE}")
+    return list(value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    found = _list(value, "a list of names")
+    if not all(isinstance(it, str) for it in found):
+        raise PlanError(f"not a Plan: {value!r}, a list of names is needed; cure: {_CURE}")
+    return tuple(found)
+
+
+def _numbers(value: object) -> tuple[int, ...]:
+    found = _list(value, "a list of numbers")
+    if not all(type(it) is int for it in found):
+        raise PlanError(f"not a Plan: {value!r}, a list of whole numbers is needed; cure: {_CURE}")
+    return tuple(found)
+
+
+def _known(data: Mapping[str, Any], names: Sequence[str], what: str) -> None:
+    for name in data:
+        if name not in names:
+            hint = did_you_mean(name, names, f"known: {', '.join(names)}")
+            raise PlanError(f"not a Plan: {what} has no {name!r}: {hint}; cure: {_CURE}")
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_none(it) for name, it in value.items() if it is not None and not (name == "line" and not it)}
+    if isinstance(value, list | tuple):
+        return [_without_none(it) for it in value]
+    return value
+
+
+__all__ = ["plan_from_dict", "plan_from_json", "plan_of", "plan_to_dict"]
