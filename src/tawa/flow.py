@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tawa.analysis.launch_values import Argument, LaunchSpec
 from tawa.dialects import structure_rules
 from tawa.errors import ProtocolError
 from tawa.ir import Module, parse_module, print_module, verify_structure
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.decisions import Facts, Target
+from tawa.plan.paths import Launching, Raising
 from tawa.remarks import Remark
 from tawa.transforms.result import Pass
 from tawa.verify.barriers import check_barriers, check_refinement
@@ -30,7 +32,9 @@ class Flow:
 
     plan: what is pinned, and what is decided so far. pins: what was pinned at first. pinned: whether to specialise or
     raise. why: why the planner decided as it did, by field of the Plan. facts: what the analyses found, once they ran.
-    notes, remarks: of decisions and of passes. aref: the text of that level. verdicts: of the checks, by name.
+    notes, remarks: of decisions and of passes. launching: who launches the kernel; launch: what its launches need.
+    raising, strides: pointer accesses that TMA is to make, and arguments taken to be 1; raised: how many loads it makes.
+    aref: the text of that level. verdicts: of the checks, by name.
     stage_ms: milliseconds by step.
     """
 
@@ -45,6 +49,11 @@ class Flow:
     why: dict[str, str] = field(default_factory=dict[str, str])
     notes: list[Remark] = field(default_factory=list[Remark])
     remarks: list[Remark] = field(default_factory=list[Remark])
+    launching: Launching = field(default_factory=Launching)
+    launch: LaunchSpec = field(default_factory=LaunchSpec)
+    raising: Raising | None = None
+    strides: tuple[Argument, ...] = ()
+    raised: int = 0
     aref: str = ""
     verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])

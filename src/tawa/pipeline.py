@@ -1,5 +1,6 @@
 """The pipeline: the lists that a kernel flows through, and what comes of it.
 
+    TTIR     structured → pointer accesses by TMA → persistent → rows split               [Triton lays it out]
     TTGIR    gather loads → rings decided → arefs → partitions → P, schedules decided → stages → stores     [credits]
     aref     lowered → slots told apart → outlined                                                        [barriers]
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from tawa.analysis.launch_values import Condition
 from tawa.analysis.names import name_module
 from tawa.dialects.aref import Fill
 from tawa.errors import PlanError, ResourceError
@@ -18,7 +20,9 @@ from tawa.ir import Module, parse_module, print_module, source_of
 from tawa.ir.attributes import int_attr
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.decisions import MAX_REGISTERS, NOT_EXPECTED, Facts, Target, decide_rings, find_facts
+from tawa.plan.candidates import GROUP_WARPS, warps_of_group
 from tawa.plan.loops import choose_ahead, choose_kept, choose_schedules, scheduled
+from tawa.plan.paths import choose_launches, choose_raises, choose_unit_strides
 from tawa.remarks import Remark
 from tawa.transforms.drop_names import DropNames
 from tawa.transforms.early_puts import EarlyPuts
@@ -28,16 +32,21 @@ from tawa.transforms.keep_operands import KeepOperands
 from tawa.transforms.lay_out_producer import LayOutProducer
 from tawa.transforms.load_ahead import LoadAhead
 from tawa.transforms.lower_arefs import LowerArefs
+from tawa.transforms.make_persistent import MakePersistent
 from tawa.transforms.outline_partitions import OutlinePartitions
 from tawa.transforms.partition import Partition
 from tawa.transforms.ping_pong import PingPong
 from tawa.transforms.pipeline_mma import PipelineMma
 from tawa.transforms.pipeline_stages import PipelineStages
+from tawa.transforms.raise_loads import RaiseLoads
 from tawa.transforms.resolve_groups import ResolveGroups
 from tawa.transforms.scale_behind_max import ScaleBehindMax
 from tawa.transforms.separate_slots import SeparateSlots
 from tawa.transforms.sink_epilogue import SinkEpilogue
+from tawa.transforms.split_rows import SplitRows
 from tawa.transforms.stage_stores import StageStores
+from tawa.transforms.structure_flow import StructureFlow
+from tawa.transforms.unit_strides import UNIT_STRIDE, AssumeUnitStrides
 from tawa.verify.check import combine
 from tawa.verify.effort import Verification
 from tawa.verify.verdict import Unknown, Verdict
@@ -63,8 +72,80 @@ class Outcome:
     why: dict[str, str] = field(default_factory=dict[str, str])
 
 
+NOT_OURS = (
+    "this compile is not for a launch of Triton's own: nobody would tell a persistent kernel the size of its grid"
+)
+
+
+# -- steps of the lists that are more than one pass ----------------------------------------------------------------------
+
+
 def _name(flow: Flow) -> None:
     name_module(flow.module, in_turn=flow.plan.form == "persistent")
+
+
+def _decide_strides(flow: Flow) -> None:
+    flow.strides = choose_unit_strides(flow.module, flow.launching, flow.plan)
+
+
+def _decide_raises(flow: Flow) -> None:
+    name_module(flow.module)
+    found = choose_raises(flow.module, flow.options, flow.launching, flow.plan)
+    if isinstance(found, Remark):
+        flow.remarks.append(found)
+    else:
+        flow.raising, flow.plan = found, found.plan.over(flow.plan)
+
+
+def _raise_loads(flow: Flow) -> None:
+    """Raises what was decided; which launches get the kernel is decided behind it, by what is left to do."""
+    if flow.raising is None:
+        return
+    made = RaiseLoads(flow.raising.raises, flow.raising.loads, flow.raising.stores).run(flow.module)
+    flow.remarks += made.remarks
+    if not made.raised:
+        return
+    ones = tuple(Condition(it, UNIT_STRIDE, 1, 1) for it in flow.strides)
+    spec = replace(made.launch, conditions=(*ones, *made.launch.conditions))
+    flow.remarks += [Remark("done", f"taken for granted: {'; '.join(made.taken)}")] if made.taken else []
+    by_element = bool(flow.strides)
+    flow.launch, notes = choose_launches(
+        flow.module, flow.options, flow.launching, flow.plan, spec, by_element, flow.pinned
+    )
+    flow.remarks += notes
+    flow.raised = made.raised
+    flow.plan = Plan(unit_strides=tuple(it.name for it in flow.strides)).over(flow.plan)
+    flow.target = replace(flow.target, stock_copies="elements" if by_element else "rows")
+
+
+def _make_persistent(flow: Flow) -> Remark | None:
+    if flow.plan.form != "persistent":
+        return None
+    if not flow.launching.ours:
+        return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave persistent=True out")
+    made = MakePersistent().run(flow.module)
+    if not made.changed:
+        return made.remarks[0]
+    flow.launch = replace(flow.launch, axes=made.axes)
+    flow.plan = Plan(tile_order="launch").over(flow.plan)
+    return None
+
+
+def _split_rows(flow: Flow) -> Remark | None:
+    groups = flow.plan.groups or 1
+    if groups < 2:
+        return None
+    warps = warps_of_group(flow.target.num_warps, groups)
+    if warps is None:
+        reason = f"num_warps={flow.target.num_warps} does not make {groups} groups of {GROUP_WARPS} warps"
+        cure = f"use num_warps={groups * GROUP_WARPS}"
+        return Remark("declined", f"rows are not split: {reason}", None, cure)
+    made = SplitRows(groups, flow.plan.split).run(flow.module)
+    if not made.changed:
+        return made.remarks[0]
+    flow.plan = made.decided.over(flow.plan)
+    flow.target = replace(flow.target, num_warps=warps, groups=groups)
+    return None
 
 
 def _decide_rings(flow: Flow) -> Remark | None:
@@ -101,6 +182,18 @@ def _facts(flow: Flow) -> Facts:
     return flow.facts
 
 
+PATHS = (
+    passing(StructureFlow),  # before anything looks at the kernel
+    Step("plan strides", _decide_strides),
+    passing(lambda it: AssumeUnitStrides(it.strides), "AssumeUnitStrides"),  # before tiles are looked at
+    Step("plan paths", _decide_raises),
+    Step("RaiseLoads", _raise_loads),
+    passing(DropNames),
+)
+FORMS = (
+    Step("MakePersistent", _make_persistent),  # of the whole tile
+    Step("SplitRows", _split_rows),
+)
 RINGS = (
     Step("names", _name),
     passing(lambda it: GatherLoads(it.plan), "GatherLoads"),

@@ -11,7 +11,7 @@ import tawa
 from tawa.bridge import stock_overflow
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
-from tawa.bridge.resources import LIMIT_BYTES
+from tawa.plan.shared_use import LIMIT_BYTES
 from tawa.bridge.signature import parse_signature
 from tawa.errors import ResourceError
 from tests.bridge import kernels

@@ -14,7 +14,7 @@ import re
 
 from tawa.analysis.memory import memory_roots
 from tawa.dialects.scf import LOOPS, enclosing_loops
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import STAYS, FuncOp
 from tawa.ir import Module, Operation, Value
 from tawa.ir.attributes import read_int, string_attr
 
@@ -37,9 +37,12 @@ def name_module(module: Module, *, in_turn: bool = False) -> None:
     if function is None:
         return
     tiles = next((op for op in function.body.ops if op.name in LOOPS), None) if in_turn else None
+    aside = _loops_aside(function.op)
     loops = 0
     counts: dict[tuple[str, str, int | None], int] = {}
     for op in function.op.walk():
+        if aside and (op in aside or any(loop in aside for loop in enclosing_loops(op))):
+            continue
         if op.name in LOOPS and op is not tiles:
             op.attributes[_LOOP] = f"{loops} : i32"
             loops += 1
@@ -48,6 +51,13 @@ def name_module(module: Module, *, in_turn: bool = False) -> None:
             argument, loop = argument_of(module, op.operands[0]), _loop_around(op)
             ordinal = counts[kind, argument, loop] = counts.get((kind, argument, loop), -1) + 1
             op.attributes[_NAME] = string_attr(f"{argument}|{'' if loop is None else loop}|{ordinal}")
+
+
+def _loops_aside(function: Operation) -> frozenset[Operation]:
+    """Copies of loops for launches that hardly ever come (`tawa.transforms.ask_limits`): they have no names."""
+    return frozenset(
+        loop for op in function.walk() if STAYS in op.attributes for loop in enclosing_loops(op)[:1]
+    )
 
 
 def drop_names(module: Module) -> None:

@@ -65,8 +65,11 @@ class SplitInfo:
         return self.size // self.groups
 
 
-def find_split(module: Module, groups: int) -> SplitInfo | Remark:
-    """Decides what to split over `groups` groups; a declined remark says why nothing can be."""
+def find_split(module: Module, groups: int, axis: Axis | None = None) -> SplitInfo | Remark:
+    """Decides what to split over `groups` groups; a declined remark says why nothing can be.
+
+    axis: what is asked for; None: rows where they suffice.
+    """
     dots = [op for op in module.walk() if op.name in _DOTS]
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if not dots:
@@ -76,7 +79,10 @@ def find_split(module: Module, groups: int) -> SplitInfo | Remark:
         return _declined(module, op, "calls or jumps between blocks: the tile cannot be followed", "inline the callee")
     rows = [(dot.result, len(shape_of(dot.result)) - 2) for dot in dots]
     fewest = min(shape_of(value)[dim] for value, dim in rows)
-    by_rows = fewest // groups >= _LEAST["rows"]
+    if axis == "rows" and fewest // groups < _LEAST["rows"]:
+        reason, cure = f"{fewest} rows are too few for {groups} groups of {_LEAST['rows']}", "split='columns'"
+        return _declined(module, dots[0], reason, cure)
+    by_rows = fewest // groups >= _LEAST["rows"] if axis is None else axis == "rows"
     nodes = rows if by_rows else [(value, dim + 1) for value, dim in rows]
     try:
         return _Choice(_Classes(module), groups, "rows" if by_rows else "columns", nodes).info()

@@ -23,7 +23,7 @@ from tawa.bridge.persistence import PlanOf, offer, persistent_form
 from tawa.bridge.ptxas_log import kept_log
 from tawa.bridge.raising import raise_loads
 from tawa.bridge.request import Request
-from tawa.bridge.resources import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
+from tawa.plan.shared_use import LIMIT_BYTES, SharedUse, largest_depth, overflow_text, shared_use
 from tawa.bridge.row_split import split_front, wanted_groups, warps_of_group
 from tawa.bridge.spills import HARMLESS_BYTES, find_spills, keeps_dots_in_flight, must_spill, smaller_plans
 from tawa.bridge.stages import clean_up

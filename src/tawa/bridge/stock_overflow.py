@@ -18,7 +18,7 @@ from typing import Any
 from tawa.bridge import record
 from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.generic_print import parse_module
-from tawa.bridge.resources import LIMIT_BYTES
+from tawa.plan.shared_use import LIMIT_BYTES
 
 _refused: ContextVar[bool] = ContextVar("tawa_overflow_refused", default=False)
 

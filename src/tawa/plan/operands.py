@@ -27,6 +27,8 @@ def moved_loads(module: Module, loads: Sequence[DotLoadInfo], plan: Plan) -> lis
         path, own = plan.operand(name_of(info.load.op)).path, path_of(info, plan)
         if path == "registers" and own == "cp.async":
             info = replace(info, fill="registers")
+        elif path == "pointers" and (not isinstance(info.load, DescriptorLoadOp) or _is_for_all(plan, info.load.op)):
+            pass  # cp.async or registers, whichever it can be
         elif path not in (None, own, "consumer"):
             raise PlanError(
                 f"the Plan brings {_text(module, info.load.op)} by {path}; it comes by {own}"
@@ -95,6 +97,11 @@ def stores_of(module: Module) -> list[StorePlan]:
     """An entry for each store by TMA, without decisions."""
     found = [op for op in module.walk() if op.name == "tt.descriptor_store"]
     return [StorePlan(*name_of(op), store_path(op), line=str(source_of(module, op) or "")) for op in found]
+
+
+def _is_for_all(plan: Plan, load: Operation) -> bool:
+    """Whether what the Plan says of a load's path is said of all loads."""
+    return not any(it.key == name_of(load) and it.path is not None for it in plan.operands)
 
 
 def _why_not(path: Path, own: Path) -> str:

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tawa.analysis.split_dims import SplitInfo, find_split
+from tawa.analysis.split_dims import Axis, SplitInfo, find_split
 from tawa.analysis.split_rules import demanded, shape_of
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp, GroupIndexOp
 from tawa.ir import Builder, Module, Operation, TensorDescType, TensorType, Value, clone_op, parse_type, source_of
 from tawa.ir.attributes import int_attr, read_int
+from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
@@ -34,19 +35,20 @@ _WRAP = {"overflowFlags": "#arith.overflow<none>"}
 
 @dataclass(frozen=True, slots=True)
 class SplitRows:
-    """Options: the number of consumer groups."""
+    """Options: the number of consumer groups, and what is split; None: rows where they suffice, columns otherwise."""
 
     groups: int
+    axis: Axis | None = None
 
     def run(self, module: Module) -> PassResult:
         """Rewrites the kernel for one group, or says why not."""
-        info = find_split(module, self.groups)
+        info = find_split(module, self.groups, self.axis)
         if isinstance(info, Remark):
             return PassResult(changed=False, remarks=(info,))
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
         _Rewrite(function, info).run()
         text = f"{info.size} {info.axis} are split over {info.groups} groups of {info.part}"
-        return PassResult(changed=True, remarks=(Remark("note", text, source_of(module, function.op)),))
+        return PassResult(changed=True, remarks=(Remark("note", text, source_of(module, function.op)),), decided=Plan(split=info.axis))
 
 
 class _Rewrite:

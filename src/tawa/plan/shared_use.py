@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from tawa.analysis.resources import SHARED_BYTES
-from tawa.plan import Plan, RingPlan
+from tawa.plan.plan import Plan, RingPlan
 
 LIMIT_BYTES = SHARED_BYTES
 
@@ -37,17 +38,21 @@ def shared_use(total_bytes: int, plan: Plan | None) -> SharedUse:
     return SharedUse(total_bytes, plan.rings if plan is not None else ())
 
 
-def largest_depth(use: SharedUse) -> int | None:
+def largest_depth(use: SharedUse, fixed: Collection[str] = ()) -> int | None:
     """The largest D under the present one with which the kernel fits; None if no depth does.
 
-    Rings of a smaller depth than the new D keep theirs: only the deep ones follow `aref_depth`.
+    Rings of a smaller depth than the new D keep theirs: only the deep ones follow it. fixed: rings that keep theirs.
     """
-    deepest = max((ring.depth for ring in use.rings), default=0)
+    deepest = max((ring.slots for ring in use.rings if ring.name not in fixed), default=0)
     for depth in range(deepest - 1, 0, -1):
-        rings = sum(min(ring.depth, depth) * ring.slot_bytes * ring.copies for ring in use.rings)
-        if use.other_bytes + rings <= LIMIT_BYTES:
+        if use.other_bytes + sum(ring.total_bytes for ring in at_most(use.rings, depth, fixed)) <= LIMIT_BYTES:
             return depth
     return None
+
+
+def at_most(rings: Iterable[RingPlan], depth: int, fixed: Collection[str] = ()) -> tuple[RingPlan, ...]:
+    """Rings that have no more slots than `depth`, but for those that are fixed."""
+    return tuple(it if it.name in fixed else replace(it, depth=min(it.slots, depth)) for it in rings)
 
 
 def overflow_text(kernel: str, use: SharedUse) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.bridge.resources import LIMIT_BYTES, largest_depth, overflow_text, shared_use
+from tawa.plan.shared_use import LIMIT_BYTES, largest_depth, overflow_text, shared_use
 from tawa.plan import Plan, RingPlan
 
 

@@ -1,0 +1,171 @@
+"""The decisions about a kernel as Triton wrote it (TTIR): form, pointer accesses that TMA makes, and launches.
+
+The launcher makes the descriptors of raised loads where the launch is one of Triton's own. Elsewhere the kernel makes
+them, which costs each CTA a few microseconds; so that is left out, unless the user names it, where a CTA has little
+work: one tile of a GEMM (`bench/results/pointers.json`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tawa.analysis.chained_dots import has_chained_dots
+from tawa.analysis.launch_choice import work_text
+from tawa.analysis.launch_values import LEAST_CYCLES, Argument, HostValue, LaunchSpec
+from tawa.analysis.loads import find_dots
+from tawa.analysis.names import name_of, name_text
+from tawa.analysis.raises import AccessInfo, Make, Raises, find_raises
+from tawa.analysis.unit_strides import find_unit_strides
+from tawa.dialects.scf import enclosing_loops
+from tawa.errors import PlanError
+from tawa.ir import Module, Operation
+from tawa.analysis.launch_work import launch_work, rows_outlast_dots
+from tawa.plan.options import PlanOptions
+from tawa.plan.plan import LaunchPlan, OperandPlan, Path, Plan, StorePlan
+from tawa.remarks import Remark
+
+_BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
+
+TOO_DEAR = (
+    "loads stay with pointers: this compile is not for a launch of Triton's own, so the kernel would have to make its "
+    "TMA descriptors itself, which costs more than they bring where a program computes one tile"
+)
+CROWDED = (
+    "launches of more programs than SMs are left to the stock kernel: TMA takes as long to fetch the short rows of its "
+    "boxes as the tensor cores to multiply them, and programs would share an SM"
+)
+_SHORT = "launches that an SM is done with in less than {} cycles are left to the stock kernel; a program takes {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """Who launches the kernel.
+
+    ours: whether the launch is one of Triton's own, to which arguments can be added. may_be_one: parameters whose value
+    is not told where it is 1. nested: whether descriptors are spelled as Triton 3.6 does.
+    """
+
+    ours: bool = False
+    may_be_one: frozenset[str] = frozenset()
+    nested: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Raising:
+    """Which accesses TMA makes in place of pointers. raises: what was found of all of them."""
+
+    raises: Raises
+    loads: frozenset[Operation]
+    stores: frozenset[Operation]
+    plan: Plan
+
+
+def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tuple[Argument, ...]:
+    """The arguments that are taken to be 1. Raises PlanError for a pinned one that cannot be."""
+    found = find_unit_strides(module, launching.may_be_one)
+    if pins.unit_strides is None:
+        return found
+    unknown = [name for name in pins.unit_strides if name not in {it.name for it in found}]
+    if unknown:
+        known = ", ".join(it.name for it in found) or "none"
+        raise PlanError(
+            f"the Plan takes {', '.join(unknown)} to be 1; of the strides of this kernel that can be done with {known}; "
+            "cure: unit_strides without it"
+        )
+    return tuple(it for it in found if it.name in pins.unit_strides)
+
+
+def choose_raises(module: Module, options: PlanOptions, launching: Launching, pins: Plan) -> Raising | Remark:
+    """The accesses of a named module that TMA makes, or why none. Raises PlanError for a pinned one that cannot be."""
+    asked = [it for it in pins.operands if it.path in _BY_TMA]
+    in_turn = pins.form == "persistent"
+    may_make = bool(options.wherever_legal or options.pointer_loads or asked or _is_long(module))
+    if not launching.ours and not may_make:
+        return Remark("note", TOO_DEAR)
+    make: Make = "host" if launching.ours else "kernel"
+    raises = find_raises(module, make, launching.nested, tables=may_make, in_turn=in_turn)
+    if make == "host" and any(_made_otherwise(raises, it) for it in asked):
+        raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
+    _check(raises.loads, asked, "operand")
+    _check(raises.stores, [it for it in pins.stores if it.path in _BY_TMA], "store")
+    loads = {it: path for it in raises.loads if (path := _path(it)) and _wanted(pins.operand(name_of(it.op)).path)}
+    stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
+    plan = Plan(
+        operands=tuple(
+            OperandPlan(*name_of(it.op), path, line=str(it.location or "")) for it, path in loads.items()
+        ),
+        stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
+    )
+    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan)
+
+
+def _wanted(path: Path | None) -> bool:
+    return path is None or path in _BY_TMA
+
+
+def _path(access: AccessInfo) -> Path | None:
+    """How TMA makes a load; None where it cannot."""
+    if access.decision is None:
+        return None
+    return "raised" if access.decision.place is None else "raised_in_kernel"
+
+
+def _made_otherwise(raises: Raises, entry: OperandPlan) -> bool:
+    """Whether the launcher would make a descriptor that a Plan wants of the kernel."""
+    access = next((it for it in raises.loads if name_of(it.op) == entry.key), None)
+    return entry.path == "raised_in_kernel" and access is not None and _path(access) == "raised"
+
+
+def _check(accesses: Iterable[AccessInfo], asked: Iterable[OperandPlan | StorePlan], what: str) -> None:
+    known = {name_of(it.op): it for it in accesses}
+    for entry in asked:
+        access = known.get(entry.key)
+        if entry.argument is None or access is None:
+            continue  # a name of no access at all is told later
+        own = _path(access)
+        if own == entry.path:
+            continue
+        where = f" ({access.location})" if access.location else ""
+        reason = access.reason or f"its descriptor is one that {'the kernel' if own == 'raised_in_kernel' else 'the launcher'} makes"
+        cure = access.cure or f"path={own or 'pointers'!r}"
+        raise PlanError(f"the Plan makes {what} {name_text(entry.key)}{where} by TMA ({entry.path}): {reason}; cure: {cure}")
+
+
+def choose_launches(
+    module: Module, options: PlanOptions, launching: Launching, pins: Plan, spec: LaunchSpec, by_element: bool, pinned: bool
+) -> tuple[LaunchSpec, tuple[Remark, ...]]:
+    """The launch spec of a kernel with raised loads: which launches are left to the stock kernel, as far as is known.
+
+    by_element: whether the stock kernel copies element by element; then each launch pays.
+    """
+    if not launching.ours:
+        return spec, ()
+    usual = not (pinned or options.wherever_legal or pins.form == "persistent" or by_element)
+    asked = pins.launches or LaunchPlan()
+    short, crowded = (usual if it is None else it == "stock" for it in (asked.short, asked.crowded))
+    work: HostValue | None = launch_work(module) if short else None
+    alone = crowded and rows_outlast_dots(module, spec.descriptors)
+    found = LaunchSpec(spec.descriptors, spec.conditions, work, alone)
+    return found, (Remark("done", _SHORT.format(LEAST_CYCLES, work_text(found))),) if work else ()
+
+
+def launch_plan(spec: LaunchSpec) -> LaunchPlan:
+    """What a launch spec says, as part of a Plan."""
+    return LaunchPlan(
+        conditions=tuple(map(str, spec.conditions)),
+        short="stock" if spec.work is not None else "specialised",
+        crowded="stock" if spec.alone else "specialised",
+        many="persistent" if spec.offered else "as_written",
+    )
+
+
+def _is_long(module: Module) -> bool:
+    """Whether a program has much work for each descriptor: dots that work on each other's results, or many tiles."""
+    depths = [len(enclosing_loops(dot)) for dot in find_dots(module)]
+    return has_chained_dots(module) or max(depths, default=0) > 1
+
+
+__all__ = [
+    "CROWDED", "TOO_DEAR", "Launching", "Raising", "choose_launches", "choose_raises", "choose_unit_strides", "launch_plan",
+]  # fmt: skip
