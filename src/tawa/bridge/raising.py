@@ -18,6 +18,7 @@ from typing import Any
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_choice import work_text
 from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
+from tawa.analysis.launch_work import launch_work, rows_outlast_dots
 from tawa.analysis.loads import find_dots
 from tawa.bridge.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.generic_print import read_ttir
@@ -27,7 +28,6 @@ from tawa.ir import Module, print_module
 from tawa.plan import PlanOptions
 from tawa.plan.planner import StockCopies
 from tawa.remarks import Remark
-from tawa.transforms.launch_work import launch_work, rows_outlast_dots
 from tawa.transforms.raise_loads import RaiseLoads
 from tawa.transforms.unit_strides import assume_unit_strides
 

@@ -50,6 +50,7 @@ from tawa.analysis.box import Box, BoxDim
 from tawa.analysis.boxes import BoxFinder
 from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.forms import Guard
+from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.launch_values import Condition, DescriptorSpec, LaunchSpec
 from tawa.analysis.loads import from_dots
 from tawa.analysis.memory import why_stored_in_order
@@ -64,7 +65,6 @@ from tawa.remarks import Remark
 from tawa.transforms.added_arguments import add_descriptor
 from tawa.transforms.ask_limits import ask_limits
 from tawa.transforms.drop_dead import DropDead
-from tawa.transforms.host_sizes import HostSizes
 from tawa.transforms.kernel_descriptors import KernelDescriptors, Limit, Place
 from tawa.transforms.load_box import load_box, tile_type
 from tawa.transforms.materialize import Materializer, arithmetic

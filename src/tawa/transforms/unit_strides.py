@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator
 from tawa.analysis.accesses import is_operand_load, tile_of
 from tawa.analysis.affine import Affine
 from tawa.analysis.facts import Facts
+from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.launch_values import Argument, Condition
 from tawa.analysis.loads import from_dots
 from tawa.analysis.polynomials import ONE
@@ -30,7 +31,6 @@ from tawa.analysis.split_rules import has_rows, shape_of
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Builder, Module, Operation, Value
-from tawa.transforms.host_sizes import HostSizes
 
 _REASON = "the tile lies in memory element by element"
 
