@@ -15,9 +15,9 @@ from tawa.analysis.affine import Affine
 from tawa.analysis.box import Box
 from tawa.analysis.boxes import BoxFinder
 from tawa.analysis.facts import Facts
+from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.polynomials import Poly
 from tawa.ir import Value
-from tawa.transforms.host_sizes import HostSizes
 from tests.analysis.tile_programs import GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, TileProgram
 
 SHAPE = ROWS, COLUMNS = 16, 32

@@ -13,6 +13,8 @@ import tawa.sim.asynchronous as sim_asynchronous
 import tawa.sim.descriptors as sim_descriptors
 import tawa.sim.memory as sim_memory
 from tawa.analysis.launch_values import LaunchSpec
+from tawa.analysis.raises import Make, find_raises
+from tawa.analysis.unit_strides import find_unit_strides
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic, print_generic_ttir
 from tawa.bridge.signature import Signature
@@ -22,8 +24,8 @@ from tawa.sim import Descriptor, simulate
 from tawa.sim.errors import OutOfBounds
 from tawa.sim.launch import parameter_name
 from tawa.sim.values import TensorDescriptor
-from tawa.transforms.raise_loads import Make, RaiseLoads, RaiseResult
-from tawa.transforms.unit_strides import assume_unit_strides
+from tawa.transforms.raise_loads import RaiseLoads, RaiseResult
+from tawa.transforms.unit_strides import AssumeUnitStrides
 from tests.support.fronts import Front, front
 
 NESTED = triton.__version__.startswith("3.6")
@@ -103,9 +105,10 @@ def raised(
     made = made if made is not None else launch.front()
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
     numbers = {name for name, value in launch.arguments.items() if isinstance(value, int)}
-    units = assume_unit_strides(module, frozenset(() if launch.told else numbers))
-    result = RaiseLoads(make, NESTED, trust, in_turn=in_turn).run(module)
-    result = replace(result, launch=replace(result.launch, conditions=(*units, *result.launch.conditions)))
+    units = find_unit_strides(module, frozenset(() if launch.told else numbers))
+    asked = AssumeUnitStrides(units).run(module).conditions
+    result = RaiseLoads(find_raises(module, make, NESTED, trust=trust, in_turn=in_turn)).run(module)
+    result = replace(result, launch=replace(result.launch, conditions=(*asked, *result.launch.conditions)))
     return Raised(result, print_module(module), made)
 
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from tawa.analysis.facts import DIVISORS, LOADED
 from tawa.analysis.launch_values import LaunchSpec
+from tawa.analysis.raises import Make
 from tawa.bridge.signature import Signature
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, parse_module, print_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.transforms.raise_loads import Make
 from tawa.transforms.split_rows import SplitRows
 from tests.matrix import raised_kernels as kernels
 from tests.matrix.raising import NESTED, Launch, addresses, lay_out, raised, run, same_bits

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tawa.analysis.raises import find_raises
 from tawa.bridge.attempt_data import Specialised
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic_ttir
@@ -79,7 +80,7 @@ def raised(make: Any = "host", tables: bool = True, **choices: Any) -> tuple[Any
     """What the pass makes of the kernel, and the kernel with layouts."""
     made = kernel(**choices)
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
-    result = RaiseLoads(make, NESTED, tables=tables).run(module)
+    result = RaiseLoads(find_raises(module, make, NESTED, tables=tables)).run(module)
     return result, module, made
 
 
@@ -265,7 +266,7 @@ def test_strides_that_are_arguments_are_looked_at_by_the_launch() -> None:
     case = find("array")
     made = front(case.kernel, signature(case), num_warps=4)
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
-    result = RaiseLoads("host", NESTED).run(module)
+    result = RaiseLoads(find_raises(module, "host", NESTED)).run(module)
     assert result.raised == 2 and [spec.base for spec in result.launch.descriptors] == [
         0,
         2,

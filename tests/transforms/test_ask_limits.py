@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tawa.analysis.affine import Affine
+from tawa.analysis.descriptor_places import Limit
 from tawa.dialects import structure_rules
 from tawa.dialects.tt import STAYS, LoadOp
 from tawa.ir import Value, print_module, verify_structure
 from tawa.transforms.ask_limits import ask_limits
-from tawa.transforms.kernel_descriptors import Limit
 from tawa.transforms.materialize import Materializer
 from tests.analysis.tile_programs import TileProgram
 from tests.support.filecheck import brief, check

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tawa.analysis.raises import Make, find_raises
 from tawa.dialects import structure_rules
 from tawa.ir import Builder, Module, StructureError, Value, clone_op, parse_module, print_module, verify_structure
 from tawa.transforms.drop_dead import DropDead
@@ -57,9 +58,9 @@ def _operands(p: TileProgram, turned: bool) -> tuple[Value, Value]:
     return a_at, p.add(p.splat(p.args["b"], 32, 32), p.add(p.broadcast(far, 32, 32), near))
 
 
-def raised(module: Module, options: RaiseLoads) -> RaiseResult:
+def raised(module: Module, make: Make = "host", nested: bool = True, in_turn: bool = False) -> RaiseResult:
     """The result of the pass; the module is sound and reads back as itself."""
-    result = options.run(module)
+    result = RaiseLoads(find_raises(module, make, nested, in_turn=in_turn)).run(module)
     errors: list[StructureError] = verify_structure(module, structure_rules())
     assert [str(error) for error in errors] == []
     text = print_module(module)
@@ -69,7 +70,7 @@ def raised(module: Module, options: RaiseLoads) -> RaiseResult:
 
 def test_descriptors_are_added_behind_the_arguments() -> None:
     module = gemm()
-    result = raised(module, RaiseLoads("host"))
+    result = raised(module, "host")
     assert result.changed and result.raised == 2
     check(
         print_module(module, locations=False),
@@ -98,7 +99,7 @@ def test_descriptors_are_added_behind_the_arguments() -> None:
 
 def test_nothing_is_left_of_the_pointers() -> None:
     module = gemm()
-    raised(module, RaiseLoads("host"))
+    raised(module, "host")
     text = brief(module)
     assert text.count("tt.addptr") == 0
     check(text, 'CHECK: "scf.yield"(%{{\\w+}})\n')
@@ -106,7 +107,7 @@ def test_nothing_is_left_of_the_pointers() -> None:
 
 def test_descriptors_are_made_before_the_loop() -> None:
     module = gemm()
-    result = raised(module, RaiseLoads("kernel"))
+    result = raised(module, "kernel")
     assert result.raised == 2 and not result.launch.descriptors
     check(
         print_module(module, locations=False),
@@ -123,7 +124,7 @@ def test_descriptors_are_made_before_the_loop() -> None:
 def test_later_releases_spell_descriptors_without_the_tensor() -> None:
     for make in ("host", "kernel"):
         module = gemm()
-        raised(module, RaiseLoads("host" if make == "host" else "kernel", nested=False))
+        raised(module, "host" if make == "host" else "kernel", nested=False)
         text = print_module(module, locations=False)
         assert "!tt.tensordesc<64x32xf16>" in text and "tensordesc<tensor<" not in text
         assert '"tt.descriptor_load"' in text and "<{cache" not in text
@@ -131,7 +132,7 @@ def test_later_releases_spell_descriptors_without_the_tensor() -> None:
 
 def test_a_turned_operand_is_loaded_as_it_lies_and_turned() -> None:
     module = gemm(turned=True)
-    raised(module, RaiseLoads("host"))
+    raised(module, "host")
     check(
         brief(module),
         """
@@ -145,14 +146,14 @@ def test_a_turned_operand_is_loaded_as_it_lies_and_turned() -> None:
 def test_a_load_outside_of_loops_stays() -> None:
     module = gemm(in_loop=False)
     before = print_module(module)
-    result = RaiseLoads("host").run(module)
+    result = RaiseLoads(find_raises(module, "host")).run(module)
     assert not result.changed and result.remarks == ()
     assert print_module(module) == before
 
 
 def test_what_stays_is_said_with_its_reason_and_cure() -> None:
     module = gemm(divisible=("a", "b", "k"))
-    result = raised(module, RaiseLoads("kernel"))
+    result = raised(module, "kernel")
     assert result.raised == 1
     stays = next(remark for remark in result.remarks if "stays" in remark.reason)
     assert stays.reason == "a load stays with pointers: its stride s is not known to be a multiple of 16 bytes"
@@ -169,7 +170,7 @@ def test_equal_tensors_share_a_descriptor() -> None:
     total.set_operand(0, again.result)
     Builder.before(dot).insert(total)
     dot.set_operand(2, total.result)
-    result = raised(module, RaiseLoads("host"))
+    result = raised(module, "host")
     assert result.raised == 3
     assert len(result.launch.descriptors) == 2
 
@@ -178,7 +179,7 @@ def test_a_call_is_not_followed() -> None:
     module = gemm()
     function = module.body.ops[0]
     module.body.append(clone_op(function, {})).properties["sym_name"] = '"other"'
-    result = RaiseLoads("host").run(module)
+    result = RaiseLoads(find_raises(module, "host")).run(module)
     assert not result.changed
     assert "calls or jumps" in result.remarks[0].reason
 
@@ -187,7 +188,7 @@ def test_the_pass_gives_the_same_text_every_time() -> None:
     texts: set[str] = set()
     for _ in range(3):
         module = gemm()
-        raised(module, RaiseLoads("kernel"))
+        raised(module, "kernel")
         texts.add(print_module(module))
     assert len(texts) == 1
 
@@ -237,8 +238,8 @@ def test_effects_are_not_dropped() -> None:
 
 
 @pytest.mark.parametrize("make", ["host", "kernel"])
-def test_remarks_say_what_was_raised(make: str) -> None:
-    result = RaiseLoads("host" if make == "host" else "kernel").run(gemm())
+def test_remarks_say_what_was_raised(make: Make) -> None:
+    result = raised(gemm(), make)
     assert [remark.reason for remark in result.remarks] == [
         "a load through pointers is made by TMA: boxes of 64x32",
         "a load through pointers is made by TMA: boxes of 32x32",
@@ -264,7 +265,7 @@ def test_what_belongs_to_a_users_descriptor_is_no_argument_of_a_launch(of_descri
     loop = p.loop((p.number(0), p.args["k"], p.number(32)), [a_at, zeros], body)
     p.store(p.splat(p.args["c"], 64, 32), loop.results[1])
     module = p.finish()
-    spec = raised(module, RaiseLoads("host")).launch
+    spec = raised(module, "host").launch
     first = next(descriptor for descriptor in spec.descriptors if descriptor.base == start.index)
     assert str(first.offset) == ("0" if of_descriptor else "(rows * s)")
     assert bool(p.args["rows"].uses) is of_descriptor  # the row to begin at is an index
@@ -303,7 +304,7 @@ def stored(**changes: bool) -> tuple[Module, RaiseResult]:
     if known["again"]:
         p.store(pointers, p.add(total, total), *mask)
     module = p.finish()
-    return module, raised(module, RaiseLoads("host", in_turn=known["in_turn"]))
+    return module, raised(module, "host", in_turn=known["in_turn"])
 
 
 def test_a_store_that_another_tile_follows_goes_by_tma() -> None:
@@ -355,7 +356,7 @@ def queries(aligned: bool = True, in_turn: bool = True, make: str = "host") -> t
     loop = p.loop((p.number(0), p.args["k"], p.number(32)), [zeros], body)
     p.effect("tt.store", [p.add(p.splat(p.args["c"], 64, 32), at), loop.results[0]])
     module = p.finish()
-    return module, raised(module, RaiseLoads("host" if make == "host" else "kernel", in_turn=in_turn))
+    return module, raised(module, "host" if make == "host" else "kernel", in_turn=in_turn)
 
 
 def test_a_tile_that_a_whole_loop_reads_comes_by_tma_where_another_follows() -> None:

@@ -18,7 +18,10 @@ from typing import Any
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_choice import work_text
 from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
+from tawa.analysis.launch_work import launch_work, rows_outlast_dots
 from tawa.analysis.loads import find_dots
+from tawa.analysis.raises import find_raises
+from tawa.analysis.unit_strides import find_unit_strides
 from tawa.bridge.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.generic_print import read_ttir
 from tawa.bridge.versions import RESPELLED_FROM, triton_version
@@ -27,9 +30,8 @@ from tawa.ir import Module, print_module
 from tawa.plan import PlanOptions
 from tawa.plan.planner import StockCopies
 from tawa.remarks import Remark
-from tawa.transforms.launch_work import launch_work, rows_outlast_dots
 from tawa.transforms.raise_loads import RaiseLoads
-from tawa.transforms.unit_strides import assume_unit_strides
+from tawa.transforms.unit_strides import AssumeUnitStrides
 
 _TILE_OF_POINTERS = re.compile(r"tt\.load(?: .*: |\".*: \()tensor<")  # in either form of the text
 
@@ -70,8 +72,9 @@ def raise_loads(ttir: str, context: Any, options: PlanOptions) -> Raised | None:
     if make == "kernel" and not may_make:
         return Raised(ttir, LaunchSpec(), (Remark("note", _TOO_DEAR),), 0)
     nested = triton_version()[:2] < RESPELLED_FROM
-    units = assume_unit_strides(module, may_be_one())
-    result = RaiseLoads(make, nested, tables=may_make, in_turn=options.persistent is True).run(module)
+    units = AssumeUnitStrides(find_unit_strides(module, may_be_one())).run(module).conditions
+    raises = find_raises(module, make, nested, tables=may_make, in_turn=options.persistent is True)
+    result = RaiseLoads(raises).run(module)
     launch = replace(result.launch, conditions=(*units, *result.launch.conditions)) if result.raised else result.launch
     by_element = bool(units)  # then each launch pays
     if result.raised and make == "host" and not (options.wherever_legal or options.persistent or by_element):

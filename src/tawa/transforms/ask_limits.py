@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tawa.analysis.descriptor_places import Limit
 from tawa.dialects.tt import STAYS
 from tawa.ir import Block, Builder, Operation, Region, Value, clone_op
-from tawa.transforms.kernel_descriptors import Limit, holds_at
+from tawa.transforms.kernel_descriptors import holds_at
 from tawa.transforms.materialize import Materializer
 
 

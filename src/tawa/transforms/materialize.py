@@ -7,10 +7,11 @@ A number of iterations becomes ``(iv - first) / stride``; a sum over iterations 
 
 from __future__ import annotations
 
+from tawa.analysis.known import is_known
 from tawa.analysis.polynomials import Atom, Atoms, Carried, Monomial, Poly, Trip
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
-from tawa.ir import Block, Builder, Operation, Value
+from tawa.ir import Builder, Operation, Value
 
 _WRAP = {"overflowFlags": "#arith.overflow<none>"}
 _TOP = frozenset({"tt.func", "builtin.module"})
@@ -90,21 +91,6 @@ class Materializer:
         return carried
 
 
-def is_known(value: Value, builder: Builder) -> bool:
-    """Whether a value is there where `builder` stands: made before it, in its block or in one around it."""
-    owner = value.owner
-    block: Block | None = builder.block
-    anchor = builder.anchor
-    while block is not None:
-        if owner is block:
-            return True
-        if isinstance(owner, Operation) and owner.parent is block:
-            return anchor is None or block.index_of(owner) < block.index_of(anchor)
-        anchor = block.parent_op
-        block = anchor.parent if anchor is not None else None
-    return False
-
-
 def arithmetic(builder: Builder, name: str, left: Value, right: Value, hint: str = "") -> Value:
     """An operation on two integers of one type."""
     properties = dict(_WRAP) if name in ("arith.addi", "arith.subi", "arith.muli") else {}
@@ -127,4 +113,4 @@ def last_of(values: list[Value], block_ops: list[Operation]) -> Operation | None
     return next((op for op in reversed(block_ops) if op in makers), None)
 
 
-__all__ = ["Materializer", "arithmetic", "cast", "is_known", "last_of"]
+__all__ = ["Materializer", "arithmetic", "cast", "last_of"]

@@ -1,16 +1,9 @@
 """Strides of one that Triton leaves open: taken to be one, and asked of each launch.
 
     %a + rows·%sm + ks·%sk        →   %a + rows·%sm + ks        condition: sk == 1
-    sm divisible by 16, sk an argument that Triton does not specialise
 
-A tile is a box only if it lies in memory element by element along one dimension. Of most kernels Triton says where: a
-stride that is 1 becomes a constant. It does not where the parameter is annotated (``stride_ak: int``) or named in
-``do_not_specialize``. The stock kernel then copies each element by itself, and so will it at a launch where the
-stride is another number.
-
-A stride is taken to be one if loads that feed a dot in a loop are no boxes otherwise, and it is the only one of its
-tile that may be: what is divisible by 2 is not 1, and of several the last dimension's is. Where loads need it, so do
-the stores of tiles.
+Which strides tiles need to be one is known before (`tawa.analysis.unit_strides`). Where Triton does not know that they
+are, the stock kernel copies each element by itself, and so will it at a launch where the stride is another number.
 
 Requires: TTIR without layouts, one structured function.
 Ensures: the same results wherever all conditions hold.
@@ -18,70 +11,39 @@ Ensures: the same results wherever all conditions hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from tawa.analysis.accesses import is_operand_load, tile_of
-from tawa.analysis.affine import Affine
-from tawa.analysis.facts import Facts
 from tawa.analysis.launch_values import Argument, Condition
-from tawa.analysis.loads import from_dots
-from tawa.analysis.polynomials import ONE
-from tawa.analysis.split_rules import has_rows, shape_of
-from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
-from tawa.ir import Builder, Module, Operation, Value
-from tawa.transforms.host_sizes import HostSizes
+from tawa.ir import Builder, Module
+from tawa.transforms.result import PassResult
 
 _REASON = "the tile lies in memory element by element"
 
 
-def assume_unit_strides(module: Module, may_be_one: frozenset[str]) -> tuple[Condition, ...]:
-    """Puts 1 in the place of such strides; returns what a launch must fulfil.
+@dataclass(frozen=True, slots=True)
+class UnitStridesResult(PassResult):
+    """conditions: what a launch must fulfil."""
 
-    may_be_one: names of the parameters whose value is not told when it is 1.
-    """
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    if not may_be_one or len(functions) != 1 or not functions[0].structured:
-        return ()
-    units = _Units(module, functions[0], may_be_one)
-    products = from_dots(module)
-    chosen = dict.fromkeys(units.of(op for op in functions[0].op.walk() if is_operand_load(op, products=products)))
-    if chosen:
-        chosen |= dict.fromkeys(units.of(op for op in functions[0].op.walk() if _is_tile_store(op)))
-    start = Builder.at_start(functions[0].body)
-    for argument in chosen:
-        argument.replace_all_uses_with(start.constant(1, argument.type))
-    return tuple(Condition(Argument(it.index, units.host.name(it)), _REASON, 1, 1) for it in chosen)
+    conditions: tuple[Condition, ...] = ()
 
 
-class _Units:
-    """Which arguments of one function are strides of 1, if tiles are boxes."""
+@dataclass(frozen=True, slots=True)
+class AssumeUnitStrides:
+    """strides: the arguments that are taken to be one."""
 
-    def __init__(self, module: Module, function: FuncOp, may_be_one: frozenset[str]) -> None:
-        self.affine = Affine()
-        self.facts = Facts(function, self.affine)
-        self.host = HostSizes(module, function, self.affine)
-        self.open = {
-            arg
-            for arg in function.body.args
-            if width_of(arg.type) in (32, 64)
-            and self.host.name(arg) in may_be_one
-            and self.facts.value_multiple(arg) % 2
-        }
+    strides: tuple[Argument, ...]
 
-    def of(self, accesses: Iterable[Operation]) -> Iterator[Value]:
-        """The strides that tiles need to be 1."""
-        for access in accesses:
-            form = self.affine.form(access.operands[0])
-            if form is None or any(lane == ONE for lane in form.lanes.values()):
-                continue
-            lanes = [form.lanes[dim] for dim in sorted(form.lanes) if shape_of(tile_of(access))[dim] > 1]
-            strides = [arg for lane in lanes for arg in self.open if lane == self.affine.poly(arg)]
-            yield from strides[-1:]
+    def run(self, module: Module) -> UnitStridesResult:
+        """Puts 1 in their place."""
+        if not self.strides:
+            return UnitStridesResult(False)
+        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+        start = Builder.at_start(function.body)
+        for stride in self.strides:
+            argument = function.body.args[stride.index]
+            argument.replace_all_uses_with(start.constant(1, argument.type))
+        return UnitStridesResult(True, (), tuple(Condition(stride, _REASON, 1, 1) for stride in self.strides))
 
 
-def _is_tile_store(op: Operation) -> bool:
-    return op.name == "tt.store" and has_rows(tile_of(op))
-
-
-__all__ = ["assume_unit_strides"]
+__all__ = ["AssumeUnitStrides", "UnitStridesResult"]

@@ -20,12 +20,12 @@ from collections.abc import Sequence
 
 from tawa.analysis.affine import Affine
 from tawa.analysis.costs import fma_per_cycle
+from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.launch_values import Apply, DescriptorSpec, HostValue, Number, add, multiply
 from tawa.analysis.loads import find_dots
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Operation, TensorType, Value, parse_type
-from tawa.transforms.host_sizes import HostSizes
 
 DOT_CYCLES = 350
 STORE_CYCLES = 500
