@@ -19,8 +19,8 @@ from tawa.flow import Flow, Step, barriers_checked, credits_checked, passing, ru
 from tawa.ir import Module, parse_module, print_module, source_of
 from tawa.ir.attributes import int_attr
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.decisions import MAX_REGISTERS, NOT_EXPECTED, Facts, Target, decide_rings, find_facts
 from tawa.plan.candidates import GROUP_WARPS, warps_of_group
+from tawa.plan.decisions import MAX_REGISTERS, NOT_EXPECTED, Facts, Target, decide_rings, find_facts
 from tawa.plan.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.plan.paths import choose_launches, choose_raises, choose_unit_strides
 from tawa.remarks import Remark
@@ -168,7 +168,9 @@ def _decide_kept(flow: Flow) -> None:
 
 
 def _decide_loops(flow: Flow) -> None:
-    asked = replace(flow.plan, loops=flow.pins.loops, numbering="staged") if flow.pins.numbering == "staged" else flow.plan
+    asked = (
+        replace(flow.plan, loops=flow.pins.loops, numbering="staged") if flow.pins.numbering == "staged" else flow.plan
+    )
     schedules = choose_schedules(flow.module, asked)
     flow.plan = scheduled(flow.plan, schedules).over(flow.plan)
     flow.plan = flow.plan.over(choose_ahead(flow.module, flow.plan))
@@ -214,7 +216,9 @@ STAGES = (
     Step("schedule", _decide_loops),
     passing(lambda it: LoadAhead(it.plan), "LoadAhead"),  # before loops are staged, which moves their loads by itself
     passing(lambda it: PipelineStages(it.plan), "PipelineStages"),
-    passing(lambda it: PingPong(it.plan), "PingPong"),  # behind the stages: turns are around the dots as they are issued
+    passing(
+        lambda it: PingPong(it.plan), "PingPong"
+    ),  # behind the stages: turns are around the dots as they are issued
     passing(SinkEpilogue),  # behind the releases that pipelining moved: they decide where the epilogue begins
     passing(lambda it: StageStores(it.plan), "StageStores"),  # of the stores that are left in the consumer
     passing(DropNames),
@@ -249,7 +253,12 @@ def specialise(
     caller turns it into InternalError).
     """
     flow = Flow(
-        parse_module(ttgir), plan or Plan(), options, target, plan is not None if pinned is None else pinned, verification
+        parse_module(ttgir),
+        plan or Plan(),
+        options,
+        target,
+        plan is not None if pinned is None else pinned,
+        verification,
     )
     refusal = run(flow, TTGIR)
     return outcome_of(flow, refusal)

@@ -77,6 +77,7 @@ class AheadLoads:
                     return True
         return False
 
+
 def bytes_ahead(load: LoadOp, num_warps: int) -> int:
     """What a thread carries for a load; of a row, as much as there would be if no two threads held the same."""
     tile = load.tile

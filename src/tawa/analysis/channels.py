@@ -85,9 +85,7 @@ class ChannelInfo:
         return self.sites[0].slot_bytes
 
 
-def find_channels(
-    loads: list[DotLoadInfo], rings: Mapping[Operation, str] | None = None
-) -> list[ChannelInfo]:
+def find_channels(loads: list[DotLoadInfo], rings: Mapping[Operation, str] | None = None) -> list[ChannelInfo]:
     """Groups loads into sites and sites into channels, in textual order.
 
     rings: names of rings, by load: loads of different rings, or with and without one, are kept apart. Loads of one

@@ -55,9 +55,7 @@ def name_module(module: Module, *, in_turn: bool = False) -> None:
 
 def _loops_aside(function: Operation) -> frozenset[Operation]:
     """Copies of loops for launches that hardly ever come (`tawa.transforms.ask_limits`): they have no names."""
-    return frozenset(
-        loop for op in function.walk() if STAYS in op.attributes for loop in enclosing_loops(op)[:1]
-    )
+    return frozenset(loop for op in function.walk() if STAYS in op.attributes for loop in enclosing_loops(op)[:1])
 
 
 def drop_names(module: Module) -> None:

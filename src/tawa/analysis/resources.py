@@ -228,7 +228,9 @@ def registers_of_an_sm(partitions: Sequence[tuple[int, int]], limit: int | None 
     """
     threads = [-(-warps // WARP_GROUP) * WARP_GROUP * WARP for warps, _ in partitions]
     even = _step_down(min(REGISTERS // sum(threads), MAX_REGISTERS, limit or MAX_REGISTERS)) if threads else 0
-    return sum(count * registers for count, (_, registers) in zip(threads, partitions, strict=True)), even * sum(threads)
+    return sum(count * registers for count, (_, registers) in zip(threads, partitions, strict=True)), even * sum(
+        threads
+    )
 
 
 def producer_registers(loads: Sequence[DotLoadInfo], module: Module, num_warps: int, groups: int = 1) -> int:

@@ -27,19 +27,19 @@ from tawa.analysis.memory import may_run_twice
 from tawa.bridge import record, reproducer
 from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.annotations import annotation_remark, asked_by, beside_remark, without_annotations
-from tawa.bridge.attempt import attempt, with_remarks
-from tawa.bridge.attempt_data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.cache_entries import CHECKSUMS, checksum, overridden
+from tawa.bridge.driver import specialise, with_remarks
+from tawa.bridge.driver_data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.generic_print import read_ttir
 from tawa.bridge.handover import Handover, Stage, StageResult
 from tawa.bridge.request import Request
-from tawa.bridge.row_split import GROUP_WARPS
 from tawa.bridge.stages import StageSplit
 from tawa.bridge.stock_overflow import refuse_overflow
 from tawa.bridge.stock_run import StockFailure, StockRun
 from tawa.bridge.surroundings import folder_failure
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
 from tawa.pipeline import Outcome
+from tawa.plan.candidates import GROUP_WARPS
 from tawa.remarks import Remark
 
 _log = logging.getLogger("tawa")
@@ -149,7 +149,7 @@ class Compilation:
         self.stock_run = StockRun(mod, dict(source.metadata), stages, self.options)
         tools = Toolchain(self.split, tuple(stages.items())[1:], self.options, self.capability, self.stock_run)
         try:
-            result = attempt(tools, source, self.request, sheet)
+            result = specialise(tools, source, self.request, sheet)
         except (PlanError, ResourceError, UnsupportedKernel, SurroundingsError):
             raise
         except StockFailure as error:

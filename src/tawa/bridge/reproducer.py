@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge import record
-from tawa.bridge.attempt_data import Source, Worksheet
+from tawa.bridge.driver_data import Source, Worksheet
 from tawa.bridge.request import Request, source_hash
 from tawa.bridge.versions import triton_version
 from tawa.errors import ProtocolError

@@ -1,4 +1,4 @@
-"""Registers that do not suffice: what a compiled kernel spills to local memory, and which Plans to try instead.
+"""Registers that do not suffice: what a compiled kernel spills to local memory.
 
 ptxas has the last word on registers. A kernel that spills is told by the stack frame in its cubin, which costs nothing
 to read. How much is what ptxas said as Triton ran it (`ptxas_log`); where that was not kept, it runs once more.
@@ -7,7 +7,7 @@ to read. How much is what ptxas said as Triton ran it (`ptxas_log`); where that 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tawa.analysis.resources import wgmma_registers
@@ -15,10 +15,7 @@ from tawa.bridge.cubin import section_of
 from tawa.bridge.report import read_ptxas_log, run_ptxas
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Module
-from tawa.plan import Plan, PlanOptions
-
-HARMLESS_BYTES = 64
-"""Stores and loads together: a few registers that are set aside once, beside loops that keep the rest; an estimate."""
+from tawa.plan import Plan
 
 SERIALISED = ("C7511", "C7512")
 """ptxas' notes that too few registers are left for wgmmas in flight: it waits for each of them by itself."""
@@ -63,24 +60,6 @@ def frame_bytes(cubin: bytes) -> int | None:
         return max(_frames(section_of(cubin, _INFO)), default=0)
     except (struct.error, ValueError, IndexError):
         return None
-
-
-def smaller_plans(plan: Plan, options: PlanOptions) -> list[tuple[Plan, str]]:
-    """Plans that keep fewer tiles alive at a time, the nearest first, and what is given up in each.
-
-    What the user asked for stays.
-    """
-    tries: list[tuple[Plan, str]] = []
-    if plan.keep_operands:
-        plan = replace(plan, keep_operands=False)
-        tries.append((replace(plan, schedules=()), "operands in shared memory"))
-    if any(schedule.stages > 1 for schedule in plan.schedules):
-        tries.append((replace(plan, schedules=(), max_stages=1), "no stages"))
-    if plan.schedules or plan.mma_depth:
-        depth = options.mma_depth if options.mma_depth is not None else 0
-        what = "no schedule" if depth else "no schedule, P = 0"
-        tries.append((replace(plan, schedules=(), max_stages=0, mma_depth=depth), what))
-    return tries
 
 
 def keeps_dots_in_flight(plan: Plan, module: Module | None) -> bool:

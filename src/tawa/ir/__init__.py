@@ -7,7 +7,7 @@ from tawa.ir.core import UNKNOWN_LOC, Block, Module, Operation, Region, Use, Val
 from tawa.ir.locations import source_of
 from tawa.ir.parser import parse_module
 from tawa.ir.printer import print_module, print_op
-from tawa.ir.rewriter import Builder, ValueMap, clone_op, clone_region, replace_op
+from tawa.ir.rewriter import Builder, ValueMap, clone_op, clone_region, copy_module, replace_op
 from tawa.ir.types import (
     MemDescType,
     OpaqueType,
@@ -40,6 +40,7 @@ __all__ = [
     "ValueMap",
     "clone_op",
     "clone_region",
+    "copy_module",
     "is_scalar",
     "parse_module",
     "parse_type",

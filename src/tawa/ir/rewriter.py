@@ -1,7 +1,7 @@
 """Building, cloning and replacing operations.
 
 `Builder` inserts at a point and gives every new operation the location of the operation it serves.
-`clone_op` copies an operation with its regions under a value map.
+`clone_op` copies an operation with its regions under a value map, `copy_module` a whole program.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawa.ir.attributes import int_attr
-from tawa.ir.core import Block, Operation, Region, Value
+from tawa.ir.core import Block, Module, Operation, Region, Value
 
 ValueMap = dict[Value, Value]
 
@@ -99,6 +99,11 @@ def clone_op(op: Operation, mapping: ValueMap) -> Operation:
     for region in op.regions:
         copy.add_region(clone_region(region, mapping))
     return copy
+
+
+def copy_module(module: Module) -> Module:
+    """A module of its own with the same program."""
+    return Module(clone_op(module.op, {}), dict(module.aliases), dict(module.locs))
 
 
 def clone_region(region: Region, mapping: ValueMap) -> Region:

@@ -67,9 +67,7 @@ class Budget:
         same = [self.fixed.get(channel.name, depth) for channel in channels]
         if self._total(channels, same) <= self.shared_bytes or not self.outer:
             return tuple(same)
-        return tuple(
-            self.fixed.get(channel.name, 1 if channel.name in self.outer else depth) for channel in channels
-        )
+        return tuple(self.fixed.get(channel.name, 1 if channel.name in self.outer else depth) for channel in channels)
 
     def needed(self, channels: Channels, depth: int) -> int:
         """Shared memory of one CTA for a D of `depth`."""

@@ -54,7 +54,9 @@ def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: 
     if plan.form == "stock":
         raise PlanError("form='stock' in a Plan that is carried out; cure: 'as_written' or 'persistent'")
     if plan.groups != groups:
-        raise PlanError(f"the Plan has {plan.groups} consumer groups, the kernel is made for {groups}; cure: groups={groups}")
+        raise PlanError(
+            f"the Plan has {plan.groups} consumer groups, the kernel is made for {groups}; cure: groups={groups}"
+        )
     if plan.max_registers and (plan.max_registers % 8 or not 24 <= plan.max_registers <= 256):
         raise PlanError(f"max_registers={plan.max_registers}; cure: {_REGISTERS}, or 0 for no cap")
     _check_partitions(plan, channels, groups, num_warps)
@@ -125,12 +127,16 @@ def check_names(pins: Plan, loads: Iterable[Name], stores: Iterable[Name], loops
         for name in given:
             if name[0] is not None and name not in known:
                 has = "; ".join(name_text(it) for it in known) or "none"
-                raise PlanError(f"the Plan names a {what} that the kernel does not have: {name_text(name)}; it has {has}")
+                raise PlanError(
+                    f"the Plan names a {what} that the kernel does not have: {name_text(name)}; it has {has}"
+                )
     if pins.numbering == "program":
         numbers = sorted(loops)
         for loop in pins.loops:
             if loop.loop is not None and loop.loop not in numbers:
-                raise PlanError(f"the Plan names loop {loop.loop}; the kernel has loops with dots {numbers}; cure: {_OWN}")
+                raise PlanError(
+                    f"the Plan names loop {loop.loop}; the kernel has loops with dots {numbers}; cure: {_OWN}"
+                )
 
 
 __all__ = ["check_names", "check_plan", "check_rings", "operand_text"]

@@ -134,12 +134,19 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
     for group in find_groups(module) if every is not False else ():
         for op in group.op.walk() if group.role == "consumer" else ():
             loop = ForOp.of(op)
-            if loop and not loop.unsigned and loop_number(op) not in staged and any(it.name in DOTS for it in loop.body.ops):
+            if (
+                loop
+                and not loop.unsigned
+                and loop_number(op) not in staged
+                and any(it.name in DOTS for it in loop.body.ops)
+            ):
                 room = MOST_BYTES_AHEAD
                 for load in AheadLoads(loop).loads():
                     name, size = name_of(load.op), bytes_ahead(load, group.num_warps)
                     if size <= room and name[0] is not None and plan.operand(name).prefetched is not False:
-                        found.setdefault(name, OperandPlan(*name, "consumer", prefetched=True, line=_line(module, load.op)))
+                        found.setdefault(
+                            name, OperandPlan(*name, "consumer", prefetched=True, line=_line(module, load.op))
+                        )
                         room -= size
     return Plan(operands=(*found.values(), OperandPlan(prefetched=False)))
 
@@ -179,4 +186,12 @@ def _line(module: Module, op: Operation) -> str:
     return str(source_of(module, op) or "")
 
 
-__all__ = ["choose_ahead", "choose_kept", "choose_schedules", "loops_with_dots", "numbered", "scheduled", "staged_loops"]
+__all__ = [
+    "choose_ahead",
+    "choose_kept",
+    "choose_schedules",
+    "loops_with_dots",
+    "numbered",
+    "scheduled",
+    "staged_loops",
+]

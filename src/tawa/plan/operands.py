@@ -37,7 +37,9 @@ def moved_loads(module: Module, loads: Sequence[DotLoadInfo], plan: Plan) -> lis
         if path != "consumer":
             found.append(info)
     if loads and not found:
-        raise PlanError("the Plan leaves every load to the consumer: a producer would have nothing to do; cure: form='stock'")
+        raise PlanError(
+            "the Plan leaves every load to the consumer: a producer would have nothing to do; cure: form='stock'"
+        )
     return found
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_choice import work_text
 from tawa.analysis.launch_values import LEAST_CYCLES, Argument, HostValue, LaunchSpec
+from tawa.analysis.launch_work import launch_work, rows_outlast_dots
 from tawa.analysis.loads import find_dots
 from tawa.analysis.names import name_of, name_text
 from tawa.analysis.raises import AccessInfo, Make, Raises, find_raises
@@ -20,7 +21,6 @@ from tawa.analysis.unit_strides import find_unit_strides
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation
-from tawa.analysis.launch_work import launch_work, rows_outlast_dots
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import LaunchPlan, OperandPlan, Path, Plan, StorePlan
 from tawa.remarks import Remark
@@ -92,9 +92,7 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
     loads = {it: path for it in raises.loads if (path := _path(it)) and _wanted(pins.operand(name_of(it.op)).path)}
     stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
     plan = Plan(
-        operands=tuple(
-            OperandPlan(*name_of(it.op), path, line=str(it.location or "")) for it, path in loads.items()
-        ),
+        operands=tuple(OperandPlan(*name_of(it.op), path, line=str(it.location or "")) for it, path in loads.items()),
         stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
     )
     return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan)
@@ -127,13 +125,24 @@ def _check(accesses: Iterable[AccessInfo], asked: Iterable[OperandPlan | StorePl
         if own == entry.path:
             continue
         where = f" ({access.location})" if access.location else ""
-        reason = access.reason or f"its descriptor is one that {'the kernel' if own == 'raised_in_kernel' else 'the launcher'} makes"
+        reason = (
+            access.reason
+            or f"its descriptor is one that {'the kernel' if own == 'raised_in_kernel' else 'the launcher'} makes"
+        )
         cure = access.cure or f"path={own or 'pointers'!r}"
-        raise PlanError(f"the Plan makes {what} {name_text(entry.key)}{where} by TMA ({entry.path}): {reason}; cure: {cure}")
+        raise PlanError(
+            f"the Plan makes {what} {name_text(entry.key)}{where} by TMA ({entry.path}): {reason}; cure: {cure}"
+        )
 
 
 def choose_launches(
-    module: Module, options: PlanOptions, launching: Launching, pins: Plan, spec: LaunchSpec, by_element: bool, pinned: bool
+    module: Module,
+    options: PlanOptions,
+    launching: Launching,
+    pins: Plan,
+    spec: LaunchSpec,
+    by_element: bool,
+    pinned: bool,
 ) -> tuple[LaunchSpec, tuple[Remark, ...]]:
     """The launch spec of a kernel with raised loads: which launches are left to the stock kernel, as far as is known.
 

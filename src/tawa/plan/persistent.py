@@ -12,6 +12,8 @@ from dataclasses import replace
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 
+OFFERED = "launches of more programs than SMs get a persistent form of the kernel, compiled at the first of them"
+NOT_OFFERED = "no persistent form for launches of more programs than SMs"
 ENOUGH_SLOTS = 2
 """Slots of a ring with which a persistent form pays though the other form has more (`bench/results/persistent.json`).
 
@@ -30,12 +32,12 @@ def why_shallower(persistent: Plan, single: Plan) -> str:
     The persistent form has the rings of the other one, and maybe more, for tiles in front of its loops: its deepest
     rings are compared with those of the other form.
     """
-    ours = sorted((ring.depth for ring in persistent.rings), reverse=True)
-    theirs = sorted((ring.depth for ring in single.rings), reverse=True)
+    ours = sorted((ring.slots for ring in persistent.rings), reverse=True)
+    theirs = sorted((ring.slots for ring in single.rings), reverse=True)
     for mine, other in zip(ours, theirs, strict=False):
         if mine < min(other, ENOUGH_SLOTS):
             return f"its tiles leave a ring D = {mine}, where the form with one tile a program has D = {other}"
     return ""
 
 
-__all__ = ["ENOUGH_SLOTS", "options_of_persistent", "why_shallower"]
+__all__ = ["ENOUGH_SLOTS", "NOT_OFFERED", "OFFERED", "options_of_persistent", "why_shallower"]

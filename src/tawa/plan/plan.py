@@ -30,7 +30,14 @@ TileOrder = Literal["launch"]
 SplitAxis = Literal["rows", "columns"]
 SlotViews = Literal["shared", "own"]
 Path = Literal[
-    "host_descriptor", "kernel_descriptor", "raised", "raised_in_kernel", "cp.async", "registers", "consumer", "pointers"
+    "host_descriptor",
+    "kernel_descriptor",
+    "raised",
+    "raised_in_kernel",
+    "cp.async",
+    "registers",
+    "consumer",
+    "pointers",
 ]
 PartitionRole = Literal["producer", "consumer"]
 

@@ -84,4 +84,5 @@ def pointer_loads_worth(channels: Channels, chained: bool) -> bool:
     """
     return chained or all(channel.fill == "tma" for channel in channels)
 
+
 __all__ = ["pointer_loads_worth", "why_not_expected", "why_not_worth_it"]

@@ -100,7 +100,9 @@ def _of_old_version(data: dict[str, Any]) -> Plan:
     if "partitions" not in data or "rings" not in data or "mma_depth" not in data:
         raise PlanError(f"not a Plan: partitions, rings and mma_depth are needed in versions 1 to 4; cure: {_CURE}")
     partitions = [_partition(part) for part in _uncapped(data["partitions"])]
-    rings = [RingPlan(**{"copies": 1, "fill": "tma", **_fields_of(_ring(ring))}) for ring in _list(data["rings"], "rings")]
+    rings = [
+        RingPlan(**{"copies": 1, "fill": "tma", **_fields_of(_ring(ring))}) for ring in _list(data["rings"], "rings")
+    ]
     schedules = [_schedule(schedule) for schedule in _list(data.get("schedules", ()), "schedules")]
     keep, staged = data.get("keep_operands", False), data.get("staged_stores", True)
     for name, flag in (("keep_operands", keep), ("staged_stores", staged)):
@@ -125,7 +127,10 @@ def _of_old_version(data: dict[str, Any]) -> Plan:
 def _uncapped(partitions: object) -> list[Any]:
     """Partitions as they were written when null left registers to Triton."""
     found = _list(partitions, "partitions")
-    return [{**part, "registers": part.get("registers") or UNCAPPED} if isinstance(part, Mapping) else part for part in found]
+    return [
+        {**part, "registers": part.get("registers") or UNCAPPED} if isinstance(part, Mapping) else part
+        for part in found
+    ]
 
 
 def _fields_of(ring: RingPlan) -> dict[str, Any]:
@@ -215,7 +220,9 @@ def _known(data: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_none(it) for name, it in value.items() if it is not None and not (name == "line" and not it)}
+        return {
+            name: _without_none(it) for name, it in value.items() if it is not None and not (name == "line" and not it)
+        }
     if isinstance(value, list | tuple):
         return [_without_none(it) for it in value]
     return value

@@ -115,8 +115,12 @@ def check_schedule(graph: DependenceInfo, schedule: Schedule) -> None:
     if any(op.stage for op in schedule.ops) and schedule.carried:
         carried = LoopCosts(graph, Limits(WARP_GROUP)).carried([op.stage for op in schedule.ops])
         if {(it.label, it.type) for it in carried} != {(it.label, it.type) for it in schedule.carried}:
-            have, want = (", ".join(f"{it.label} as {it.type}" for it in tiles) for tiles in (carried, schedule.carried))
-            raise PlanError(f"{name} carries {want}, but its stages carry {have or 'nothing'}; cure: carried as they do")
+            have, want = (
+                ", ".join(f"{it.label} as {it.type}" for it in tiles) for tiles in (carried, schedule.carried)
+            )
+            raise PlanError(
+                f"{name} carries {want}, but its stages carry {have or 'nothing'}; cure: carried as they do"
+            )
 
 
 class _Problem(LoopCosts):

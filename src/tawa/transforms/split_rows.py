@@ -48,7 +48,9 @@ class SplitRows:
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
         _Rewrite(function, info).run()
         text = f"{info.size} {info.axis} are split over {info.groups} groups of {info.part}"
-        return PassResult(changed=True, remarks=(Remark("note", text, source_of(module, function.op)),), decided=Plan(split=info.axis))
+        return PassResult(
+            changed=True, remarks=(Remark("note", text, source_of(module, function.op)),), decided=Plan(split=info.axis)
+        )
 
 
 class _Rewrite:

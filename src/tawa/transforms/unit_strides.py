@@ -18,7 +18,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.ir import Builder, Module
 from tawa.transforms.result import PassResult
 
-_REASON = "the tile lies in memory element by element"
+UNIT_STRIDE = "the tile lies in memory element by element"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class AssumeUnitStrides:
         for stride in self.strides:
             argument = function.body.args[stride.index]
             argument.replace_all_uses_with(start.constant(1, argument.type))
-        return UnitStridesResult(True, (), tuple(Condition(stride, _REASON, 1, 1) for stride in self.strides))
+        return UnitStridesResult(True, (), tuple(Condition(stride, UNIT_STRIDE, 1, 1) for stride in self.strides))
 
 
-__all__ = ["AssumeUnitStrides", "UnitStridesResult"]
+__all__ = ["UNIT_STRIDE", "AssumeUnitStrides", "UnitStridesResult"]

@@ -1,4 +1,4 @@
-"""What an attempt to specialise a kernel is given (`Toolchain`, `Source`), and what it leaves behind."""
+"""What the driver is given of a kernel (`Toolchain`, `Source`), and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tawa.bridge.stages import StageSplit
 from tawa.bridge.stock_run import StockRun
 from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions
-from tawa.plan.planner import StockCopies
+from tawa.plan.budget import StockCopies
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Source:
 class Specialised:
     """A kernel that came through.
 
-    options: those in force at last (D may have been lowered). results: by stage, in order. spills: what leaves the
-    registers. raised: whether pointer loads became TMA loads. launch: descriptors that the launcher makes then.
+    options: of the request. results: by stage, in order. spills: what leaves the registers. raised: whether pointer loads
+    became TMA loads. launch: descriptors that the launcher makes then. why: what feedback decided, by field of the Plan.
     """
 
     outcome: Outcome
@@ -61,11 +61,12 @@ class Specialised:
     spills: Spills = field(default_factory=Spills)
     raised: bool = False
     launch: LaunchSpec = field(default_factory=LaunchSpec)
+    why: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
 class Worksheet:
-    """What an attempt leaves behind even when it fails: times of its steps in milliseconds, and the texts so far."""
+    """What is left behind even when a compile fails: times of its steps in milliseconds, and the texts so far."""
 
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
     texts: dict[str, str] = field(default_factory=dict[str, str])
