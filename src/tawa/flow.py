@@ -33,8 +33,8 @@ class Flow:
     plan: what is pinned, and what is decided so far. pins: what was pinned at first. pinned: whether to specialise or
     raise. why: why the planner decided as it did, by field of the Plan. facts: what the analyses found, once they ran.
     notes, remarks: of decisions and of passes. launching: who launches the kernel; launch: what its launches need.
-    raising, strides: pointer accesses that TMA is to make, and arguments taken to be 1; raised: how many loads it makes.
-    aref: the text of that level. verdicts: of the checks, by name.
+    raising, strides: pointer accesses that TMA is to make, and arguments taken to be 1; raised: how many loads it
+    makes. aref: the text of that level. verdicts: of the checks, by name.
     stage_ms: milliseconds by step.
     """
 

@@ -77,7 +77,7 @@ NOT_OURS = (
 )
 
 
-# -- steps of the lists that are more than one pass ----------------------------------------------------------------------
+# -- steps that are more than one pass ---------------------------------------------------------------------------------
 
 
 def _name(flow: Flow) -> None:
@@ -248,9 +248,9 @@ def specialise(
     None: where there is a Plan.
     Never raises on what a user wrote: a kernel that cannot be specialised, or whose protocol cannot be proved, gives
     ``applied=False`` and a `declined` remark first (a pinned one that cannot be proved is made, with a note).
-    Raises PlanError when a pinned `plan` or `options` cannot be met, ResourceError when a pinned depth does not fit, and
-    any other exception only for a fault of its own, ProtocolError for a protocol that the checks refute among them (the
-    caller turns it into InternalError).
+    Raises PlanError when a pinned `plan` or `options` cannot be met, ResourceError when a pinned depth does not fit,
+    and any other exception only for a fault of its own, ProtocolError for a protocol that the checks refute among them
+    (the caller turns it into InternalError).
     """
     flow = Flow(
         parse_module(ttgir),

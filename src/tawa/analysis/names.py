@@ -1,4 +1,4 @@
-"""Names of loads, stores and loops that an edit elsewhere in the kernel does not change; a Plan has its entries by them.
+"""Names of loads, stores and loops, by which a Plan has its entries: an edit elsewhere in the kernel keeps them.
 
 A name is written on the operation, so that it stays with what passes move, clone and wrap:
 

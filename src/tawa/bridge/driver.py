@@ -1,7 +1,7 @@
-"""The driver: one loop that tries Plans, from the text of a kernel's TTIR down to the cubin, and says what came of each.
+"""The driver: one loop that tries Plans, from the text of a kernel's TTIR down to the cubin.
 
 ```
-candidates → Plan → TTIR lists → Triton's front half → TTGIR lists → Triton's back half, LLVM, ptxas → Trial → candidates
+candidates → Plan → TTIR lists → Triton's front half → TTGIR lists → Triton's back half, LLVM, ptxas → Trial → …
                     once for each form of the kernel        once for each Plan
 ```
 
@@ -53,7 +53,7 @@ _TILES = "tt.load of a tile"
 
 @dataclass(frozen=True, slots=True)
 class _LaidOut:
-    """A form of the kernel with layouts: generic text, and the flow that led to it. text: empty where it is declined."""
+    """A form of the kernel with layouts: generic text, and its flow. text: empty where it is declined."""
 
     text: str
     flow: Flow
@@ -172,7 +172,7 @@ class _Driver:
         )
 
     def _stock_spills(self) -> int:
-        """What the specialised kernel may spill: as much as the stock kernel. Anything where Triton cannot compile that."""
+        """What the specialised kernel may spill: as much as the stock kernel; anything if Triton cannot compile it."""
         with self.sheet.timed("stock", ours=False), suppress(StockFailure):
             return max(HARMLESS_BYTES, self.tools.stock.spilled())
         return NO_STOCK
@@ -259,7 +259,7 @@ class _Driver:
         return self.sheet.texts["ttgir"]
 
     def _blame(self, error: Exception) -> None:
-        """Raises StockFailure where Triton refuses the kernel as it was, too; else the error, which is a fault of ours."""
+        """Raises StockFailure where Triton refuses the kernel as it was, too; else the error: a fault of ours."""
         mod = parse_module(self.source.ttir, self.source.context)
         try:
             self.tools.split.front(mod, dict(self.source.metadata), self.tools.options, self.tools.capability)

@@ -50,8 +50,9 @@ class Source:
 class Specialised:
     """A kernel that came through.
 
-    options: of the request. results: by stage, in order. spills: what leaves the registers. raised: whether pointer loads
-    became TMA loads. launch: descriptors that the launcher makes then. why: what feedback decided, by field of the Plan.
+    options: of the request. results: by stage, in order. spills: what leaves the registers. raised: whether pointer
+    loads became TMA loads. launch: descriptors that the launcher makes then. why: what feedback decided, by field of
+    the Plan.
     """
 
     outcome: Outcome

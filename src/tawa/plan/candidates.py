@@ -5,8 +5,9 @@
         D as planned                                      then the largest that fits
           as planned                                        then with fewer registers, while it spills
 
-`candidates` is a generator: it yields a `Candidate`, is sent the `Trial` that came of it, and returns the `Choice`. What
-a user pins is in every candidate. A candidate is a Plan in part; the rest is planned on the way through the pipeline.
+`candidates` is a generator: it yields a `Candidate`, is sent the `Trial` that came of it, and returns the `Choice`.
+What a user pins is in every candidate. A candidate is a Plan in part; the rest is planned on the way through the
+pipeline.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Decided:
 
 
 def find_facts(module: Module, target: Target, pins: Plan) -> Facts | Remark:
-    """The loads to move and their channels, or why the kernel cannot be specialised: cheap and general reasons first."""
+    """The loads to move and their channels, or why the kernel is declined: cheap and general reasons first."""
     refusal = next(iter(check_module(module, target.num_warps)), None)
     if refusal is not None:
         return refusal

@@ -72,7 +72,7 @@ def numbered(loops: Iterable[ForOp]) -> Iterator[tuple[int, ForOp]]:
 
 
 def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
-    """The schedules of a module behind `pipeline_mma`, by loop: those of the Plan, checked, and one for each other loop.
+    """The schedules of a module behind `pipeline_mma`, by loop: those of the Plan, checked, and others of our own.
 
     Consumer groups run one program, so that their loops have one schedule. Raises PlanError where one of the Plan does
     not keep the dependences of its loop, or has no loop.

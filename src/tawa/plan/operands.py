@@ -38,7 +38,7 @@ def moved_loads(module: Module, loads: Sequence[DotLoadInfo], plan: Plan) -> lis
             found.append(info)
     if loads and not found:
         raise PlanError(
-            "the Plan leaves every load to the consumer: a producer would have nothing to do; cure: form='stock'"
+            "the Plan leaves every load to the consumer, so that a producer has nothing to do; cure: form='stock'"
         )
     return found
 

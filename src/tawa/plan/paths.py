@@ -70,7 +70,7 @@ def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tup
     if unknown:
         known = ", ".join(it.name for it in found) or "none"
         raise PlanError(
-            f"the Plan takes {', '.join(unknown)} to be 1; of the strides of this kernel that can be done with {known}; "
+            f"the Plan takes {', '.join(unknown)} to be 1; of its strides that can be done with {known}; "
             "cure: unit_strides without it"
         )
     return tuple(it for it in found if it.name in pins.unit_strides)
@@ -89,13 +89,14 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
         raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
     _check(raises.loads, asked, "operand")
     _check(raises.stores, [it for it in pins.stores if it.path in _BY_TMA], "store")
-    loads = {it: path for it in raises.loads if (path := _path(it)) and _wanted(pins.operand(name_of(it.op)).path)}
+    found = [(it, _path(it)) for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
+    loads = [(it, path) for it, path in found if path is not None]
     stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
     plan = Plan(
-        operands=tuple(OperandPlan(*name_of(it.op), path, line=str(it.location or "")) for it, path in loads.items()),
+        operands=tuple(OperandPlan(*name_of(it.op), path, line=str(it.location or "")) for it, path in loads),
         stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
     )
-    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan)
+    return Raising(raises, frozenset(it.op for it, _ in loads), frozenset(it.op for it in stores), plan)
 
 
 def _wanted(path: Path | None) -> bool:
@@ -176,5 +177,6 @@ def _is_long(module: Module) -> bool:
 
 
 __all__ = [
-    "CROWDED", "TOO_DEAR", "Launching", "Raising", "choose_launches", "choose_raises", "choose_unit_strides", "launch_plan",
+    "CROWDED", "TOO_DEAR", "Launching", "Raising", "choose_launches", "choose_raises", "choose_unit_strides",
+    "launch_plan",
 ]  # fmt: skip

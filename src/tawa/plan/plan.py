@@ -1,8 +1,8 @@
 """The Plan: one frozen value that holds every decision of the compiler for one kernel.
 
 The kernel keeps its sequential meaning whatever the Plan says; the Plan is the mapping to the machine. A user can print
-it, edit it (`dataclasses.replace`, or its JSON) and pin all or part of it with ``plan=``: what is None, or has no entry,
-is left to the planner.
+it, edit it (`dataclasses.replace`, or its JSON) and pin all or part of it with ``plan=``: what is None, or has no
+entry, is left to the planner.
 
 Loads, stores and loops are named by what an edit elsewhere in the file does not change:
 
@@ -72,6 +72,7 @@ class OperandPlan:
         raised, raised_in_kernel            by TMA in place of pointers; the descriptor is made by the launcher, or by
                                             the kernel
         cp.async, registers                 through pointers, by copies of the producer's threads, or their registers
+        pointers                            one of these two, whichever it can be
         consumer                            the warps that compute load it themselves
     ring: the ring that carries it; operands of one ring that are loaded side by side for the same dots share a slot,
     others have their turns. None where no ring does.
@@ -103,8 +104,8 @@ class OperandPlan:
 class StorePlan:
     """One store of a tile.
 
-    path: host_descriptor, kernel_descriptor (by TMA, as the kernel is written), raised (by TMA in place of pointers), or
-    pointers. staged: it leaves from a buffer of its own, which is waited for no sooner than that is used again.
+    path: host_descriptor, kernel_descriptor (by TMA, as the kernel is written), raised (by TMA in place of pointers),
+    or pointers. staged: it leaves from a buffer of its own, which is waited for no sooner than that is used again.
     """
 
     argument: str | None = None
@@ -284,7 +285,7 @@ class Plan:
             elif it.name in ("partitions", "numbering"):
                 changes[it.name] = mine or theirs
             elif it.name in ("operands", "stores", "loops", "rings"):
-                changes[it.name] = _merged(mine, theirs)
+                changes[it.name] = _merged(mine or (), theirs or ())
             else:
                 changes[it.name] = theirs if mine is None else mine
         return Plan(**changes)
@@ -399,5 +400,6 @@ def _check_words(value: Any, **words: Any) -> None:
 
 
 __all__ = [
-    "JSON_VERSION", "UNCAPPED", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan", "Plan", "RingPlan", "StorePlan",
+    "JSON_VERSION", "UNCAPPED", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan", "Plan", "RingPlan",
+    "StorePlan",
 ]  # fmt: skip

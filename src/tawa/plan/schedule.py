@@ -61,8 +61,8 @@ class Schedule:
     loop: which one: its number among the loops with dots of its own in the consumer, in textual order.
     location: file:line of the loop. ii_cycles: a kernel iteration (the initiation interval). bounds: what keeps it from
     being shorter, tightest first. ops: in textual order of the body. ring_depths: slots that each ring needs at least,
-    by the ring's name. tile_registers: the most registers of a thread that tiles take at a time, an estimate. carried: the
-    tiles that are carried, which follows from the stages.
+    by the ring's name. tile_registers: the most registers of a thread that tiles take at a time, an estimate. carried:
+    the tiles that are carried, which follows from the stages.
     """
 
     loop: int

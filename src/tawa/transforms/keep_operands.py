@@ -51,8 +51,8 @@ class KeepOperands:
                 if index >= len(dots) or not may_be_kept(dots[index], op):
                     where = source_of(module, op)
                     raise PlanError(
-                        f"the Plan keeps the left operand of dot {index} of loop {number} ({where}) in registers, which "
-                        "is possible for tiles of 16 bits that are complete in shared memory in front of the loop; "
+                        f"the Plan keeps the left operand of dot {index} of loop {number} ({where}) in registers, "
+                        "which is possible for tiles of 16 bits that lie complete in shared memory before it; "
                         f"cure: kept without {index}"
                     )
                 dot = dots[index]
