@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.raises import Make, find_raises
 from tawa.dialects import structure_rules
 from tawa.ir import Builder, Module, StructureError, Value, clone_op, parse_module, print_module, verify_structure
@@ -70,7 +72,7 @@ def raised(module: Module, make: Make = "host", nested: bool = True, in_turn: bo
 
 def test_descriptors_are_added_behind_the_arguments() -> None:
     module = gemm()
-    result = raised(module, "host")
+    result = raised(module)
     assert result.changed and result.raised == 2
     check(
         print_module(module, locations=False),
@@ -99,7 +101,7 @@ def test_descriptors_are_added_behind_the_arguments() -> None:
 
 def test_nothing_is_left_of_the_pointers() -> None:
     module = gemm()
-    raised(module, "host")
+    raised(module)
     text = brief(module)
     assert text.count("tt.addptr") == 0
     check(text, 'CHECK: "scf.yield"(%{{\\w+}})\n')
@@ -122,9 +124,10 @@ def test_descriptors_are_made_before_the_loop() -> None:
 
 
 def test_later_releases_spell_descriptors_without_the_tensor() -> None:
-    for make in ("host", "kernel"):
+    makes: tuple[Make, ...] = ("host", "kernel")
+    for make in makes:
         module = gemm()
-        raised(module, "host" if make == "host" else "kernel", nested=False)
+        raised(module, make, nested=False)
         text = print_module(module, locations=False)
         assert "!tt.tensordesc<64x32xf16>" in text and "tensordesc<tensor<" not in text
         assert '"tt.descriptor_load"' in text and "<{cache" not in text
@@ -132,7 +135,7 @@ def test_later_releases_spell_descriptors_without_the_tensor() -> None:
 
 def test_a_turned_operand_is_loaded_as_it_lies_and_turned() -> None:
     module = gemm(turned=True)
-    raised(module, "host")
+    raised(module)
     check(
         brief(module),
         """
@@ -146,7 +149,7 @@ def test_a_turned_operand_is_loaded_as_it_lies_and_turned() -> None:
 def test_a_load_outside_of_loops_stays() -> None:
     module = gemm(in_loop=False)
     before = print_module(module)
-    result = RaiseLoads(find_raises(module, "host")).run(module)
+    result = RaiseLoads(find_raises(module)).run(module)
     assert not result.changed and result.remarks == ()
     assert print_module(module) == before
 
@@ -170,16 +173,78 @@ def test_equal_tensors_share_a_descriptor() -> None:
     total.set_operand(0, again.result)
     Builder.before(dot).insert(total)
     dot.set_operand(2, total.result)
-    result = raised(module, "host")
+    result = raised(module)
     assert result.raised == 3
     assert len(result.launch.descriptors) == 2
+
+
+# -- a part of what can be raised -----------------------------------------------------------------------------------
+
+
+def chosen(module: Module, loads: Sequence[int] | None = None, stores: Sequence[int] | None = None) -> RaiseResult:
+    """The pass, for the loads and stores of these numbers."""
+    raises = find_raises(module, in_turn=True)
+    some_loads = None if loads is None else frozenset(raises.loads[at].op for at in loads)
+    some_stores = None if stores is None else frozenset(raises.stores[at].op for at in stores)
+    result = RaiseLoads(raises, some_loads, some_stores).run(module)
+    assert verify_structure(module, structure_rules()) == []
+    return result
+
+
+def test_only_what_is_chosen_is_raised() -> None:
+    module = gemm()
+    result = chosen(module, loads=[1])
+    assert (result.changed, result.raised, result.left) == (True, 1, 1)
+    assert [(spec.base, spec.block) for spec in result.launch.descriptors] == [(1, (32, 32))]
+    assert [brief(module).count(name) for name in ("tt.descriptor_load", "tt.load")] == [1, 1]
+    assert [remark.reason for remark in result.remarks[:2]] == [
+        "a load stays with pointers: the Plan says so",
+        "a load through pointers is made by TMA: boxes of 32x32",
+    ]
+
+
+def test_a_launch_is_asked_only_for_the_sake_of_what_is_chosen() -> None:
+    whole, part = chosen(gemm(divisible=("a", "b"))), chosen(gemm(divisible=("a", "b")), loads=[1])
+    assert any("s" in str(it) for it in whole.launch.conditions)
+    assert part.launch.conditions and not any("s" in str(it) for it in part.launch.conditions)
+
+
+def test_all_by_name_is_the_same_as_all() -> None:
+    module, named = with_store(), with_store()
+    assert chosen(module) == chosen(named, loads=[0, 1], stores=[0])
+    assert print_module(module) == print_module(named)
+
+
+def test_a_store_that_is_not_chosen_stays() -> None:
+    module = with_store()
+    result = chosen(module, stores=[])
+    assert result.raised == 2 and "tt.store" in brief(module) and "tt.descriptor_store" not in brief(module)
+    assert result.remarks[-1].reason == "a store stays with pointers: the Plan says so"
+
+
+def test_without_a_load_nothing_is_raised() -> None:
+    module = with_store()
+    before = print_module(module)
+    result = chosen(module, loads=[], stores=[0])
+    assert not result.changed and result.launch == LaunchSpec() and print_module(module) == before
+    assert {remark.reason for remark in result.remarks} == {"a load stays with pointers: the Plan says so"}
+
+
+def test_what_cannot_be_raised_keeps_its_reason() -> None:
+    module = gemm(divisible=("a", "b", "k"))
+    raises = find_raises(module, "kernel")
+    result = RaiseLoads(raises, frozenset(load.op for load in raises.loads)).run(module)
+    assert result.raised == 1 and "its stride s is not known" in result.remarks[0].reason
+
+
+# -- what stays -----------------------------------------------------------------------------------------------------
 
 
 def test_a_call_is_not_followed() -> None:
     module = gemm()
     function = module.body.ops[0]
     module.body.append(clone_op(function, {})).properties["sym_name"] = '"other"'
-    result = RaiseLoads(find_raises(module, "host")).run(module)
+    result = RaiseLoads(find_raises(module)).run(module)
     assert not result.changed
     assert "calls or jumps" in result.remarks[0].reason
 
@@ -265,16 +330,16 @@ def test_what_belongs_to_a_users_descriptor_is_no_argument_of_a_launch(of_descri
     loop = p.loop((p.number(0), p.args["k"], p.number(32)), [a_at, zeros], body)
     p.store(p.splat(p.args["c"], 64, 32), loop.results[1])
     module = p.finish()
-    spec = raised(module, "host").launch
+    spec = raised(module).launch
     first = next(descriptor for descriptor in spec.descriptors if descriptor.base == start.index)
     assert str(first.offset) == ("0" if of_descriptor else "(rows * s)")
     assert bool(p.args["rows"].uses) is of_descriptor  # the row to begin at is an index
 
 
-def stored(**changes: bool) -> tuple[Module, RaiseResult]:
-    """`gemm` with rows of C behind its loop, or in a loop around it, at multiples of 16 bytes or not."""
-    known = {"aligned": True, "in_turn": True, "masked": True, "wrapped": False, "read": False, "again": False,
-             "barrier": False, **changes}  # fmt: skip
+def with_store(**changes: bool) -> Module:
+    """`gemm` with rows of C behind its loop, at multiples of 16 bytes or not."""
+    known = {"aligned": True, "masked": True, "wrapped": False, "read": False, "again": False, "barrier": False,
+             **changes}  # fmt: skip
     p = TileProgram(("a", "b", "s", "k", *(["c", "n"] if known["aligned"] else [])), **ARGUMENTS, n="i32")
     a_at, b_rows = _operands(p, turned=False)
     tile = "tensor<64x32xf32>"
@@ -303,8 +368,13 @@ def stored(**changes: bool) -> tuple[Module, RaiseResult]:
         p.load(pointers)
     if known["again"]:
         p.store(pointers, p.add(total, total), *mask)
-    module = p.finish()
-    return module, raised(module, "host", in_turn=known["in_turn"])
+    return p.finish()
+
+
+def stored(in_turn: bool = True, **changes: bool) -> tuple[Module, RaiseResult]:
+    """`with_store` behind the pass."""
+    module = with_store(**changes)
+    return module, raised(module, in_turn=in_turn)
 
 
 def test_a_store_that_another_tile_follows_goes_by_tma() -> None:
@@ -337,7 +407,7 @@ def test_other_stores_stay(changes: dict[str, bool], reason: str) -> None:
     assert not reason or any(f"a store stays with pointers: {reason}" in remark.reason for remark in result.remarks)
 
 
-def queries(aligned: bool = True, in_turn: bool = True, make: str = "host") -> tuple[Module, RaiseResult]:
+def queries(aligned: bool = True, in_turn: bool = True, make: Make = "host") -> tuple[Module, RaiseResult]:
     """A loop whose dots read one tile that is loaded in front of it, of rows at multiples of 16 bytes or not."""
     p = TileProgram(("a", "b", "k", *(["s"] if aligned else [])), **ARGUMENTS)
     rows = p.expand(p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64)), 1)
@@ -356,7 +426,7 @@ def queries(aligned: bool = True, in_turn: bool = True, make: str = "host") -> t
     loop = p.loop((p.number(0), p.args["k"], p.number(32)), [zeros], body)
     p.effect("tt.store", [p.add(p.splat(p.args["c"], 64, 32), at), loop.results[0]])
     module = p.finish()
-    return module, raised(module, "host" if make == "host" else "kernel", in_turn=in_turn)
+    return module, raised(module, make, in_turn=in_turn)
 
 
 def test_a_tile_that_a_whole_loop_reads_comes_by_tma_where_another_follows() -> None:
