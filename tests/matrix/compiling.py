@@ -10,8 +10,8 @@ from typing import Any
 
 from triton import knobs
 
-from tawa.bridge.attempt import attempt
-from tawa.bridge.attempt_data import Source, Specialised, Worksheet
+from tawa.bridge.driver import specialise as attempt
+from tawa.bridge.driver_data import Source, Specialised, Worksheet
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.report import KernelReport, read_ptx, read_ptxas_log, report
 from tawa.bridge.request import Request

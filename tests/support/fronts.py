@@ -12,11 +12,10 @@ from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 
-from tawa.bridge.attempt_data import Toolchain
+from tawa.bridge.driver_data import Toolchain
 from tawa.bridge.compile import hopper_target
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic
-from tawa.bridge.row_split import split_front
 from tawa.bridge.signature import Signature
 from tawa.bridge.stages import split_make_ttgir
 from tawa.ir import Module, parse_module
