@@ -91,7 +91,8 @@ def decide_rings(
 ) -> Decided | Remark:
     """Everything but what concerns single loops behind the partition; or, unless it is pinned, why nothing is done.
 
-    pins: what the Plan says already; asked: what the user pinned of that. pinned: whether to specialise or raise PlanError, ResourceError.
+    pins: what the Plan says already; asked: what the user pinned of that. pinned: whether to specialise or
+    raise PlanError, ResourceError.
     """
     loads, channels = facts.moved, facts.channels
     loops, stores = loops_with_dots(module), stores_of(module)

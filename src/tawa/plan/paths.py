@@ -89,7 +89,9 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
         raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
     _check(raises.loads, asked, "operand")
     _check(raises.stores, [it for it in pins.stores if it.path in _BY_TMA], "store")
-    found = [(it, _path(it)) for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
+    found: list[tuple[AccessInfo, Path | None]] = [
+        (it, _path(it)) for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)
+    ]
     loads = [(it, path) for it, path in found if path is not None]
     stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
     plan = Plan(
