@@ -89,16 +89,14 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
         raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
     _check(raises.loads, asked, "operand")
     _check(raises.stores, [it for it in pins.stores if it.path in _BY_TMA], "store")
-    found: list[tuple[AccessInfo, Path | None]] = [
-        (it, _path(it)) for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)
-    ]
-    loads = [(it, path) for it, path in found if path is not None]
+    wanted = [it for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
+    loads = [it for it in wanted if _path(it)]
     stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
     plan = Plan(
-        operands=tuple(OperandPlan(*name_of(it.op), path, line=str(it.location or "")) for it, path in loads),
+        operands=tuple(OperandPlan(*name_of(it.op), _path(it), line=str(it.location or "")) for it in loads),
         stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
     )
-    return Raising(raises, frozenset(it.op for it, _ in loads), frozenset(it.op for it in stores), plan)
+    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan)
 
 
 def _wanted(path: Path | None) -> bool:
