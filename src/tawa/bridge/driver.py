@@ -272,6 +272,9 @@ class _Driver:
             return with_remarks(self._no_space(choice.no_space), raising)
         if choice.trial is None:
             assert choice.refusal is not None
+            asked = self.request.plan
+            if asked is not None and (asked.form == "persistent" or (asked.groups or 1) > 1 or asked.ping_pong):
+                raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {choice.refusal}")
             return with_remarks(Outcome(False, None, (choice.refusal,)), raising)
         made: _Made = choice.trial.made
         flow, plan = made.form.flow, choice.trial.plan
