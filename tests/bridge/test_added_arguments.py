@@ -15,7 +15,6 @@ import triton
 import triton.language as tl
 
 from tawa.analysis.launch_values import (
-    LEAST_CYCLES,
     Apply,
     Argument,
     Condition,
@@ -40,6 +39,7 @@ from tawa.bridge.request import Request, activate
 from tawa.bridge.signature import parse_signature
 from tawa.kernels.pointers.cases import find
 from tawa.plan import PlanOptions
+from tawa.plan.tuned import LEAST_CYCLES
 from tawa.remarks import Remark
 from tests.matrix.compiling import compile_case
 
@@ -218,7 +218,9 @@ def test_a_tensor_that_is_passed_twice_is_seen(arguments: tuple[Any, ...], diffe
 def test_a_launch_that_is_over_soon_takes_the_stock_kernel(grid: tuple[int, ...], rows: int, stock: bool) -> None:
     """Four SMs; each program takes a sixteenth of what is enough for every row."""
     made: list[str] = []
-    spec = replace(SPEC, conditions=(), work=multiply(Argument(2), Number(LEAST_CYCLES // 16)))
+    spec = replace(
+        SPEC, conditions=(), work=multiply(Argument(2), Number(LEAST_CYCLES // 16)), least_cycles=LEAST_CYCLES
+    )
     launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), spec, processors=4)
     for _ in range(2):
         launch(*grid, 0, 7, None, None, None, None, TENSOR, 100, True, (rows, None))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.plan.shared_use import LIMIT_BYTES, largest_depth, overflow_text, shared_use
 from tawa.plan import Plan, RingPlan
+from tawa.plan.shared_use import LIMIT_BYTES, largest_depth, overflow_text, shared_use
 
 
 def plan(*rings: tuple[int, int]) -> Plan:
