@@ -7,7 +7,7 @@ import pytest
 from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
 from tawa.analysis.launch_work import DOT_CYCLES, STORE_CYCLES, launch_work
 from tawa.bridge.added_arguments import launch_spec, launched_by_us
-from tawa.bridge.attempt import CROWDED
+from tawa.plan.paths import CROWDED
 from tawa.ir import Builder, Value
 from tawa.kernels.pointers.builders import gemm_case
 from tawa.plan import PlanOptions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.bridge.attempt import attempt
-from tawa.bridge.attempt_data import Source, Specialised, Worksheet
+from tawa.bridge.driver import specialise as attempt
+from tawa.bridge.driver_data import Source, Specialised, Worksheet
 from tawa.bridge.request import Request
 from tawa.dialects.ttng import WarpGroupDotWaitOp
 from tawa.kernels.pointers.cases import find

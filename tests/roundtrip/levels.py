@@ -15,13 +15,13 @@ from triton.compiler import ASTSource
 from tawa.bridge.compile import hopper_target
 from tawa.bridge.generic_print import parse_module, print_generic
 from tawa.bridge.stages import StageSplit, clean_up, split_make_ttgir
-from tawa.bridge.structuring import structure_flow
 from tawa.bridge.versions import installed_text
 from tawa.ir import parse_module as read
 from tawa.ir import print_module
 from tawa.kernels.case import Case
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tests.support.fronts import structured
 
 DEPTH = 2
 """D of every specialised kernel."""
@@ -96,8 +96,7 @@ def _reread_ttir(mod: Any, again: Any) -> Any:
 
 def _ttgir(level: Level, split: StageSplit, mod: Any, metadata: Any, options: Any, capability: int, again: Any) -> Any:
     if level.startswith("barrier"):
-        nested = structure_flow(text := str(mod), mod.context)
-        mod = mod if nested is text else parse_module(nested, mod.context)
+        mod = structured(mod)
     mod = split.front(mod, metadata, options, capability)
     if level in ("ttgir", "back"):
         if level == "ttgir":

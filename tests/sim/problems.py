@@ -20,7 +20,6 @@ from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic
 from tawa.bridge.signature import Signature
 from tawa.bridge.stages import split_make_ttgir
-from tawa.bridge.structuring import structure_flow
 from tawa.ir import Module, parse_module
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find
@@ -29,6 +28,7 @@ from tawa.plan import PlanOptions
 from tawa.runtime.simulation import Arrays, make_arrays
 from tawa.runtime.simulation import simulate_case as run
 from tawa.sim import to_floats
+from tests.support.fronts import structured
 
 Level = Literal["ttgir", "aref", "barrier"]
 
@@ -51,10 +51,7 @@ def ttgir(name: str) -> str:
             return ("simulated", "simulated")
 
         def front(mod: Any, metadata: Any) -> Any:
-            text = str(mod)
-            nested = structure_flow(text, mod.context)
-            whole = mod if nested is text else parse_with_triton(nested, mod.context)
-            texts.append(print_generic(split.front(whole, metadata, options, capability)))
+            texts.append(print_generic(split.front(structured(mod), metadata, options, capability)))
             raise _Enough
 
         stages["ttgir"] = front

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 import triton
@@ -12,14 +13,20 @@ from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 
-from tawa.bridge.attempt_data import Toolchain
 from tawa.bridge.compile import hopper_target
+from tawa.bridge.driver_data import Toolchain
 from tawa.bridge.generic_print import parse_module as parse_with_triton
-from tawa.bridge.generic_print import print_generic
-from tawa.bridge.row_split import split_front
+from tawa.bridge.generic_print import print_generic, read_ttir
 from tawa.bridge.signature import Signature
 from tawa.bridge.stages import split_make_ttgir
-from tawa.ir import Module, parse_module
+from tawa.flow import Flow, run
+from tawa.ir import Module, parse_module, print_module
+from tawa.pipeline import FORMS, PATHS, Target
+from tawa.plan import Plan
+from tawa.remarks import Remark
+
+
+_JUMP = re.compile(r"\bcf\.(?:cond_)?br\b")
 
 
 class _Enough(Exception):
@@ -43,14 +50,33 @@ class Front:
         return parse_module(self.whole_text())
 
     def split_text(self, groups: int = 2) -> str:
-        text, remarks = split_front(self.tools, self.ttir, self.context, {}, groups)
-        assert text is not None, remarks
-        return text
+        """One group's share of the kernel, laid out."""
+        flow, refusal = self._split(groups)
+        assert refusal is None, refusal
+        mod = parse_with_triton(print_module(flow.module), self.context)
+        options = replace(self.tools.options, num_warps=flow.target.num_warps)
+        self.tools.split.front(mod, {}, options, self.tools.capability)
+        return print_generic(mod)
 
     def reason(self, groups: int = 2) -> str:
-        text, remarks = split_front(self.tools, self.ttir, self.context, {}, groups)
-        assert text is None
-        return remarks[0].reason
+        """Why the rows are not split."""
+        refusal = self._split(groups)[1]
+        assert refusal is not None
+        return refusal.reason
+
+    def _split(self, groups: int) -> tuple[Flow, Remark | None]:
+        target = Target(self.tools.options.num_warps, self.tools.options.num_stages)
+        flow = Flow(read_ttir(self.ttir, self.context), Plan(groups=groups), target=target)
+        return flow, run(flow, FORMS)
+
+
+def structured(mod: Any) -> Any:
+    """A kernel as Triton holds it, with `if`s in place of jumps, as early returns are."""
+    if not _JUMP.search(text := str(mod)):
+        return mod
+    flow = Flow(read_ttir(text, mod.context))
+    run(flow, PATHS, until="StructureFlow")
+    return parse_with_triton(print_module(flow.module), mod.context)
 
 
 def front(kernel: Any, signature: Signature, **options: Any) -> Front:
