@@ -153,7 +153,7 @@ def _decide_rings(flow: Flow) -> Remark | None:
     if isinstance(found, Remark):
         return found
     flow.facts = found
-    made = decide_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pinned)
+    made = decide_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pins, flow.pinned)
     if isinstance(made, Remark):
         return made
     flow.plan, flow.why = made.plan, made.why
