@@ -7,10 +7,10 @@ import pytest
 from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
 from tawa.analysis.launch_work import DOT_CYCLES, STORE_CYCLES, launch_work
 from tawa.bridge.added_arguments import launch_spec, launched_by_us
-from tawa.plan.paths import CROWDED
 from tawa.ir import Builder, Value
 from tawa.kernels.pointers.builders import gemm_case
 from tawa.plan import PlanOptions
+from tawa.plan.paths import CROWDED
 from tests.analysis.tile_programs import TileProgram
 from tests.matrix.compiling import compile_case, pinned
 from tests.transforms.test_raise_loads import gemm

@@ -28,7 +28,7 @@ from tawa.kernels.pointers import cases as pointers
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.verify.verdict import Proved
 from tests.kernels.attention_numbers import ORDERS, simulated
-from tests.matrix.compiling import Levels, signature
+from tests.matrix.compiling import signature
 from tests.support.fronts import Front, front
 from tests.support.sample import simulated_once
 

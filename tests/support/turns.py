@@ -42,15 +42,17 @@ def grouped(text: str, groups: int = 2, upper: str = "") -> str:
 
 def plan_of(text: str, groups: int = 2, depth: int = 2, *, ping_pong: bool = True) -> Plan:
     plan = plan_for(parse_module(text), depth, min(1, depth - 1))
-    consumers = [PartitionPlan(f"consumer{number}", "consumer", 4, 240) for number in range(groups)]
+    registers = 240 if groups < 3 else 152
+    consumers = [PartitionPlan(f"consumer{number}", "consumer", 4, registers) for number in range(groups)]
     return replace(plan, partitions=(plan.partitions[0], *consumers), ping_pong=ping_pong)
 
 
 def made(text: str, plan: Plan) -> tuple[Module, list[Remark]]:
     """The aref level, and the remarks on the way; without what comes behind a pass that declines."""
     flow = flow_of(text, plan, groups=plan.consumer_groups)
-    run(flow, to_arefs())
-    return checked(flow.module), flow.remarks
+    refusal = run(flow, to_arefs())
+    remarks = flow.remarks if refusal is None or refusal in flow.remarks else [*flow.remarks, refusal]
+    return checked(flow.module), remarks
 
 
 def lowered(aref: Module) -> Module:
