@@ -66,5 +66,3 @@ def flow_behind(last: type, text: str, *, depth: int = 2, mma_depth: int = 1, ea
     refusal = run(flow, steps, until=last.__name__)
     assert refusal is None, refusal
     return flow
-
-
