@@ -106,7 +106,7 @@ def decide_rings(
     try:
         plan = choose_plan(channels, options, budget, not waits, pins, loops, stores)
     except ResourceError as error:
-        if pinned or options.aref_depth is not None:
+        if pinned or options.pinned or options.aref_depth is not None:
             raise
         return declined(module, place, str(error))
     for store in plan.stores:
