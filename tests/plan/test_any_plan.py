@@ -1,4 +1,4 @@
-"""Random partial Plans of ten kernels: a legal one compiles, is proved and gives the same bits; an illegal one says why.
+"""Random partial Plans of ten kernels: a legal one is proved and gives the same bits, an illegal one says why.
 
 A Plan is made of changes to what the planner itself chooses. Each change is known to be legal, or comes with the words
 that the error must have.

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_choice import work_text
-from tawa.analysis.launch_values import LEAST_CYCLES, Argument, HostValue, LaunchSpec
-from tawa.analysis.launch_work import launch_work, rows_outlast_dots
+from tawa.analysis.launch_values import Argument, HostValue, LaunchSpec
 from tawa.analysis.loads import find_dots
 from tawa.analysis.names import name_of, name_text
 from tawa.analysis.raises import AccessInfo, Make, Raises, find_raises
@@ -21,8 +20,10 @@ from tawa.analysis.unit_strides import find_unit_strides
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation
+from tawa.plan.launch_work import launch_work, rows_outlast_dots
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import LaunchPlan, OperandPlan, Path, Plan, StorePlan
+from tawa.plan.tuned import LEAST_CYCLES
 from tawa.remarks import Remark
 
 _BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
@@ -89,14 +90,14 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
         raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
     _check(raises.loads, asked, "operand")
     _check(raises.stores, [it for it in pins.stores if it.path in _BY_TMA], "store")
-    found = [(it, _path(it)) for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
-    loads = [(it, path) for it, path in found if path is not None]
+    wanted = [it for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
+    loads = [it for it in wanted if _path(it)]
     stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
     plan = Plan(
-        operands=tuple(OperandPlan(*name_of(it.op), path, line=str(it.location or "")) for it, path in loads),
+        operands=tuple(OperandPlan(*name_of(it.op), _path(it), line=str(it.location or "")) for it in loads),
         stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
     )
-    return Raising(raises, frozenset(it.op for it, _ in loads), frozenset(it.op for it in stores), plan)
+    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan)
 
 
 def _wanted(path: Path | None) -> bool:
@@ -156,7 +157,7 @@ def choose_launches(
     short, crowded = (usual if it is None else it == "stock" for it in (asked.short, asked.crowded))
     work: HostValue | None = launch_work(module) if short else None
     alone = crowded and rows_outlast_dots(module, spec.descriptors)
-    found = LaunchSpec(spec.descriptors, spec.conditions, work, alone)
+    found = LaunchSpec(spec.descriptors, spec.conditions, work, alone, least_cycles=LEAST_CYCLES if work else 0)
     return found, (Remark("done", _SHORT.format(LEAST_CYCLES, work_text(found))),) if work else ()
 
 
