@@ -91,7 +91,7 @@ class RaiseLoads:
             DropDead().run(module)
         raised, left = len(choice.loads), len(self.raises.loads) - len(choice.loads)
         launch = LaunchSpec(descriptors, choice.conditions)
-        return RaiseResult(bool(choice.loads), remarks, launch, choice.taken, raised, left)
+        return RaiseResult(bool(choice.loads), remarks, launch=launch, taken=choice.taken, raised=raised, left=left)
 
 
 def _remarks(raises: Raises, choice: Choice) -> Iterator[Remark]:
