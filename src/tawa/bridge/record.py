@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -48,7 +47,7 @@ def make_record(
         "cure": head.cure,
         "remarks": [remark_record(remark) for remark in remarks],
         "options": asdict(options),
-        "plan": asdict(plan) if plan is not None else None,
+        "plan": plan.to_dict() if plan is not None else None,
         "verification": request.verification,
         "verdict": verdict_to_dict(outcome.verdict) if outcome.verdict is not None else None,
         "stage_ms": {name: round(ms, 3) for name, ms in stage_ms.items()},
@@ -61,7 +60,7 @@ def make_record(
 
 def plan_of(record: Mapping[str, Any]) -> Plan | None:
     """The Plan of a specialised kernel's record; None for a kernel that is not specialised."""
-    return Plan.from_json(json.dumps(record["plan"])) if record["plan"] is not None else None
+    return Plan.of(record["plan"]) if record["plan"] is not None else None
 
 
 def remark_record(remark: Remark) -> Record:
