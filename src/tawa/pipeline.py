@@ -95,6 +95,7 @@ def _decide_raises(flow: Flow) -> None:
         flow.remarks.append(found)
     else:
         flow.raising, flow.plan = found, found.plan.over(flow.plan)
+        flow.why |= found.why
 
 
 def _raise_loads(flow: Flow) -> None:
@@ -156,7 +157,7 @@ def _decide_rings(flow: Flow) -> Remark | None:
     made = decide_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pinned)
     if isinstance(made, Remark):
         return made
-    flow.plan, flow.why = made.plan, made.why
+    flow.plan, flow.why = made.plan, {**flow.why, **made.why}
     flow.notes += made.notes
     if made.plan.max_registers:
         flow.module.op.attributes[MAX_REGISTERS] = int_attr(made.plan.max_registers)

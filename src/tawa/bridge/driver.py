@@ -320,7 +320,8 @@ class _Driver:
         elif self.paths is not None and not self.paths.raised:
             notes += raising
         plan = Plan(launches=launch_plan(launch)).over(plan)
-        outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan)
+        why = {**(self.paths.why if self.paths is not None else {}), **made.outcome.why}
+        outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan, why=why)
         return Specialised(
             outcome, self.request.options, made.results, made.shared_bytes, made.spills, flow.raised > 0, launch,
             choice.trial.candidate.why,

@@ -44,9 +44,7 @@ class Request:
     @property
     def stock(self) -> bool:
         """Whether the user asked for stock Triton: ``enable_warp_specialization=False``, or a Plan of that form."""
-        return self.options.enable_warp_specialization is False or (
-            self.plan is not None and self.plan.form == "stock"
-        )
+        return self.options.enable_warp_specialization is False or (self.plan is not None and self.plan.form == "stock")
 
     @property
     def depth_pinned(self) -> bool:

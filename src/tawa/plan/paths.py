@@ -8,7 +8,7 @@ work: one tile of a GEMM (`bench/results/pointers.json`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_choice import work_text
@@ -21,6 +21,7 @@ from tawa.analysis.unit_strides import find_unit_strides
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation
+from tawa.plan.decided import operand_field
 from tawa.plan.operands import names_in
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import LaunchPlan, OperandPlan, Path, Plan, StorePlan
@@ -54,12 +55,16 @@ class Launching:
 
 @dataclass(frozen=True, slots=True)
 class Raising:
-    """Which accesses TMA makes in place of pointers. raises: what was found of all of them."""
+    """Which accesses TMA makes in place of pointers. raises: what was found of all of them.
+
+    why: why those that stay with pointers do, by field of the Plan.
+    """
 
     raises: Raises
     loads: frozenset[Operation]
     stores: frozenset[Operation]
     plan: Plan
+    why: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tuple[Argument, ...]:
@@ -97,7 +102,8 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
         operands=tuple(OperandPlan(*name_of(it.op), path, line=str(it.location or "")) for it, path in loads),
         stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
     )
-    return Raising(raises, frozenset(it.op for it, _ in loads), frozenset(it.op for it in stores), plan)
+    why = {operand_field(name_of(it.op)): f"by TMA: {it.reason}" for it in raises.loads if it.reason}
+    return Raising(raises, frozenset(it.op for it, _ in loads), frozenset(it.op for it in stores), plan, why)
 
 
 def _wanted(path: Path | None) -> bool:

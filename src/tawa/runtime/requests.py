@@ -113,7 +113,7 @@ def layered(first: Request, second: Request | None) -> Request:
     if first.plan is not None or first.stock or (demanded and second.stock):
         plan = None
     if first.plan is not None:
-        dropped: dict[str, Any] = {name: None for name in contradictions(options, first.plan)}
+        dropped: dict[str, Any] = dict.fromkeys(contradictions(options, first.plan))
         options = replace(options, **dropped)
     options = merge(first.options, options)
     return Request(options, first.plan or plan, second.reproducer_dir, second.verification)

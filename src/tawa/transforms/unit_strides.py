@@ -43,7 +43,8 @@ class AssumeUnitStrides:
         for stride in self.strides:
             argument = function.body.args[stride.index]
             argument.replace_all_uses_with(start.constant(1, argument.type))
-        return UnitStridesResult(True, (), tuple(Condition(stride, UNIT_STRIDE, 1, 1) for stride in self.strides))
+        conditions = tuple(Condition(stride, UNIT_STRIDE, 1, 1) for stride in self.strides)
+        return UnitStridesResult(True, conditions=conditions)
 
 
 __all__ = ["UNIT_STRIDE", "AssumeUnitStrides", "UnitStridesResult"]
