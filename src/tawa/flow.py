@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from tawa.analysis.launch_values import Argument, LaunchSpec
 from tawa.dialects import structure_rules
+from tawa.dialects.aref import Fill
 from tawa.errors import ProtocolError
-from tawa.ir import Module, parse_module, print_module, verify_structure
+from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.budget import Channels
 from tawa.plan.decisions import Facts, Target
 from tawa.plan.paths import Launching, Raising
-from tawa.remarks import Remark
+from tawa.remarks import Remark, SourceLocation
 from tawa.transforms.result import Pass
 from tawa.verify.barriers import check_barriers, check_refinement
+from tawa.verify.check import combine
 from tawa.verify.credits import check_credits
 from tawa.verify.effort import Effort, Verification
 from tawa.verify.verdict import Refuted, Unknown, Verdict
@@ -61,6 +64,17 @@ class Flow:
     def __post_init__(self) -> None:
         self.pins = self.plan
 
+    @property
+    def channels(self) -> Channels:
+        """The rings to be, once the analyses ran."""
+        assert self.facts is not None
+        return self.facts.channels
+
+    @property
+    def place(self) -> SourceLocation | None:
+        """Where the kernel loads its first operand."""
+        return source_of(self.module, self.facts.moved[0].load.op) if self.facts else None
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -70,18 +84,18 @@ class Step:
     run: Callable[[Flow], Remark | None]
 
 
-def passing(make: type[Pass] | Callable[[Flow], Pass], name: str = "") -> Step:
-    """The step that runs a pass. make: the pass, given the flow; or its class, where it has no options."""
+def passing(kind: type[Pass]) -> Step:
+    """The step that runs a pass, whose options are what the flow has under their names: its Plan, its channels."""
+    names = [it.name for it in fields(kind) if it.name in ("plan", "channels", "strides")]  # type: ignore[arg-type]
 
     def run(flow: Flow) -> Remark | None:
-        step = make() if isinstance(make, type) else make(flow)
-        result = step.run(flow.module)
+        result = kind(**{name: getattr(flow, name) for name in names}).run(flow.module)
         flow.remarks += result.remarks
         if result.decided != _NOTHING:
             flow.plan = result.decided.over(flow.plan)
         return next((remark for remark in result.remarks if remark.kind == "declined"), None)
 
-    return Step(name or getattr(make, "__name__", ""), run)
+    return Step(kind.__name__, run)
 
 
 def run(flow: Flow, steps: Iterable[Step], until: str = "") -> Remark | None:
@@ -99,6 +113,65 @@ def run(flow: Flow, steps: Iterable[Step], until: str = "") -> Remark | None:
 
 
 _NOTHING = Plan()
+
+
+# -- what comes of it --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the pipeline made of one kernel. Declined: `applied` False, `plan` None, both texts empty.
+
+    `aref` and `barrier` are the two levels in generic form, `module` is the barrier level itself; `stage_ms` maps stage
+    name to milliseconds. verdict: what the checks of both levels found; None where nothing was checked. why: why the
+    planner decided as it did, by field of the Plan.
+    """
+
+    applied: bool
+    plan: Plan | None
+    remarks: tuple[Remark, ...]
+    aref: str = ""
+    barrier: str = ""
+    stage_ms: dict[str, float] = field(default_factory=dict[str, float])
+    module: Module | None = None
+    verdict: Verdict | None = None
+    why: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def outcome_of(flow: Flow, refusal: Remark | None) -> Outcome:
+    """What came of a kernel that went through all lists, or was declined on the way."""
+    verdict = combine(flow.verdicts) if flow.verdicts else None
+    if refusal is None and isinstance(verdict, Unknown):
+        refusal = _unproved(verdict, flow)
+        if flow.options.pinned or flow.pinned:
+            flow.notes.append(Remark("note", refusal.reason, refusal.location))
+            refusal = None
+    if refusal is not None:
+        return Outcome(False, None, (refusal,), stage_ms=flow.stage_ms, verdict=verdict)
+    barrier = print_module(flow.module)
+    applied = Remark("applied", _summary(flow.plan))
+    remarks = (applied, *flow.notes, *dict.fromkeys(flow.remarks))
+    return Outcome(True, flow.plan, remarks, flow.aref, barrier, flow.stage_ms, flow.module, verdict, flow.why)
+
+
+def _unproved(found: Unknown, flow: Flow) -> Remark:
+    cure = (
+        "tl.assume states what is known of an argument; enable_warp_specialization=True specialises all the same; "
+        "TAWA_VERIFY=off checks nothing"
+    )
+    reason = f"the protocol of the specialised kernel cannot be proved: {found.reason}"
+    return Remark("declined", reason, found.location or flow.place, cure)
+
+
+def _summary(plan: Plan) -> str:
+    rings = ", ".join(f"{ring.name} with D = {ring.depth}{_FILLED[ring.fill or 'tma']}" for ring in plan.rings)
+    groups = plan.consumer_groups
+    consumers = "one consumer" if groups == 1 else f"{groups} consumers, each with its rows of the tile,"
+    turns = "; ping-pong" if plan.ping_pong else ""
+    return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{turns}"
+
+
+_FILLED: dict[Fill, str] = {"tma": "", "cp.async": " (by cp.async)", "registers": " (from registers)"}
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
@@ -142,4 +215,4 @@ def _require_structure(module: Module, level: str) -> None:
         raise AssertionError(f"the {level} level is malformed: " + "; ".join(map(str, errors[:3])))
 
 
-__all__ = ["Flow", "Step", "barriers_checked", "credits_checked", "passing", "run"]
+__all__ = ["Flow", "Outcome", "Step", "barriers_checked", "credits_checked", "outcome_of", "passing", "run"]

@@ -10,10 +10,12 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tawa import pipeline
 from tawa.bridge import attach
+from tawa.bridge.driver import _Driver
 from tawa.bridge.request import set_process_request
 from tawa.bridge.signature import Signature, parse_signature
+from tawa.pipeline import Outcome
+from tawa.plan import Plan
 from tests.bridge import kernels
 
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64}
@@ -42,8 +44,15 @@ def nothing_left_behind() -> Iterator[None]:
 
 @pytest.fixture
 def pipeline_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
-    """``pipeline_is(fake)`` puts a fake in the place of the pipeline."""
-    return lambda fake: monkeypatch.setattr(pipeline, "specialise", fake)
+    """``pipeline_is(fake)`` puts a fake in the place of the lists for TTGIR: one of `tests.bridge.fakes`."""
+
+    def put(fake: Any) -> None:
+        def through(driver: _Driver, form: Any, plan: Plan) -> Outcome:
+            return fake(form.text, driver.request.options, plan)
+
+        monkeypatch.setattr(_Driver, "_through", through)
+
+    return put
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tawa.analysis.launch_choice import (
 )
 from tawa.analysis.launch_values import Apply, Argument, Condition, LaunchSpec, Number
 from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.attempt_data import Specialised
+from tawa.bridge.driver_data import Specialised
 from tawa.bridge.launch_answer import HOPPER_PROCESSORS, answer_for, argument_domain
 from tawa.bridge.launcher import Launcher
 from tawa.errors import PlanError

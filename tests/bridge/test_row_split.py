@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import triton
 import triton.language as tl
+from tawa.bridge.row_split import split_front, warps_of_group
 from triton._C.libtriton import ir, passes
 
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic, print_generic_ttir
-from tawa.bridge.row_split import split_front, warps_of_group
 from tawa.bridge.signature import Signature, parse_signature
 from tawa.bridge.stages import clean_up
 from tawa.dialects.tt import GroupIndexOp, group_marker

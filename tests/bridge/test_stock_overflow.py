@@ -11,9 +11,9 @@ import tawa
 from tawa.bridge import stock_overflow
 from tawa.bridge.compile import compile_kernel
 from tawa.bridge.request import Request
-from tawa.plan.shared_use import LIMIT_BYTES
 from tawa.bridge.signature import parse_signature
 from tawa.errors import ResourceError
+from tawa.plan.shared_use import LIMIT_BYTES
 from tests.bridge import kernels
 
 HUGE = {"BM": 512, "BN": 512, "BK": 64}

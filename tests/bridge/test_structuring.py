@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tawa.bridge.structuring import structure_flow
 
 from tawa.bridge.generic_print import parse_module
-from tawa.bridge.structuring import structure_flow
 from tawa.kernels.case import Case
 from tawa.kernels.pointers.cases import find
 from tests.matrix.compiling import signature

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.attempt_data import Specialised
+from tawa.bridge.driver_data import Specialised
 from tawa.bridge.record import make_record
 from tawa.bridge.request import Request
 from tawa.kernels.case import Case

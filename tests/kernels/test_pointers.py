@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.attempt import attempt
-from tawa.bridge.attempt_data import Source, Specialised, Worksheet
+from tawa.bridge.driver import specialise
+from tawa.bridge.driver_data import Source, Specialised, Worksheet
 from tawa.bridge.request import Request
 from tawa.bridge.versions import triton_version
 from tawa.ir import parse_module
@@ -62,7 +62,7 @@ def result_of(case: Case) -> tuple[Any, Levels]:
     made = front(case.kernel, signature(case), **case.options())
     sheet = Worksheet()
     source = Source(made.ttir, made.context, case.name, {})
-    found = attempt(made.tools, source, Request(PlanOptions(only_if_faster=False)), sheet)
+    found = specialise(made.tools, source, Request(PlanOptions(only_if_faster=False)), sheet)
     return found, Levels({"ttir": made.ttir, **sheet.texts})
 
 
@@ -190,7 +190,7 @@ def test_the_announced_configuration_is_specialised_as_pinned() -> None:
     options = PlanOptions.from_mapping(config.kwargs)
     case = find("persistent_announced")
     made = front(case.kernel, signature(case), num_warps=config.num_warps, num_stages=config.num_stages)
-    found = attempt(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options), Worksheet())
+    found = specialise(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options), Worksheet())
     assert isinstance(found, Specialised), found.remarks
     plan = found.outcome.plan
     assert plan is not None

@@ -10,9 +10,9 @@ from typing import Any
 
 from triton import knobs
 
-from tawa.bridge.attempt import attempt
-from tawa.bridge.attempt_data import Source, Specialised, Worksheet
 from tawa.bridge.compile import compile_kernel
+from tawa.bridge.driver import specialise
+from tawa.bridge.driver_data import Source, Specialised, Worksheet
 from tawa.bridge.report import KernelReport, read_ptx, read_ptxas_log, report
 from tawa.bridge.request import Request
 from tawa.bridge.signature import Signature
@@ -56,7 +56,7 @@ def attempted(case: Case, options: PlanOptions) -> tuple[Specialised | Outcome, 
     """What becomes of a case, without Triton's stages behind TTGIR, which take most of the time of a compile."""
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     sheet = Worksheet()
-    found = attempt(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options), sheet)
+    found = specialise(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options), sheet)
     return found, Levels({"ttir": made.ttir, **sheet.texts})
 
 

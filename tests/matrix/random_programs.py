@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
 from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.attempt_data import Specialised
+from tawa.bridge.driver_data import Specialised
 from tawa.bridge.stock_run import StockFailure
 from tawa.errors import PlanError, ResourceError
 from tawa.plan import PlanOptions

@@ -9,8 +9,8 @@ import triton
 import triton.language as tl
 
 from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.attempt import attempt
-from tawa.bridge.attempt_data import Source, Specialised, Worksheet
+from tawa.bridge.driver import specialise
+from tawa.bridge.driver_data import Source, Specialised, Worksheet
 from tawa.bridge.request import Request
 from tawa.bridge.signature import parse_signature
 from tawa.kernels.attention.cases import find
@@ -59,6 +59,6 @@ def test_a_quotient_that_only_a_huge_grid_makes_is_tried(persistent: bool) -> No
     made = front(listed, signature, num_warps=8, num_stages=3)
     request = Request(replace(LEGAL, persistent=persistent))
     with launched_by_us():
-        found = attempt(made.tools, Source(made.ttir, made.context, "listed", {}), request, Worksheet())
+        found = specialise(made.tools, Source(made.ttir, made.context, "listed", {}), request, Worksheet())
     assert isinstance(found, Specialised) and isinstance(found.outcome.verdict, Proved)
     assert "8388608" in found.outcome.verdict.bound

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 
 from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.attempt_data import Specialised
+from tawa.bridge.driver_data import Specialised
 from tawa.kernels.case import Case, Descriptor, Expectation, Number, Tensor
 from tawa.plan import PlanOptions
 from tawa.sim.errors import EndlessLoop

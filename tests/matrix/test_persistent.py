@@ -9,7 +9,7 @@ import pytest
 
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.attempt_data import Specialised
+from tawa.bridge.driver_data import Specialised
 from tawa.ir import Module, parse_module, print_module
 from tawa.kernels.attention.cases import CASES as ATTENTION
 from tawa.kernels.gemm.cases import CASES as GEMMS

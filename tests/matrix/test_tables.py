@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tawa.analysis.raises import find_raises
-from tawa.bridge.attempt_data import Specialised
+from tawa.bridge.driver_data import Specialised
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic_ttir
 from tawa.bridge.signature import Signature

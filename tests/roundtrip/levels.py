@@ -13,9 +13,9 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 
 from tawa.bridge.compile import hopper_target
+from tawa.bridge.forms import JUMPS, read_kernel
 from tawa.bridge.generic_print import parse_module, print_generic
 from tawa.bridge.stages import StageSplit, clean_up, split_make_ttgir
-from tawa.bridge.structuring import structure_flow
 from tawa.bridge.versions import installed_text
 from tawa.ir import parse_module as read
 from tawa.ir import print_module
@@ -95,9 +95,9 @@ def _reread_ttir(mod: Any, again: Any) -> Any:
 
 
 def _ttgir(level: Level, split: StageSplit, mod: Any, metadata: Any, options: Any, capability: int, again: Any) -> Any:
-    if level.startswith("barrier"):
-        nested = structure_flow(text := str(mod), mod.context)
-        mod = mod if nested is text else parse_module(nested, mod.context)
+    text = str(mod)
+    if level.startswith("barrier") and any(jump in text for jump in JUMPS):
+        mod = parse_module(print_module(read_kernel(text, mod.context)), mod.context)
     mod = split.front(mod, metadata, options, capability)
     if level in ("ttgir", "back"):
         if level == "ttgir":

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-import triton
-from triton import knobs
 from triton._C.libtriton import ir
-from triton.backends.nvidia.compiler import CUDABackend
-from triton.compiler import ASTSource
 from triton.compiler.compiler import make_backend
 
 from tawa.bridge.compile import compile_kernel, hopper_target
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic
 from tawa.bridge.signature import Signature
-from tawa.bridge.stages import split_make_ttgir
-from tawa.bridge.structuring import structure_flow
 from tawa.ir import Module, parse_module
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find
@@ -29,46 +22,19 @@ from tawa.plan import PlanOptions
 from tawa.runtime.simulation import Arrays, make_arrays
 from tawa.runtime.simulation import simulate_case as run
 from tawa.sim import to_floats
+from tests.support.fronts import front
 
 Level = Literal["ttgir", "aref", "barrier"]
-
-
-class _Enough(Exception):
-    """Stops a compile once TTGIR is there."""
 
 
 @functools.cache
 def ttgir(name: str) -> str:
     """TTGIR of a case, at the cut before Triton's pipeliner, in generic form."""
-    case, texts = find(name), list[str]()
-    split = split_make_ttgir(CUDABackend)
-    assert split is not None
-
-    def hook(
-        backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
-    ) -> Any:
-        if stages is None:
-            return ("simulated", "simulated")
-
-        def front(mod: Any, metadata: Any) -> Any:
-            text = str(mod)
-            nested = structure_flow(text, mod.context)
-            whole = mod if nested is text else parse_with_triton(nested, mod.context)
-            texts.append(print_generic(split.front(whole, metadata, options, capability)))
-            raise _Enough
-
-        stages["ttgir"] = front
-        return None
-
+    case = find(name)
     names = case.kernel.arg_names
     constants = {(names.index(it),): value for it, value in case.constants().items()}
-    source = ASTSource(case.kernel, case.signature(), constants, case.attributes())
-    with knobs.compilation.scope(), knobs.runtime.scope():
-        knobs.compilation.always_compile = True
-        knobs.runtime.add_stages_inspection_hook = hook
-        with contextlib.suppress(_Enough):
-            triton.compile(source, target=hopper_target(), options=case.options())
-    return texts[0]
+    signature = Signature(case.signature(), constants, case.attributes())
+    return front(case.kernel, signature, **case.options()).structured_text()
 
 
 def generic_text(compiled: Any) -> str:

@@ -12,14 +12,18 @@ from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 
-from tawa.bridge.attempt_data import Toolchain
 from tawa.bridge.compile import hopper_target
+from tawa.bridge.driver_data import Source, Toolchain, Worksheet
+from tawa.bridge.forms import JUMPS, front_half, lay_out, read_kernel
 from tawa.bridge.generic_print import parse_module as parse_with_triton
-from tawa.bridge.generic_print import print_generic
-from tawa.bridge.row_split import split_front
+from tawa.bridge.generic_print import read_ttir
 from tawa.bridge.signature import Signature
 from tawa.bridge.stages import split_make_ttgir
+from tawa.flow import Flow
 from tawa.ir import Module, parse_module
+from tawa.pipeline import Target
+from tawa.plan import Plan
+from tawa.remarks import Remark
 
 
 class _Enough(Exception):
@@ -34,23 +38,43 @@ class Front:
     context: Any
     tools: Toolchain
 
+    def source(self, name: str = "") -> Source:
+        """The kernel as the driver is given it."""
+        return Source(self.ttir, self.context, name, {})
+
     def whole_text(self) -> str:
-        mod = parse_with_triton(self.ttir, self.context)
-        self.tools.split.front(mod, {}, self.tools.options, self.tools.capability)
-        return print_generic(mod)
+        """The kernel with layouts, as it is."""
+        return front_half(self.tools, self.source(), parse_with_triton(self.ttir, self.context), Worksheet())
 
     def whole(self) -> Module:
         return parse_module(self.whole_text())
 
+    def structured_text(self) -> str:
+        """The kernel with layouts; without its jumps, where it has some."""
+        if not any(jump in self.ttir for jump in JUMPS):
+            return self.whole_text()
+        text = self._laid_out(read_kernel(self.ttir, self.context), Plan())
+        assert isinstance(text, str), text
+        return text
+
+    def split(self, groups: int = 2) -> str | Remark:
+        """The program of one of the consumer groups with layouts, or the remark that declines."""
+        return self._laid_out(read_ttir(self.ttir, self.context), Plan(groups=groups))
+
     def split_text(self, groups: int = 2) -> str:
-        text, remarks = split_front(self.tools, self.ttir, self.context, {}, groups)
-        assert text is not None, remarks
+        text = self.split(groups)
+        assert isinstance(text, str), text
         return text
 
     def reason(self, groups: int = 2) -> str:
-        text, remarks = split_front(self.tools, self.ttir, self.context, {}, groups)
-        assert text is None
-        return remarks[0].reason
+        remark = self.split(groups)
+        assert isinstance(remark, Remark)
+        return remark.reason
+
+    def _laid_out(self, module: Module, plan: Plan) -> str | Remark:
+        options = self.tools.options
+        flow = Flow(module, plan, target=Target(options.num_warps, options.num_stages))
+        return lay_out(self.tools, self.source(), flow, Worksheet())
 
 
 def front(kernel: Any, signature: Signature, **options: Any) -> Front:

@@ -22,19 +22,20 @@ from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.memory import remakes_descriptors
 from tawa.bridge.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.driver_data import Source, Specialised, Toolchain, Worksheet
-from tawa.bridge.generic_print import parse_module, print_generic, print_generic_ttir
+from tawa.bridge.forms import JUMPS, front_half, lay_out, read_kernel
+from tawa.bridge.generic_print import parse_module
 from tawa.bridge.handover import Handover, StageResult
 from tawa.bridge.ptxas_log import kept_log
 from tawa.bridge.request import Request
 from tawa.bridge.spills import Spills, find_spills, keeps_dots_in_flight, must_spill
 from tawa.bridge.stages import clean_up
-from tawa.bridge.stock_run import StockFailure, stock_failure
+from tawa.bridge.stock_run import StockFailure
 from tawa.bridge.versions import RESPELLED_FROM, installed_text, triton_version
 from tawa.errors import PlanError, ResourceError
 from tawa.flow import Flow, run
-from tawa.ir import Module, Operation, copy_module, print_module
+from tawa.ir import Module, Operation, copy_module
 from tawa.ir import parse_module as read_module
-from tawa.pipeline import FORMS, PATHS, RINGS, TTGIR, Outcome, Target, outcome_of
+from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of, plan_only
 from tawa.plan import LaunchPlan, Plan
 from tawa.plan.candidates import HARMLESS_BYTES, NO_STOCK, Candidate, Choice, Question, Trial, candidates
 from tawa.plan.options import PlanOptions
@@ -47,7 +48,6 @@ from tawa.verify.verdict import Unknown
 
 _NO_MODULE = Module(Operation("builtin.module"))
 """In the place of a kernel that went to Triton as it came from there."""
-_JUMPS = frozenset({"cf.br", "cf.cond_br"})
 _TILES = "tt.load of a tile"
 
 
@@ -134,10 +134,7 @@ class _Driver:
     def kernel(self) -> Module:
         """The kernel as a module of ours, structured; what changes it works on copies."""
         with self.sheet.timed("read"):
-            module = read_module(print_generic_ttir(parse_module(self.source.ttir, self.source.context)))
-            flow = Flow(module)
-            run(flow, PATHS[:1])
-            return module
+            return read_kernel(self.source.ttir, self.source.context)
 
     @cached_property
     def paths(self) -> Flow | None:
@@ -148,7 +145,7 @@ class _Driver:
             return None
         flow = self._flow(copy_module(self.kernel), self.pins)
         with self.sheet.timed("raise loads"):
-            run(flow, PATHS[1:])
+            run(flow, PATHS[1:])  # the kernel is structured
         return flow
 
     def _flow(self, module: Module, plan: Plan) -> Flow:
@@ -226,46 +223,16 @@ class _Driver:
     def _lay_out(self, base: Flow | None, form: str | None, groups: int) -> _LaidOut:
         """One form of the kernel through the TTIR lists and Triton's front half. base: with raised loads, or None."""
         pins = replace(base.plan if base else self.pins, form=form, groups=groups)
-        changed = base is not None or form == "persistent" or groups > 1 or bool(_JUMPS & set(self.operations))
+        changed = base is not None or form == "persistent" or groups > 1 or bool(JUMPS & set(self.operations))
         if not changed:
             mod, self.unread = self.unread or parse_module(self.source.ttir, self.source.context), None
-            return _LaidOut(self._front(mod, self.tools.options), self._flow(_NO_MODULE, pins))
+            return _LaidOut(front_half(self.tools, self.source, mod, self.sheet), self._flow(_NO_MODULE, pins))
         with self.sheet.timed("forms"):
             flow = self._flow(copy_module(base.module if base else self.kernel), pins)
-            if base is not None:
-                flow.target, flow.launch, flow.remarks, flow.raised = (
-                    base.target,
-                    base.launch,
-                    base.remarks,
-                    base.raised,
-                )
-            refusal = run(flow, FORMS)
-            if refusal is not None:
-                return _LaidOut("", flow, refusal)
-            text = print_module(flow.module)
-        with self.sheet.timed("copy"):
-            mod = parse_module(text, self.source.context)
-        return _LaidOut(self._front(mod, replace(self.tools.options, num_warps=flow.target.num_warps)), flow)
-
-    def _front(self, mod: Any, options: Any) -> str:
-        """Generic TTGIR just before Triton's pipeliner. Raises StockFailure where Triton refuses the kernel."""
-        with self.sheet.timed("front", ours=False):
-            try:
-                self.tools.split.front(mod, dict(self.source.metadata), options, self.tools.capability)
-            except Exception as error:
-                self._blame(error)
-        with self.sheet.timed("print"):
-            self.sheet.texts["ttgir"] = print_generic(mod)
-        return self.sheet.texts["ttgir"]
-
-    def _blame(self, error: Exception) -> None:
-        """Raises StockFailure where Triton refuses the kernel as it was, too; else the error: a fault of ours."""
-        mod = parse_module(self.source.ttir, self.source.context)
-        try:
-            self.tools.split.front(mod, dict(self.source.metadata), self.tools.options, self.tools.capability)
-        except Exception as own:
-            raise stock_failure(own) from own
-        raise error
+        if base is not None:
+            flow.target, flow.launch, flow.remarks, flow.raised = base.target, base.launch, base.remarks, base.raised
+        text = lay_out(self.tools, self.source, flow, self.sheet)
+        return _LaidOut(text, flow) if isinstance(text, str) else _LaidOut("", flow, text)
 
     def _finish(self, outcome: Outcome, form: _LaidOut) -> _Made | SharedUse:
         """Triton's back half and its later stages on our module; the use of shared memory where that is too much."""
@@ -305,6 +272,9 @@ class _Driver:
             return with_remarks(self._no_space(choice.no_space), raising)
         if choice.trial is None:
             assert choice.refusal is not None
+            asked = self.request.plan
+            if asked is not None and (asked.form == "persistent" or (asked.groups or 1) > 1 or asked.ping_pong):
+                raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {choice.refusal}")
             return with_remarks(Outcome(False, None, (choice.refusal,)), raising)
         made: _Made = choice.trial.made
         flow, plan = made.form.flow, choice.trial.plan
@@ -365,11 +335,7 @@ class _Driver:
         if form.refusal is not None:
             return form.refusal
         plan = Plan(form="persistent", groups=groups).over(form.flow.plan)
-        flow = Flow(read_module(form.text), plan, options_of_persistent(self.request.options), form.flow.target)
-        try:
-            return run(flow, RINGS) or flow.plan
-        except (PlanError, ResourceError) as error:
-            return Remark("declined", str(error))
+        return plan_only(form.text, options_of_persistent(self.request.options), form.flow.target, plan)
 
 
 def _with_form(pins: Plan, options: PlanOptions) -> Plan:

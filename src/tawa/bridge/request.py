@@ -22,9 +22,10 @@ from tawa.verify.effort import Verification
 class Request:
     """What one compile is asked for.
 
-    options: launch options. plan: what is pinned of the Plan, or None. reproducer_dir: where a failure of ours is written down;
-    None: nowhere. verification: how the specialised kernel is checked before it is handed out. beside: asks for the
-    kernel that stands beside a specialised one: stock Triton's, without ``tl.range(warp_specialize=True)``.
+    options: launch options. plan: what is pinned of the Plan, or None. reproducer_dir: where a failure of ours is
+    written down; None: nowhere. verification: how the specialised kernel is checked before it is handed out.
+    beside: asks for the kernel that stands beside a specialised one: stock Triton's, without
+    ``tl.range(warp_specialize=True)``.
     off: whether it is ``TAWA_ENABLE=off`` that asks for stock Triton.
     """
 

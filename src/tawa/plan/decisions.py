@@ -87,16 +87,17 @@ def find_facts(module: Module, target: Target, pins: Plan) -> Facts | Remark:
 
 
 def decide_rings(
-    module: Module, facts: Facts, options: PlanOptions, target: Target, pins: Plan, pinned: bool
+    module: Module, facts: Facts, options: PlanOptions, target: Target, pins: Plan, asked: Plan, pinned: bool
 ) -> Decided | Remark:
     """Everything but what concerns single loops behind the partition; or, unless it is pinned, why nothing is done.
 
-    pins: what the Plan says already. pinned: whether to specialise or raise PlanError, ResourceError.
+    pins: what the Plan says already; asked: what the user pinned of that. pinned: whether to specialise or
+    raise PlanError, ResourceError.
     """
     loads, channels = facts.moved, facts.channels
     loops, stores = loops_with_dots(module), stores_of(module)
     named, stored = names_in(module)
-    check_names(pins, named, stored, (it.loop for it in loops if it.loop is not None))
+    check_names(asked, named, stored, (it.loop for it in loops if it.loop is not None))
     check_rings(pins, channels, module)
     waits = stores_must_not_wait(module)
     budget = budget_of(module, facts, target)
@@ -113,7 +114,8 @@ def decide_rings(
                 f"the Plan has staged stores ({store.argument}, {store.line}), but this kernel's TMA stores may not be "
                 "deferred: what stands behind one needs it done; cure: staged=false in the Plan"
             )
-    check_plan(plan, pins, channels, module, replace(budget, most_ctas=pins.ctas_per_sm))
+    budget = replace(budget, fixed={ring.name: ring.slots for ring in plan.rings}, most_ctas=pins.ctas_per_sm)
+    check_plan(plan, pins, channels, module, budget)
     plan = plan.over(operands_of(module, facts.loads, channels, pins))
     notes = tuple(taken_apart(module, list(loads)))  # while the loads are where they were
     if pinned and not options.pinned:

@@ -128,7 +128,7 @@ def check_names(pins: Plan, loads: Iterable[Name], stores: Iterable[Name], loops
             if name[0] is not None and name not in known:
                 has = "; ".join(name_text(it) for it in known) or "none"
                 raise PlanError(
-                    f"the Plan names a {what} that the kernel does not have: {name_text(name)}; it has {has}"
+                    f"the Plan names a {what} that the kernel does not have: {name_text(name)}; cure: one of {has}"
                 )
     if pins.numbering == "program":
         numbers = sorted(loops)

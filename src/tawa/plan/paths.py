@@ -95,15 +95,15 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
         raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
     _check(module, raises.loads, asked, "operand", launching)
     _check(module, raises.stores, [it for it in pins.stores if it.path in _BY_TMA], "store", launching)
-    found = [(it, _path(it)) for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
-    loads = [(it, path) for it, path in found if path is not None]
+    wanted = [it for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
+    loads = [it for it in wanted if _path(it)]
     stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
     plan = Plan(
-        operands=tuple(OperandPlan(*name_of(it.op), path, line=str(it.location or "")) for it, path in loads),
+        operands=tuple(OperandPlan(*name_of(it.op), _path(it), line=str(it.location or "")) for it in loads),
         stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
     )
     why = {operand_field(name_of(it.op)): f"by TMA: {it.reason}" for it in raises.loads if it.reason}
-    return Raising(raises, frozenset(it.op for it, _ in loads), frozenset(it.op for it in stores), plan, why)
+    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan, why)
 
 
 def _wanted(path: Path | None) -> bool:
@@ -132,7 +132,7 @@ def _check(
 ) -> None:
     """Raises PlanError for an access that TMA cannot make as a Plan says."""
     known = {name_of(it.op): it for it in accesses}
-    named = set(it for names in names_in(module) for it in names)
+    named = {it for names in names_in(module) for it in names}
     for entry in asked:
         access = known.get(entry.key)
         if entry.argument is None or entry.key not in named:

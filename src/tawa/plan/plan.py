@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from tawa.dialects.aref import Fill
 from tawa.errors import PlanError
@@ -332,11 +332,6 @@ class Plan:
         from tawa.plan.reading import plan_of
 
         return plan_of(value)
-
-
-class _Entry(Protocol):
-    @property
-    def key(self) -> Any: ...
 
 
 _E = TypeVar("_E", OperandPlan, StorePlan, LoopPlan, RingPlan)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tawa.errors import PlanError, did_you_mean
 from tawa.plan.plan import (
@@ -46,11 +46,11 @@ def plan_of(value: object) -> Plan:
     if isinstance(value, Plan):
         return value
     if isinstance(value, Mapping):
-        return plan_from_dict(value)
+        return plan_from_dict(cast(object, value))
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return plan_from_json(value)
     if isinstance(value, str | os.PathLike):
-        path = Path(value)
+        path = Path(os.fspath(value))
         try:
             return plan_from_json(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -72,9 +72,7 @@ def plan_from_json(text: str) -> Plan:
 
 def plan_from_dict(data: object) -> Plan:
     """Reads plain JSON data of any version, whole or in part; raises PlanError."""
-    if not isinstance(data, Mapping):
-        raise PlanError(f"not a Plan: {type(data).__name__} in place of names and values; cure: {_CURE}")
-    given: dict[str, Any] = {str(name): value for name, value in data.items()}
+    given = _names_and_values(data, "a Plan")
     version = given.pop("version", JSON_VERSION)
     if version not in range(1, JSON_VERSION + 1) or isinstance(version, bool):
         raise PlanError(f"not a Plan: version {version!r} is not one of 1 to {JSON_VERSION}; cure: {_CURE}")
@@ -100,9 +98,7 @@ def _of_old_version(data: dict[str, Any]) -> Plan:
     if "partitions" not in data or "rings" not in data or "mma_depth" not in data:
         raise PlanError(f"not a Plan: partitions, rings and mma_depth are needed in versions 1 to 4; cure: {_CURE}")
     partitions = [_partition(part) for part in _uncapped(data["partitions"])]
-    rings = [
-        RingPlan(**{"copies": 1, "fill": "tma", **_fields_of(_ring(ring))}) for ring in _list(data["rings"], "rings")
-    ]
+    rings = [_old_ring(_ring(ring)) for ring in _list(data["rings"], "rings")]
     schedules = [_schedule(schedule) for schedule in _list(data.get("schedules", ()), "schedules")]
     keep, staged = data.get("keep_operands", False), data.get("staged_stores", True)
     for name, flag in (("keep_operands", keep), ("staged_stores", staged)):
@@ -126,15 +122,13 @@ def _of_old_version(data: dict[str, Any]) -> Plan:
 
 def _uncapped(partitions: object) -> list[Any]:
     """Partitions as they were written when null left registers to Triton."""
-    found = _list(partitions, "partitions")
-    return [
-        {**part, "registers": part.get("registers") or UNCAPPED} if isinstance(part, Mapping) else part
-        for part in found
-    ]
+    found = [_names_and_values(it, "an entry of partitions") for it in _list(partitions, "partitions")]
+    return [{**it, "registers": it.get("registers") or UNCAPPED} for it in found]
 
 
-def _fields_of(ring: RingPlan) -> dict[str, Any]:
-    return {it.name: value for it in fields(ring) if (value := getattr(ring, it.name)) is not None}
+def _old_ring(ring: RingPlan) -> RingPlan:
+    """A ring with what the first versions left out."""
+    return replace(ring, copies=ring.copies or 1, fill=ring.fill or "tma")
 
 
 # -- entries -----------------------------------------------------------------------------------------------------------
@@ -142,9 +136,7 @@ def _fields_of(ring: RingPlan) -> dict[str, Any]:
 
 def _entry(kind: type[_T], data: object, name: str, **readers: Callable[[Any], Any]) -> _T:
     """One entry of a Plan; raises PlanError."""
-    if not isinstance(data, Mapping):
-        raise PlanError(f"not a Plan: an entry of {name} is {data!r}; cure: {_CURE}")
-    values = {str(key): value for key, value in data.items()}
+    values = _names_and_values(data, f"an entry of {name}")
     known = [it.name for it in fields(kind)]  # type: ignore[arg-type]
     _known(values, known, f"an entry of {name}")
     for key, read in readers.items():
@@ -177,9 +169,7 @@ def _loop(data: object) -> LoopPlan:
 
 
 def _schedule(data: object) -> Schedule:
-    if not isinstance(data, Mapping):
-        raise PlanError(f"not a schedule: {data!r}; cure: start from the kernel's own schedule")
-    return Schedule.from_dict(data)
+    return Schedule.from_dict(_names_and_values(data, "a schedule"))
 
 
 _ENTRIES: dict[str, Callable[[object], Any]] = {
@@ -192,9 +182,15 @@ _ENTRIES: dict[str, Callable[[object], Any]] = {
 
 
 def _list(value: object, name: str) -> list[Any]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
+    if not isinstance(value, list | tuple):
         raise PlanError(f"not a Plan: {name} is {value!r}, a list is needed; cure: {_CURE}")
-    return list(value)
+    return list(cast(Sequence[Any], value))
+
+
+def _names_and_values(data: object, what: str) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise PlanError(f"not a Plan: {what} is {data!r}, names and values are needed; cure: {_CURE}")
+    return {str(name): value for name, value in cast(Mapping[object, Any], data).items()}
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -220,11 +216,11 @@ def _known(data: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            name: _without_none(it) for name, it in value.items() if it is not None and not (name == "line" and not it)
-        }
+        items = cast(dict[str, Any], value).items()
+        kept = {name: it for name, it in items if it is not None and (name, it) != ("line", "")}
+        return {name: _without_none(it) for name, it in kept.items()}
     if isinstance(value, list | tuple):
-        return [_without_none(it) for it in value]
+        return [_without_none(it) for it in cast(Sequence[Any], value)]
     return value
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def explanation_table(explanation: Explanation) -> RenderableType:
-    """A table of what, and its value; below it, of a specialised kernel, the Plan: each decision, who took it and why."""
+    """A table of what, and its value; of a specialised kernel, the Plan below it."""
     table = Table(title=Text(f"{explanation.kernel}: {explanation.headline}"), show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

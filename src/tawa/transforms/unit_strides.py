@@ -43,8 +43,8 @@ class AssumeUnitStrides:
         for stride in self.strides:
             argument = function.body.args[stride.index]
             argument.replace_all_uses_with(start.constant(1, argument.type))
-        conditions = tuple(Condition(stride, UNIT_STRIDE, 1, 1) for stride in self.strides)
-        return UnitStridesResult(True, conditions=conditions)
+        asked = tuple(Condition(stride, UNIT_STRIDE, 1, 1) for stride in self.strides)
+        return UnitStridesResult(True, conditions=asked)
 
 
 __all__ = ["UNIT_STRIDE", "AssumeUnitStrides", "UnitStridesResult"]

@@ -1,0 +1,136 @@
+"""Steps of the pipeline that are decisions, or more than one pass alone: what `tawa.pipeline` has in its lists.
+
+A decision completes the Plan from what is known by then; it changes nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tawa.analysis.launch_values import Condition
+from tawa.analysis.names import name_module
+from tawa.flow import Flow
+from tawa.ir.attributes import int_attr
+from tawa.plan import Plan
+from tawa.plan.candidates import GROUP_WARPS, warps_of_group
+from tawa.plan.decisions import MAX_REGISTERS, find_facts
+from tawa.plan.decisions import decide_rings as choose_rings
+from tawa.plan.loops import choose_ahead, choose_kept, choose_schedules, scheduled
+from tawa.plan.paths import choose_launches, choose_raises, choose_unit_strides
+from tawa.remarks import Remark
+from tawa.transforms.make_persistent import MakePersistent
+from tawa.transforms.raise_loads import RaiseLoads
+from tawa.transforms.split_rows import SplitRows
+from tawa.transforms.unit_strides import UNIT_STRIDE
+
+NOT_OURS = (
+    "this compile is not for a launch of Triton's own: nobody would tell a persistent kernel the size of its grid"
+)
+
+
+def name(flow: Flow) -> None:
+    """Names loads, stores and loops."""
+    name_module(flow.module, in_turn=flow.plan.form == "persistent")
+
+
+def decide_strides(flow: Flow) -> None:
+    """Which arguments are taken to be 1."""
+    flow.strides = choose_unit_strides(flow.module, flow.launching, flow.plan)
+
+
+def decide_raises(flow: Flow) -> None:
+    """Which pointer accesses TMA makes."""
+    name_module(flow.module)
+    found = choose_raises(flow.module, flow.options, flow.launching, flow.plan)
+    if isinstance(found, Remark):
+        flow.remarks.append(found)
+    else:
+        flow.raising, flow.plan = found, found.plan.over(flow.plan)
+        flow.why |= found.why
+
+
+def raise_loads(flow: Flow) -> None:
+    """Raises what was decided; which launches get the kernel is decided behind it, by what is left to do."""
+    if flow.raising is None:
+        return
+    made = RaiseLoads(flow.raising.raises, flow.raising.loads, flow.raising.stores).run(flow.module)
+    flow.remarks += made.remarks
+    if not made.raised:
+        return
+    ones = tuple(Condition(it, UNIT_STRIDE, 1, 1) for it in flow.strides)
+    spec = replace(made.launch, conditions=(*ones, *made.launch.conditions))
+    flow.remarks += [Remark("done", f"taken for granted: {'; '.join(made.taken)}")] if made.taken else []
+    by_element = bool(flow.strides)
+    flow.launch, notes = choose_launches(
+        flow.module, flow.options, flow.launching, flow.plan, spec, by_element, flow.pinned
+    )
+    flow.remarks += notes
+    flow.raised = made.raised
+    flow.plan = Plan(unit_strides=tuple(it.name for it in flow.strides)).over(flow.plan)
+    flow.target = replace(flow.target, stock_copies="elements" if by_element else "rows")
+
+
+def make_persistent(flow: Flow) -> Remark | None:
+    """Puts a loop over tiles around the kernel, where its form is persistent."""
+    if flow.plan.form != "persistent":
+        return None
+    if not flow.launching.ours:
+        return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave persistent=True out")
+    made = MakePersistent().run(flow.module)
+    if not made.changed:
+        return made.remarks[0]
+    flow.launch = replace(flow.launch, axes=made.axes)
+    flow.plan = Plan(tile_order="launch").over(flow.plan)
+    return None
+
+
+def split_rows(flow: Flow) -> Remark | None:
+    """Makes the kernel one of a consumer group, where there are several."""
+    groups = flow.plan.groups or 1
+    if groups < 2:
+        return None
+    warps = warps_of_group(flow.target.num_warps, groups)
+    if warps is None:
+        reason = f"num_warps={flow.target.num_warps} does not make {groups} groups of {GROUP_WARPS} warps"
+        cure = f"use num_warps={groups * GROUP_WARPS}"
+        return Remark("declined", f"rows are not split: {reason}", None, cure)
+    made = SplitRows(groups, flow.plan.split).run(flow.module)
+    if not made.changed:
+        return made.remarks[0]
+    flow.plan = made.decided.over(flow.plan)
+    flow.target = replace(flow.target, num_warps=warps, groups=groups)
+    return None
+
+
+def decide_rings(flow: Flow) -> Remark | None:
+    """Everything but what concerns single loops behind the partition; declines what cannot or need not be done."""
+    found = find_facts(flow.module, flow.target, flow.plan)
+    if isinstance(found, Remark):
+        return found
+    flow.facts = found
+    made = choose_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pins, flow.pinned)
+    if isinstance(made, Remark):
+        return made
+    flow.plan, flow.why = made.plan, {**flow.why, **made.why}
+    flow.notes += made.notes
+    if made.plan.max_registers:
+        flow.module.op.attributes[MAX_REGISTERS] = int_attr(made.plan.max_registers)
+    return None
+
+
+def decide_kept(flow: Flow) -> None:
+    """Which left operands wait in registers."""
+    flow.plan = flow.plan.over(choose_kept(flow.module, flow.plan))
+
+
+def decide_loops(flow: Flow) -> None:
+    """Schedules, and the loads that go ahead."""
+    asked = (
+        replace(flow.plan, loops=flow.pins.loops, numbering="staged") if flow.pins.numbering == "staged" else flow.plan
+    )
+    schedules = choose_schedules(flow.module, asked)
+    flow.plan = scheduled(flow.plan, schedules).over(flow.plan)
+    flow.plan = flow.plan.over(choose_ahead(flow.module, flow.plan))
+    staged = {schedule.location for schedule in schedules.values() if schedule.location}
+    # What keeps P at 0 in a loop is of no interest where the loop is staged instead.
+    flow.remarks = [remark for remark in flow.remarks if str(remark.location) not in staged]
