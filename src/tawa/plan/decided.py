@@ -168,13 +168,16 @@ class _Decisions:
         name = operand_field(it.key)
         by_pointers = ("operands",) if path in ("cp.async", "registers") else ()
         made = self._made(name, value, pinned, option, usual, by_pointers)
-        others = [other for other in self.plan.operands if other.ring == it.ring and other.key != it.key and it.ring]
-        beside = [str(other.argument) for other in others if other.loop == it.loop]
-        turns = sorted({other.loop for other in others if other.loop not in (it.loop, None)})
-        reason = made.reason
-        reason += f"; beside {' and '.join(dict.fromkeys(beside))} for the same dots" if beside else ""
-        reason += f"; by turns with loop {', '.join(map(str, turns))}" if turns else ""
-        return Decision(name, value, made.by, reason)
+        return Decision(name, value, made.by, "; ".join(filter(None, (made.reason, self._sharing(it)))))
+
+    def _sharing(self, it: OperandPlan) -> str:
+        """Which operand before it has the same ring, and how they share that."""
+        operands = [other for other in self.plan.operands if it.ring and other.ring == it.ring]
+        before = operands[: operands.index(it)] if it in operands else []
+        beside = next((other for other in before if other.loop == it.loop), None)
+        if beside is not None:
+            return f"for the same dots as {beside.argument}, so in one slot"
+        return f"the ring of {_name(before[0].key)} is free by then" if before else ""
 
     def _store(self, it: StorePlan) -> Decision:
         asked = self.pins.store(it.key)
@@ -198,15 +201,16 @@ class _Decisions:
             usual = f"at least {bound.cycles} for {bound.what.partition(' (')[0]}" if bound else ""
             pinned = asked.stages is not None or asked.schedule is not None or bool(self.pins.schedules)
             keys = (f"{name}.stages", "loops.stages")
-            yield self._made(name, _at(value, it.line), pinned, "", usual, keys)
+            made = self._made(name, _at(value, it.line), pinned, "", usual, keys)
         else:
             option = "mma_depth" if self.options.mma_depth == it.mma_depth else ""
             keys = (f"{name}.mma_depth", "loops.mma_depth")
             made = self._made(name, _at(f"P = {it.mma_depth}", it.line), asked.mma_depth is not None, option, "", keys)
             if it.mma_depth == 0 and made.reason in ("", IN_FLIGHT):
                 made = Decision(name, made.value, made.by, _NOT_IN_FLIGHT)
-            yield made
-        if it.kept or "loops.kept" in self.feedback or asked.kept is not None:
+        yield made
+        told = self.feedback.get("loops.kept")
+        if it.kept or asked.kept is not None or (told is not None and told != made.reason):
             value = f"left operand of dot {', '.join(map(str, it.kept))}" if it.kept else "none"
             usual = "the loop does not change it: it waits in registers"
             yield self._made(f"{name}.kept", value, asked.kept is not None, "", usual, ("loops.kept",))
