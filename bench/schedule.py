@@ -84,13 +84,13 @@ def flat_plan(case: Case, options: Mapping[str, Any]) -> str:
 
 def _one_group(compiled: Any, groups: int, case: Case) -> Any:
     """The program that the passes start from: with layouts, for one of the consumer groups."""
+    from tawa.bridge.attempt_data import Toolchain
+    from tawa.bridge.row_split import split_front
     from triton._C.libtriton import ir, nvidia
     from triton.compiler.compiler import make_backend
 
-    from tawa.bridge.attempt_data import Toolchain
     from tawa.bridge.compile import hopper_target
     from tawa.bridge.read_module import read_unspecialised
-    from tawa.bridge.row_split import split_front
     from tawa.bridge.stages import split_make_ttgir
     from tawa.ir import parse_module
 

@@ -70,6 +70,7 @@ STAGES = (
     Step("schedule", steps.decide_loops),
     passing(LoadAhead),  # before loops are staged, which moves their loads by itself
     passing(PipelineStages),
+    Step("turns", steps.decide_turns),
     passing(PingPong),  # behind the stages: turns are around the dots as they are issued
     passing(SinkEpilogue),  # behind the releases that pipelining moved: they decide where the epilogue begins
     passing(StageStores),  # of the stores that are left in the consumer

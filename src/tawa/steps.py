@@ -17,6 +17,7 @@ from tawa.plan.decisions import MAX_REGISTERS, find_facts
 from tawa.plan.decisions import decide_rings as choose_rings
 from tawa.plan.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.plan.paths import choose_launches, choose_raises, choose_unit_strides
+from tawa.plan.turns import choose_turns
 from tawa.remarks import Remark
 from tawa.transforms.make_persistent import MakePersistent
 from tawa.transforms.raise_loads import RaiseLoads
@@ -121,6 +122,11 @@ def decide_rings(flow: Flow) -> Remark | None:
 def decide_kept(flow: Flow) -> None:
     """Which left operands wait in registers."""
     flow.plan = flow.plan.over(choose_kept(flow.module, flow.plan))
+
+
+def decide_turns(flow: Flow) -> None:
+    """Which dots are issued in one turn, where consumer groups take turns."""
+    flow.plan = flow.plan.over(choose_turns(flow.module, flow.plan))
 
 
 def decide_loops(flow: Flow) -> None:

@@ -15,7 +15,6 @@ import triton
 import triton.language as tl
 
 from tawa.analysis.launch_values import (
-    LEAST_CYCLES,
     Apply,
     Argument,
     Condition,
@@ -40,7 +39,9 @@ from tawa.bridge.request import Request, activate
 from tawa.bridge.signature import parse_signature
 from tawa.kernels.pointers.cases import find
 from tawa.plan import PlanOptions
+from tawa.plan.tuned import LEAST_CYCLES
 from tawa.remarks import Remark
+from tawa.transforms.make_persistent import MakePersistent, PersistentResult
 from tests.matrix.compiling import compile_case
 
 WANTED = Request(PlanOptions(enable_warp_specialization=True))
@@ -218,7 +219,9 @@ def test_a_tensor_that_is_passed_twice_is_seen(arguments: tuple[Any, ...], diffe
 def test_a_launch_that_is_over_soon_takes_the_stock_kernel(grid: tuple[int, ...], rows: int, stock: bool) -> None:
     """Four SMs; each program takes a sixteenth of what is enough for every row."""
     made: list[str] = []
-    spec = replace(SPEC, conditions=(), work=multiply(Argument(2), Number(LEAST_CYCLES // 16)))
+    spec = replace(
+        SPEC, conditions=(), work=multiply(Argument(2), Number(LEAST_CYCLES // 16)), least_cycles=LEAST_CYCLES
+    )
     launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), spec, processors=4)
     for _ in range(2):
         launch(*grid, 0, 7, None, None, None, None, TENSOR, 100, True, (rows, None))
@@ -470,14 +473,14 @@ def test_a_persistent_form_is_compiled_for_the_launch_that_needs_it(
     """
     from triton.runtime import driver as slot
 
-    if possible is False:
-        refused = Remark("declined", "for this test")
-        monkeypatch.setattr("tawa.bridge.attempt.persistent_form", lambda *_: refused)
     if possible is None:
         monkeypatch.setattr("tawa.bridge.added_arguments._compiled_again", lambda kernel: 1 / 0)
     alone = Request(PlanOptions(enable_warp_specialization=True, aref_depth=8))  # so that no other CTA fits beside it
     kernel, paper = compiled(True, request=alone), OnPaper()
     assert launch_spec(kernel).offered == 2 and not launch_spec(compiled(True)).offered
+    if possible is False:
+        refused = PersistentResult(False, (Remark("declined", "for this test"),))
+        monkeypatch.setattr(MakePersistent, "run", lambda *_: refused)
     slot.set_active(paper)
     a, b, c = (SimpleNamespace(data_ptr=lambda at=at: at) for at in (4096, 8192, 16384))
     arguments = (a, b, c, 100, 64, 80, 96, 64, 64, 64)

@@ -14,10 +14,12 @@ import triton.language as tl
 
 from tawa.bridge import cache_entries
 from tawa.bridge.compile import compile_kernel
+from tawa.bridge.driver import _Driver
 from tawa.bridge.request import Request
 from tawa.bridge.signature import Signature, parse_signature
 from tawa.bridge.versions import triton_version
 from tawa.errors import SurroundingsError
+from tawa.plan import Plan, PlanOptions
 from tests.bridge import fakes, kernels
 
 NAME = "gemm_descriptors"
@@ -132,13 +134,11 @@ def test_an_error_of_the_compile_itself_removes_nothing(own_cache: Path) -> None
 def test_a_kernel_for_which_stock_triton_was_run_to_compare_is_found_whole(
     gemm_signature: Signature, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from tawa.bridge import attempt
+    def compares(driver: _Driver) -> Any:
+        driver.tools.stock.spilled()
+        return fakes.declines("", PlanOptions(), Plan())
 
-    def compares(tools: Any, *_: Any) -> Any:
-        tools.stock.spilled()
-        return fakes.declines("", None, None)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(attempt, "_attempt", compares)
+    monkeypatch.setattr(_Driver, "run", compares)
     first = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
     again = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
     assert first.hash == again.hash and caplog.records == []

@@ -1,4 +1,4 @@
-"""Spills: how they are seen, and what is tried where registers do not suffice."""
+"""Spills: how they are seen, and what becomes of kernels that spill."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge import attempt
+from tawa.bridge.driver import _Driver
 from tawa.bridge.report import report
-from tawa.bridge.request import Request
-from tawa.bridge.spills import HARMLESS_BYTES, Spills, find_spills, frame_bytes, smaller_plans
+from tawa.bridge.spills import find_spills, frame_bytes, keeps_dots_in_flight
 from tawa.ir import parse_module
 from tawa.kernels.attention.cases import find
 from tawa.kernels.gemm.cases import tile_case
-from tawa.pipeline import Outcome
-from tawa.plan import PlanOptions
+from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.plan.candidates import HARMLESS_BYTES
 from tawa.plan.schedule import Schedule, ScheduledOp
 from tests.bridge.fakes import plan_of
 from tests.matrix.compiling import compile_case
@@ -61,36 +60,25 @@ def test_a_file_that_is_not_understood_says_nothing_of_frames(cubin: bytes) -> N
     assert frame_bytes(cubin) is None
 
 
-def test_plans_for_fewer_registers_give_up_stages_first_then_the_schedule_and_p() -> None:
-    plan = replace(plan_of(3, mma_depth=1), schedules=(schedule(2),))
-    made = [tried for tried, _ in smaller_plans(plan, PlanOptions())]
-    assert [(it.max_stages, it.mma_depth, it.schedules) for it in made] == [(1, 1, ()), (0, 0, ())]
-    assert all(it.rings == plan.rings and it.partitions == plan.partitions for it in made)
-
-
-def test_operands_in_registers_are_given_up_first_and_for_good() -> None:
-    plan = replace(plan_of(3, mma_depth=1), schedules=(schedule(2),), keep_operands=True)
-    tries = smaller_plans(plan, PlanOptions())
-    assert [(it.keep_operands, it.max_stages, text) for it, text in tries] == [
-        (False, 2, "operands in shared memory"), (False, 1, "no stages"), (False, 0, "no schedule, P = 0")
-    ]  # fmt: skip
-    assert tries[0][0].schedules == ()
-
-
-def test_a_p_that_was_asked_for_is_not_given_up() -> None:
-    plan = replace(plan_of(3, mma_depth=1), schedules=(schedule(1),))
-    assert [it.mma_depth for it, _ in smaller_plans(plan, PlanOptions(mma_depth=1))] == [1]
-
-
-def test_a_plan_that_keeps_nothing_in_flight_has_nothing_to_give_up() -> None:
-    assert smaller_plans(plan_of(3), PlanOptions()) == []
-
-
-def test_a_kernel_that_spills_gets_a_plan_that_does_not_and_a_note_that_says_so() -> None:
+def test_a_kernel_that_spills_gets_a_plan_that_does_not_and_a_note_that_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The schedule of this backward pass wants more registers than a thread has; without it, next to none spill."""
+    plans: list[Plan] = []
+    own = _Driver._try
+
+    def seen(driver: _Driver, candidate: Any) -> Any:
+        trial = own(driver, candidate)
+        plans.append(trial.plan)
+        return trial
+
+    monkeypatch.setattr(_Driver, "_try", seen)
     made = compile_case(find("dkdv_fp16_d128_causal"), PlanOptions(only_if_faster=False))
     record = made.metadata.tawa
-    assert record["applied"] and record["plan"]["max_stages"] == 0 and record["plan"]["schedules"] == []
+    plan = record["plan"]
+    assert record["applied"] and all(it["stages"] == 0 and it["schedule"] is None for it in plan["loops"])
+    assert len(plans) > 1 and all(it.rings == plans[0].rings for it in plans)
+    assert all(it.partitions == plans[0].partitions for it in plans)
     notes = [it["reason"] for it in record["remarks"]]
     assert any("no schedule, P = 0" in it and "bytes of registers spill" in it for it in notes)
     spilled = report(made).ptxas.spill_bytes
@@ -106,26 +94,11 @@ def test_a_kernel_whose_wgmmas_wait_for_each_other_is_left_to_stock_although_tha
     assert pinned["applied"] and any("each wgmma is waited for by itself" in it["reason"] for it in pinned["remarks"])
 
 
-@pytest.mark.parametrize(("in_flight", "holds"), [(True, True), (False, False)])
-def test_a_smaller_plan_of_one_group_that_waits_for_each_dot_does_not_pay(
-    monkeypatch: pytest.MonkeyPatch, in_flight: bool, holds: bool
-) -> None:
-    """It spills less than stock, but nothing runs beside its wgmmas any more."""
-    first = replace(plan_of(3, mma_depth=1), schedules=(schedule(2),))
-
-    def with_depths(tools: Any, source: Any, request: Request, *rest: Any) -> attempt.Specialised:
-        module = parse_module(programs.kernel(programs.gemm_loop()))
-        for dot in (it for it in module.walk() if it.name == "ttng.warp_group_dot"):
-            dot.properties["isAsync"] = "true" if in_flight or request.plan is None else "false"
-        spills = Spills(900 if request.plan is None else 200)
-        return attempt.Specialised(
-            Outcome(True, request.plan or first, (), module=module), PlanOptions(), {}, 0, spills
-        )
-
-    monkeypatch.setattr(attempt, "_with_depths", with_depths)
-    nothing: Any = None
-    made = attempt._with_registers(nothing, nothing, Request(), nothing, "", 1, lambda: 400)
-    assert isinstance(made, attempt.Specialised) and made.spills.bytes == 200
-    assert attempt._holds(made, lambda: 400) is holds
-    found = attempt._unless_spilled(made, Request(), lambda: 400)
-    assert isinstance(found, attempt.Specialised) is holds
+@pytest.mark.parametrize("in_flight", [True, False])
+def test_a_smaller_p_changes_a_program_only_where_dots_are_in_flight(in_flight: bool) -> None:
+    module = parse_module(programs.kernel(programs.gemm_loop()))
+    for dot in (it for it in module.walk() if it.name == "ttng.warp_group_dot"):
+        dot.properties["isAsync"] = "true" if in_flight else "false"
+    assert keeps_dots_in_flight(plan_of(3), module) is in_flight
+    staged = replace(plan_of(3), loops=(LoopPlan(0, 0, schedule=schedule(2)),))
+    assert keeps_dots_in_flight(staged, module)

@@ -10,6 +10,7 @@ from triton.runtime.errors import OutOfResources
 import tawa
 from tawa.bridge import stock_overflow
 from tawa.bridge.compile import compile_kernel
+from tawa.bridge.driver import _Driver
 from tawa.bridge.request import Request
 from tawa.bridge.signature import parse_signature
 from tawa.errors import ResourceError
@@ -77,23 +78,21 @@ def test_what_is_allocated_is_what_triton_says_after_its_back_end(sizes: tuple[i
 def test_tiles_that_fill_all_registers_are_declined_before_the_back_end_and_never_tried_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tawa.bridge import attempt as attempts
-
     finished: list[Any] = []
-    own = attempts._finish
+    own = _Driver._finish
 
     def finish(*args: Any) -> Any:
         finished.append(args)
         return own(*args)
 
-    monkeypatch.setattr(attempts, "_finish", finish)
+    monkeypatch.setattr(_Driver, "_finish", finish)
     sizes = {"BM": 256, "BN": 256, "BK": 32}
     text = "a=tensordesc<fp16[256,32]>, b=tensordesc<fp16[32,256]>, out=*fp32:16, K=i32:16"
     given = parse_signature(text, sizes, kernels.gemm_row_sums.arg_names)
     compiled = compile_kernel(kernels.gemm_row_sums, given, Request(), num_warps=8)
     assert "takes all registers of an SM" in compiled.metadata.tawa["reason"]
     assert finished == []
-    monkeypatch.setattr(attempts, "_stock_spills", _asked)
+    monkeypatch.setattr(_Driver, "_stock_spills", _asked)
     legal = Request(tawa.PlanOptions(only_if_faster=False))
     compiled = compile_kernel(kernels.gemm_row_sums, given, legal, num_warps=8)
     assert compiled.metadata.tawa["applied"]

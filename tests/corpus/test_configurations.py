@@ -96,7 +96,7 @@ def tuner(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_short_launches_are_compared_too() -> None:
-    short = LaunchSpec(work=Number(1))
+    short = LaunchSpec(work=Number(1), least_cycles=8000)
     assert short.not_worth((), 1)
     begin_comparing()
     assert not short.not_worth((), 1)

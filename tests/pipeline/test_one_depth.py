@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.bridge.attempt import attempt
-from tawa.bridge.attempt_data import Source, Specialised, Worksheet
+from tawa.bridge.driver import specialise
+from tawa.bridge.driver_data import Source, Specialised, Worksheet
 from tawa.bridge.request import Request
 from tawa.dialects.ttng import WarpGroupDotWaitOp
 from tawa.kernels.pointers.cases import find
@@ -35,9 +35,9 @@ def test_a_plan_that_is_pinned_again_makes_the_same_program(name: str) -> None:
     case = find(name)
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     asked = PlanOptions(only_if_faster=False, mma_depth=1, aref_depth=3)
-    first = attempt(made.tools, Source(made.ttir, made.context, name, {}), Request(asked), Worksheet())
+    first = specialise(made.tools, Source(made.ttir, made.context, name, {}), Request(asked), Worksheet())
     assert isinstance(first, Specialised) and first.outcome.plan is not None
     request = Request(PlanOptions(only_if_faster=False), first.outcome.plan)
-    again = attempt(made.tools, Source(made.ttir, made.context, name, {}), request, Worksheet())
+    again = specialise(made.tools, Source(made.ttir, made.context, name, {}), request, Worksheet())
     assert isinstance(again, Specialised)
     assert (again.outcome.plan, again.outcome.aref) == (first.outcome.plan, first.outcome.aref)

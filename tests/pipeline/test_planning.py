@@ -7,8 +7,9 @@ import re
 import pytest
 
 from tawa.errors import PlanError, ResourceError
-from tawa.pipeline import Outcome, Target, specialise
+from tawa.pipeline import BARRIERS, PARTITIONS, RINGS, STAGES, Outcome, Target, specialise
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.plan import UNCAPPED
 from tests.support import programs
 
 SLOT = 2 * programs.TILE_BYTES
@@ -77,8 +78,8 @@ def test_a_ring_of_one_slot_is_for_who_asks_for_it() -> None:
 
 def test_p_is_1_where_one_cta_fills_the_sm_and_0_where_several_share_it() -> None:
     alone, shared = plan(PlanOptions(aref_depth=8)), plan(PlanOptions(aref_depth=2))
-    assert (alone.mma_depth, alone.max_registers) == (1, None)
-    assert shared.mma_depth == 0 and shared.max_registers is not None
+    assert (alone.mma_depth, alone.max_registers, alone.ctas_per_sm) == (1, UNCAPPED, 1)
+    assert shared.mma_depth == 0 and shared.max_registers and (shared.ctas_per_sm or 0) > 1
 
 
 @pytest.mark.parametrize("num_warps", [4, 8])
@@ -141,7 +142,7 @@ def test_an_applied_kernel_comes_with_plan_levels_and_times() -> None:
     outcome = made(PlanOptions(aref_depth=3, mma_depth=1))
     assert outcome.remarks[0].kind == "applied" and "D = 3" in outcome.remarks[0].reason
     assert "aref.put" in outcome.aref and "ttg.warp_specialize" in outcome.barrier
-    assert {"read", "analyse", "plan", "InsertArefs", "LowerArefs", "print barrier"} <= set(outcome.stage_ms)
+    assert list(outcome.stage_ms) == [step.name for step in (*RINGS, *PARTITIONS, *STAGES, *BARRIERS)]
     assert all(time >= 0 for time in outcome.stage_ms.values())
 
 

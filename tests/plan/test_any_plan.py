@@ -1,4 +1,4 @@
-"""Random partial Plans of ten kernels: a legal one compiles, is proved and gives the same bits; an illegal one says why.
+"""Random partial Plans of ten kernels: a legal one is proved and gives the same bits, an illegal one says why.
 
 A Plan is made of changes to what the planner itself chooses. Each change is known to be legal, or comes with the words
 that the error must have.
@@ -28,7 +28,7 @@ from tawa.kernels.pointers import cases as pointers
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.verify.verdict import Proved
 from tests.kernels.attention_numbers import ORDERS, simulated
-from tests.matrix.compiling import Levels, signature
+from tests.matrix.compiling import signature
 from tests.support.fronts import Front, front
 from tests.support.sample import simulated_once
 
@@ -104,9 +104,10 @@ def depth(plan: Plan, lot: random.Random) -> Change:
 
 
 def in_flight(plan: Plan, lot: random.Random) -> Change:
-    """Another P for one loop."""
-    most = min(ring.slots for ring in plan.rings) - 1
-    return Change(Plan(loops=(LoopPlan(lot.choice(plan.loops).loop, mma_depth=lot.randint(0, min(most, 2))),)))
+    """Another P for one loop; 0 where it may be that no wgmma can stay in flight."""
+    loop = lot.choice(plan.loops)
+    most = min(ring.slots for ring in plan.rings) - 1 if loop.mma_depth else 0
+    return Change(Plan(loops=(LoopPlan(loop.loop, mma_depth=lot.randint(0, min(most, 2))),)))
 
 
 def few_stages(plan: Plan, lot: random.Random) -> Change:

@@ -12,7 +12,7 @@ PARTITIONS = (PartitionPlan("producer", "producer", 1, 24), PartitionPlan("consu
 
 def plan(*depths: int) -> Plan:
     rings = tuple(RingPlan(f"ring{i}", ("64x64xf16",), depth, 8192) for i, depth in enumerate(depths))
-    return Plan(PARTITIONS, rings, 0)
+    return Plan(partitions=PARTITIONS, rings=rings)
 
 
 @pytest.mark.parametrize(

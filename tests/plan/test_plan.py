@@ -18,7 +18,7 @@ from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PartitionPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.plan import JSON_VERSION
-from tawa.plan.planner import pointer_loads_worth
+from tawa.plan.profitability import pointer_loads_worth
 from tawa.plan.schedule import Bound, Schedule, ScheduledOp
 from tests.matrix.pointer_kernels import made, ttgir
 from tests.support import programs, staged

@@ -11,7 +11,9 @@ from tawa.analysis.loads import find_dot_loads
 from tawa.analysis.resources import SLACK_BYTES, RegisterInfo, SharedInfo
 from tawa.errors import ResourceError
 from tawa.plan import PlanOptions
-from tawa.plan.planner import Budget, Channels, StockCopies, choose_plan, why_not_worth_it
+from tawa.plan.budget import Budget, Channels, StockCopies
+from tawa.plan.planner import choose_plan
+from tawa.plan.profitability import why_not_worth_it
 from tests.support import programs
 
 # 96 registers of accumulators: one CTA of 8 warps fills an SM, also under stock Triton where dots are chained.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.plan.shared_use import LIMIT_BYTES, largest_depth, overflow_text, shared_use
 from tawa.plan import Plan, RingPlan
+from tawa.plan.shared_use import LIMIT_BYTES, at_most, largest_depth, overflow_text, shared_use
 
 
 def plan(*rings: tuple[int, int]) -> Plan:
-    return Plan((), tuple(RingPlan(f"r{i}", ("t",), depth, size) for i, (depth, size) in enumerate(rings)), 0)
+    return Plan(rings=tuple(RingPlan(f"r{i}", ("t",), depth, size) for i, (depth, size) in enumerate(rings)))
 
 
 @pytest.mark.parametrize("total, fits", [(LIMIT_BYTES, True), (LIMIT_BYTES + 1, False)])
@@ -33,6 +33,14 @@ def test_the_largest_depth_counts_everything_else(rings: list[tuple[int, int]], 
     made = plan(*rings)
     total = sum(ring.total_bytes for ring in made.rings) + other
     assert largest_depth(shared_use(total, made)) == depth
+
+
+@pytest.mark.parametrize(("fixed", "depth"), [((), 3), (("r0",), 3), (("r1",), None), (("r0", "r1"), None)])
+def test_rings_that_are_pinned_keep_their_depth(fixed: tuple[str, ...], depth: int | None) -> None:
+    made = plan((1, 65536), (4, 49152))
+    use = shared_use(sum(ring.total_bytes for ring in made.rings), made)
+    assert largest_depth(use, fixed) == depth
+    assert [ring.depth for ring in at_most(use.rings, 1, fixed)] == [1, 4 if "r1" in fixed else 1]
 
 
 def test_the_message_names_each_ring_the_rest_and_the_cure() -> None:

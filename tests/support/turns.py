@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tawa.analysis.channels import find_channels
-from tawa.analysis.loads import find_dot_loads
-from tawa.dialects import structure_rules
-from tawa.ir import Module, Operation, parse_module, print_module, verify_structure
-from tawa.pipeline import aref_passes, barrier_passes
+from tawa.flow import run
+from tawa.ir import Module, Operation, parse_module, print_module
+from tawa.pipeline import BARRIERS
 from tawa.plan import PartitionPlan, Plan
 from tawa.remarks import Remark
 from tests.support import programs
-from tests.support.passes import plan_for
+from tests.support.passes import checked, flow_of, plan_for, to_arefs, unchecked
 from tests.support.programs import op
 
 _STORE = re.compile(r'("tt\.descriptor_store"\(%\w+, %\w+), %(\w+),')
@@ -44,28 +42,23 @@ def grouped(text: str, groups: int = 2, upper: str = "") -> str:
 
 def plan_of(text: str, groups: int = 2, depth: int = 2, *, ping_pong: bool = True) -> Plan:
     plan = plan_for(parse_module(text), depth, min(1, depth - 1))
-    consumers = [PartitionPlan(f"consumer{number}", "consumer", 4, 240) for number in range(groups)]
+    registers = 240 if groups < 3 else 152
+    consumers = [PartitionPlan(f"consumer{number}", "consumer", 4, registers) for number in range(groups)]
     return replace(plan, partitions=(plan.partitions[0], *consumers), ping_pong=ping_pong)
 
 
 def made(text: str, plan: Plan) -> tuple[Module, list[Remark]]:
     """The aref level, and the remarks on the way; without what comes behind a pass that declines."""
-    module = parse_module(text)
-    remarks: list[Remark] = []
-    for step in aref_passes(tuple(find_channels(find_dot_loads(module))), plan):
-        remarks += step.run(module).remarks
-        if any(remark.kind == "declined" for remark in remarks):
-            break
-    assert [str(error) for error in verify_structure(module, structure_rules())] == []
-    return module, remarks
+    flow = flow_of(text, plan, groups=plan.consumer_groups)
+    refusal = run(flow, to_arefs())
+    remarks = flow.remarks if refusal is None or refusal in flow.remarks else [*flow.remarks, refusal]
+    return checked(flow.module), remarks
 
 
 def lowered(aref: Module) -> Module:
-    module = parse_module(print_module(aref))
-    for step in barrier_passes():
-        step.run(module)
-    assert [str(error) for error in verify_structure(module, structure_rules())] == []
-    return module
+    flow = flow_of(print_module(aref))
+    run(flow, unchecked(BARRIERS))
+    return checked(flow.module)
 
 
 def inside(holder: Operation, name: str) -> list[Operation]:

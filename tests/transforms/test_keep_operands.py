@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from tawa.analysis.kept_operands import operands_to_keep
-from tawa.bridge.compile import compile_kernel
+from tawa.analysis.names import loop_number, name_module
+from tawa.bridge.driver import specialise
+from tawa.bridge.driver_data import Specialised, Worksheet
 from tawa.bridge.request import Request
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.errors import PlanError
 from tawa.ir import Builder, Module, Value, parse_module
 from tawa.kernels.attention.builders import forward_case
 from tawa.kernels.attention.cases import find
 from tawa.kernels.case import Case
-from tawa.plan import Plan, PlanOptions
+from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.transforms.keep_operands import KeepOperands
 from tests.matrix.compiling import attempted, compile_case, signature
+from tests.support.fronts import front
 
 
 def level(case: Case) -> Module:
     """The aref level of a case, specialised wherever that is legal."""
     return parse_module(compile_case(case, PlanOptions(only_if_faster=False)).asm["aref"])
+
+
+def pinned(case: Case, plan: Plan) -> tuple[Plan, str]:
+    """The whole Plan, and the aref level, of a case with a part of its Plan pinned."""
+    made, sheet = front(case.kernel, signature(case), **case.options()), Worksheet()
+    found = specialise(made.tools, made.source(case.name), Request(plan=plan), sheet)
+    assert isinstance(found, Specialised) and found.outcome.plan is not None
+    return found.outcome.plan, sheet.texts["aref"]
 
 
 def looped(module: Module) -> list[WarpGroupDotOp]:
@@ -59,20 +70,19 @@ def test_a_slot_is_given_back_where_its_operand_was_loaded() -> None:
 
 def test_a_slot_that_others_read_too_is_given_back_where_it_was() -> None:
     case = find("persistent_fp16_d128_full")
-    found = compile_case(case, PlanOptions(only_if_faster=False))
-    plan = Plan.from_json(json.dumps(found.metadata.tawa["plan"]))
-    left = replace(plan, keep_operands=False, schedules=(), max_stages=0, mma_depth=0)
-    options = {"num_warps": case.num_warps, "num_stages": case.num_stages}
-    text = compile_kernel(case.kernel, signature(case), Request(plan=left), **options).asm["aref"]
+    _, text = pinned(case, Plan(loops=(LoopPlan(None, mma_depth=0, stages=0, kept=()),)))
     for others in (0, 1):
         module = parse_module(text)
+        name_module(module)
         slots = dict.fromkeys(dot.a for dot in looped(module) if not dot.a_in_registers)
         releases = [use.op for slot in slots for use in index_of(slot).uses if ConsumedOp.of(use.op)]
         places = [release.parent.index_of(release) for release in releases if release.parent]
         for release, slot in zip(releases, slots, strict=True):
             for _ in range(others):
                 Builder.before(release).create("ttg.local_load", (slot,), ("tensor<64x128xf16, #blocked>",))
-        assert len(releases) == 2 and KeepOperands(replace(left, keep_operands=True)).run(module).changed
+        numbers = {loop_number(enclosing_loops(slot_dot.op)[0]) for slot_dot in looped(module) if slot_dot.a in slots}
+        kept = Plan(loops=tuple(LoopPlan(number, kept=(0,)) for number in numbers))
+        assert len(releases) == 2 and KeepOperands(kept).run(module).changed
         moved = [release.parent.index_of(release) for release in releases if release.parent]
         assert all(dot.a_in_registers for dot in looped(module))
         assert [now < then for now, then in zip(moved, places, strict=True)] == 2 * [not others]
@@ -118,8 +128,26 @@ def test_an_operand_that_each_iteration_brings_is_not_kept() -> None:
 
 def test_a_plan_may_leave_them_in_shared_memory() -> None:
     case = forward_case("left", dim=128, causal=False, tile=(128, 64, 8))
-    plan = compile_case(case, PlanOptions(only_if_faster=False)).metadata.tawa["plan"]
-    assert plan["keep_operands"]
-    left = Plan.from_json(json.dumps({**plan, "keep_operands": False, "schedules": []}))
-    made = compile_kernel(case.kernel, signature(case), Request(plan=left), num_warps=case.num_warps)
-    assert "ttg.local_load" not in made.asm["aref"]
+    plan = Plan.of(compile_case(case, PlanOptions(only_if_faster=False)).metadata.tawa["plan"])
+    assert [loop.kept for loop in plan.loops] == [(0,)]
+    every, one = (Plan(loops=(LoopPlan(number, kept=()),)) for number in (None, 0))
+    whole = replace(plan, loops=tuple(replace(loop, kept=(), schedule=None, stages=None) for loop in plan.loops))
+    assert all("ttg.local_load" not in pinned(case, left)[1] for left in (every, one, whole))
+
+
+def test_a_plan_may_keep_them_where_the_planner_would_not() -> None:
+    """Two sums of 64 registers, two scores of 32, and K and V, of which it would keep none."""
+    case = find("dkdv_fp16_d128_full")
+    plan = Plan.of(compile_case(case, PlanOptions(only_if_faster=False)).metadata.tawa["plan"])
+    (loop,) = plan.loops
+    kept = Plan(loops=(LoopPlan(loop.loop, kept=(0,)),))
+    made, text = pinned(case, kept)
+    assert loop.kept == () and made.loop(loop.loop).kept == (0,)
+    assert text.count('"ttg.local_load"') == made.consumer_groups
+
+
+@pytest.mark.parametrize("kept", [(1,), (7,)])
+def test_an_operand_that_changes_or_a_dot_that_is_not_there_cannot_be_kept(kept: tuple[int, ...]) -> None:
+    plan = Plan(loops=(LoopPlan(0, kept=kept),))
+    with pytest.raises(PlanError, match=rf"dot {kept[0]} of loop 0 \(.*\.py:\d+\).*cure: kept without {kept[0]}"):
+        pinned(forward_case("kept", dim=128, causal=False, tile=(128, 64, 8)), plan)

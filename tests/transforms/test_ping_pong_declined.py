@@ -13,10 +13,11 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import Plan, PlanOptions
 from tawa.remarks import Remark
 from tawa.transforms.ping_pong import PingPong
+from tawa.transforms.pipeline_stages import PipelineStages
 from tawa.verify.credits import check_credits
 from tawa.verify.verdict import Proved
 from tests.support import programs, staged
-from tests.support.passes import plan_for
+from tests.support.passes import after, plan_for
 from tests.support.programs import op
 from tests.support.turns import grouped, lowered, made, plan_of
 
@@ -52,7 +53,7 @@ def test_groups_that_compute_the_same_trips_take_turns(name: str) -> None:
 
 ATOMIC = op(
     "tt.atomic_rmw", "%slots, %one, %flag", "!tt.ptr<i32>, i32, i1", "%order", "i32",
-    properties="atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 4 : i32",
+    properties="atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 1 : i32",
 )  # fmt: skip
 CONDITIONS = {
     "the trip": programs.binary("it", "remsi", "k", "two"),
@@ -109,7 +110,8 @@ def test_groups_without_a_loop_of_dots_are_declined() -> None:
 
 def test_one_group_has_nobody_to_take_turns_with() -> None:
     text = staged.attention()
-    assert "one consumer group" in reason(text, 1).reason
+    (remark,) = PingPong(plan_of(text, 1)).run(after(PipelineStages, text)[0]).remarks
+    assert "one consumer group" in remark.reason and "ping_pong=False" in remark.cure
     with pytest.raises(PlanError, match=r"this kernel has one group; cure: num_consumer_groups=2"):
         specialise(text, PlanOptions(ping_pong=True), Target(4, 2))
     plan = replace(plan_for(parse_module(text), 2, 1), ping_pong=True)

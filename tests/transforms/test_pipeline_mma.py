@@ -247,7 +247,8 @@ def test_a_slot_that_is_read_behind_the_wait_as_well_is_not_released_before(mma_
     loop = programs.for_loop("\n".join((*dots, branch)), carried=carried, results="%acc:3")
     half = programs.op("arith.addf", "%acc#0, %acc#1", _PAIR, "%half", programs.ACC)
     total = programs.op("arith.addf", "%half, %acc#2", _PAIR, "%total", programs.ACC)
-    text = programs.kernel("\n".join((loop, half, total, programs.store("total"))))
+    lines = (loop, half, total, programs.store("total", "d_desc"))
+    text = programs.kernel("\n".join(lines), arguments={"d_desc": programs.DESC})
     module, _ = after(PipelineMma, text, depth=3, mma_depth=mma_depth)
     for trips in (0, 1, 2, 5):
         assert violations(run(module, {"n": trips}), 3, mma_depth, trips) == []

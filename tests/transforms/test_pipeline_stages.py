@@ -8,24 +8,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tawa.analysis.channels import find_channels
 from tawa.analysis.dependences import find_dependences
-from tawa.analysis.loads import find_dot_loads
-from tawa.dialects import structure_rules
 from tawa.errors import PlanError
-from tawa.ir import Module, parse_module, print_module, verify_structure
-from tawa.pipeline import aref_passes, barrier_passes
+from tawa.flow import Flow, Step, run
+from tawa.ir import Module, parse_module, print_module
+from tawa.pipeline import BARRIERS
+from tawa.plan import LoopPlan, Plan
+from tawa.plan.loops import choose_schedules, numbered, staged_loops
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import Limits, candidate_schedules
 from tawa.transforms.lower_arefs import LowerArefs
 from tawa.transforms.pipeline_mma import PipelineMma
-from tawa.transforms.pipeline_stages import PipelineStages, choose_schedules, staged_loops
+from tawa.transforms.pipeline_stages import PipelineStages
 from tawa.verify.barriers import check_barriers
 from tawa.verify.credits import check_credits
 from tawa.verify.verdict import Proved
 from tests.support import programs, staged
 from tests.support.filecheck import brief, check
-from tests.support.passes import after, plan_for
+from tests.support.passes import after, checked, flow_behind, flow_of, plan_for, to_arefs, unchecked
 
 
 def made(text: str, depth: int = 2) -> str:
@@ -34,26 +34,20 @@ def made(text: str, depth: int = 2) -> str:
 
 def with_schedules(text: str, depth: int, pick: int, mma_depth: int = 1) -> tuple[Module, Module, list[Schedule]]:
     """Aref and barrier level with the `pick`-th candidate of up to three stages for each loop."""
-    module = parse_module(text)
-    plan = plan_for(module, depth, min(mma_depth, depth - 1))
+    flow = flow_of(text, plan_for(parse_module(text), depth, min(mma_depth, depth - 1)))
     found: list[Schedule] = []
-    for step in aref_passes(tuple(find_channels(find_dot_loads(module))), plan):
-        if isinstance(step, PipelineStages):
-            for number, loop in enumerate(staged_loops(module)):
-                candidates = candidate_schedules(find_dependences(loop), Limits(4, max_stages=3), number)
-                found += [candidates[pick % len(candidates)]] if candidates else []
-            step = replace(step, plan=replace(plan, schedules=tuple(found)))
-        step.run(module)
-    aref = parse_module(_text(module))
-    for step in barrier_passes():
-        step.run(module)
-    assert [str(error) for error in verify_structure(module, structure_rules())] == []
-    return aref, module, found
 
+    def choose(flow: Flow) -> None:
+        for number, loop in numbered(staged_loops(flow.module)):
+            candidates = candidate_schedules(find_dependences(loop), Limits(4, max_stages=3), number)
+            found.extend([candidates[pick % len(candidates)]] if candidates else [])
+        flow.plan = Plan(loops=tuple(LoopPlan(it.loop, schedule=it) for it in found)).over(flow.plan)
 
-def _text(module: Module) -> str:
-    assert [str(error) for error in verify_structure(module, structure_rules())] == []
-    return print_module(module)
+    steps = [Step("schedule", choose) if step.name == "schedule" else step for step in to_arefs()]
+    assert run(flow, steps) is None
+    aref = parse_module(print_module(checked(flow.module)))
+    assert run(flow, unchecked(BARRIERS)) is None
+    return aref, checked(flow.module), found
 
 
 # -- what it becomes ---------------------------------------------------------------------------------------------------
@@ -162,30 +156,44 @@ def test_dots_of_one_stage_that_nothing_separates_take_over_the_sum_in_flight() 
 # -- pinned ------------------------------------------------------------------------------------------------------------
 
 
-def behind_mma(text: str) -> Module:
-    return after(PipelineMma, text)[0]
+def behind_mma(text: str) -> tuple[Module, Plan]:
+    flow = flow_behind(PipelineMma, text)
+    return flow.module, flow.plan
+
+
+def with_schedule(plan: Plan, schedule: Schedule) -> Plan:
+    return Plan(loops=(LoopPlan(schedule.loop, schedule=schedule),)).over(plan)
 
 
 def test_a_pinned_schedule_is_taken() -> None:
-    module = behind_mma(staged.attention())
+    module, plan = behind_mma(staged.attention())
     flat = next(
         it for it in candidate_schedules(find_dependences(staged_loops(module)[0]), Limits(4)) if it.stages == 1
     )
-    plan = replace(plan_for(parse_module(staged.attention()), 2, 1), schedules=(flat,))
-    assert choose_schedules(module, plan) == (flat,)
+    plan = with_schedule(plan, flat)
+    assert choose_schedules(module, plan) == {0: flat}
     PipelineStages(plan).run(module)
     check(brief(module), 'CHECK: partition = "consumer"\nCHECK-NOT: scf.if')
 
 
 def test_a_pinned_schedule_that_breaks_a_dependence_or_has_no_loop_is_refused() -> None:
-    module = behind_mma(staged.attention())
-    plan = plan_for(parse_module(staged.attention()), 2, 1)
-    (right,) = choose_schedules(module, plan)
+    module, plan = behind_mma(staged.attention())
+    (right,) = choose_schedules(module, plan).values()
     flipped = replace(right, ops=tuple(replace(it, order=len(right.ops) - 1 - it.order) for it in right.ops))
     with pytest.raises(PlanError, match="which it depends on"):
-        choose_schedules(module, replace(plan, schedules=(flipped,)))
-    with pytest.raises(PlanError, match="the kernel has 1 to schedule"):
-        choose_schedules(module, replace(plan, schedules=(replace(right, loop=1),)))
+        choose_schedules(module, with_schedule(plan, flipped))
+    with pytest.raises(PlanError, match=r"schedules of loops \[1\], the kernel has 1 to schedule: \[0\]"):
+        choose_schedules(module, with_schedule(plan, replace(right, loop=1)))
+
+
+def test_a_loop_that_cannot_be_staged_says_why_not_to_who_pins_a_schedule_of_it() -> None:
+    module, plan = behind_mma(staged.attention())
+    (right,) = choose_schedules(module, plan).values()
+    loop = staged_loops(module)[0]
+    loop.op.properties["unsignedCmp"] = "true"
+    assert choose_schedules(module, plan) == {}
+    with pytest.raises(PlanError, match=r"loop 0 \(kernel.py:9\) cannot be staged: it counts unsigned; cure: leave"):
+        choose_schedules(module, with_schedule(plan, right))
 
 
 # -- meaning and protocol ----------------------------------------------------------------------------------------------
@@ -195,8 +203,9 @@ def test_a_pinned_schedule_that_breaks_a_dependence_or_has_no_loop_is_refused() 
 @pytest.mark.parametrize("name", staged.PROGRAMS)
 def test_the_bits_stay_and_both_levels_are_proved_for_every_trip_count(name: str, depth: int) -> None:
     text = staged.PROGRAMS[name]()
-    aref, _ = after(PipelineStages, text, depth=depth)
-    barrier, _ = after(LowerArefs, text, depth=depth)
+    mma_depth = min(1, depth - 1)
+    aref, _ = after(PipelineStages, text, depth=depth, mma_depth=mma_depth)
+    barrier, _ = after(LowerArefs, text, depth=depth, mma_depth=mma_depth)
     assert check_credits(aref) == Proved("all trip counts")
     for n in sorted({0, 1, depth - 1, depth, depth + 1, 2 * depth, 2 * depth + 1}):
         for m in (0, 1, 2) if name in ("two_loops", "persistent") else (1,):

@@ -8,8 +8,8 @@ import pytest
 
 from tawa.errors import PlanError
 from tawa.ir import parse_module
-from tawa.pipeline import Target, specialise
-from tawa.plan import PlanOptions
+from tawa.pipeline import Outcome, Target, specialise
+from tawa.plan import PlanOptions, StorePlan
 from tawa.transforms.stage_stores import StageStores
 from tests.support import programs
 from tests.support.filecheck import brief, check
@@ -20,6 +20,12 @@ from tests.transforms.test_ping_pong import grouped
 
 def staged(text: str) -> str:
     return brief(after(StageStores, text)[0])
+
+
+def staged_stores(made: Outcome) -> set[bool | None]:
+    """What the Plan says of the kernel's stores."""
+    assert made.plan is not None and made.plan.stores
+    return {it.staged for it in made.plan.stores}
 
 
 def tiles(stores: str, **arguments: str) -> str:
@@ -108,7 +114,7 @@ def test_a_kernel_that_reads_what_it_stores_keeps_its_stores_in_place() -> None:
     )
     text = tiles(f"{programs.store()}\n{again}\n{keep}", d_desc=programs.DESC)
     made = specialise(text, PlanOptions(aref_depth=2), Target(4, 3))
-    assert made.plan is not None and not made.plan.staged_stores
+    assert staged_stores(made) == {False}
     assert "tt.descriptor_store" in made.aref and "async_tma_store_wait" not in made.aref
 
 
@@ -118,12 +124,12 @@ def test_a_release_behind_a_store_keeps_the_store_in_place() -> None:
     ready = programs.op("tt.atomic_rmw", "%lock, %one, %flag", types, "%old", "i32", properties=properties)
     text = tiles(f"{programs.store()}\n{ready}", lock="!tt.ptr<i32>")
     made = specialise(text, PlanOptions(aref_depth=2), Target(4, 3))
-    assert made.plan is not None and not made.plan.staged_stores
+    assert staged_stores(made) == {False}
 
 
 def test_stores_are_waited_for_before_a_loop_makes_their_descriptor_anew() -> None:
     made = specialise(programs.remade_store(), PlanOptions(aref_depth=2), Target(4, 3))
-    assert made.plan is not None and made.plan.staged_stores
+    assert staged_stores(made) == {True}
     check(
         brief(parse_module(made.aref)),
         """
@@ -143,7 +149,7 @@ def test_a_store_through_the_descriptor_of_the_tile_before_stays_in_place() -> N
     loop = programs.for_loop(tile, induction="tile", upper="m", carried=carried, results="%last")
     text = programs.kernel(f"{programs.EXTENTS}\n{loop}", arguments=programs.BASES)
     made = specialise(text, PlanOptions(aref_depth=2), Target(4, 3))
-    assert made.plan is not None and not made.plan.staged_stores
+    assert staged_stores(made) == {False}
     assert "tt.descriptor_store" in made.aref
 
 
@@ -155,8 +161,11 @@ def test_a_pinned_plan_may_not_defer_stores_that_others_wait_for() -> None:
     text = tiles(f"{programs.store()}\n{again}\n{keep}", d_desc=programs.DESC)
     own = specialise(text, PlanOptions(aref_depth=2), Target(4, 3)).plan
     assert own is not None and specialise(text, PlanOptions(), Target(4, 3), own).applied
-    with pytest.raises(PlanError, match=r"staged_stores.* cure: staged_stores=false"):
-        specialise(text, PlanOptions(), Target(4, 3), replace(own, staged_stores=True))
+    every = (StorePlan(staged=True),)
+    one = tuple(replace(it, staged=it.argument == "c_desc") for it in own.stores)
+    for stores in (every, one):
+        with pytest.raises(PlanError, match=r"staged stores \(c_desc, kernel.py:\d+\).* cure: staged=false"):
+            specialise(text, PlanOptions(), Target(4, 3), replace(own, stores=stores))
 
 
 def test_a_store_in_every_tile_is_staged_in_every_tile() -> None:

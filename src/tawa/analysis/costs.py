@@ -63,6 +63,11 @@ class OpCost:
     unit: Unit = "issue"
 
 
+def is_free(op: Operation) -> bool:
+    """Whether an operation becomes no instruction of the partition."""
+    return cost_of(op, 1).stream_cycles == 0
+
+
 def cost_of(op: Operation, num_warps: int) -> OpCost:
     """The cost of one execution of `op` by a partition of `num_warps`; only shapes count."""
     if op.name in _FREE:

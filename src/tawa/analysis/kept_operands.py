@@ -14,18 +14,19 @@ from tawa.ir import MemDescType, Operation, TensorType, parse_type
 
 _THREADS = 32
 _HALVES = ("f16", "bf16")
-MOST_REGISTERS = 168
-"""Of a thread, for the results of a loop's dots and for operands that are kept; above, kernels were seen to spill."""
 
 
-def operands_to_keep(root: Operation, num_warps: int) -> list[WarpGroupDotOp]:
-    """The dots inside `root` whose left operand can be kept. num_warps: that execute them."""
+def operands_to_keep(root: Operation, num_warps: int, most_registers: int) -> list[WarpGroupDotOp]:
+    """The dots inside `root` whose left operand can be kept.
+
+    num_warps: that execute them. most_registers: of a thread, for the results of a loop's dots and what is kept.
+    """
     dots = [dot for op in root.walk() if (dot := WarpGroupDotOp.of(op)) and enclosing_loops(op)]
     found: list[WarpGroupDotOp] = []
     for loop in dict.fromkeys(enclosing_loops(dot.op)[0] for dot in dots):
         inside = [dot for dot in dots if enclosing_loops(dot.op)[0] is loop]
         stay = [dot for dot in inside if _stays(dot, loop)]
-        if _bytes(stay, inside) <= 4 * _THREADS * num_warps * MOST_REGISTERS:
+        if _bytes(stay, inside) <= 4 * _THREADS * num_warps * most_registers:
             found += stay
     return found
 
@@ -67,4 +68,4 @@ def _bytes(stay: list[WarpGroupDotOp], inside: list[WarpGroupDotOp]) -> int:
     return sum(type.bytes for _, type in operands) + sum(it.bytes for it in results if isinstance(it, TensorType))
 
 
-__all__ = ["MOST_REGISTERS", "dots_of", "kept_type", "may_be_kept", "operands_to_keep"]
+__all__ = ["dots_of", "kept_type", "may_be_kept", "operands_to_keep"]

@@ -16,7 +16,7 @@ from tawa.analysis.host_conditions import Clause, narrowed, simplified
 from tawa.analysis.host_ranges import Domain, Range
 from tawa.analysis.host_simplify import simplified_value
 from tawa.analysis.host_text import value_text
-from tawa.analysis.launch_values import LEAST_CYCLES, Apply, Argument, HostValue, LaunchSpec, Number, multiply
+from tawa.analysis.launch_values import Apply, Argument, HostValue, LaunchSpec, Number, multiply
 
 MOST_TILES = 1 << 30
 """Of a persistent kernel: then no sum of a tile and the number of programs leaves 32 bits."""
@@ -75,7 +75,7 @@ def clauses_of(spec: LaunchSpec, count: int, processors: int) -> tuple[Clause, .
         found.append(Clause(programs, most=processors))
     if spec.work is not None:
         rounds = Apply("ceiling", (programs, Number(processors)))
-        found.append(Clause(multiply(rounds, spec.work), LEAST_CYCLES, lenient=True))
+        found.append(Clause(multiply(rounds, spec.work), spec.least_cycles, lenient=True))
     return tuple(dict.fromkeys(found))
 
 

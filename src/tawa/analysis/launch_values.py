@@ -17,8 +17,6 @@ from typing import Any, Literal
 
 Operator = Literal["sum", "product", "divide", "ceiling", "remainder", "smallest", "largest"]
 _OPERATORS: tuple[Operator, ...] = ("sum", "product", "divide", "ceiling", "remainder", "smallest", "largest")
-LEAST_CYCLES = 8000
-"""Of an SM, some 5 µs: below, stock Triton is faster by up to a fifth (bench/small.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +250,8 @@ class LaunchSpec:
     """What a launch of a changed kernel needs.
 
     descriptors: to be made, in the order of the added arguments. conditions: what must hold; where one does not, the
-    kernel as it was is launched instead. work: cycles of one program, where launches with little of it are left to the
-    kernel as it was. alone: whether it pays only where no two programs share an SM.
+    kernel as it was is launched instead. work: cycles of one program, where launches that an SM is done with in fewer
+    than least_cycles are left to the kernel as it was. alone: whether it pays only where no two programs share an SM.
     axes: how many sizes of the grid the kernel takes as its last arguments, being persistent; 0: it is not. offered:
     the same of a persistent form of the kernel, for launches of more programs than SMs; 0: there is none.
     """
@@ -264,6 +262,7 @@ class LaunchSpec:
     alone: bool = False
     axes: int = 0
     offered: int = 0
+    least_cycles: int = 0
 
     @property
     def arguments(self) -> frozenset[int]:
@@ -291,7 +290,7 @@ class LaunchSpec:
         if self.work is None:
             return False
         try:
-            return rounds * self.work.evaluate(arguments) < LEAST_CYCLES
+            return rounds * self.work.evaluate(arguments) < self.least_cycles
         except ZeroDivisionError:
             return False
 
@@ -304,6 +303,7 @@ class LaunchSpec:
             "alone": self.alone,
             "axes": self.axes,
             "offered": self.offered,
+            "least_cycles": self.least_cycles,
         }
 
     @staticmethod
@@ -316,6 +316,7 @@ class LaunchSpec:
             data["alone"],
             data["axes"],
             data["offered"],
+            data["least_cycles"],
         )
 
 

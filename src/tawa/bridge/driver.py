@@ -37,12 +37,13 @@ from tawa.ir import Module, Operation, copy_module
 from tawa.ir import parse_module as read_module
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of, plan_only
 from tawa.plan import LaunchPlan, Plan
-from tawa.plan.candidates import HARMLESS_BYTES, NO_STOCK, Candidate, Choice, Question, Trial, candidates
+from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
 from tawa.plan.paths import CROWDED, Launching, launch_plan
 from tawa.plan.persistent import NOT_OFFERED, OFFERED, options_of_persistent, why_shallower
 from tawa.plan.shared_use import LIMIT_BYTES, SharedUse, overflow_text, shared_use
+from tawa.plan.tuned import HARMLESS_BYTES
 from tawa.remarks import Remark
 from tawa.transforms.make_persistent import grid_axes, why_not_persistent
 from tawa.verify.verdict import Unknown

@@ -7,13 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tawa.analysis.channels import ChannelInfo
-from tawa.analysis.resources import (
-    PRODUCER_REGISTERS,
-    RegisterInfo,
-    SharedInfo,
-    register_cap,
-    stock_ctas,
-)
+from tawa.analysis.resources import RegisterInfo, SharedInfo
+from tawa.plan.registers import register_cap, stock_ctas
+from tawa.plan.tuned import PRODUCER_REGISTERS
 
 DEEPEST = 32
 

@@ -20,10 +20,8 @@ from tawa.errors import PlanError, ResourceError
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import LoopPlan, OperandPlan, Plan, RingPlan
 from tawa.plan.shared_use import SharedUse, at_most, largest_depth
+from tawa.plan.tuned import HARMLESS_BYTES
 from tawa.remarks import Remark
-
-HARMLESS_BYTES = 64
-"""Stores and loads together: a few registers that are set aside once, beside loops that keep the rest; an estimate."""
 
 GROUP_WARPS = 4
 """One wgmma is of four warps."""
@@ -265,6 +263,6 @@ NO_STOCK = 2**63 - 1
 """In place of what may spill: Triton cannot compile the stock kernel."""
 
 __all__ = [
-    "GROUP_WARPS", "HARMLESS_BYTES", "NO_STOCK", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",
+    "GROUP_WARPS", "NO_STOCK", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",
     "wanted_groups", "warps_of_group",
 ]  # fmt: skip

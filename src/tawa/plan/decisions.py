@@ -12,7 +12,7 @@ from tawa.analysis.channels import channels_of_groups, find_channels, outer_chan
 from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined, taken_apart
 from tawa.analysis.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
 from tawa.analysis.memory import stores_must_not_wait
-from tawa.analysis.resources import SHARED_BYTES, producer_registers, shared_beside_rings, wgmma_registers
+from tawa.analysis.resources import SHARED_BYTES, shared_beside_rings, wgmma_registers
 from tawa.dialects.tt import FuncOp
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module, source_of
@@ -25,6 +25,7 @@ from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import choose_plan, reasons
 from tawa.plan.profitability import why_not_expected
+from tawa.plan.registers import producer_registers
 from tawa.remarks import Remark
 
 MAX_REGISTERS = "ttg.maxnreg"
@@ -105,7 +106,7 @@ def decide_rings(
     try:
         plan = choose_plan(channels, options, budget, not waits, pins, loops, stores)
     except ResourceError as error:
-        if pinned or options.aref_depth is not None:
+        if pinned or options.pinned or options.aref_depth is not None:
             raise
         return declined(module, place, str(error))
     for store in plan.stores:

@@ -8,11 +8,11 @@ from tawa.analysis.channels import ChannelInfo
 from tawa.analysis.loads import DotLoadInfo
 from tawa.analysis.names import Name, name_of, name_text
 from tawa.analysis.producer_layouts import PRODUCER_WARPS
-from tawa.analysis.resources import registers_of_an_sm
 from tawa.errors import PlanError
 from tawa.ir import Module, source_of
 from tawa.plan.budget import Budget
 from tawa.plan.plan import LaunchPlan, Plan
+from tawa.plan.registers import registers_of_an_sm
 
 _OWN = "start from the kernel's own Plan"
 _REGISTERS = "a multiple of 8 from 24 to 256"
@@ -152,11 +152,6 @@ def check_met(plan: Plan, pins: Plan, launched: bool = True) -> None:
                 f"the Plan has P = {loop.mma_depth} in loop {loop.loop}{where}, of which no wgmma may stay in flight "
                 f"over an iteration; cure: mma_depth={got}"
             )
-    if pins.slot_views not in (None, plan.slot_views):
-        raise PlanError(
-            f"the Plan has slot_views={pins.slot_views!r}, and no two branches or loops read one slot; "
-            f"cure: slot_views={plan.slot_views!r}"
-        )
     asked, found = pins.launches or LaunchPlan(), plan.launches or LaunchPlan()
     for name, why in _LAUNCHES.items() if launched else ():
         want, has = getattr(asked, name), getattr(found, name)

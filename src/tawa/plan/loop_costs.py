@@ -14,8 +14,8 @@ from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Operation, TensorType, Value, parse_type
 from tawa.plan.schedule import Bound, Carried
+from tawa.plan.tuned import MAX_STAGES
 
-MAX_STAGES = 2
 WARP_GROUP = 4
 _SCALE = 1000
 

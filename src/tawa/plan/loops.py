@@ -21,10 +21,9 @@ from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
 from tawa.plan.plan import LoopPlan, OperandPlan, Plan
 from tawa.plan.schedule import Schedule
-from tawa.plan.scheduler import MAX_STAGES, Limits, check_schedule, find_schedule
+from tawa.plan.scheduler import Limits, check_schedule, find_schedule
+from tawa.plan.tuned import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES
 
-MOST_BYTES_AHEAD = 32
-"""Of all that a loop carries so, for each thread."""
 _OWN = "start from the kernel's own Plan"
 
 
@@ -40,7 +39,7 @@ def choose_kept(module: Module, plan: Plan) -> Plan:
     found: dict[int, tuple[int, ...]] = {}
     for group in find_groups(module):
         if group.role == "consumer":
-            keep = {dot.op for dot in operands_to_keep(group.op, group.num_warps)}
+            keep = {dot.op for dot in operands_to_keep(group.op, group.num_warps, KEPT_REGISTERS)}
             for loop in (op for op in group.op.walk() if op.name in LOOPS) if keep else ():
                 number = loop_number(loop)
                 indices = tuple(index for index, dot in enumerate(dots_of(loop)) if dot.op in keep)
@@ -140,7 +139,7 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
                 and loop_number(op) not in staged
                 and any(it.name in DOTS for it in loop.body.ops)
             ):
-                room = MOST_BYTES_AHEAD
+                room = BYTES_AHEAD
                 for load in AheadLoads(loop).loads():
                     name, size = name_of(load.op), bytes_ahead(load, group.num_warps)
                     if size <= room and name[0] is not None and plan.operand(name).prefetched is not False:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_choice import work_text
-from tawa.analysis.launch_values import LEAST_CYCLES, Argument, HostValue, LaunchSpec
-from tawa.analysis.launch_work import launch_work, rows_outlast_dots
+from tawa.analysis.launch_values import Argument, HostValue, LaunchSpec
 from tawa.analysis.loads import find_dots
 from tawa.analysis.names import name_of, name_text
 from tawa.analysis.raises import AccessInfo, Make, Raises, find_raises
@@ -22,9 +21,11 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation
 from tawa.plan.decided import operand_field
+from tawa.plan.launch_work import launch_work, rows_outlast_dots
 from tawa.plan.operands import names_in
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import LaunchPlan, OperandPlan, Path, Plan, StorePlan
+from tawa.plan.tuned import LEAST_CYCLES
 from tawa.remarks import Remark
 
 _BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
@@ -182,7 +183,7 @@ def choose_launches(
     short, crowded = (usual if it is None else it == "stock" for it in (asked.short, asked.crowded))
     work: HostValue | None = launch_work(module) if short else None
     alone = crowded and rows_outlast_dots(module, spec.descriptors)
-    found = LaunchSpec(spec.descriptors, spec.conditions, work, alone)
+    found = LaunchSpec(spec.descriptors, spec.conditions, work, alone, least_cycles=LEAST_CYCLES if work else 0)
     return found, (Remark("done", _SHORT.format(LEAST_CYCLES, work_text(found))),) if work else ()
 
 

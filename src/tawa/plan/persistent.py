@@ -11,14 +11,10 @@ from dataclasses import replace
 
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
+from tawa.plan.tuned import ENOUGH_SLOTS
 
 OFFERED = "launches of more programs than SMs get a persistent form of the kernel, compiled at the first of them"
 NOT_OFFERED = "no persistent form for launches of more programs than SMs"
-ENOUGH_SLOTS = 2
-"""Slots of a ring with which a persistent form pays though the other form has more (`bench/results/persistent.json`).
-
-With one slot nothing is loaded while the consumer computes.
-"""
 
 
 def options_of_persistent(options: PlanOptions) -> PlanOptions:
@@ -40,4 +36,4 @@ def why_shallower(persistent: Plan, single: Plan) -> str:
     return ""
 
 
-__all__ = ["ENOUGH_SLOTS", "NOT_OFFERED", "OFFERED", "options_of_persistent", "why_shallower"]
+__all__ = ["NOT_OFFERED", "OFFERED", "options_of_persistent", "why_shallower"]

@@ -220,7 +220,8 @@ class Plan:
     operands, stores, loops, rings: one entry each.
     unit_strides: arguments that are taken to be 1, and asked for at launches.
     early_puts: E, slots of each ring that are filled before the partitions start.
-    ping_pong: consumer groups issue their dots by turns.
+    ping_pong: consumer groups issue their dots by turns. turns: from which dot to which each goes, by their numbers in
+        the program of a group.
     slot_views: whether wgmmas of sibling branches or loops share the view of a slot, or have their own.
     launches: which launches get the kernel.
     numbering: how its loops are numbered: in program order, or, in Plans of the versions 2 to 4, among those whose dots
@@ -243,6 +244,7 @@ class Plan:
     unit_strides: tuple[str, ...] | None = None
     early_puts: int | None = None
     ping_pong: bool | None = None
+    turns: tuple[tuple[int, int], ...] | None = None
     slot_views: SlotViews | None = None
     launches: LaunchPlan | None = None
     numbering: Literal["program", "staged"] = "program"

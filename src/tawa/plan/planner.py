@@ -18,20 +18,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from tawa.analysis.producer_layouts import PRODUCER_WARPS
-from tawa.analysis.resources import consumer_registers
 from tawa.errors import PlanError, ResourceError
 from tawa.plan.budget import DEEPEST, Budget, Channels
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import UNCAPPED, LoopPlan, PartitionPlan, Plan, RingPlan, StorePlan
-
-DEFAULT_MMA_DEPTH = 1
-DEFAULT_DEPTH = 3
-# Bytes in flight that hide the latency of global memory, and the most slots worth their barriers: seen on an H200.
-BYTES_IN_FLIGHT = 128 * 1024
-MOST_SLOTS = 8
-EARLY_PUTS = 2
-# Slots from which on one more in the consumer's hands costs CTAs that share an SM nothing (bench/small.py).
-AMPLE_SLOTS = 3
+from tawa.plan.registers import consumer_registers
+from tawa.plan.tuned import (
+    AMPLE_SLOTS,
+    BYTES_IN_FLIGHT,
+    DEFAULT_DEPTH,
+    DEFAULT_MMA_DEPTH,
+    EARLY_PUTS,
+    MOST_SLOTS,
+)
 
 IN_FLIGHT = "one iteration of wgmmas in flight hides the release of a slot"
 

@@ -11,14 +11,7 @@ from tawa.ir import Module
 from tawa.plan.budget import Budget, Channels, StockCopies
 from tawa.plan.plan import Plan
 from tawa.plan.planner import most_fills
-
-# Slots that a program fills at least, or else stock Triton loads them all ahead as well.
-LEAST_FILLS = 3
-# Several CTAs an SM with operands of at most 16 bits: 0.97 to 1.02 of stock, with tf32 1.04 to 1.39
-# (bench/results/gemm_matrix.json).
-SMALL_OPERANDS = 16
-# Registers of the accumulator of a wgmma of 256 columns.
-WIDE_INSTRUCTION = 128
+from tawa.plan.tuned import LEAST_FILLS, SMALL_OPERANDS, WIDE_INSTRUCTION
 
 _TOO_LARGE = "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler"
 _POINTERS = "operands come through pointers, not by TMA, and stock Triton copies them ahead just as well"
@@ -62,8 +55,8 @@ def why_not_worth_it(
     ours, stock = budget.ctas(channels, max(ring.slots for ring in plan.rings)), budget.stock_ctas(channels)
     groups = f" of {budget.groups} groups" if budget.groups > 1 else ""
     # Of stock kernels that load through pointers no more than two share an SM in truth: their addresses take the
-    # registers. One alone keeps the tensor cores busy where each wgmma has 256 columns (1.01 to 1.36 from 2048³ on,
-    # bench/results/small.json). Groups of one CTA are no CTAs: softmax of 64 keys at a time wants more warps.
+    # registers. One alone keeps the tensor cores busy where each wgmma has 256 columns. Groups of one CTA are no CTAs:
+    # softmax of 64 keys at a time wants more warps.
     if stock_copies == "rows" and budget.groups == 1:
         stock = min(stock, 1 if budget.registers.instruction >= WIDE_INSTRUCTION and not chained else 2)
     if ours < stock:

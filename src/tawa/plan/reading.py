@@ -89,7 +89,16 @@ def _of_this_version(data: dict[str, Any]) -> Plan:
         values["launches"] = _entry(LaunchPlan, values["launches"], "launches", conditions=_texts)
     if values.get("unit_strides") is not None:
         values["unit_strides"] = _texts(values["unit_strides"])
+    if values.get("turns") is not None:
+        values["turns"] = tuple(_pair(it) for it in _list(values["turns"], "turns"))
     return Plan(**values)
+
+
+def _pair(value: object) -> tuple[int, int]:
+    found = _numbers(value)
+    if len(found) != 2:
+        raise PlanError(f"not a Plan: a turn is {value!r}, the numbers of two dots are needed; cure: {_CURE}")
+    return found[0], found[1]
 
 
 def _of_old_version(data: dict[str, Any]) -> Plan:

@@ -16,8 +16,7 @@ good schedule the partition does something else meanwhile, if need be for anothe
 No dot stays in flight from one kernel iteration to the next: its registers would have to be renamed, for which ptxas
 waits, and the fine-grained pipeline (`transforms.pipeline_mma`) has that case.
 
-Stages are at most two unless asked for: with three, two tiles of fp32 scores are alive at a time, and FlashAttention-3
-(arXiv 2407.08608, appendix B.3) measured that to be slower for want of registers.
+Stages are at most two unless asked for (`tawa.plan.tuned.MAX_STAGES`).
 
 Source: B. R. Rau, "Iterative Modulo Scheduling" (1996): bounds, heights; arXiv 2510.14719, section 5.2.
 """
@@ -32,15 +31,9 @@ from tawa.analysis.costs import LATENCY_CYCLES
 from tawa.analysis.dependences import DependenceInfo
 from tawa.dialects.aref import ConsumedOp
 from tawa.errors import PlanError
-from tawa.plan.loop_costs import MAX_STAGES, WARP_GROUP, Limits, LoopCosts, label_of
+from tawa.plan.loop_costs import WARP_GROUP, Limits, LoopCosts, label_of
 from tawa.plan.schedule import Schedule, ScheduledOp
-
-MOST_DOTS = 6
-_MOST_DELAYED = 3
-RESERVED_REGISTERS = 32
-"""Of a thread, beside its tiles: addresses, counts, temporaries of reductions."""
-_ALIKE = 1.02
-_GAIN = 1.03
+from tawa.plan.tuned import ALIKE, GAIN, MAX_STAGES, MOST_DELAYED, MOST_DOTS, RESERVED_REGISTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +68,7 @@ def find_schedule(graph: DependenceInfo, limits: Limits, loop: int = 0, places: 
     """
     problem = _Problem(graph, limits)
     found = next((made for made in problem.candidates() if problem.rings_suffice(made.stages, made.sequence)), None)
-    if found is None or found.ii_cycles * _GAIN > problem.waiting_cycles():
+    if found is None or found.ii_cycles * GAIN > problem.waiting_cycles():
         return None
     return problem.describe(found, loop, places)
 
@@ -136,7 +129,7 @@ class _Problem(LoopCosts):
         shortest = min((it.ii_cycles for it in made if it.registers <= room or not fits), default=0)
 
         def rank(it: _Made) -> tuple[object, ...]:
-            alike = it.ii_cycles <= shortest * _ALIKE
+            alike = it.ii_cycles <= shortest * ALIKE
             order = (max(it.stages), it.alive, it.registers, it.ii_cycles) if alike else (it.ii_cycles,)
             return (fits and it.registers > room, not alike, order, it.stages)
 
@@ -151,7 +144,7 @@ class _Problem(LoopCosts):
         is then carried while the next dot writes another: only where a third stage is allowed.
         """
         seen: set[tuple[int, ...]] = set()
-        most = len(self.dots) if len(self.dots) <= _MOST_DELAYED and self.limits.max_stages > MAX_STAGES else 0
+        most = len(self.dots) if len(self.dots) <= MOST_DELAYED and self.limits.max_stages > MAX_STAGES else 0
         choices = product(product(range(self.limits.max_stages), repeat=len(self.dots)), _subsets(self.dots[:most]))
         for choice, delayed in choices:
             stages = self._earliest(dict(zip(self.dots, choice, strict=True)), delayed)
@@ -338,4 +331,4 @@ def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
     return [subset for size in range(len(items) + 1) for subset in combinations(items, size)]
 
 
-__all__ = ["MAX_STAGES", "Limits", "candidate_schedules", "check_schedule", "find_schedule"]
+__all__ = ["Limits", "candidate_schedules", "check_schedule", "find_schedule"]

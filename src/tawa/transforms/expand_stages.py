@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tawa.analysis.costs import cost_of
+from tawa.analysis.costs import is_free
 from tawa.analysis.dependences import DependenceInfo, captured, sum_only, waits_for_itself
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import YIELD, ForOp
@@ -357,7 +357,7 @@ class _Expander:
         copy = clone_op(op, {value: section.current(new) for value, new in found.items()})
         section.builder.insert(copy)
         for flight in section.flights:
-            flight.alone = flight.alone and cost_of(op, 1).stream_cycles == 0
+            flight.alone = flight.alone and is_free(op)
         if dot and not waits_for_itself(dot):
             copy.properties["isAsync"] = bool_attr(True)
             section.flights.append(_Flight(number, copy.result))

@@ -8,10 +8,8 @@
     group consumer1 { the same }          group consumer1 { for k, i {
                                             get turn1[i]; … ; consumed turn1[i]; put turn0[i + 1] … } }
 
-A turn is a *section*: dots that are issued one after another with no wait, release, branch or loop in between, and no
-arithmetic through which the tensor cores would idle for longer than a turn costs. While one group issues its dots, the
-others do the arithmetic of theirs. Sections in the body of a loop take a turn, and so do those in front of a loop with
-dots, which set the groups apart at the beginning; what is left of dots behind such a loop comes to its end as it may.
+A turn is a *section*: dots that are issued one after another (`tawa.plan.turns`). While one group issues its dots, the
+others do the arithmetic of theirs.
 
 No section holds a release, hence rings need no more slots than before: of two groups that run one program, the one
 that waits for its turn has released all that the other one had released when its section began.
@@ -32,28 +30,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.analysis.costs import BARRIER_CYCLES, cost_of
-from tawa.analysis.effects import has_side_effect
 from tawa.analysis.twins import TwinInfo
-from tawa.dialects.aref import ConsumedOp, RingType
-from tawa.dialects.scf import LOOPS, ForOp, IfOp, WhileOp
-from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
+from tawa.dialects.aref import RingType
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.warp import GroupOp, find_groups
+from tawa.errors import PlanError
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, source_of
 from tawa.ir.attributes import bool_attr, string_attr
 from tawa.plan import Plan
+from tawa.plan.turns import Section, dots_of_group
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
 _TOKEN = RingType(1, ())
-_TURN_CYCLES = 2 * BARRIER_CYCLES
-"""What a turn costs a group: a wait and an arrival."""
 _CURE = "ping_pong=False lets the groups run freely"
 
 
 @dataclass(frozen=True, slots=True)
 class PingPong:
-    """Options: the Plan, whose `ping_pong` says whether to do it."""
+    """Options: the Plan, whose `ping_pong` says whether to do it, and whose `turns` say of which dots."""
 
     plan: Plan
 
@@ -63,7 +58,7 @@ class PingPong:
             return PassResult(changed=False)
         groups = find_groups(module)
         consumers = [group for group in groups if group.role == "consumer"]
-        sections = [_sections(group) for group in consumers]
+        sections = [self._sections(module, group) for group in consumers]
         obstacle = _obstacle(consumers, sections)
         if obstacle is not None:
             op, reason = obstacle
@@ -75,6 +70,21 @@ class PingPong:
         where = "at one place" if places == 1 else f"at {places} places"
         text = f"ping-pong: {len(consumers)} groups take turns on the tensor cores, {where} of their program"
         return PassResult(True, (Remark("note", text, source_of(module, sections[0][0].first)),))
+
+    def _sections(self, module: Module, group: GroupOp) -> list[Section]:
+        """The turns of a group, as the Plan says; raises PlanError where its dots cannot make such turns."""
+        dots = dots_of_group(group)
+        found: list[Section] = []
+        for first, last in self.plan.turns or ():
+            alike = 0 <= first <= last < len(dots) and dots[first].parent is dots[last].parent
+            if not alike or any(it.last is dots[first] for it in found):
+                where = source_of(module, dots[min(first, len(dots) - 1)]) if dots else None
+                raise PlanError(
+                    f"the Plan has a turn from dot {first} to dot {last} ({where}); a group has {len(dots)}, and "
+                    "a turn is of dots in one block; cure: leave turns out"
+                )
+            found.append(Section(dots[first], dots[last]))
+        return found
 
 
 def _make_tokens(first_group: GroupOp, count: int) -> list[Value]:
@@ -103,65 +113,10 @@ def _put(builder: Builder, token: Value, count: Value, *, fresh: bool = False) -
     builder.create("aref.put", (token, count), properties=properties, regions=[Region([body])])
 
 
-# -- sections ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """From the first dot's issue to the last one's."""
-
-    first: Operation
-    last: Operation
-
-
-def _sections(group: GroupOp) -> list[_Section]:
-    """The sections of a group that take a turn, in textual order."""
-    found: list[_Section] = []
-
-    def visit(block: Block, repeated: bool) -> None:
-        loops = [index for index, op in enumerate(block.ops) if _holds_loop_with_dots(op)]
-        end = len(block.ops) if repeated else max(loops, default=0)
-        dots: list[Operation] = []
-        queued = 0  # cycles for which the dots of the section still keep the tensor cores busy
-        for index, op in enumerate(block.ops):
-            cost = cost_of(op, group.num_warps)
-            queued = queued - cost.stream_cycles if dots else 0
-            if WarpGroupDotOp.of(op) and index < end:
-                dots.append(op)
-                queued = max(queued, 0) + cost.tensor_cycles
-            if dots and (_ends_section(op) or queued < -_TURN_CYCLES):
-                found.append(_Section(dots[0], dots[-1]))
-                dots = []
-            for region in op.regions:
-                for nested in region.blocks:
-                    visit(nested, op.name in LOOPS or (repeated and not loops))
-
-    visit(group.body, False)
-    return found
-
-
-def _ends_section(op: Operation) -> bool:
-    """Whether a section stops at `op`, or behind it where it is a dot that waits for itself."""
-    dot = WarpGroupDotOp.of(op)
-    if dot:
-        return not dot.is_async
-    if ConsumedOp.of(op) or WarpGroupDotWaitOp.of(op) or op.name in ("scf.yield", "scf.condition", "warp.end"):
-        return True
-    return bool(op.regions) and any(_holds_dots(op) or has_side_effect(nested) for nested in op.walk())
-
-
-def _holds_dots(op: Operation) -> bool:
-    return any(WarpGroupDotOp.of(nested) for nested in op.walk())
-
-
-def _holds_loop_with_dots(op: Operation) -> bool:
-    return any(nested.name in LOOPS and _holds_dots(nested) for nested in op.walk())
-
-
 # -- the same control flow in every group ------------------------------------------------------------------------------
 
 
-def _obstacle(groups: list[GroupOp], sections: list[list[_Section]]) -> tuple[Operation | None, str] | None:
+def _obstacle(groups: list[GroupOp], sections: list[list[Section]]) -> tuple[Operation | None, str] | None:
     """Why the groups cannot take turns, and where; None when they can."""
     if len(groups) < 2:
         return None, "one consumer group has nobody to take turns with"
@@ -186,7 +141,7 @@ def _obstacle(groups: list[GroupOp], sections: list[list[_Section]]) -> tuple[Op
 class _Turns:
     """Writes the turns of one group, and carries their running count through its control flow."""
 
-    def __init__(self, number: int, tokens: list[Value], sections: list[_Section]) -> None:
+    def __init__(self, number: int, tokens: list[Value], sections: list[Section]) -> None:
         self.mine = tokens[number]
         self.following = tokens[(number + 1) % len(tokens)]
         self.leads = number == 0

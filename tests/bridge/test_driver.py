@@ -1,20 +1,28 @@
-"""Whether launches of more programs than SMs are offered a persistent form."""
+"""The driver: which forms of a kernel are laid out, and which launches are offered a persistent one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tawa import pipeline
 from tawa.bridge import added_arguments
 from tawa.bridge.added_arguments import launch_spec, launched_by_us
 from tawa.bridge.attach import attached
+from tawa.bridge.driver import specialise
+from tawa.bridge.driver_data import Specialised, Worksheet
+from tawa.bridge.generic_print import parse_module
+from tawa.bridge.request import Request
 from tawa.kernels.attention.cases import bench_case
+from tawa.kernels.attention.cases import find as find_attention
 from tawa.kernels.case import Case
 from tawa.kernels.pointers.builders import gemm_case
+from tawa.kernels.pointers.cases import find as find_pointers
+from tawa.pipeline import Outcome, plan_only
 from tawa.plan import PlanOptions
-from tests.matrix.compiling import compile_case
+from tests.matrix.compiling import compile_case, signature
+from tests.support.fronts import front
 
 ATTENTION = bench_case("two_loops", "bf16", 256, False, 1024, tile=(128, 64, 8))
 PINNED = PlanOptions(enable_warp_specialization=True)
@@ -66,7 +74,7 @@ def test_a_persistent_form_that_turns_out_shallower_than_planned_is_not_launched
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Triton's allocator has the last word on D: the compiled form is compared, too."""
-    monkeypatch.setattr("tawa.bridge.persistence.why_shallower", lambda *_: "")
+    monkeypatch.setattr("tawa.bridge.driver.why_shallower", lambda *_: "")
     written = compiled(ATTENTION, PlanOptions())
     assert launch_spec(written).offered
     loaded: list[Any] = []
@@ -76,13 +84,45 @@ def test_a_persistent_form_that_turns_out_shallower_than_planned_is_not_launched
 
 def test_the_persistent_form_is_planned_under_the_options_that_compile_it(monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[PlanOptions] = []
-    plan_only = pipeline.plan_only
 
-    def seen(ttgir: str, options: PlanOptions, target: pipeline.Target) -> Any:
+    def seen(ttgir: str, options: PlanOptions, *rest: Any) -> Any:
         planned.append(options)
-        return plan_only(ttgir, options, target)
+        return plan_only(ttgir, options, *rest)
 
-    monkeypatch.setattr(pipeline, "plan_only", seen)
+    monkeypatch.setattr("tawa.bridge.driver.plan_only", seen)
     written = compiled(gemm(64), PINNED)
     compiles = added_arguments.options_of_persistent(PlanOptions(**written.metadata.tawa["launch"]["options"]))
     assert planned == [compiles] and compiles.persistent and not compiles.pinned
+
+
+# -- forms -------------------------------------------------------------------------------------------------------------
+
+
+def fronts(case: Case, options: PlanOptions) -> tuple[Specialised | Outcome, list[bool], list[int]]:
+    """What becomes of a kernel; whether Triton's front half was given it as it was, and with how many warps."""
+    made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
+    texts, warps = list[str](), list[int]()
+
+    def stage(mod: Any, metadata: dict[str, Any], given: Any, capability: int) -> Any:
+        texts.append(mod.str())
+        warps.append(given.num_warps)
+        return made.tools.split.front(mod, metadata, given, capability)
+
+    tools = replace(made.tools, split=replace(made.tools.split, front=stage))
+    found = specialise(tools, made.source(case.name), Request(options), Worksheet())
+    own = parse_module(made.ttir, made.context).str()
+    return found, [text == own for text in texts], warps
+
+
+def test_a_kernel_that_nothing_changes_is_laid_out_as_it_was() -> None:
+    """Byte by byte: no jumps, no TMA in place of pointers."""
+    found, same, warps = fronts(find_pointers("clamped"), PlanOptions(pointer_loads="cp.async", only_if_faster=False))
+    assert isinstance(found, Specialised)
+    assert same == [True] and warps == [4]
+    found, same, _ = fronts(find_pointers("return_in_branch"), PlanOptions(only_if_faster=False))
+    assert isinstance(found, Specialised) and same == [False]
+
+
+def test_only_forms_that_are_tried_are_laid_out() -> None:
+    found, _, warps = fronts(find_attention("two_loops_fp16_d128_full"), PlanOptions(num_consumer_groups=2))
+    assert isinstance(found, Specialised) and warps == [4]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.launch_values import LEAST_CYCLES, LaunchSpec
-from tawa.analysis.launch_work import DOT_CYCLES, STORE_CYCLES, launch_work
+from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge.added_arguments import launch_spec, launched_by_us
-from tawa.bridge.attempt import CROWDED
 from tawa.ir import Builder, Value
 from tawa.kernels.pointers.builders import gemm_case
 from tawa.plan import PlanOptions
+from tawa.plan.launch_work import launch_work
+from tawa.plan.paths import CROWDED
+from tawa.plan.tuned import DOT_CYCLES, LEAST_CYCLES, STORE_CYCLES
 from tests.analysis.tile_programs import TileProgram
 from tests.matrix.compiling import compile_case, pinned
 from tests.transforms.test_raise_loads import gemm
@@ -26,7 +27,7 @@ def cycles(spec: LaunchSpec, k: int) -> int:
 
 @pytest.mark.parametrize(("k", "trips"), [(0, 0), (-5, 0), (1, 1), (32, 1), (33, 2), (320, 10)])
 def test_a_counted_loop_takes_a_dot_a_trip(k: int, trips: int) -> None:
-    assert cycles(LaunchSpec(work=launch_work(gemm())), k) == trips * DOT
+    assert cycles(LaunchSpec(work=launch_work(gemm()), least_cycles=LEAST_CYCLES), k) == trips * DOT
 
 
 def test_a_dot_outside_of_loops_counts_once() -> None:
@@ -73,7 +74,7 @@ def by_argument() -> LaunchSpec:
         return [p.op("tt.dot", [a, b, args[1]], "tensor<64x32xf32>", inputPrecision="0 : i32")]
 
     p.loop((p.number(0), p.args["k"], p.args["s"]), [total], dot)
-    return LaunchSpec(work=launch_work(p.finish()))
+    return LaunchSpec(work=launch_work(p.finish()), least_cycles=LEAST_CYCLES)
 
 
 def test_a_store_in_a_loop_counts_each_time() -> None:
@@ -103,7 +104,7 @@ def test_a_program_without_dots_says_nothing() -> None:
 
 
 def test_short_launches_go_by_the_rounds_of_an_sm_and_by_what_a_program_does() -> None:
-    spec = LaunchSpec(work=launch_work(gemm()))
+    spec = LaunchSpec(work=launch_work(gemm()), least_cycles=LEAST_CYCLES)
     trips = -(-LEAST_CYCLES // DOT)
     assert not spec.not_worth((0, 0, 0, 0, 32 * trips, 0), 1)
     assert spec.not_worth((0, 0, 0, 0, 32 * (trips - 1), 0), 1)

@@ -1,7 +1,8 @@
-"""Split kernels through Triton's front half: each group's program does its part of what the whole program does."""
+"""Forms of kernels through Triton's front half: a group's program does its part of what the whole program does."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,17 +10,25 @@ import numpy as np
 import pytest
 import triton
 import triton.language as tl
-from tawa.bridge.row_split import split_front, warps_of_group
 from triton._C.libtriton import ir, passes
 
+from tawa.bridge.driver_data import Worksheet
+from tawa.bridge.forms import JUMPS, lay_out, read_kernel
 from tawa.bridge.generic_print import parse_module as parse_with_triton
 from tawa.bridge.generic_print import print_generic, print_generic_ttir
 from tawa.bridge.signature import Signature, parse_signature
 from tawa.bridge.stages import clean_up
+from tawa.bridge.stock_run import StockFailure
 from tawa.dialects.tt import GroupIndexOp, group_marker
-from tawa.ir import Builder, Module, parse_module, replace_op
+from tawa.flow import Flow
+from tawa.ir import Builder, Module, parse_module, print_module, replace_op
 from tawa.kernels.gemm.cases import CASES, find
+from tawa.kernels.pointers.cases import find as find_pointers
+from tawa.pipeline import Target
+from tawa.plan import Plan
+from tawa.remarks import Remark
 from tawa.sim import Descriptor, from_floats, simulate
+from tests.matrix.compiling import signature
 from tests.sim.problems import make_arrays, run
 from tests.support.fronts import Front, front
 
@@ -258,7 +267,7 @@ def test_ttir_is_printed_in_generic_form_and_means_the_same() -> None:
     made = attention_front(2, 128, 64)
     text = print_generic_ttir(parse_with_triton(made.ttir, made.context))
     assert '"tt.func"() <{' in text and "tt.func public" not in text
-    assert "test_row_split.py" in text
+    assert "test_forms.py" in text
     assert "spoilt" not in text
     assert parse_with_triton(text, made.context).str() == parse_with_triton(made.ttir, made.context).str()
     parse_module(text)
@@ -285,23 +294,59 @@ def test_the_launcher_is_told_the_box_of_one_group() -> None:
     assert boxes == [[[128, HD], [64, HD], [64, HD], [128, HD]], [[64, HD], [64, HD], [64, HD], [64, HD]]]
 
 
-@pytest.mark.parametrize(("num_warps", "groups"), [(4, 2), (4, 3), (8, 2), (12, 3)])
-def test_four_warps_are_those_of_each_group_and_more_are_shared_out(num_warps: int, groups: int) -> None:
-    assert warps_of_group(num_warps, groups) == 4
-
-
 @pytest.mark.parametrize(("num_warps", "groups"), [(8, 3), (2, 2)])
 def test_groups_of_other_than_four_warps_are_declined(num_warps: int, groups: int) -> None:
     made = case_front("tile_8warps_nn")
     tools = replace(made.tools, options=replace(made.tools.options, num_warps=num_warps))
-    text, remarks = split_front(tools, made.ttir, made.context, {}, groups)
-    assert text is None
-    assert f"num_warps={num_warps}" in remarks[0].reason
-    assert f"num_warps={4 * groups}" in remarks[0].cure
+    remark = replace(made, tools=tools).split(groups)
+    assert isinstance(remark, Remark)
+    assert f"num_warps={num_warps}" in remark.reason
+    assert f"num_warps={4 * groups}" in (remark.cure or "")
 
 
 def test_the_metadata_of_the_compile_is_left_alone() -> None:
     made = case_front("tile_8warps_nn")
-    metadata: dict[str, Any] = {}
-    assert split_front(made.tools, made.ttir, made.context, metadata, 2)[0] is not None
-    assert metadata == {}
+    source = made.source()
+    flow = Flow(read_kernel(made.ttir, made.context), Plan(groups=2), target=Target(8, 3))
+    assert isinstance(lay_out(made.tools, source, flow, Worksheet()), str)
+    assert source.metadata == {}
+    assert flow.plan.split == "rows" and flow.target == Target(4, 3, groups=2)
+
+
+# --- jumps ---
+
+
+@pytest.mark.parametrize("name", ["early_return", "two_returns", "return_in_branch", "experts_elsewhere"])
+def test_a_kernel_that_returns_early_has_branches_instead_of_jumps_in_a_form_that_triton_reads(name: str) -> None:
+    case = find_pointers(name)
+    made = front(case.kernel, signature(case), **case.options())
+    assert "cf.cond_br" in made.ttir
+    text = str(parse_with_triton(print_module(read_kernel(made.ttir, made.context)), made.context))
+    assert not any(jump in text for jump in JUMPS) and text.count("tt.return") == 1
+    assert "scf.if" in text
+
+
+# --- whose fault it is ---
+
+
+def refusing(made: Front, refused: Callable[[Any], bool]) -> Front:
+    """With a front half that raises where it is told to."""
+
+    def stage(mod: Any, metadata: dict[str, Any], options: Any, capability: int) -> Any:
+        if refused(options):
+            raise RuntimeError("PassManager::run failed")
+        return made.tools.split.front(mod, metadata, options, capability)
+
+    return replace(made, tools=replace(made.tools, split=replace(made.tools.split, front=stage)))
+
+
+def test_what_triton_refuses_of_a_form_only_is_a_fault_of_ours() -> None:
+    made = refusing(case_front("tile_8warps_nn"), lambda options: options.num_warps == 4)
+    with pytest.raises(RuntimeError, match="PassManager::run failed"):
+        made.split()
+
+
+def test_a_kernel_that_triton_refuses_as_it_was_is_no_fault_of_ours() -> None:
+    made = refusing(case_front("tile_8warps_nn"), lambda _: True)
+    with pytest.raises(StockFailure, match="PassManager::run failed"):
+        made.split()

@@ -26,10 +26,8 @@ from tawa.analysis.loads import find_dots
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Operation, TensorType, Value, parse_type
+from tawa.plan.tuned import DOT_CYCLES, ROW_BYTES, STORE_CYCLES
 
-DOT_CYCLES = 350
-STORE_CYCLES = 500
-ROW_BYTES = 128
 _STORES = ("tt.store", "tt.descriptor_store")
 
 

@@ -1,0 +1,241 @@
+"""Candidates: how many consumer groups, which D, and what is tried where registers do not suffice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tawa.errors import PlanError, ResourceError
+from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan
+from tawa.plan.candidates import (
+    HARMLESS_BYTES,
+    Candidate,
+    Choice,
+    Question,
+    Trial,
+    candidates,
+    smaller,
+    wanted_groups,
+    warps_of_group,
+)
+from tawa.plan.schedule import Schedule, ScheduledOp
+from tawa.plan.shared_use import LIMIT_BYTES, shared_use
+from tawa.remarks import Remark
+
+AUTOMATIC = PlanOptions()
+RING = RingPlan("r0", ("64x64xf16",), 3, 16384)
+TWO_WARP_GROUPS = (PartitionPlan("producer", "producer", 1, 24), PartitionPlan("consumer", "consumer", 4, 240))
+
+
+def schedule(stages: int) -> Schedule:
+    ops = tuple(ScheduledOp(stage, stage, 0, "op") for stage in range(stages))
+    return Schedule(0, "", 100, (), ops)
+
+
+def planned(*loops: LoopPlan, depth: int = 3, slot_bytes: int = 16384) -> Plan:
+    """A whole Plan of one ring."""
+    ring = replace(RING, depth=depth, slot_bytes=slot_bytes)
+    return Plan(groups=1, partitions=TWO_WARP_GROUPS, rings=(ring,), loops=loops)
+
+
+def asking(options: PlanOptions = AUTOMATIC, pins: Plan = Plan(), allowed: int = 400, **changes: Any) -> Question:
+    """A kernel of one group, through descriptors. allowed: bytes that the stock kernel spills."""
+    given: dict[str, Any] = {"pinned": options.pinned, "num_warps": 4, "raisable": False, "chained": False, **changes}
+    return Question(options, pins, allowed=lambda: allowed, **given)
+
+
+def searched(question: Question, made: Callable[[Candidate], Trial]) -> tuple[Choice, list[Candidate]]:
+    """What is taken where candidates come to what `made` says; and what was tried."""
+    search, tried = candidates(question), list[Candidate]()
+    try:
+        candidate = next(search)
+        while True:
+            tried.append(candidate)
+            candidate = search.send(replace(made(candidate), candidate=candidate))
+    except StopIteration as end:
+        return end.value, tried
+
+
+# -- consumer groups ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("num_warps", "groups"), [(4, 2), (4, 3), (8, 2), (12, 3)])
+def test_four_warps_are_those_of_each_group_and_more_are_shared_out(num_warps: int, groups: int) -> None:
+    assert warps_of_group(num_warps, groups) == 4
+
+
+@pytest.mark.parametrize(("num_warps", "groups"), [(8, 3), (2, 2)])
+def test_a_share_that_is_no_wgmma_of_warps_is_none(num_warps: int, groups: int) -> None:
+    assert warps_of_group(num_warps, groups) is None
+
+
+def test_groups_are_tried_where_dots_work_on_each_other_or_where_they_are_asked_for() -> None:
+    assert wanted_groups(asking(num_warps=8)) == (1, False)
+    assert wanted_groups(asking(num_warps=8, chained=True)) == (2, False)
+    assert wanted_groups(asking(num_warps=8, chained=True, pins=Plan(groups=1))) == (1, True)
+    assert wanted_groups(asking(PlanOptions(num_consumer_groups=2))) == (2, True)
+    assert wanted_groups(asking(PlanOptions(ping_pong=True))) == (2, True)
+    assert wanted_groups(asking(pins=Plan(partitions=TWO_WARP_GROUPS), num_warps=8, chained=True)) == (1, True)
+
+
+def test_one_consumer_is_tried_where_rows_cannot_be_split_and_nobody_asked_for_that() -> None:
+    cannot = Remark("declined", "rows are not split")
+
+    def made(candidate: Candidate) -> Trial:
+        return Trial(refusal=cannot) if candidate.plan.groups == 2 else Trial(planned())
+
+    choice, tried = searched(asking(num_warps=8, chained=True), made)
+    assert [it.plan.groups for it in tried] == [2, 1] and choice.trial is not None
+    choice, tried = searched(asking(PlanOptions(num_consumer_groups=2)), made)
+    assert len(tried) == 1 and choice.trial is None and choice.refusal is cannot
+
+
+@pytest.mark.parametrize(("whole_spills", "groups"), [(500, 1), (900, 2)])
+def test_of_groups_that_spill_too_much_and_one_consumer_the_one_that_spills_less_is_taken(
+    whole_spills: int, groups: int
+) -> None:
+    def made(candidate: Candidate) -> Trial:
+        wanted = candidate.plan.groups
+        return Trial(replace(planned(), groups=wanted), spilled=600 if wanted == 2 else whole_spills)
+
+    choice, _ = searched(asking(num_warps=8, chained=True, pinned=True), made)
+    assert choice.trial is not None and choice.trial.plan is not None and choice.trial.plan.groups == groups
+
+
+def test_pointers_are_tried_behind_tma_and_the_reason_is_that_of_tma() -> None:
+    by_tma = Remark("declined", "by TMA")
+
+    def made(candidate: Candidate) -> Trial:
+        path = candidate.plan.operand((None, None, 0)).path
+        return Trial(refusal=Remark("declined", "through pointers") if path == "pointers" else by_tma)
+
+    choice, tried = searched(asking(raisable=True), made)
+    assert len(tried) == 2 and choice.refusal is by_tma
+
+
+# -- depth -------------------------------------------------------------------------------------------------------------
+
+
+def fits(candidate: Candidate, slot_bytes: int = 65536, natural: int = 5) -> Trial:
+    """A kernel with one ring, which takes what it has slots for."""
+    depth = candidate.plan.ring("r0").depth or natural
+    plan = planned(depth=depth, slot_bytes=slot_bytes)
+    use = shared_use(depth * slot_bytes, plan)
+    return Trial(plan) if use.fits() else Trial(plan, overflow=use)
+
+
+def test_d_is_lowered_to_the_largest_that_fits_and_the_reason_is_kept() -> None:
+    choice, tried = searched(asking(), fits)
+    assert [it.plan.ring("r0").depth for it in tried] == [None, 3]
+    assert choice.trial is not None and choice.trial.plan is not None and choice.trial.plan.rings[0].depth == 3
+    why = choice.trial.candidate.why["rings.r0.depth"]
+    assert why == "the kernel takes 327680 bytes of shared memory with the D that was planned first"
+
+
+@pytest.mark.parametrize("question", [
+    asking(PlanOptions(aref_depth=5)), asking(pins=Plan(rings=(RingPlan("r0", depth=5),))),
+    asking(PlanOptions(mma_depth=3)), asking(pins=Plan(loops=(LoopPlan(None, mma_depth=3),)))
+], ids=["D of all rings", "D of the ring", "P", "P of the Plan"])  # fmt: skip
+def test_what_is_pinned_stays_although_it_does_not_fit(question: Question) -> None:
+    choice, tried = searched(question, fits)
+    assert len(tried) == 1 and choice.trial is None
+    assert choice.no_space is not None and choice.no_space.total_bytes == 5 * 65536 > LIMIT_BYTES
+
+
+def test_an_error_at_a_lowered_d_is_not_the_users() -> None:
+    def made(candidate: Candidate) -> Trial:
+        lowered = candidate.plan.ring("r0").depth is not None
+        return Trial(error=PlanError("needs D >= 4")) if lowered else fits(candidate)
+
+    choice, _ = searched(asking(), made)
+    assert choice.no_space is not None and choice.no_space.total_bytes == 5 * 65536
+    with pytest.raises(PlanError, match="needs 2"):
+        searched(asking(), lambda _: Trial(error=PlanError("needs 2")))
+
+
+# -- registers ---------------------------------------------------------------------------------------------------------
+
+
+def tries(plan: Plan, options: PlanOptions = AUTOMATIC) -> list[Candidate]:
+    return smaller(Trial(plan, spilled=900), asking(options))
+
+
+def test_plans_for_fewer_registers_give_up_stages_first_then_the_schedule_and_p() -> None:
+    plan = planned(LoopPlan(0, 1, schedule=schedule(2)))
+    made = [it.plan for it in tries(plan)]
+    assert [(it.loop(0).stages, it.loop(0).mma_depth, it.schedules) for it in made] == [(1, None, ()), (0, 0, ())]
+    assert [it.operand((None, None, 0)).prefetched for it in made] == [None, False]
+    assert all(it.rings == (RingPlan("r0", depth=3),) for it in made), "each ring keeps the D that was planned first"
+
+
+def test_operands_in_registers_are_given_up_first_and_for_good() -> None:
+    plan = planned(LoopPlan(0, 1, schedule=schedule(2), kept=(0,)))
+    spilled = "with what was planned first, 900 bytes of registers spill to local memory"
+    found = [(it.plan.loop(0).kept, it.plan.loop(0).stages, it.why["loops"]) for it in tries(plan)]
+    assert found == [
+        ((), None, f"operands in shared memory: {spilled}"), ((), 1, f"no stages: {spilled}"),
+        ((), 0, f"no schedule, P = 0: {spilled}"),
+    ]  # fmt: skip
+    assert tries(plan)[0].plan.schedules == ()
+
+
+def test_a_p_that_was_asked_for_is_not_given_up() -> None:
+    plan = planned(LoopPlan(0, 1, schedule=schedule(1)))
+    assert [it.plan.loop(0).mma_depth for it in tries(plan, PlanOptions(mma_depth=1))] == [1]
+
+
+def test_a_plan_that_keeps_nothing_in_flight_has_nothing_to_give_up() -> None:
+    assert tries(planned(LoopPlan(0, 0))) == []
+
+
+def spilling(candidate: Candidate, later: Trial) -> Trial:
+    """900 bytes as planned first; what is tried then comes to `later`."""
+    first = planned(LoopPlan(0, 1, schedule=schedule(2)))
+    return replace(later, plan=planned(LoopPlan(0, 0))) if candidate.plan.loops else Trial(first, spilled=900)
+
+
+@pytest.mark.parametrize(("in_flight", "taken"), [(True, True), (False, False)])
+def test_a_smaller_plan_of_one_group_that_waits_for_each_dot_does_not_pay(in_flight: bool, taken: bool) -> None:
+    """It spills less than stock, but nothing runs beside its wgmmas any more."""
+    later = Trial(spilled=200, in_flight=in_flight)
+    pinned, _ = searched(asking(pinned=True), lambda it: spilling(it, later))
+    assert pinned.trial is not None and pinned.trial.spilled == 200
+    choice, _ = searched(asking(), lambda it: spilling(it, later))
+    assert (choice.trial is not None) is taken
+    if choice.refusal is not None:
+        assert "200 bytes of registers spill to local memory, and each wgmma is waited for" in choice.refusal.reason
+
+
+def test_the_first_smaller_plan_that_holds_is_taken_with_a_note_that_says_so() -> None:
+    choice, tried = searched(asking(), lambda it: spilling(it, Trial(spilled=HARMLESS_BYTES)))
+    assert len(tried) == 2 and choice.trial is not None and choice.trial.spilled == HARMLESS_BYTES
+    assert [it.reason for it in choice.notes] == [tried[1].why["loops"]]
+
+
+@pytest.mark.parametrize("later", [
+    Trial(spilled=0, proved=False), Trial(error=ResourceError("too large")), Trial(spilled=900), Trial(spilled=2000)
+], ids=["not proved", "does not fit", "spills as much", "spills more"])  # fmt: skip
+def test_a_smaller_plan_that_is_no_better_is_not_taken(later: Trial) -> None:
+    choice, tried = searched(asking(pinned=True), lambda it: spilling(it, later))
+    assert len(tried) == 3 and choice.trial is not None and choice.trial.spilled == 900
+    assert [it.reason for it in choice.notes] == [
+        "900 bytes of registers spill to local memory, more than in the stock kernel"
+    ]
+
+
+@pytest.mark.parametrize("first", [
+    Trial(planned(), spilled=900, must_spill=True), Trial(planned(), spilled=900, in_flight=False),
+    Trial(planned(), spilled=HARMLESS_BYTES, serialised=True)
+], ids=["every Plan spills", "nothing is in flight", "it does no harm"])  # fmt: skip
+def test_smaller_plans_are_not_tried_where_they_bring_nothing(first: Trial) -> None:
+    assert len(searched(asking(pinned=True), lambda _: first)[1]) == 1
+
+
+def test_loops_that_the_user_pinned_stay() -> None:
+    pins = Plan(loops=(LoopPlan(0, mma_depth=1),))
+    first = Trial(planned(LoopPlan(0, 1, schedule=schedule(2))), spilled=900)
+    choice, tried = searched(asking(pins=pins, pinned=True), lambda _: first)
+    assert len(tried) == 1 and choice.trial is not None
