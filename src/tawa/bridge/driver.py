@@ -38,6 +38,7 @@ from tawa.ir import parse_module as read_module
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of, plan_only
 from tawa.plan import LaunchPlan, Plan
 from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
+from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
 from tawa.plan.paths import CROWDED, Launching, launch_plan
 from tawa.plan.persistent import NOT_OFFERED, OFFERED, options_of_persistent, why_shallower
@@ -293,7 +294,9 @@ class _Driver:
         elif self.paths is not None and not self.paths.raised:
             notes += raising
         plan = Plan(launches=launch_plan(launch)).over(plan)
-        outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan)
+        check_met(plan, self.request.plan or Plan(), self.launching.ours)
+        why = {**(self.paths.why if self.paths is not None else {}), **made.outcome.why}
+        outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan, why=why)
         return Specialised(
             outcome, self.request.options, made.results, made.shared_bytes, made.spills, flow.raised > 0, launch,
             choice.trial.candidate.why,
