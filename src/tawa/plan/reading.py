@@ -38,7 +38,7 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
     data = _without_none(asdict(plan))
     if plan.numbering == "program":
         del data["numbering"]
-    return {"version": JSON_VERSION, **data}
+    return {"version": JSON_VERSION, **{name: it for name, it in data.items() if it != [] or name not in _ENTRIES}}
 
 
 def plan_of(value: object) -> Plan:
