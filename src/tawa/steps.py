@@ -47,6 +47,7 @@ def decide_raises(flow: Flow) -> None:
         flow.remarks.append(found)
     else:
         flow.raising, flow.plan = found, found.plan.over(flow.plan)
+        flow.why |= found.why
 
 
 def raise_loads(flow: Flow) -> None:
@@ -111,7 +112,7 @@ def decide_rings(flow: Flow) -> Remark | None:
     made = choose_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pins, flow.pinned)
     if isinstance(made, Remark):
         return made
-    flow.plan, flow.why = made.plan, made.why
+    flow.plan, flow.why = made.plan, {**flow.why, **made.why}
     flow.notes += made.notes
     if made.plan.max_registers:
         flow.module.op.attributes[MAX_REGISTERS] = int_attr(made.plan.max_registers)

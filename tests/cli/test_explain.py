@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.cli.conftest import FILL, GEMM, KERNELS
@@ -53,13 +55,25 @@ def test_the_table_names_partitions_and_rings(tawa):
     assert result.exit_code == 0
     for word in (
         "gemm: specialised (wherever legal)",
-        "partition producer",
-        "partition consumer",
-        "ring",
+        "partitions.producer",
+        "partitions.consumer",
+        "rings.ring0",
+        "planner",
         "spills 0 bytes",
         "wgmma waits",
     ):
         assert word in result.stdout
+
+
+def test_the_plan_of_the_json_is_one_to_pin(tawa, tawa_json, tmp_path):
+    found = tawa_json("explain", *GEMM, "--legal")
+    (tmp_path / "plan.json").write_text(json.dumps(found["plan"]))
+    again = tawa_json("explain", *GEMM, "--plan", str(tmp_path / "plan.json"))
+    assert (again["plan"], again["mode"]) == (found["plan"], "pinned")
+    assert {it["by"] for it in again["decisions"] if it["field"] != "launches"} == {"user"}
+    part = tawa_json("explain", *GEMM, "--plan", '{"loops": [{"loop": 0, "mma_depth": 0}]}')
+    assert [it["field"] for it in part["decisions"] if it["by"] == "user"] == ["loops.0"]
+    assert part["mma_depth"] == 0 != found["mma_depth"]
 
 
 def test_the_decorators_own_options_hold(tawa_json):

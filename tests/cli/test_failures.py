@@ -46,14 +46,14 @@ def test_a_cache_that_cannot_be_written_is_named(tawa, command, fresh, tmp_path,
 def test_an_internal_error_without_a_reproducer_says_that_nothing_was_written(
     tawa, fresh, tmp_path, monkeypatch
 ) -> None:
-    from tawa import pipeline
+    from tawa.bridge import driver
 
     def fails(*_: object) -> None:
         raise ZeroDivisionError("broken on purpose")
 
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("TAWA_REPRODUCER_DIR", str(tmp_path / "file"))
-    monkeypatch.setattr(pipeline, "specialise", fails)
+    monkeypatch.setattr(driver, "outcome_of", fails)
     result = tawa("explain", *fresh, "--option", "enable_warp_specialization=true")
     assert result.exit_code == 1
     assert "internal error: gemm: ZeroDivisionError: broken on purpose" in result.stderr

@@ -8,14 +8,14 @@ from tests.cli.conftest import GEMM, KERNELS
 @pytest.fixture
 def reproducer(tawa, tmp_path, monkeypatch):
     """A folder left by an internal failure, which is still there when the folder is replayed."""
-    from tawa import pipeline
+    from tawa.bridge import driver
 
     folders = tmp_path / "reproducers"
     kernels = tmp_path / f"kernels_{tmp_path.name}.py"  # a kernel of its own: a kernel reads the settings once
     kernels.write_text(KERNELS.read_text())
     monkeypatch.setenv("TAWA_REPRODUCER_DIR", str(folders))
     with monkeypatch.context() as broken:
-        broken.setattr(pipeline, "specialise", _break)
+        broken.setattr(driver, "outcome_of", _break)
         result = tawa("explain", f"{kernels}:gemm", *GEMM[1:], "--option", "enable_warp_specialization=true")
     assert result.exit_code == 1
     (folder,) = folders.iterdir()
@@ -28,9 +28,9 @@ def _break(*_):
 
 
 def test_replay_shows_the_failure_again(tawa, reproducer, monkeypatch):
-    from tawa import pipeline
+    from tawa.bridge import driver
 
-    monkeypatch.setattr(pipeline, "specialise", _break)
+    monkeypatch.setattr(driver, "outcome_of", _break)
     result = tawa("replay", str(reproducer))
     assert result.exit_code == 1
     assert "reproduced:" in result.stderr

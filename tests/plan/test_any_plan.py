@@ -104,9 +104,10 @@ def depth(plan: Plan, lot: random.Random) -> Change:
 
 
 def in_flight(plan: Plan, lot: random.Random) -> Change:
-    """Another P for one loop."""
-    most = min(ring.slots for ring in plan.rings) - 1
-    return Change(Plan(loops=(LoopPlan(lot.choice(plan.loops).loop, mma_depth=lot.randint(0, min(most, 2))),)))
+    """Another P for one loop; 0 where it may be that no wgmma can stay in flight."""
+    loop = lot.choice(plan.loops)
+    most = min(ring.slots for ring in plan.rings) - 1 if loop.mma_depth else 0
+    return Change(Plan(loops=(LoopPlan(loop.loop, mma_depth=lot.randint(0, min(most, 2))),)))
 
 
 def few_stages(plan: Plan, lot: random.Random) -> Change:

@@ -44,7 +44,7 @@ def test_a_declined_kernel_says_why_where_and_how_to_cure_it(pipeline_is: Any) -
         "kernel.py:9",
         "move it",
     )
-    assert seen.partitions == seen.rings == () and seen.mma_depth is None
+    assert seen.partitions == seen.rings == seen.decisions == () and seen.mma_depth is seen.plan is None
 
 
 def test_the_table_shows_the_decision_and_the_rings(pipeline_is: Any) -> None:
@@ -52,11 +52,36 @@ def test_the_table_shows_the_decision_and_the_rings(pipeline_is: Any) -> None:
     text = str(tawa.explain(kernels.gemm_descriptors, TEXT, BLOCKS, aref_depth=3))
     for piece in (
         "gemm_descriptors: specialised",
-        "ring r0",
-        "D = 3 slots of (64x64xf16), 49152 bytes",
-        "partition producer",
+        "rings.r0",
+        "D = 3 of (64x64xf16), 48 KiB",
+        "partitions.producer",
+        "user",
+        "aref_depth=3",
     ):
         assert piece in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_plan_and_who_decided_are_data(pipeline_is: Any) -> None:
+    pipeline_is(fakes.untouched)
+    seen = tawa.explain(kernels.gemm_descriptors, TEXT, BLOCKS, aref_depth=3)
+    data = json.loads(seen.to_json())
+    assert tawa.Plan.of(data["plan"]) == seen.plan
+    assert [tuple(it.values()) for it in data["decisions"]] == [
+        (it.field, it.value, it.by, it.reason) for it in seen.decisions
+    ]
+    assert "by" not in json.dumps(data["plan"]).split('"')
+
+
+def test_the_plan_of_an_explanation_is_one_to_pin(pipeline_is: Any) -> None:
+    """Whole, or edited in its JSON."""
+    first = tawa.explain(kernels.gemm_descriptors, TEXT, BLOCKS, only_if_faster=False)
+    again = tawa.explain(kernels.gemm_descriptors, TEXT, BLOCKS, plan=first.plan)
+    assert again.plan == first.plan and again.mode == "pinned"
+    assert {it.by for it in again.decisions if it.field != "launches"} == {"user"}
+    other = first.plan.to_dict() if first.plan is not None else {}
+    other["rings"][0]["depth"] = 2
+    assert tawa.explain(kernels.gemm_descriptors, TEXT, BLOCKS, plan=other).rings[0].depth == 2
 
 
 def test_a_kernel_launched_before_is_explained_by_its_last_compile(pipeline_is: Any, driver: None) -> None:

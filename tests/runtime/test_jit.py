@@ -67,11 +67,37 @@ def test_both_names_of_the_depth_mean_the_same(gemm: Any, options: dict[str, Any
     assert depth_of(warmup(gemm, **options)) == 4
 
 
-@pytest.mark.parametrize("plan", [PLAN, PLAN.to_json()])
+@pytest.mark.parametrize("plan", [PLAN, PLAN.to_json(), PLAN.to_dict(), {"rings": [{"name": "r0", "depth": 6}]}])
 def test_a_plan_is_pinned_as_a_value_or_as_text(gemm: Any, plan: Any) -> None:
     compiled = warmup(gemm, plan=plan)
     assert depth_of(compiled) == 6
     assert compiled.metadata.tawa["mode"] == "pinned"
+    assert warmup(gemm, plan=plan) is compiled
+
+
+@pytest.mark.parametrize("as_path", [str, Path])
+def test_a_plan_comes_from_a_file_that_is_read_once(gemm: Any, tmp_path: Path, as_path: Any) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(PLAN.to_json())
+    decorated = tawa.jit(kernels.gemm_pointers, plan=as_path(file))
+    compiled = warmup(gemm, plan=as_path(file))
+    file.unlink()
+    assert warmup(gemm, plan=as_path(file)) is compiled
+    assert depth_of(compiled) == depth_of(warmup(decorated)) == 6
+
+
+def test_a_plan_of_the_form_stock_compiles_stock(gemm: Any) -> None:
+    stock = warmup(kernels.gemm_pointers)
+    compiled = warmup(gemm, plan={"form": "stock"})
+    assert "aref" not in compiled.asm and compiled.hash == stock.hash
+    assert "form='stock'" in tawa.explain(compiled).reason
+    assert depth_of(warmup(tawa.jit(kernels.gemm_pointers, plan={"form": "stock"}), plan=PLAN)) == 6
+
+
+def test_the_user_the_planner_and_feedback_are_in_the_record(gemm: Any) -> None:
+    taken = {it.field: it for it in tawa.explain(warmup(gemm, aref_depth=3)).decisions}
+    assert (taken["rings.r0"].by, taken["rings.r0"].reason) == ("user", "aref_depth=3")
+    assert taken["form"].by == "planner"
 
 
 def test_the_decorators_options_are_defaults_that_a_launch_overrides(gemm: Any) -> None:
@@ -178,8 +204,12 @@ def test_a_kernel_may_call_one_that_is_under_tawa(driver: None) -> None:
         ({"mma_depth": -1}, "mma_depth=-1: at least 0"),
         ({"aref_depth": 1, "mma_depth": 1}, "D >= P"),
         ({"aref_depth": [3]}, "a whole number is needed"),
-        ({"plan": 3}, "a tawa.Plan or its JSON text"),
-        ({"plan": "{}"}, "not a Plan"),
+        ({"plan": 3}, "plan=3: a Plan, a dict, JSON text or a path is needed, not int"),
+        ({"plan": "{"}, "not a Plan"),
+        ({"plan": {"colour": 1}}, "not a Plan: a Plan has no 'colour'"),
+        ({"plan": "nowhere.json"}, "plan='nowhere.json': no such file"),
+        ({"plan": {"form": "stock", "groups": 1}}, "form='stock' in a Plan with groups"),
+        ({"plan": {"form": "stock"}, "enable_warp_specialization": True}, "cure: give one"),
     ],
 )
 def test_a_bad_option_of_a_launch_is_named(gemm: Any, options: dict[str, Any], message: str) -> None:

@@ -99,7 +99,10 @@ class Compilation:
             done = with_remarks(done, (annotation_remark(taken, asked, done.applied),))
         self.result = replace(outcome, outcome=done) if isinstance(outcome, Specialised) else None
         options = self.result.options if self.result else self.request.options
-        made = record.make_record(source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder)
+        feedback = self.result.why if self.result else None
+        made = record.make_record(
+            source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder, feedback
+        )
         measure = self.request.options.mode == "measure"
         if self.result and (self.result.raised or self.result.launch != LaunchSpec() or measure):
             # In the metadata Triton counts the warps of all partitions; other forms need what was asked for.

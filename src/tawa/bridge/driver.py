@@ -23,7 +23,7 @@ from tawa.analysis.memory import remakes_descriptors
 from tawa.bridge.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.driver_data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.forms import JUMPS, front_half, lay_out, read_kernel
-from tawa.bridge.generic_print import parse_module
+from tawa.bridge.generic_print import parse_module, without_temporary_places
 from tawa.bridge.handover import Handover, StageResult
 from tawa.bridge.ptxas_log import kept_log
 from tawa.bridge.request import Request
@@ -38,6 +38,7 @@ from tawa.ir import parse_module as read_module
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of, plan_only
 from tawa.plan import LaunchPlan, Plan
 from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
+from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
 from tawa.plan.paths import CROWDED, Launching, launch_plan
 from tawa.plan.persistent import NOT_OFFERED, OFFERED, options_of_persistent, why_shallower
@@ -248,7 +249,9 @@ class _Driver:
             hoist = outcome.module is None or not remakes_descriptors(outcome.module)
             mod = clean_up(mod, tools.capability, hoist=hoist)
             mod = tools.split.back(mod, metadata, options, tools.capability)
-        results["ttgir"] = StageResult(Handover(str(mod), mod, self.source.context), dict(metadata))
+        results["ttgir"] = StageResult(
+            Handover(without_temporary_places(str(mod)), mod, self.source.context), dict(metadata)
+        )
         value: Any = mod
         said = ""
         for name, stage in tools.later:
@@ -291,7 +294,9 @@ class _Driver:
         elif self.paths is not None and not self.paths.raised:
             notes += raising
         plan = Plan(launches=launch_plan(launch)).over(plan)
-        outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan)
+        check_met(plan, self.request.plan or Plan(), self.launching.ours)
+        why = {**(self.paths.why if self.paths is not None else {}), **made.outcome.why}
+        outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan, why=why)
         return Specialised(
             outcome, self.request.options, made.results, made.shared_bytes, made.spills, flow.raised > 0, launch,
             choice.trial.candidate.why,

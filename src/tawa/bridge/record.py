@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from tawa.bridge.request import Request
 from tawa.bridge.versions import triton_version
 from tawa.pipeline import Outcome
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.decided import decisions
 from tawa.remarks import Remark, SourceLocation
 from tawa.verify.witness import verdict_to_dict
 
@@ -28,15 +28,18 @@ def make_record(
     stage_ms: dict[str, float],
     tawa_ms: float,
     reproducer: str = "",
+    feedback: Mapping[str, str] | None = None,
 ) -> Record:
     """Builds the record; the first remark is the headline (reason, location, cure).
 
+    feedback: what compiles of other Plans decided, by field of the Plan.
     Of a kernel that is declined nothing was changed, so no remark says so.
     """
     from tawa import __version__
 
     remarks = tuple(it for it in outcome.remarks if outcome.applied or it.kind != "done")
-    plan = outcome.plan
+    plan, pins = outcome.plan, request.plan or Plan()
+    taken = decisions(plan, pins, request.options, outcome.why, feedback) if plan is not None else ()
     head = remarks[0] if remarks else Remark("applied" if outcome.applied else "declined", "")
     return {
         "kernel": kernel,
@@ -48,7 +51,8 @@ def make_record(
         "cure": head.cure,
         "remarks": [remark_record(remark) for remark in remarks],
         "options": asdict(options),
-        "plan": asdict(plan) if plan is not None else None,
+        "plan": plan.to_dict() if plan is not None else None,
+        "decisions": [decision.to_dict() for decision in taken],
         "verification": request.verification,
         "verdict": verdict_to_dict(outcome.verdict) if outcome.verdict is not None else None,
         "stage_ms": {name: round(ms, 3) for name, ms in stage_ms.items()},
@@ -61,7 +65,7 @@ def make_record(
 
 def plan_of(record: Mapping[str, Any]) -> Plan | None:
     """The Plan of a specialised kernel's record; None for a kernel that is not specialised."""
-    return Plan.from_json(json.dumps(record["plan"])) if record["plan"] is not None else None
+    return Plan.of(record["plan"]) if record["plan"] is not None else None
 
 
 def remark_record(remark: Remark) -> Record:

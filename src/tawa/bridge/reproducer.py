@@ -109,7 +109,7 @@ def _request_data(request: Request, source: Source, backend_options: Any) -> dic
     return {
         "kernel": source.kernel,
         "options": asdict(request.options),
-        "plan": asdict(request.plan) if request.plan is not None else None,
+        "plan": request.plan.to_dict() if request.plan is not None else None,
         "pinned": request.pinned,
         "verification": request.verification,
         "num_warps": backend_options.num_warps,

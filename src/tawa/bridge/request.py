@@ -22,9 +22,10 @@ from tawa.verify.effort import Verification
 class Request:
     """What one compile is asked for.
 
-    options: launch options. plan: a pinned Plan, or None. reproducer_dir: where a failure of ours is written down;
-    None: nowhere. verification: how the specialised kernel is checked before it is handed out. beside: asks for the
-    kernel that stands beside a specialised one: stock Triton's, without ``tl.range(warp_specialize=True)``.
+    options: launch options. plan: what is pinned of the Plan, or None. reproducer_dir: where a failure of ours is
+    written down; None: nowhere. verification: how the specialised kernel is checked before it is handed out.
+    beside: asks for the kernel that stands beside a specialised one: stock Triton's, without
+    ``tl.range(warp_specialize=True)``.
     off: whether it is ``TAWA_ENABLE=off`` that asks for stock Triton.
     """
 
@@ -43,13 +44,14 @@ class Request:
 
     @property
     def stock(self) -> bool:
-        """Whether the user asked for stock Triton (``enable_warp_specialization=False``)."""
-        return self.options.enable_warp_specialization is False
+        """Whether the user asked for stock Triton: ``enable_warp_specialization=False``, or a Plan of that form."""
+        return self.options.enable_warp_specialization is False or (self.plan is not None and self.plan.form == "stock")
 
     @property
     def depth_pinned(self) -> bool:
         """Whether the user fixed D, so that Tawa must not lower it to make a kernel fit."""
-        return self.options.aref_depth is not None or self.plan is not None
+        depths = [ring.depth for ring in self.plan.rings] if self.plan is not None else []
+        return self.options.aref_depth is not None or (bool(depths) and None not in depths)
 
     def cache_suffix(self) -> str:
         """Text for Triton's cache keys: equal for equal requests to equal versions of Tawa. Asked at every launch."""

@@ -19,6 +19,9 @@ _ASKED = Remark(
     "stock Triton was asked for: enable_warp_specialization=False",
     cure="leave enable_warp_specialization out",
 )
+_ASKED_BY_PLAN = Remark(
+    "declined", "stock Triton was asked for: the Plan has form='stock'", cure="leave the Plan out, or give another form"
+)
 NOT_ASKED = Remark(
     "declined",
     "compiled by stock Triton; Tawa was not asked",
@@ -30,7 +33,9 @@ _asked: WeakKeyDictionary[Any, Remark] = WeakKeyDictionary()
 
 def stock_remark(request: Request) -> Remark:
     """Why a request is for stock Triton."""
-    return OFF if request.off else _ASKED
+    if request.off:
+        return OFF
+    return _ASKED if request.plan is None else _ASKED_BY_PLAN
 
 
 def note_stock(compiled: Any, request: Request | None) -> None:

@@ -13,10 +13,12 @@ from tawa.cli.job import (
     ConstOption,
     JsonFlag,
     KernelArgument,
+    PlanFileOption,
     PlanOptionsOption,
     SigOption,
     StagesOption,
     WarpsOption,
+    plan_of_compiled,
     read_job,
     why_not_specialised,
 )
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Level(StrEnum):
-    """The forms of a kernel, in the order of the compile."""
+    """The forms of a kernel, in the order of the compile, and its Plan."""
 
     ttir = "ttir"
     ttgir = "ttgir"
@@ -36,9 +38,13 @@ class Level(StrEnum):
     llir = "llir"
     ptx = "ptx"
     sass = "sass"
+    plan = "plan"
 
 
-EmitOption = Annotated[Level | None, typer.Option("--emit", help="Print this level of the kernel.")]
+EmitOption = Annotated[
+    Level | None,
+    typer.Option("--emit", help="Print this level of the kernel; or the Plan it was compiled by, as JSON for --plan."),
+]
 
 
 @reports_failures
@@ -49,13 +55,21 @@ def compile_command(
     num_warps: WarpsOption = 4,
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
+    plan: PlanFileOption = "",
     emit: EmitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compile a kernel for Hopper, specialised wherever legal, and print a level of it. Needs no GPU."""
-    job = read_job(target, sig, const, num_warps, num_stages, option)
+    """Compile a kernel for Hopper, specialised wherever legal, and print a level of it. Needs no GPU.
+
+    With a Plan it is specialised so, or it is an error; and for a launch by Triton, where the Plan has what only such a
+    kernel can have.
+    """
+    job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan)
     if emit and not as_json:
-        typer.echo(level_text(job.compile(), emit).rstrip())
+        compiled = job.compile()
+        typer.echo(level_text(compiled, emit).rstrip())
+        if emit is Level.plan and (reason := why_not_specialised(compiled)):
+            typer.echo(f"{job.kernel.__name__}: left to stock Triton: {reason}", err=True)
         return
     compiled, explanation = job.explain()
     if not as_json:
@@ -69,6 +83,8 @@ def compile_command(
 
 def level_text(compiled: Any, level: Level) -> str:
     """One level of a compiled kernel. A kernel left to stock Triton has no aref level: a comment says why."""
+    if level is Level.plan:
+        return plan_of_compiled(compiled).to_json()
     if level in (Level.aref, Level.barrier) and level.value not in compiled.asm:
         return f"// not specialised: {why_not_specialised(compiled)}"
     return compiled.asm[level.value]

@@ -160,7 +160,7 @@ def _stages(schedules: Sequence[Schedule], partitions: Sequence[PartitionPlan]) 
     groups = sum(part.role == "consumer" for part in partitions)
     counts = Counter(schedule.stages for schedule in schedules)
     of = "the consumer" if groups == 1 else "each consumer"
-    return ", ".join(f"{count} in {plural(loops // groups, 'loop')} of {of}" for count, loops in sorted(counts.items()))
+    return ", ".join(f"{count} in {plural(loops, 'loop')} of {of}" for count, loops in sorted(counts.items()))
 
 
 def _registers(registers: int | None) -> str:

@@ -15,6 +15,7 @@ from tawa.cli.job import (
     ConstOption,
     JsonFlag,
     KernelArgument,
+    PlanFileOption,
     PlanOptionsOption,
     SigOption,
     StagesOption,
@@ -52,6 +53,7 @@ def explain_command(
     num_warps: WarpsOption = 4,
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
+    plan: PlanFileOption = "",
     arg: ValuesOption = None,
     grid: LaunchGridOption = "",
     legal: LegalFlag = False,
@@ -65,7 +67,8 @@ def explain_command(
 
     sizes = read_grid(grid) if grid else None
     sig, values = _with_values(target, sig, const, arg)
-    job = read_job(target, sig, const, num_warps, num_stages, _with_legal(option, legal), legal=False)
+    options = _with_legal(option, legal)
+    job = read_job(target, sig, const, num_warps, num_stages, options, legal=False, plan=plan)
     _, explanation = job.explain(launched=True, arguments=values, grid=sizes)
     if as_json:
         typer.echo(explanation.to_json())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ from tawa.cli.kernel_file import load_kernel
 
 if TYPE_CHECKING:
     from tawa.bridge.signature import Signature
+    from tawa.plan import Plan
     from tawa.runtime.explain import Explanation
 
 KernelArgument = Annotated[str, typer.Argument(metavar="FILE.py:KERNEL", help="The file and the kernel in it.")]
@@ -40,6 +42,15 @@ PlanOptionsOption = Annotated[
         "enable_warp_specialization=True pins: specialise or fail.",
     ),
 ]
+PlanFileOption = Annotated[
+    str,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="Pin a Plan, or a part of one: JSON as --emit plan of tawa compile prints it. A file, - for stdin, or the "
+        "JSON text itself.",
+    ),
+]
 WHEREVER_LEGAL = "(specialised wherever legal; tawa explain says what a launch gets)"
 """Stands beside an outcome that a launch may not get."""
 
@@ -51,6 +62,7 @@ class Job:
     """One compile: the kernel, the types and constants of its arguments, Tawa's options, and how it is launched.
 
     legal: specialise wherever that is legal, unless the options say otherwise; else as a launch would.
+    plan: what is pinned of the Plan.
     """
 
     kernel: Any
@@ -59,34 +71,53 @@ class Job:
     num_warps: int
     num_stages: int
     legal: bool = True
+    plan: Plan | None = None
 
     @property
     def how(self) -> str:
         """`WHEREVER_LEGAL` where a launch may not get this outcome; else empty."""
-        return WHEREVER_LEGAL if self.legal and "only_if_faster" not in self.options else ""
+        chosen = self.plan is None and "only_if_faster" not in self.options
+        return WHEREVER_LEGAL if self.legal and chosen else ""
 
     @property
     def _wanted(self) -> dict[str, Any]:
-        return {"only_if_faster": False, **self.options} if self.legal else self.options
+        options = {"only_if_faster": False, **self.options} if self.legal else self.options
+        return options if self.plan is None else {**options, "plan": self.plan}
 
-    def compile(self) -> Any:
-        """Compiles as a launch would; returns Triton's `CompiledKernel`."""
+    @property
+    def needs_launch(self) -> bool:
+        """Whether the Plan says what only a kernel can have that Triton itself launches."""
+        from tawa.plan.paths import needs_launch
+
+        return self.plan is not None and needs_launch(self.plan)
+
+    def compile(self, launched: bool = False) -> Any:
+        """Compiles as a launch would; returns Triton's `CompiledKernel`.
+
+        launched: as for a launch by Triton, whose launcher adds arguments; else as for a caller that wants the text,
+        unless the Plan needs such a launch.
+        """
+        from tawa.bridge.added_arguments import launched_by_us
         from tawa.runtime.explain import compile_with_options
 
-        return compile_with_options(
-            self.kernel,
-            self.signature,
-            {},
-            num_warps=self.num_warps,
-            num_stages=self.num_stages,
-            **self._wanted,
-        )
+        with launched_by_us(launched or self.needs_launch, self.kernel):
+            return compile_with_options(
+                self.kernel,
+                self.signature,
+                {},
+                num_warps=self.num_warps,
+                num_stages=self.num_stages,
+                **self._wanted,
+            )
 
-    def compile_unchecked(self) -> Any:
+    def compile_unchecked(self, launched: bool = False) -> Any:
         """As `compile`, without the checks of a compile: for commands that check or run the levels afterwards.
+
+        launched: whether for a launch by Triton, whatever the Plan needs.
 
         Raises CompileError on a Triton that was not tested, whose levels may be others.
         """
+        from tawa.bridge.added_arguments import launched_by_us
         from tawa.bridge.compile import compile_kernel
         from tawa.bridge.stock_overflow import overflow_refused
         from tawa.bridge.versions import refuse_untested
@@ -94,7 +125,7 @@ class Job:
 
         refuse_untested(f"{self.kernel.__name__} is not specialised")
         request = request_of(self.kernel, self._wanted)
-        with overflow_refused():
+        with overflow_refused(), launched_by_us(launched, self.kernel):
             return compile_kernel(
                 self.kernel,
                 self.signature,
@@ -120,15 +151,13 @@ class Job:
     ) -> tuple[Any, Explanation]:
         """Compiles and explains; returns both the `CompiledKernel` and the explanation.
 
-        launched: as for a launch by Triton, whose launcher adds arguments; else as for a caller that wants the text.
-        arguments, grid: of the one launch that is asked about.
+        launched: as for `compile`. arguments, grid: of the one launch that is asked about.
         """
-        from tawa.bridge.added_arguments import launched_by_us
         from tawa.bridge.stock_overflow import overflow_refused
         from tawa.runtime.explain import explain_compiled
 
-        with launched_by_us(launched, self.kernel), overflow_refused():
-            compiled = self.compile()
+        with overflow_refused():
+            compiled = self.compile(launched)
         return compiled, explain_compiled(compiled, False, arguments, grid)
 
 
@@ -143,12 +172,29 @@ def why_not_specialised(compiled: Any) -> str:
     return "" if record["applied"] else record["reason"]
 
 
+def plan_of_compiled(compiled: Any) -> Plan:
+    """The Plan that a `CompiledKernel` was made by; of stock Triton's kernel the one that asks for it."""
+    from tawa.bridge.record import KEY, plan_of
+    from tawa.plan.agreement import STOCK
+
+    record = getattr(compiled.metadata, KEY, None)
+    return (plan_of(record) if record is not None else None) or STOCK
+
+
 def read_job(
-    target: str, sig: str, const: str, num_warps: int, num_stages: int, options: list[str] | None, legal: bool = True
+    target: str,
+    sig: str,
+    const: str,
+    num_warps: int,
+    num_stages: int,
+    options: list[str] | None,
+    legal: bool = True,
+    plan: str = "",
 ) -> Job:
     """Reads the arguments; raises UsageError or PlanError on anything that is wrong with them."""
     from tawa.bridge.signature import parse_constants, parse_signature
     from tawa.plan import PlanOptions
+    from tawa.plan.agreement import check_agreement
 
     if num_warps not in (1, 2, 4, 8, 16):
         raise UsageError(
@@ -156,8 +202,9 @@ def read_job(
         )
     if num_stages < 1:
         raise UsageError(f"--num-stages {num_stages}: at least 1 is needed", "--num-stages 3")
-    given = read_options(options or [])
-    PlanOptions.from_mapping(given)  # names and values; what the kernel's decorator adds is checked with the compile
+    given, pinned = read_options(options or []), read_plan(plan)
+    asked = PlanOptions.from_mapping(given)  # what the kernel's decorator adds is checked with the compile
+    check_agreement(asked, pinned)
     kernel = load_kernel(target)
     if getattr(kernel, "is_gluon", bool)():
         raise UsageError(
@@ -167,7 +214,7 @@ def read_job(
     sig = _true_false_none(sig)
     constants = _with_defaults(kernel, parse_constants(_true_false_none(const)), sig)
     signature = parse_signature(sig, constants, kernel.arg_names)
-    return Job(kernel, signature, given, num_warps, num_stages, legal)
+    return Job(kernel, signature, given, num_warps, num_stages, legal, pinned)
 
 
 def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str) -> dict[str, Any]:
@@ -179,6 +226,15 @@ def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str) -> dict[str
         values = ",".join(f"{name}=…" for name in missing)
         raise UsageError(f"{kernel.__name__}: no value for tl.constexpr {', '.join(missing)}", f"--const {values}")
     return {**{parameter.name: parameter.default for parameter in left}, **constants}
+
+
+def read_plan(text: str) -> Plan | None:
+    """Reads the Plan of a file, of stdin (``-``), or JSON text; None for none. Raises PlanError."""
+    from tawa.plan import Plan
+
+    if not text:
+        return None
+    return Plan.from_json(sys.stdin.read()) if text == "-" else Plan.of(text)
 
 
 def read_options(texts: list[str]) -> dict[str, Any]:

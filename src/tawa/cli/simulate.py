@@ -22,6 +22,7 @@ from tawa.cli.job import (
     ConstOption,
     Job,
     JsonFlag,
+    PlanFileOption,
     PlanOptionsOption,
     SigOption,
     StagesOption,
@@ -118,6 +119,7 @@ def simulate_command(
     num_warps: WarpsOption = 4,
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
+    plan: PlanFileOption = "",
     level: LevelOption = None,
     order: OrderOption = Orders.all,
     seed: SeedOption = 0,
@@ -141,9 +143,10 @@ def simulate_command(
         kernel = load_kernel(target)
         arguments = with_defaults(kernel, arguments)
         sig = whole_signature(kernel, sig, const, arguments)
-        subject = _compiled(read_job(target, sig, const, num_warps, num_stages, option), level or Level.barrier, sig)
+        job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan)
+        subject = _compiled(job, level or Level.barrier, sig)
     else:
-        refuse_kernel_options(target, sig=sig, const=const, option=option, level=level)
+        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan, level=level)
         subject = _from_file(target)
     parameters = parameters_of(subject.module)
     check_arguments(parameters, arguments)

@@ -19,7 +19,9 @@ import typer
 from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, checks, excerpt, require_folder, split_message
 from tawa.cli.job import (
     ConstOption,
+    Job,
     JsonFlag,
+    PlanFileOption,
     PlanOptionsOption,
     SigOption,
     StagesOption,
@@ -82,6 +84,7 @@ def verify_command(
     num_warps: WarpsOption = 4,
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
+    plan: PlanFileOption = "",
     assume: AssumeOption = None,
     trips: TripsOption = None,
     trace: TraceOption = None,
@@ -100,9 +103,9 @@ def verify_command(
         require_folder("--trace", trace)
     parse_assumptions(assume or [])  # what is wrong with the command line is said before the compile
     if names_kernel(target):
-        program = _compiled(target, sig, const, num_warps, num_stages, option)
+        program = _compiled(target, read_job(target, sig, const, num_warps, num_stages, option, plan=plan))
     else:
-        refuse_kernel_options(target, sig=sig, const=const, option=option)
+        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan)
         program = _from_file(target)
     verdict = check_levels(program.aref, program.barrier, assume=assume or [], max_trips=trips)
     _save_trace(trace, verdict)
@@ -152,12 +155,11 @@ def _from_file(target: str) -> Program:
     return Program(target, None, module)
 
 
-def _compiled(target: str, sig: str, const: str, num_warps: int, num_stages: int, options: list[str] | None) -> Program:
+def _compiled(target: str, job: Job) -> Program:
     """Both levels of what Tawa makes of a kernel; of one that it declines, what stock Triton makes."""
     from tawa.bridge.read_module import read_final, read_levels
 
-    job = read_job(target, sig, const, num_warps, num_stages, options)
-    compiled = job.compile_unchecked()
+    compiled = job.compile_unchecked(launched=job.needs_launch)
     reason = why_not_specialised(compiled)
     if not reason:
         aref, barrier = read_levels(compiled)

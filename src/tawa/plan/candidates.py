@@ -103,7 +103,8 @@ def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
         if choice.trial is not None:
             return choice
         declined = choice
-        start = start.with_(Plan(operands=(OperandPlan(path="pointers"),)), question.pins)
+        why = f"by TMA: {choice.refusal.reason}" if choice.refusal is not None else "by TMA it does not fit"
+        start = start.with_(Plan(operands=(OperandPlan(path="pointers"),)), question.pins, operands=why)
     choice = yield from _in_groups(question, start)
     return choice if choice.trial is not None or declined is None else declined
 
@@ -136,15 +137,24 @@ def _in_groups(question: Question, start: Candidate) -> Generator[Candidate, Tri
     """First with the rows of the tile split among consumer groups, where that is asked for or expected to pay."""
     groups, asked = wanted_groups(question)
     split: Trial | None = None
+    found: Trial | None = None
     if groups > 1:
         found = yield from _relieved(question, start.with_(Plan(groups=groups), question.pins))
         split = found if found.plan is not None else None
         if asked or (split is not None and holds(split, question.allowed)):
             return _unless_spilled(found, question)
-    whole = yield from _relieved(question, start.with_(Plan(groups=1), question.pins))
+    alone = {"groups": _why_alone(found, groups)} if found is not None else {}
+    whole = yield from _relieved(question, start.with_(Plan(groups=1), question.pins, **alone))
     if split is not None and not (whole.plan is not None and whole.spilled < split.spilled):
         whole = split
     return _unless_spilled(whole, question)
+
+
+def _why_alone(split: Trial, groups: int) -> str:
+    """Why the rows of the tile are not split after all."""
+    if split.plan is not None and split.overflow is None:
+        return f"with {groups} groups, {split.spilled} bytes of registers spill"
+    return split.refusal.reason if split.refusal is not None else f"with {groups} groups it does not fit"
 
 
 def _relieved(question: Question, start: Candidate) -> Trials:
@@ -177,20 +187,23 @@ def smaller(first: Trial, question: Question) -> list[Candidate]:
     every = LoopPlan()
     if any(loop.kept for loop in plan.loops):
         every = replace(every, kept=())
-        tries.append(_tried(start, Plan(loops=(every,)), pins, f"operands in shared memory: {spilled}"))
+        kept = Plan(loops=(every,))
+        tries.append(_tried(start, kept, pins, f"operands in shared memory: {spilled}", "kept"))
     if any(schedule.stages > 1 for schedule in plan.schedules):
-        tries.append(_tried(start, Plan(loops=(replace(every, stages=1),)), pins, f"no stages: {spilled}"))
+        flat = Plan(loops=(replace(every, stages=1),))
+        tries.append(_tried(start, flat, pins, f"no stages: {spilled}", "kept", "stages"))
     if plan.schedules or plan.mma_depth:
         depth = question.options.mma_depth or 0
         every = replace(every, stages=0, mma_depth=depth)
         what = "no schedule" if depth else "no schedule, P = 0"
         last = Plan(loops=(every,), operands=(OperandPlan(prefetched=False),))
-        tries.append(_tried(start, last, pins, f"{what}: {spilled}"))
+        tries.append(_tried(start, last, pins, f"{what}: {spilled}", "kept", "stages", "mma_depth"))
     return tries
 
 
-def _tried(start: Candidate, plan: Plan, pins: Plan, why: str) -> Candidate:
-    return start.with_(plan, pins, loops=why)
+def _tried(start: Candidate, plan: Plan, pins: Plan, why: str, *fields: str) -> Candidate:
+    """fields: of the loops, those that are decided so."""
+    return start.with_(plan, pins, loops=why, **{f"loops.{name}": why for name in fields})
 
 
 def _fitted(question: Question, candidate: Candidate) -> Trials:

@@ -11,7 +11,7 @@ from tawa.analysis.producer_layouts import PRODUCER_WARPS
 from tawa.errors import PlanError
 from tawa.ir import Module, source_of
 from tawa.plan.budget import Budget
-from tawa.plan.plan import Plan
+from tawa.plan.plan import LaunchPlan, Plan
 from tawa.plan.registers import registers_of_an_sm
 
 _OWN = "start from the kernel's own Plan"
@@ -139,4 +139,30 @@ def check_names(pins: Plan, loads: Iterable[Name], stores: Iterable[Name], loops
                 )
 
 
-__all__ = ["check_names", "check_plan", "check_rings", "operand_text"]
+def check_met(plan: Plan, pins: Plan, launched: bool = True) -> None:
+    """Whether a kernel that is made is as was pinned, where that shows only in the end. Raises PlanError.
+
+    launched: whether it is for a launch by Triton; elsewhere nobody asks which launches get it.
+    """
+    for loop in pins.loops if pins.numbering == "program" else ():
+        got = plan.loop(loop.loop).mma_depth
+        if loop.loop is not None and loop.schedule is None and loop.mma_depth not in (None, got):
+            where = f" ({line})" if (line := plan.loop(loop.loop).line) else ""
+            raise PlanError(
+                f"the Plan has P = {loop.mma_depth} in loop {loop.loop}{where}, of which no wgmma may stay in flight "
+                f"over an iteration; cure: mma_depth={got}"
+            )
+    asked, found = pins.launches or LaunchPlan(), plan.launches or LaunchPlan()
+    for name, why in _LAUNCHES.items() if launched else ():
+        want, has = getattr(asked, name), getattr(found, name)
+        if want not in (None, has):
+            raise PlanError(f"the Plan has {name}={want!r} in launches: {why}; cure: {name}={has!r}")
+
+
+_LAUNCHES = {
+    "short": "how long a program works is known for no launch of this kernel",
+    "crowded": "it depends on no such thing for this kernel",
+    "many": "this kernel has no persistent form for them",
+}
+
+__all__ = ["check_met", "check_names", "check_plan", "check_rings", "operand_text"]

@@ -8,7 +8,7 @@ work: one tile of a GEMM (`bench/results/pointers.json`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tawa.analysis.chained_dots import has_chained_dots
 from tawa.analysis.launch_choice import work_text
@@ -20,7 +20,9 @@ from tawa.analysis.unit_strides import find_unit_strides
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation
+from tawa.plan.decided import operand_field
 from tawa.plan.launch_work import launch_work, rows_outlast_dots
+from tawa.plan.operands import names_in
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import LaunchPlan, OperandPlan, Path, Plan, StorePlan
 from tawa.plan.tuned import LEAST_CYCLES
@@ -54,12 +56,16 @@ class Launching:
 
 @dataclass(frozen=True, slots=True)
 class Raising:
-    """Which accesses TMA makes in place of pointers. raises: what was found of all of them."""
+    """Which accesses TMA makes in place of pointers. raises: what was found of all of them.
+
+    why: why those that stay with pointers do, by field of the Plan.
+    """
 
     raises: Raises
     loads: frozenset[Operation]
     stores: frozenset[Operation]
     plan: Plan
+    why: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tuple[Argument, ...]:
@@ -88,8 +94,8 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
     raises = find_raises(module, make, launching.nested, tables=may_make, in_turn=in_turn)
     if make == "host" and any(_made_otherwise(raises, it) for it in asked):
         raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
-    _check(raises.loads, asked, "operand")
-    _check(raises.stores, [it for it in pins.stores if it.path in _BY_TMA], "store")
+    _check(module, raises.loads, asked, "operand", launching)
+    _check(module, raises.stores, [it for it in pins.stores if it.path in _BY_TMA], "store", launching)
     wanted = [it for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
     loads = [it for it in wanted if _path(it)]
     stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
@@ -97,7 +103,8 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
         operands=tuple(OperandPlan(*name_of(it.op), _path(it), line=str(it.location or "")) for it in loads),
         stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
     )
-    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan)
+    why = {operand_field(name_of(it.op)): f"by TMA: {it.reason}" for it in raises.loads if it.reason}
+    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan, why)
 
 
 def _wanted(path: Path | None) -> bool:
@@ -117,24 +124,43 @@ def _made_otherwise(raises: Raises, entry: OperandPlan) -> bool:
     return entry.path == "raised_in_kernel" and access is not None and _path(access) == "raised"
 
 
-def _check(accesses: Iterable[AccessInfo], asked: Iterable[OperandPlan | StorePlan], what: str) -> None:
+def _check(
+    module: Module,
+    accesses: Iterable[AccessInfo],
+    asked: Iterable[OperandPlan | StorePlan],
+    what: str,
+    launching: Launching,
+) -> None:
+    """Raises PlanError for an access that TMA cannot make as a Plan says."""
     known = {name_of(it.op): it for it in accesses}
+    named = {it for names in names_in(module) for it in names}
     for entry in asked:
         access = known.get(entry.key)
-        if entry.argument is None or access is None:
+        if entry.argument is None or entry.key not in named:
             continue  # a name of no access at all is told later
-        own = _path(access)
+        own = _path(access) if access is not None else None
         if own == entry.path:
             continue
-        where = f" ({access.location})" if access.location else ""
-        reason = (
-            access.reason
-            or f"its descriptor is one that {'the kernel' if own == 'raised_in_kernel' else 'the launcher'} makes"
-        )
-        cure = access.cure or f"path={own or 'pointers'!r}"
+        where = f" ({access.location})" if access is not None and access.location else ""
+        cure = f"path={own or 'pointers'!r}"
+        if entry.path == "raised" and not launching.ours:
+            reason = "this compile is not for a launch of Triton's own, so that nobody would make its descriptor"
+        elif access is None:
+            reason = "no dot needs it" if what == "operand" else "no operand is made by TMA in place of pointers"
+        else:
+            maker = "the kernel" if own == "raised_in_kernel" else "the launcher"
+            reason, cure = access.reason or f"its descriptor is one that {maker} makes", access.cure or cure
         raise PlanError(
             f"the Plan makes {what} {name_text(entry.key)}{where} by TMA ({entry.path}): {reason}; cure: {cure}"
         )
+
+
+def needs_launch(plan: Plan) -> bool:
+    """Whether a Plan says something that only a launch of Triton's own can have: what its launcher makes or chooses."""
+    launches = plan.launches or LaunchPlan()
+    raised = any(it.path == "raised" for it in (*plan.operands, *plan.stores))
+    chosen = "stock" in (launches.short, launches.crowded) or launches.many == "persistent"
+    return raised or chosen or plan.form == "persistent" or bool(plan.unit_strides)
 
 
 def choose_launches(
@@ -179,5 +205,5 @@ def _is_long(module: Module) -> bool:
 
 __all__ = [
     "CROWDED", "TOO_DEAR", "Launching", "Raising", "choose_launches", "choose_raises", "choose_unit_strides",
-    "launch_plan",
+    "launch_plan", "needs_launch",
 ]  # fmt: skip

@@ -32,6 +32,8 @@ from tawa.plan.tuned import (
     MOST_SLOTS,
 )
 
+IN_FLIGHT = "one iteration of wgmmas in flight hides the release of a slot"
+
 ALONE = (
     "groups of consumers take turns on the tensor cores, and this kernel has one group; "
     "cure: num_consumer_groups=2 with 8 warps, or ping_pong=False"
@@ -111,13 +113,40 @@ def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
             deepest = budget.deepest(channels)
             limit = "the most that fits" if ring.depth == deepest else "enough to hide the latency of global memory"
             found[f"rings.{ring.name}.depth"] = limit
-    found["max_registers"] = (
-        f"{plan.ctas_per_sm} CTAs share an SM" if plan.max_registers else "one CTA has the SM to itself"
-    )
+    found["max_registers"] = _why_capped(plan, budget)
     found["ctas_per_sm"] = "as many as shared memory and registers allow"
-    found["early_puts"] = "hides the start of the partitions" if plan.early_puts else "warps fill the slots themselves"
-    found["ping_pong"] = "groups that run freely drift apart by themselves"
+    by_tma = all(channel.fill == "tma" for channel in channels)
+    found["partitions.producer"] = "one thread issues TMA copies" if by_tma else "it works on tiles of addresses"
+    found["partitions.consumer"] = (
+        "num_warps of the launch" if budget.groups == 1 else f"num_warps of the launch, in {budget.groups} groups"
+    )
+    found["loops.mma_depth"] = _why_in_flight(plan, budget)
+    staged = any(store.staged for store in plan.stores)
+    found["stores"] = "the next tile need not wait for it" if staged else "what stands behind one needs it done"
+    found["early_puts"] = (
+        "the first loads run while the partitions start" if plan.early_puts else "the producer's own warps fill slots"
+    )
+    found["ping_pong"] = (
+        "groups that run freely drift apart by themselves" if budget.groups > 1 else "one group has no turns to take"
+    )
     return found
+
+
+def _why_capped(plan: Plan, budget: Budget) -> str:
+    if budget.max_registers is not None:
+        return "maxnreg of the launch"
+    return f"{plan.ctas_per_sm} CTAs share an SM" if plan.max_registers else "one CTA has the SM to itself"
+
+
+def _why_in_flight(plan: Plan, budget: Budget) -> str:
+    """Why P is as it is, of the loops that pipeline."""
+    if plan.mma_depth:
+        return IN_FLIGHT
+    if min(ring.slots for ring in plan.rings) == 1:
+        return "a ring of one slot has none to spare"
+    if (plan.ctas_per_sm or 1) > 1:
+        return "CTAs that share the SM keep the tensor cores busy, and slots come back one iteration earlier"
+    return "the buffers that wgmmas in flight would keep do not fit"
 
 
 def _loop(pins: Plan, loop: LoopPlan, mma_depth: int) -> LoopPlan:
@@ -215,4 +244,4 @@ def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
     )
 
 
-__all__ = ["Planned", "choose_plan", "most_fills", "reasons", "shared_memory_text"]
+__all__ = ["IN_FLIGHT", "Planned", "choose_plan", "most_fills", "reasons", "shared_memory_text"]

@@ -19,6 +19,8 @@ from tawa.bridge.signature import Signature, as_signature
 from tawa.bridge.why_stock import why_stock
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
+from tawa.plan.decided import Decision as Decided
+from tawa.plan.decided import decision_of
 from tawa.plan.schedule import Schedule
 from tawa.runtime.jit import is_under_tawa
 from tawa.runtime.requests import make_request, reject_unknown, take_options
@@ -33,7 +35,8 @@ class Explanation:
     decision: what its launches get: "specialised", "declined" (stock Triton's kernel), or "depends", on `condition`.
     resolved: where one launch was asked about, its arguments and what the condition comes to; else None.
     wherever_legal: whether it was compiled without asking if it pays.
-    partitions, rings, mma_depth: the Plan, empty and None when not applied. shared_bytes: of one CTA, as allocated.
+    plan: the Plan, whole, and decisions: who took each, and why; partitions, rings, schedules, mma_depth: parts of it.
+    Empty and None when not applied. shared_bytes: of one CTA, as allocated.
     registers: per thread, as ptxas counts them. wgmma_waits: wgmmas left in flight at each wait, in program order.
     verification: the effort of the checks; verdict: what they found (``verdict``, ``bound``, ``reason``, …), None where
     nothing was checked. compile_ms, tawa_ms: the whole compile, and our share; stage_ms: by stage. None where Tawa had
@@ -64,6 +67,7 @@ class Explanation:
     condition: str = ""
     resolved: Mapping[str, Any] | None = None
     wherever_legal: bool = False
+    decisions: tuple[Decided, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -116,6 +120,8 @@ class Explanation:
             "location": self.location,
             "cure": self.cure,
             "mode": self.mode,
+            "plan": self.plan.to_dict() if self.plan is not None else None,
+            "decisions": [decision.to_dict() for decision in self.decisions],
             "partitions": [
                 {"name": part.name, "role": part.role, "warps": part.num_warps, "registers": part.registers}
                 for part in self.partitions
@@ -275,6 +281,7 @@ def explain_compiled(
         condition=answer.condition,
         resolved=_resolved(answer),
         wherever_legal=data.get("wherever_legal", False),
+        decisions=tuple(map(decision_of, data.get("decisions", ()))),
     )
     return _left_to_stock(found, answer) if left else found
 
@@ -291,7 +298,7 @@ def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
     reason = f"{which} left to stock Triton's kernel: {answer.reason}"
     return replace(
         found, applied=False, reason=reason, location=None, cure=answer.cure, plan=None, remarks=(reason,),
-        verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(),
+        verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(), decisions=(),
     )  # fmt: skip
 
 

@@ -4,27 +4,47 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tawa.analysis.resources import SHARED_BYTES
 
 if TYPE_CHECKING:
+    from tawa.plan.decided import Decision
     from tawa.runtime.explain import Explanation
 
 
-def explanation_table(explanation: Explanation) -> Table:
-    """A two-column table: what, and its value."""
+def explanation_table(explanation: Explanation) -> RenderableType:
+    """A table of what, and its value; of a specialised kernel, the Plan below it."""
     table = Table(title=Text(f"{explanation.kernel}: {explanation.headline}"), show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in _rows(explanation):
         table.add_row(Text(name), Text(value))
+    return Group(table, "", plan_table(explanation.decisions)) if explanation.decisions else table
+
+
+def plan_table(decisions: Iterable[Decision]) -> Table:
+    """The Plan: one row for each decision; those that are alike in a row have one together."""
+    table = Table(title="Plan", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("decision", style="bold", overflow="fold", ratio=5)
+    table.add_column("value", overflow="fold", ratio=6)
+    table.add_column("by", no_wrap=True)
+    table.add_column("why", overflow="fold", ratio=8)
+    for (_, value, by, reason), alike in groupby(decisions, _alike):
+        table.add_row(*map(Text, ("\n".join(it.field for it in alike), value, by, reason)))
     return table
+
+
+def _alike(decision: Decision) -> tuple[str, str, str, str]:
+    """What decisions in one row have in common."""
+    return decision.field.partition(".")[0], decision.value, decision.by, decision.reason
 
 
 def as_text(renderable: Any, width: int = 100) -> str:
@@ -66,16 +86,6 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "at", explanation.location
     if explanation.cure:
         yield "cure", explanation.cure
-    for part in explanation.partitions:
-        registers = f", {part.registers} registers a thread" if part.registers is not None else ""
-        yield f"partition {part.name}", f"{part.role}, {plural(part.num_warps, 'warp')}{registers}"
-    for ring in explanation.rings:
-        payload = ", ".join(map(tile, ring.payload))
-        yield f"ring {ring.name}", f"D = {ring.depth} slots of ({payload}), {ring.total_bytes} bytes"
-    if explanation.mma_depth is not None:
-        yield "MMA depth P", str(explanation.mma_depth)
-    for schedule in explanation.schedules:
-        yield f"schedule of loop {schedule.loop}", schedule.summary
     if explanation.applied:
         yield "protocol", protocol_text(explanation)
     yield "shared memory", f"{explanation.shared_bytes} bytes of {SHARED_BYTES}"
@@ -86,7 +96,8 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
     if explanation.compile_ms is not None and explanation.tawa_ms is not None:
         yield "compile time", f"{explanation.compile_ms:.0f} ms, of it Tawa {explanation.tawa_ms:.1f} ms"
     for remark in explanation.remarks[1:]:
-        yield "remark", remark
+        if not any(it.summary.partition(", ")[2] in remark for it in explanation.schedules):  # the Plan shows it
+            yield "remark", remark
     if explanation.reproducer:
         yield "reproducer", explanation.reproducer
     yield "versions", ", ".join(f"{name} {version}" for name, version in explanation.versions)

@@ -62,7 +62,7 @@ class TawaFunction(JITFunction[Any]):
         if not given and self._usual is not None and self._usual[0] is around:
             return self._usual[1]
         # With the types: True and 1 are equal, but only one of them is a depth.
-        key = (tuple((name, type(value), value) for name, value in given.items()), around)
+        key = (tuple((name, type(value), _hashable(value)) for name, value in given.items()), around)
         try:
             request = self._requests[key]
         except (KeyError, TypeError):  # not seen yet, or a value that cannot be hashed and that is refused below
@@ -122,6 +122,11 @@ class TawaFunction(JITFunction[Any]):
 
     def __repr__(self) -> str:
         return f"TawaFunction({self.module}:{self.fn.__qualname__})"
+
+
+def _hashable(value: Any) -> Any:
+    """What stands for the value of an option in a key; a Plan may be a dict."""
+    return repr(value) if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True, slots=True)

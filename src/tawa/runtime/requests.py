@@ -14,6 +14,7 @@ from tawa.bridge.launcher import use_allocator, use_capture_check, use_referee
 from tawa.bridge.request import Request
 from tawa.errors import PlanError, did_you_mean
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.agreement import STOCK, check_agreement, contradictions
 from tawa.runtime.measure import capturing, referee
 from tawa.runtime.scratch import allocate
 from tawa.runtime.settings import Settings
@@ -61,13 +62,18 @@ def merge(options: PlanOptions, defaults: PlanOptions) -> PlanOptions:
 
 
 def as_plan(plan: Any) -> Plan | None:
-    """A Plan, its JSON text, or None; raises PlanError on anything else, and on a Plan that no launch has warps for."""
+    """A Plan from whatever `Plan.of` takes, or None; a file is read here and now.
+
+    Raises PlanError on anything else, on a Plan that no launch has warps for, and on one that asks for stock Triton's
+    kernel and has other fields.
+    """
     if plan is None:
         return None
-    read = Plan.from_json(plan) if isinstance(plan, str) else plan
-    if not isinstance(read, Plan):
-        raise PlanError(f"plan={plan!r}: a tawa.Plan or its JSON text is needed, not {type(plan).__name__}")
-    groups = read.consumer_groups
+    read = Plan.of(plan)
+    if read.form == "stock" and read != STOCK:
+        names = ", ".join(name for name in read.to_dict() if name not in ("version", "form"))
+        raise PlanError(f"form='stock' in a Plan with {names}: stock Triton decides those; cure: leave them out")
+    groups = read.groups or read.consumer_groups
     if groups & (groups - 1):
         raise PlanError(
             f"a Plan of {groups} consumer groups: they share the warps of a launch, which Triton has in powers of two; "
@@ -79,46 +85,38 @@ def as_plan(plan: Any) -> Plan | None:
 def make_request(given: Mapping[str, Any], defaults: Request | None, settings: Settings) -> Request:
     """Builds the request of a launch, a scope or an installation.
 
-    given: options by name, ``plan`` among them. defaults: what holds where `given` is silent; a Plan and a refusal to
-    specialise exclude each other, and the one that is given wins.
+    given: options by name, ``plan`` among them. defaults: what holds where `given` is silent and does not contradict
+    it.
     With ``TAWA_ENABLE=off`` the request is for stock Triton. Raises PlanError on a bad option.
     """
     known = {name: value for name, value in given.items() if name != "plan"}
-    options = PlanOptions.from_mapping(known)
-    plan = as_plan(given.get("plan"))
-    refused = options.enable_warp_specialization is False
-    if defaults is not None:
-        options = merge(options, defaults.options)
-        plan = defaults.plan if plan is None and not refused else plan
-    options = merge(options, settings.options())
-    if given.get("plan") is not None and not refused and options.enable_warp_specialization is False:
-        options = replace(options, enable_warp_specialization=None)
-    _check_agreement(known, plan)
+    options, plan = PlanOptions.from_mapping(known), as_plan(given.get("plan"))
+    check_agreement(options, plan)
+    rest = defaults or Request()
+    rest = replace(rest, options=merge(rest.options, settings.options()))
+    made = layered(Request(options, plan, settings.reproducer_dir, settings.verify), rest)
+    check_agreement(options, made.plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False), off=True)
-    return Request(options, plan, settings.reproducer_dir, settings.verify)
+    return replace(made, reproducer_dir=settings.reproducer_dir, verification=settings.verify)
 
 
 def layered(first: Request, second: Request | None) -> Request:
-    """The first request with every gap filled from the second; where and how to check comes from the second."""
+    """The first request with every gap filled from the second; where and how to check comes from the second.
+
+    What the second says against a Plan of the first is dropped. A demand to specialise and a refusal exclude each
+    other, whether an option or a Plan says them, and the first that does wins.
+    """
     if second is None:
         return first
-    plan = first.plan if first.plan is not None else second.plan
-    return Request(merge(first.options, second.options), plan, second.reproducer_dir, second.verification)
-
-
-def _check_agreement(known: Mapping[str, Any], plan: Plan | None) -> None:
-    """Raises PlanError when a Plan and options beside it say different things."""
-    asked = PlanOptions.from_mapping(known)
-    if plan is None:
-        return
-    depths = {ring.depth for ring in plan.rings}
-    if asked.aref_depth is not None and depths != {asked.aref_depth}:
-        raise PlanError(f"aref_depth={asked.aref_depth} beside a plan with D = {sorted(depths)}; cure: give one")
-    if asked.mma_depth is not None and asked.mma_depth != plan.mma_depth:
-        raise PlanError(f"mma_depth={asked.mma_depth} beside a plan with P = {plan.mma_depth}; cure: give one")
-    if asked.enable_warp_specialization is False:
-        raise PlanError("enable_warp_specialization=False beside a plan, which pins; cure: give one")
+    plan, options, demanded = second.plan, second.options, first.options.enable_warp_specialization
+    if first.plan is not None or first.stock or (demanded and second.stock):
+        plan = None
+    if first.plan is not None:
+        dropped: dict[str, Any] = dict.fromkeys(contradictions(options, first.plan))
+        options = replace(options, **dropped)
+    options = merge(first.options, options)
+    return Request(options, first.plan or plan, second.reproducer_dir, second.verification)
 
 
 def set_log_level(settings: Settings) -> None:

@@ -20,20 +20,21 @@ from dataclasses import dataclass
 
 from tawa.analysis.effects import has_side_effect, is_pure
 from tawa.analysis.loads import dots_fed_by
-from tawa.analysis.names import name_of
+from tawa.analysis.names import name_of, name_text
 from tawa.analysis.split_rules import has_rows
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp
-from tawa.ir import Builder, Module, Operation
+from tawa.errors import PlanError
+from tawa.ir import Builder, Module, Operation, source_of
 from tawa.plan import OperandPlan, Plan
 from tawa.transforms.result import PassResult
 
 
 @dataclass(frozen=True, slots=True)
 class GatherLoads:
-    """Options: the Plan, which may say of a load that it keeps its place.
+    """Options: the Plan, which may say of a load that it keeps its place, or must not.
 
-    The result has entries for the loads that were moved.
+    Raises PlanError for a load that must be moved and cannot be. The result has entries for the loads that were moved.
     """
 
     plan: Plan = Plan()
@@ -52,6 +53,14 @@ class GatherLoads:
                 continue
             if _move_behind(earlier, op):
                 moved.append(OperandPlan(*name, hoisted=True))
+        reached = {entry.key for entry in moved}
+        for op in (op for op in module.walk() if DescriptorLoadOp.of(op)):
+            name = name_of(op)
+            if name not in reached and name[0] is not None and self.plan.operand(name).hoisted:
+                raise PlanError(
+                    f"the Plan moves the load of {name_text(name)} ({source_of(module, op)}) up: no load that feeds "
+                    "the same dots stands before it, or something that must stay is in between; cure: hoisted=false"
+                )
         return PassResult(bool(moved), decided=Plan(operands=_named(moved)))
 
 

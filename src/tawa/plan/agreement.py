@@ -1,0 +1,63 @@
+"""Whether launch options and a Plan beside them say the same, as far as both say something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tawa.errors import PlanError
+from tawa.plan.options import PlanOptions
+from tawa.plan.plan import Path, Plan
+
+STOCK = Plan(form="stock")
+"""Asks for stock Triton's kernel."""
+_BY_TMA: frozenset[Path | None] = frozenset({"raised", "raised_in_kernel"})
+_BY_POINTERS: frozenset[Path | None] = frozenset({"pointers", "cp.async", "registers"})
+
+
+def check_agreement(options: PlanOptions, plan: Plan | None) -> None:
+    """Raises PlanError when a Plan and options beside it say different things."""
+    found = contradictions(options, plan) if plan is not None else {}
+    for name, said in found.items():
+        raise PlanError(f"{name}={getattr(options, name)!r} beside a plan with {said}; cure: give one")
+
+
+def contradictions(options: PlanOptions, plan: Plan) -> dict[str, str]:
+    """The options that a Plan says something else about, by name, and what it says."""
+    return {name: said for name, said in _said(options, plan) if said}
+
+
+def _said(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
+    if options.enable_warp_specialization is False and plan.form != "stock":
+        yield "enable_warp_specialization", "decisions of its own"
+    if options.enable_warp_specialization and plan.form == "stock":
+        yield "enable_warp_specialization", "form='stock'"
+    depths = sorted({ring.depth for ring in plan.rings if ring.depth is not None})
+    if options.aref_depth is not None and depths not in ([], [options.aref_depth]):
+        yield "aref_depth", f"D = {depths}"
+    # A loop whose dots are staged has P = 0, whatever is asked for.
+    deep = [it.mma_depth for it in plan.loops if it.mma_depth is not None and it.schedule is None]
+    if options.mma_depth is not None and deep and max(deep) != options.mma_depth:
+        yield "mma_depth", f"P = {max(deep)}"
+    groups = plan.groups or plan.consumer_groups
+    if options.num_consumer_groups is not None and groups and groups != options.num_consumer_groups:
+        yield "num_consumer_groups", f"groups={groups}"
+    if None not in (options.ping_pong, plan.ping_pong) and options.ping_pong != plan.ping_pong:
+        yield "ping_pong", f"ping_pong={plan.ping_pong}"
+    yield from _persistent(options, plan)
+    paths = {entry.path for entry in (*plan.operands, *plan.stores)}
+    loads = {entry.path for entry in plan.operands if entry.path is not None}
+    if options.pointer_loads == "cp.async" and paths & _BY_TMA:
+        yield "pointer_loads", f"path={min(str(it) for it in paths & _BY_TMA)!r}"
+    if options.pointer_loads == "tma" and loads and loads <= _BY_POINTERS:
+        yield "pointer_loads", f"path={min(str(it) for it in loads)!r}"
+
+
+def _persistent(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
+    if options.persistent is not None and plan.form is not None and (plan.form == "persistent") != options.persistent:
+        stock = plan.form == "stock" and not options.persistent
+        yield "persistent", "" if stock else f"form={plan.form!r}"
+    elif options.persistent is False and plan.launches is not None and plan.launches.many == "persistent":
+        yield "persistent", "many='persistent'"
+
+
+__all__ = ["STOCK", "check_agreement", "contradictions"]

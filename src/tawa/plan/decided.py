@@ -1,0 +1,308 @@
+"""Who took each decision of a Plan, and why, in words: what `tawa.explain` shows of it.
+
+    field                    value                                 by         reason
+    rings.ring0              D = 3 of (128x64xf16), 48 KiB         user       aref_depth=3
+    loops.0                  P = 1                                 planner    one iteration of wgmmas in flight hides …
+    loops.0.kept             none                                  feedback   with what was planned first, 512 bytes …
+
+It is stored in the record of a compile, not in the Plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import PurePath
+from typing import Any, Literal
+
+from tawa.analysis.names import Name
+from tawa.plan.options import PlanOptions
+from tawa.plan.plan import LaunchPlan, LoopPlan, OperandPlan, Path, Plan, RingPlan, StorePlan
+from tawa.plan.planner import IN_FLIGHT
+
+By = Literal["user", "planner", "feedback"]
+
+PINNED = "plan="
+_PATHS: dict[Path, tuple[str, str]] = {
+    "host_descriptor": ("TMA", "the kernel loads it by a descriptor"),
+    "kernel_descriptor": ("TMA", "the kernel makes its descriptor itself"),
+    "raised": ("TMA in place of pointers", "its tile is a box; the launcher makes the descriptor"),
+    "raised_in_kernel": ("TMA in place of pointers", "its tile is a box; the kernel has to make the descriptor"),
+    "cp.async": ("cp.async", "its tile is no box that TMA can load"),
+    "registers": ("registers of the producer", "its tile is neither a box nor fit for cp.async"),
+    "consumer": ("loaded by the consumer", "no producer can load it ahead"),
+    "pointers": ("pointers", "its tile is no box that TMA can store"),
+}
+_NOT_IN_FLIGHT = "no wgmma of this loop may stay in flight over an iteration"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision of a Plan: its field, what was decided, who did, and why.
+
+    by: "user", by a Plan or an option; "planner"; or "feedback", what a compile of another Plan showed.
+    """
+
+    field: str
+    value: str
+    by: By
+    reason: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Plain JSON data."""
+        return asdict(self)
+
+
+def decisions(
+    plan: Plan,
+    pins: Plan,
+    options: PlanOptions,
+    why: Mapping[str, str] | None = None,
+    feedback: Mapping[str, str] | None = None,
+) -> tuple[Decision, ...]:
+    """Every decision of a whole Plan.
+
+    pins, options: what the user asked for. why, feedback: reasons of the planner and of feedback, by field of the Plan.
+    """
+    return tuple(_Decisions(plan, pins, options, why or {}, feedback or {}).all())
+
+
+@dataclass(frozen=True, slots=True)
+class _Decisions:
+    plan: Plan
+    pins: Plan
+    options: PlanOptions
+    why: Mapping[str, str]
+    feedback: Mapping[str, str]
+
+    def all(self) -> Iterator[Decision]:
+        """In the order of the Plan's fields."""
+        yield from self._form()
+        yield from self._partitions()
+        for operand in self.plan.operands:
+            if operand.argument is not None:
+                yield self._operand(operand)
+        for store in self.plan.stores:
+            if store.argument is not None:
+                yield self._store(store)
+        for loop in self.plan.loops:
+            if loop.loop is not None:
+                yield from self._loop(loop)
+        yield from map(self._ring, self.plan.rings)
+        yield from self._rest()
+        yield from self._launches()
+
+    def _made(
+        self, name: str, value: str, pinned: bool, option: str = "", usual: str = "", keys: tuple[str, ...] = ()
+    ) -> Decision:
+        """option: the one that asks for this value, as it is written. usual: the planner's reason if it gave none.
+
+        keys: under which reasons are found, besides the name.
+        """
+        if pinned:
+            return Decision(name, value, "user", PINNED)
+        if self._asked(option):
+            return Decision(name, value, "user", f"{option}={getattr(self.options, option)!r}")
+        for key in (name, *keys):
+            if key in self.feedback:
+                return Decision(name, value, "feedback", self.feedback[key])
+        told = next((self.why[key] for key in (name, *keys) if key in self.why), usual)
+        return Decision(name, value, "planner", told)
+
+    def _asked(self, option: str) -> bool:
+        return bool(option) and getattr(self.options, option) is not None
+
+    # -- the kernel as a whole -----------------------------------------------------------------------------------------
+
+    def _form(self) -> Iterator[Decision]:
+        plan, pins = self.plan, self.pins
+        many = (plan.launches or LaunchPlan()).many == "persistent"
+        usual = "launches of many programs get the persistent form" if many else "one tile a program"
+        yield self._made("form", _words(plan.form), pins.form is not None, "persistent", usual)
+        if plan.tile_order is not None:
+            usual = "as the hardware would start the programs"
+            yield self._made("tile_order", plan.tile_order, pins.tile_order is not None, "", usual)
+        pinned = pins.groups is not None or bool(pins.partitions)
+        option = "num_consumer_groups"
+        if not self._asked(option) and plan.groups != 1 and self.options.ping_pong:
+            option = "ping_pong"
+        usual = (
+            "all consumer warps work on one tile"
+            if plan.groups == 1
+            else "one computes while the tensor cores work for the other"
+        )
+        yield self._made("groups", str(plan.groups), pinned, option, usual)
+        if plan.split is not None:
+            usual = "each group has its rows of every tile" if plan.split == "rows" else "rows cannot be split"
+            yield self._made("split", plan.split, pins.split is not None, "", usual)
+
+    def _partitions(self) -> Iterator[Decision]:
+        plan, pins = self.plan, self.pins
+        own = {it.name for it in pins.partitions}
+        for part in plan.partitions:
+            registers = f"{part.registers} registers a thread" if part.registers else "registers left to Triton"
+            value = f"{part.num_warps} warp{'s' * (part.num_warps > 1)}, {registers}"
+            yield self._made(f"partitions.{part.name}", value, part.name in own, "", "", (f"partitions.{part.role}",))
+        cap = str(plan.max_registers) if plan.max_registers else "none"
+        yield self._made("max_registers", cap, pins.max_registers is not None)
+        yield self._made("ctas_per_sm", str(plan.ctas_per_sm), pins.ctas_per_sm is not None)
+
+    # -- loads, stores -------------------------------------------------------------------------------------------------
+
+    def _operand(self, it: OperandPlan) -> Decision:
+        asked = self.pins.operand(it.key)
+        path: Path = it.path or "pointers"
+        said, usual = _PATHS[path]
+        option = ""
+        if (self.options.pointer_loads, path) in (("tma", "raised"), ("tma", "raised_in_kernel")) or (
+            self.options.pointer_loads == "cp.async" and path in ("cp.async", "registers")
+        ):
+            option = "pointer_loads"
+        value = said + (f", {it.ring}" if it.ring else "")
+        value += ", moved up beside the load before it" * (it.hoisted is True)
+        value += ", one iteration ahead" * (it.prefetched is True)
+        value += f" ({_place(it.line)})" if it.line else ""
+        pinned = {asked.path, asked.ring, asked.hoisted, asked.prefetched} != {None}
+        name = operand_field(it.key)
+        by_pointers = ("operands",) if path in ("cp.async", "registers") else ()
+        made = self._made(name, value, pinned, option, usual, by_pointers)
+        return Decision(name, value, made.by, "; ".join(filter(None, (made.reason, self._sharing(it)))))
+
+    def _sharing(self, it: OperandPlan) -> str:
+        """Which operand before it has the same ring, and how they share that."""
+        operands = [other for other in self.plan.operands if it.ring and other.ring == it.ring]
+        before = operands[: operands.index(it)] if it in operands else []
+        beside = next((other for other in before if other.loop == it.loop), None)
+        if beside is not None:
+            return f"for the same dots as {beside.argument}, so in one slot"
+        return f"the ring of {_name(before[0].key)} is free by then" if before else ""
+
+    def _store(self, it: StorePlan) -> Decision:
+        asked = self.pins.store(it.key)
+        path, usual = _PATHS[it.path or "pointers"]
+        value = f"{path}, {'staged' if it.staged else 'waited for at once'}" + (f" ({_place(it.line)})" * bool(it.line))
+        name = f"stores.{_name(it.key)}"
+        made = self._made(name, value, {asked.path, asked.staged} != {None}, "", "", ("stores",))
+        return Decision(name, value, made.by, made.reason or usual)
+
+    # -- loops, rings --------------------------------------------------------------------------------------------------
+
+    def _loop(self, it: LoopPlan) -> Iterator[Decision]:
+        asked = self.pins.loop(it.loop if self.pins.numbering == "program" else None)
+        name = f"loops.{it.loop}"
+        if it.schedule is not None:
+            carried = Counter(tile.type for tile in it.schedule.carried)
+            tiles = ", ".join(f"{count} x {type}" if count > 1 else type for type, count in carried.items())
+            value = f"{_count(it.schedule.stages, 'stage')}, {it.schedule.ii_cycles} cycles an iteration"
+            value += f", carries {tiles}" if tiles else ""
+            bound = next(iter(it.schedule.bounds), None)
+            usual = f"at least {bound.cycles} for {bound.what.partition(' (')[0]}" if bound else ""
+            pinned = asked.stages is not None or asked.schedule is not None or bool(self.pins.schedules)
+            keys = (f"{name}.stages", "loops.stages")
+            made = self._made(name, _at(value, it.line), pinned, "", usual, keys)
+        else:
+            option = "mma_depth" if self.options.mma_depth == it.mma_depth else ""
+            keys = (f"{name}.mma_depth", "loops.mma_depth")
+            made = self._made(name, _at(f"P = {it.mma_depth}", it.line), asked.mma_depth is not None, option, "", keys)
+            if it.mma_depth == 0 and made.reason in ("", IN_FLIGHT):
+                made = Decision(name, made.value, made.by, _NOT_IN_FLIGHT)
+        yield made
+        told = self.feedback.get("loops.kept")
+        if it.kept or asked.kept is not None or (told is not None and told != made.reason):
+            value = f"left operand of dot {', '.join(map(str, it.kept))}" if it.kept else "none"
+            usual = "the loop does not change it: it waits in registers"
+            yield self._made(f"{name}.kept", value, asked.kept is not None, "", usual, ("loops.kept",))
+
+    def _ring(self, ring: RingPlan) -> Decision:
+        payload = ", ".join(map(_tile, ring.payload))
+        copies = f", {ring.copies} of them" if (ring.copies or 1) > 1 else ""
+        value = f"D = {ring.depth} of ({payload}), {ring.total_bytes / 1024:.4g} KiB{copies}"
+        asked = self.pins.ring(ring.name)
+        option = "aref_depth" if self.options.aref_depth == ring.depth else ""
+        name = f"rings.{ring.name}"
+        return self._made(name, value, asked.depth is not None, option, "", (f"{name}.depth",))
+
+    def _rest(self) -> Iterator[Decision]:
+        plan, pins = self.plan, self.pins
+        if plan.unit_strides:
+            usual = "then threads need not copy element by element; launches are asked"
+            value = f"{', '.join(plan.unit_strides)} = 1"
+            yield self._made("unit_strides", value, pins.unit_strides is not None, "", usual)
+        yield self._made("early_puts", str(plan.early_puts), pins.early_puts is not None)
+        turns = "by turns" if plan.ping_pong else "off"
+        yield self._made("ping_pong", turns, pins.ping_pong is not None, "ping_pong")
+        usual = (
+            "branches or loops read one slot, which ptxas gets wrong"
+            if plan.slot_views == "own"
+            else "no two branches or loops read one slot"
+        )
+        yield self._made("slot_views", str(plan.slot_views), pins.slot_views is not None, "", usual)
+
+    def _launches(self) -> Iterator[Decision]:
+        """What is not the usual, or was asked for; one row where all launches get the kernel."""
+        launches, asked = self.plan.launches, self.pins.launches or LaunchPlan()
+        if launches is None:
+            return
+        found: list[Decision] = []
+        if launches.conditions:
+            value = f"conditions on {_count(len(launches.conditions), 'value')}"
+            found.append(self._made("launches.conditions", value, False, "", "TMA needs them of sizes and strides"))
+        if launches.short == "stock" or asked.short is not None:
+            usual = "an SM is done with them before it pays"
+            found.append(self._made("launches.short", str(launches.short), asked.short is not None, "", usual))
+        if launches.crowded == "stock" or asked.crowded is not None:
+            usual = "boxes of short rows keep the TMA unit as busy as the dots"
+            found.append(self._made("launches.crowded", str(launches.crowded), asked.crowded is not None, "", usual))
+        if launches.many == "persistent" or asked.many is not None:
+            usual = "the next tile is loaded while one is stored"
+            option = "persistent" if launches.many == "as_written" else ""
+            value = _words(launches.many)
+            found.append(self._made("launches.many", value, asked.many is not None, option, usual))
+        yield from found or [Decision("launches", "all", "planner", "nothing depends on the launch")]
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def operand_field(name: Name) -> str:
+    """The field of an operand in reasons and decisions."""
+    return f"operands.{_name(name)}"
+
+
+def _name(name: Name) -> str:
+    argument, loop, ordinal = name
+    where = "" if loop is None else f", loop {loop}"
+    return f"{argument}{where}" + (f", number {ordinal}" if ordinal else "")
+
+
+def _words(value: str | None) -> str:
+    return (value or "").replace("_", " ")
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def _at(value: str, line: str) -> str:
+    return f"{value} ({_place(line)})" if line else value
+
+
+def _place(line: str) -> str:
+    """``/home/me/fa.py:18`` → ``fa.py:18``."""
+    return PurePath(line).name
+
+
+def _tile(buffer: str) -> str:
+    """``!ttg.memdesc<128x64xf16, #shared, …>`` → ``128x64xf16``."""
+    found = re.search(r"(?:\d+x)+\w+", buffer)
+    return found.group() if found else buffer
+
+
+def decision_of(data: Mapping[str, Any]) -> Decision:
+    """Reads what `Decision.to_dict` made."""
+    return Decision(data["field"], data["value"], data["by"], data["reason"])
+
+
+__all__ = ["PINNED", "By", "Decision", "decision_of", "decisions", "operand_field"]
