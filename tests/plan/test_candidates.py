@@ -184,9 +184,10 @@ def test_a_candidate_says_nothing_but_pins_and_what_feedback_decided() -> None:
     _, tried = searched(asking(raisable=True), never_good)
     assert tried[0] == Candidate(Plan(groups=1))
     assert tried[1].plan == Plan(groups=1, rings=(RingPlan("r0", depth=3),))
-    assert [sorted(it.why) for it in tried[:4]] == [
-        [], ["rings.r0.depth"], ["loops", "rings.r0.depth"], ["loops", "rings.r0.depth"]
+    assert [("rings.r0.depth" in it.why, "loops" in it.why) for it in tried[:4]] == [
+        (False, False), (True, False), (True, True), (True, True)
     ]  # fmt: skip
+    assert tried[0].why == {}
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_a_plan_over_another_keeps_what_it_says_and_takes_what_it_leaves_open(fi
 def test_what_a_plan_leaves_open_is_not_in_its_json() -> None:
     plan = Plan(rings=(RingPlan("ring0", depth=2),), operands=(OperandPlan("a", 0, ring="ring0"),))
     assert plan.to_dict() == {
-        "version": JSON_VERSION, "partitions": [], "stores": [], "loops": [],
+        "version": JSON_VERSION,
         "operands": [{"argument": "a", "loop": 0, "ordinal": 0, "ring": "ring0"}],
         "rings": [{"name": "ring0", "payload": [], "depth": 2}],
     }  # fmt: skip
