@@ -8,25 +8,25 @@ compiler's own `Schedule` of each loop out of the compile, prints it, and draws 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from tawa.analysis.channels import find_channels  # noqa: E402
 from tawa.analysis.dependences import DependenceInfo, find_dependences  # noqa: E402
-from tawa.analysis.loads import find_dot_loads  # noqa: E402
+from tawa.dialects.scf import ForOp  # noqa: E402
+from tawa.flow import Flow, run  # noqa: E402
+from tawa.ir import Module, parse_module  # noqa: E402
 from tawa.kernels.case import Case  # noqa: E402
-from tawa.pipeline import aref_passes  # noqa: E402
-from tawa.plan import Plan  # noqa: E402
+from tawa.pipeline import TTGIR, Target  # noqa: E402
+from tawa.plan import LoopPlan, Plan  # noqa: E402
+from tawa.plan.loops import numbered, staged_loops  # noqa: E402
 from tawa.plan.schedule import Schedule  # noqa: E402
 from tawa.plan.scheduler import Limits, candidate_schedules  # noqa: E402
-from tawa.transforms.pipeline_stages import PipelineStages, choose_schedules, staged_loops  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,10 +40,9 @@ class ScheduledLoop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Staged:
-    """A compiled kernel: its Plan, and the loops with a schedule of one group, out of `loop_count`."""
+    """A compiled kernel: its Plan, and the loops with a schedule of one group."""
 
     plan: Plan
-    loop_count: int
     loops: tuple[ScheduledLoop, ...]
 
 
@@ -55,60 +54,56 @@ def staged_kernel(case: Case, options: Mapping[str, Any]) -> Staged:
     record = compiled.metadata.tawa
     if not record["applied"]:
         raise ValueError(f"{case.name} is not specialised: {record['reason']}")
-    plan = Plan.from_json(json.dumps(record["plan"]))
-    module = _one_group(compiled, plan.consumer_groups, case)
-    for step in aref_passes(tuple(find_channels(find_dot_loads(module))), plan):
-        if isinstance(step, PipelineStages):
-            break
-        step.run(module)
-    loops = staged_loops(module)
+    plan = Plan.of(record["plan"])
+    module = _to_be_staged(compiled, plan, case)
+    loops: dict[int, ForOp] = {}
+    for number, loop in numbered(staged_loops(module)):
+        loops.setdefault(number, loop)  # the groups are alike
     consumers = [part for part in plan.partitions if part.role == "consumer"]
     limits = Limits(consumers[0].num_warps, min(consumers[0].registers or 255, 255))
-    # The groups are alike, and those of the first come first.
-    count = len(loops) // plan.consumer_groups
-    found = [it for it in choose_schedules(module, plan) if it.loop < count]
-    return Staged(plan, count, tuple(ScheduledLoop(it, find_dependences(loops[it.loop]), limits) for it in found))
+    found = tuple(ScheduledLoop(it, find_dependences(loops[it.loop]), limits) for it in plan.schedules)
+    return Staged(plan, found)
 
 
 def flat_plan(case: Case, options: Mapping[str, Any]) -> str:
     """The kernel's own Plan with one stage for every loop, as JSON: what the coarse-grained pipeline is measured by."""
     staged = staged_kernel(case, options)
-    flat: list[Schedule] = []
-    for group in range(staged.plan.consumer_groups):
-        for loop in staged.loops:
-            number = loop.schedule.loop + group * staged.loop_count
-            candidates = candidate_schedules(loop.graph, loop.limits, number)
-            flat.append(next(it for it in candidates if it.stages == 1))
-    return replace(staged.plan, schedules=tuple(flat)).to_json()
+    flat: list[LoopPlan] = []
+    for loop in staged.loops:
+        number = loop.schedule.loop
+        candidates = candidate_schedules(loop.graph, loop.limits, number)
+        flat.append(LoopPlan(number, stages=1, schedule=next(it for it in candidates if it.stages == 1)))
+    return Plan(loops=tuple(flat)).over(staged.plan).to_json()
 
 
-def _one_group(compiled: Any, groups: int, case: Case) -> Any:
-    """The program that the passes start from: with layouts, for one of the consumer groups."""
-    from tawa.bridge.attempt_data import Toolchain
-    from tawa.bridge.row_split import split_front
+def _to_be_staged(compiled: Any, plan: Plan, case: Case) -> Module:
+    """The partitioned program of a kernel, as it is when its loops get their schedules."""
     from triton._C.libtriton import ir, nvidia
     from triton.compiler.compiler import make_backend
 
     from tawa.bridge.compile import hopper_target
-    from tawa.bridge.read_module import read_unspecialised
+    from tawa.bridge.driver_data import Source, Toolchain, Worksheet
+    from tawa.bridge.forms import lay_out, read_kernel
     from tawa.bridge.stages import split_make_ttgir
-    from tawa.ir import parse_module
 
-    launch = {"num_warps": case.num_warps, "num_stages": case.num_stages}
-    if groups == 1:
-        return read_unspecialised(compiled, **launch)
     target = hopper_target()
     backend: Any = make_backend(target)
     split = split_make_ttgir(type(backend))
     assert split is not None, "the compile before would have declined"
-    tools = Toolchain(split, (), backend.parse_options(launch), target.arch)
+    parsed = backend.parse_options({"num_warps": case.num_warps, "num_stages": case.num_stages})
     context = ir.context()
     ir.load_dialects(context)
     nvidia.load_dialects(context)
-    text, remarks = split_front(tools, compiled.asm["ttir"], context, {}, groups)
-    if text is None:
-        raise ValueError(f"{case.name}: {remarks[0].reason}")
-    return parse_module(text)
+    ttir = compiled.asm["ttir"]
+    launch = Target(case.num_warps, case.num_stages)
+    form = Flow(read_kernel(ttir, context), Plan(groups=plan.groups, split=plan.split), target=launch)
+    source = Source(ttir, context, case.name, {})
+    text = lay_out(Toolchain(split, (), parsed, target.arch), source, form, Worksheet())
+    if not isinstance(text, str):
+        raise ValueError(f"{case.name}: {text.reason}")
+    flow = Flow(parse_module(text), plan, target=form.target, pinned=True)
+    run(flow, TTGIR, until="schedule")
+    return flow.module
 
 
 def main() -> None:

@@ -277,7 +277,7 @@ def test_a_persistent_form_is_not_compiled_while_launches_are_captured(monkeypat
 
 def test_a_launch_that_is_captured_takes_the_stock_kernel_only_if_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    spec = replace(SPEC, conditions=(), work=Number(1))
+    spec = replace(SPEC, conditions=(), work=Number(1), least_cycles=LEAST_CYCLES)
     launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), spec, processors=4)
     for captured in (True, False, True):
         monkeypatch.setattr("tawa.bridge.launcher._capturing", lambda captured=captured: captured)

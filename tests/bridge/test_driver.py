@@ -61,6 +61,7 @@ def test_a_persistent_form_that_automatic_mode_declines_is_not_offered() -> None
     written, persistent = compiled(gemm(128), PINNED), compiled(gemm(128), PERSISTENT)
     assert (depths(written), depths(persistent)) == ([2], [1])
     assert not launch_spec(written).offered
+    assert written.metadata.tawa["plan"]["launches"]["many"] == "as_written"
     reason = next(it for it in notes(written) if it.startswith("no persistent form"))
     assert "its ring has one slot only" in reason
 
@@ -68,6 +69,7 @@ def test_a_persistent_form_that_automatic_mode_declines_is_not_offered() -> None
 def test_a_persistent_form_with_rings_as_deep_is_offered() -> None:
     written = compiled(gemm(64), PINNED)
     assert launch_spec(written).offered and min(depths(written)) > 1
+    assert written.metadata.tawa["plan"]["launches"]["many"] == "persistent"
 
 
 def test_a_persistent_form_that_turns_out_shallower_than_planned_is_not_launched(

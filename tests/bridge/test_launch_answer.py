@@ -27,11 +27,12 @@ from tawa.bridge.launcher import Launcher
 from tawa.errors import PlanError
 from tawa.kernels.pointers.cases import CASES
 from tawa.plan import PlanOptions
+from tawa.plan.tuned import LEAST_CYCLES
 from tests.matrix.compiling import attempted, signature
 
 TYPES = {"x": "*fp16", "M": "i32", "FLAG": "constexpr", "K": "i32", "s": "fp32"}
 WORK = Apply("product", (Apply("largest", (Number(0), Apply("divide", (Argument(2), Number(64))))), Number(862)))
-SPEC = LaunchSpec((), (Condition(Argument(1), "sizes are positive", 1),), WORK)
+SPEC = LaunchSpec((), (Condition(Argument(1), "sizes are positive", 1),), WORK, least_cycles=LEAST_CYCLES)
 
 
 def kernel(
@@ -125,7 +126,7 @@ def test_what_is_not_known_is_left_open() -> None:
 
 
 def test_a_kernel_that_no_launch_gets_is_declined() -> None:
-    short = LaunchSpec((), (), Number(3312), alone=True)
+    short = LaunchSpec((), (), Number(3312), alone=True, least_cycles=LEAST_CYCLES)
     answer = answer_for(kernel(short))
     assert (answer.decision, answer.condition) == ("declined", "") and "no launch is expected to pay" in answer.reason
 

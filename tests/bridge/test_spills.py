@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from tawa.bridge.driver import _Driver
+from tawa.bridge.record import plan_of as recorded_plan
 from tawa.bridge.report import report
 from tawa.bridge.spills import find_spills, frame_bytes, keeps_dots_in_flight
 from tawa.ir import parse_module
 from tawa.kernels.attention.cases import find
 from tawa.kernels.gemm.cases import tile_case
 from tawa.plan import LoopPlan, Plan, PlanOptions
-from tawa.plan.candidates import HARMLESS_BYTES
 from tawa.plan.schedule import Schedule, ScheduledOp
+from tawa.plan.tuned import HARMLESS_BYTES
 from tests.bridge.fakes import plan_of
 from tests.matrix.compiling import compile_case
 from tests.support import programs
@@ -75,8 +76,9 @@ def test_a_kernel_that_spills_gets_a_plan_that_does_not_and_a_note_that_says_so(
     monkeypatch.setattr(_Driver, "_try", seen)
     made = compile_case(find("dkdv_fp16_d128_causal"), PlanOptions(only_if_faster=False))
     record = made.metadata.tawa
-    plan = record["plan"]
-    assert record["applied"] and all(it["stages"] == 0 and it["schedule"] is None for it in plan["loops"])
+    plan = recorded_plan(record)
+    assert record["applied"] and plan is not None and plan.schedules == ()
+    assert all(it.stages == 0 for it in plan.loops)
     assert len(plans) > 1 and all(it.rings == plans[0].rings for it in plans)
     assert all(it.partitions == plans[0].partitions for it in plans)
     notes = [it["reason"] for it in record["remarks"]]

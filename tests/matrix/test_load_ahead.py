@@ -10,13 +10,12 @@ import pytest
 import triton
 import triton.language as tl
 
-from tawa import pipeline
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.warp import find_groups
 from tawa.ir import Module, Operation, parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
-from tawa.plan import PlanOptions
+from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions
 from tawa.verify.verdict import Proved
 from tests.matrix.raising import Launch, Raised, raised, run
 
@@ -55,15 +54,14 @@ def launch(trips: int, *, move: bool = False, keep: int = 0) -> Launch:
     return Launch(gated, arguments, {"MOVE": move, "KEEP": keep, "B": b}, (1,))
 
 
-@pytest.fixture(autouse=True)
-def _no_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of loops that no schedule makes faster: those of staged loops move loads by themselves."""
-    monkeypatch.setattr(pipeline, "choose_schedules", lambda module, plan: ())
+NO_SCHEDULE = Plan(loops=(LoopPlan(stages=0),))
+"""As of loops that no schedule makes faster: those of staged loops move loads by themselves."""
 
 
 def made(given: Launch) -> tuple[Raised, Outcome]:
     changed = raised(given)
-    outcome = specialise(print_module(changed.ttgir()), PlanOptions(only_if_faster=False), Target(4, 3))
+    options = PlanOptions(only_if_faster=False)
+    outcome = specialise(print_module(changed.ttgir()), options, Target(4, 3), NO_SCHEDULE, pinned=False)
     assert outcome.applied, outcome.remarks
     assert isinstance(outcome.verdict, Proved)
     return changed, outcome
@@ -111,10 +109,17 @@ def test_what_the_loop_writes_is_not_loaded_ahead() -> None:
     assert all(before[name].tobytes() == after[name].tobytes() for name in before)
 
 
-def test_a_plan_without_stages_loads_nothing_ahead() -> None:
+@pytest.mark.parametrize("early", [True, False], ids=["version 4", "version 5"])
+def test_a_plan_without_stages_or_prefetched_operands_loads_nothing_ahead(early: bool) -> None:
+    """In the first versions one number said both."""
     changed, outcome = made(launch(4))
     assert outcome.plan is not None
-    bare = replace(outcome.plan, max_stages=0, schedules=())
+    bare = replace(outcome.plan, operands=(OperandPlan(prefetched=False),))
+    if early:
+        parts = [{"name": it.name, "role": it.role, "num_warps": it.num_warps} for it in bare.partitions]
+        rings = [{"name": it.name, "payload": it.payload, "depth": it.depth} for it in bare.rings]
+        old = {"version": 4, "partitions": parts, "rings": rings, "mma_depth": bare.mma_depth, "max_stages": 0}
+        bare = Plan.of(old)
     again = specialise(print_module(changed.ttgir()), PlanOptions(), Target(4, 3), bare)
     assert len(of_consumer(parse_module(again.aref), "tt.load")) == 2
 

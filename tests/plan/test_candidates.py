@@ -11,7 +11,6 @@ import pytest
 from tawa.errors import PlanError, ResourceError
 from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.candidates import (
-    HARMLESS_BYTES,
     Candidate,
     Choice,
     Question,
@@ -23,6 +22,7 @@ from tawa.plan.candidates import (
 )
 from tawa.plan.schedule import Schedule, ScheduledOp
 from tawa.plan.shared_use import LIMIT_BYTES, shared_use
+from tawa.plan.tuned import HARMLESS_BYTES
 from tawa.remarks import Remark
 
 AUTOMATIC = PlanOptions()

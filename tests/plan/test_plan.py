@@ -1,29 +1,41 @@
-"""The Plan as a value: printed, edited, pinned."""
+"""Whole Plans, edited and pinned."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tawa.analysis.channels import find_channels
 from tawa.analysis.loads import find_dot_loads
 from tawa.errors import PlanError
 from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise
-from tawa.plan import PartitionPlan, Plan, PlanOptions, RingPlan
-from tawa.plan.plan import JSON_VERSION
+from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.plan.profitability import pointer_loads_worth
-from tawa.plan.schedule import Bound, Schedule, ScheduledOp
 from tests.matrix.pointer_kernels import made, ttgir
 from tests.support import programs, staged
+from tests.support.turns import grouped
 
 TARGET = Target(num_warps=4, num_stages=3)
+
+WHOLE: dict[str, Callable[[], tuple[str, int]]] = {
+    "tile": lambda: (programs.tile_gemm(), 1),
+    "persistent": lambda: (programs.persistent_gemm(), 1),
+    "two loops": lambda: (programs.two_loops(), 1),
+    "gate up": lambda: (programs.gate_up(), 1),
+    "branching": lambda: (programs.branching_gemm(), 1),
+    "nested": lambda: (programs.nested_loops(), 1),
+    "attention": lambda: (staged.attention(), 1),
+    "attention, two groups": lambda: (grouped(staged.attention()), 2),
+    "two loops, staged": lambda: (staged.PROGRAMS["two_loops"](), 1),
+    "pointers": lambda: (ttgir("wrapped"), 1),
+    "weights": lambda: (ttgir("weight_only"), 1),
+}
+"""Programs, and their consumer groups."""
 
 
 def own_plan(text: str) -> Plan:
@@ -47,73 +59,50 @@ def with_ring(**changes: object) -> Plan:
     return replace(plan, rings=(replace(plan.rings[0], **changes),))  # type: ignore[arg-type]
 
 
+def with_loop(**changes: object) -> Plan:
+    plan = own_plan(programs.tile_gemm())
+    return replace(plan, loops=(replace(plan.loops[0], **changes),))  # type: ignore[arg-type]
+
+
 def with_part(which: str, **changes: object) -> Plan:
     plan = own_plan(programs.tile_gemm())
     parts = tuple(replace(part, **changes) if part.role == which else part for part in plan.partitions)  # type: ignore[arg-type]
     return replace(plan, partitions=parts)
 
 
-# -- JSON --------------------------------------------------------------------------------------------------------------
+# -- a whole Plan ------------------------------------------------------------------------------------------------------
 
 
-names = st.text("abcdefgh_0123", min_size=1)
-plans = st.builds(
-    Plan,
-    partitions=st.lists(
-        st.builds(
-            PartitionPlan,
-            names,
-            st.sampled_from(["producer", "consumer"]),
-            st.integers(1, 8),
-            st.none() | st.integers(24, 256),
-        )
-    ).map(tuple),
-    rings=st.lists(
-        st.builds(RingPlan, names, st.lists(st.text()).map(tuple), st.integers(1, 8), st.integers(0, 2**18))
-    ).map(tuple),
-    mma_depth=st.integers(0, 4),
-    staged_stores=st.booleans(),
-    max_registers=st.none() | st.integers(24, 256),
-    early_puts=st.integers(0, 4),
-    keep_operands=st.booleans(),
-    schedules=st.lists(
-        st.builds(
-            Schedule,
-            st.integers(0, 3),
-            names,
-            st.integers(0, 4000),
-            st.lists(st.builds(Bound, names, st.integers(0, 4000))).map(tuple),
-            st.integers(0, 3).map(
-                lambda count: tuple(ScheduledOp(place % 2, place, 0, "op") for place in range(count))
-            ),
-            st.lists(st.tuples(names, st.integers(1, 4))).map(tuple),
-        ),
-        max_size=2,
-    ).map(tuple),
-    max_stages=st.integers(0, 3),
-)
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_plan_gives_the_same_plan_and_the_same_barriers(name: str) -> None:
+    text, groups = WHOLE[name]()
+    target, options = Target(4, 3, groups=groups), PlanOptions(enable_warp_specialization=True)
+    made = specialise(text, options, target)
+    assert made.plan is not None, made.remarks
+    for plan in (made.plan, Plan.from_json(made.plan.to_json())):
+        again = specialise(text, PlanOptions(), target, plan)
+        assert again.plan == made.plan
+        assert (again.aref, again.barrier) == (made.aref, made.barrier)
 
 
-@given(plans)
-def test_a_plan_comes_back_from_its_json(plan: Plan) -> None:
-    assert Plan.from_json(plan.to_json()) == plan
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", "3", "{}", '{"partitions": [], "rings": [{}], "mma_depth": 0}']
-)
-def test_another_text_is_no_plan(text: str) -> None:
-    with pytest.raises(PlanError, match=r"not a Plan: .*cure: start from"):
-        Plan.from_json(text)
-
-
-def test_a_plan_of_a_later_version_is_refused_and_one_of_the_first_is_read() -> None:
-    data = json.loads(own_plan(programs.tile_gemm()).to_json())
-    assert data["version"] == JSON_VERSION
-    with pytest.raises(PlanError, match=f"version {JSON_VERSION + 1} is not one of 1 to"):
-        Plan.from_json(json.dumps(data | {"version": JSON_VERSION + 1}))
-    first = {name: value for name, value in data.items() if name not in ("schedules", "max_stages", "ping_pong")}
-    assert Plan.from_json(json.dumps(first | {"version": 1})) == own_plan(programs.tile_gemm())
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_plan_leaves_nothing_of_a_kernel_open(name: str) -> None:
+    text, groups = WHOLE[name]()
+    plan = specialise(text, PlanOptions(enable_warp_specialization=True), Target(4, 3, groups=groups)).plan
+    assert plan is not None
+    still_open = {it.name for it in fields(Plan) if getattr(plan, it.name) is None}
+    # Of these there is nothing to say before the kernel has layouts, and of turns where groups go freely.
+    assert still_open == {"tile_order", "split", "unit_strides", "launches", "turns"}
+    assert all(it.registers for it in plan.partitions) and plan.operands and plan.loops and plan.rings
+    for ring in plan.rings:
+        assert None not in (ring.depth, ring.slot_bytes, ring.copies, ring.fill) and ring.payload
+    for operand in plan.operands:
+        assert operand.argument is None or (operand.path and operand.ring and operand.line)
+        assert operand.argument is None or operand.hoisted is not None
+    for loop in plan.loops:
+        assert None not in (loop.loop, loop.mma_depth, loop.stages, loop.kept) and loop.line
+        assert (loop.stages or 0) == (loop.schedule.stages if loop.schedule else 0)
+    assert all(store.path and store.staged is not None and store.line for store in plan.stores)
 
 
 def test_a_plan_holds_the_schedules_that_were_chosen_and_pins_them() -> None:
@@ -123,26 +112,36 @@ def test_a_plan_holds_the_schedules_that_were_chosen_and_pins_them() -> None:
     assert (again.aref, again.plan) == (made.aref, made.plan)
     (schedule,) = made.plan.schedules
     in_order = replace(schedule, ops=tuple(replace(it, stage=0, order=at) for at, it in enumerate(schedule.ops)))
-    other = specialise(staged.attention(), PlanOptions(), TARGET, replace(made.plan, schedules=(in_order,)))
-    assert other.plan is not None and other.plan.schedules == (in_order,) and other.aref != made.aref
+    loops = (LoopPlan(0, schedule=in_order),)
+    for plan in (replace(made.plan, loops=loops), Plan(loops=loops, rings=made.plan.rings)):
+        other = specialise(staged.attention(), PlanOptions(), TARGET, plan)
+        assert other.plan is not None and other.plan.schedules == (in_order,) and other.aref != made.aref
 
 
 @pytest.mark.parametrize(("most", "stages"), [(0, []), (1, [1]), (2, [2])])
-def test_max_stages_bounds_the_schedules_that_loops_get_of_their_own(most: int, stages: list[int]) -> None:
+def test_stages_bound_the_schedules_that_loops_get_of_their_own(most: int, stages: list[int]) -> None:
     own = specialise(staged.attention(), PlanOptions(aref_depth=2), TARGET).plan
     assert own is not None
-    made = specialise(staged.attention(), PlanOptions(), TARGET, replace(own, schedules=(), max_stages=most))
-    assert made.plan is not None and [it.stages for it in made.plan.schedules] == stages
+    for loop in (LoopPlan(0, stages=most), LoopPlan(None, stages=most)):
+        made = specialise(staged.attention(), PlanOptions(), TARGET, replace(own, loops=(loop,)))
+        assert made.plan is not None and [it.stages for it in made.plan.schedules] == stages
 
 
 def test_a_staged_loop_is_not_said_to_have_no_dots_in_flight() -> None:
     made = specialise(staged.attention(), PlanOptions(aref_depth=2, mma_depth=1), TARGET)
     reasons = [remark.reason for remark in made.remarks]
-    assert any("2 stages in this loop" in it for it in reasons) and not any("P = 0" in it for it in reasons)
+    assert any("2 stages in this loop" in it for it in reasons) and not any("P = 0" in it for it in reasons[1:])
+
+
+def test_p_of_a_staged_loop_is_0_and_that_of_others_what_they_have() -> None:
+    """What its schedule keeps in flight is not counted by iterations."""
+    made = specialise(staged.attention(), PlanOptions(aref_depth=2, mma_depth=1), TARGET)
+    assert made.plan is not None and made.plan.loop(0).mma_depth == made.plan.mma_depth == 0
+    assert own_plan(programs.tile_gemm()).loop(0).mma_depth == 1
 
 
 def test_a_pinned_plan_is_the_plan() -> None:
-    plan = edited(mma_depth=0, early_puts=0)
+    plan = replace(with_loop(mma_depth=0), early_puts=0)
     assert pinned(Plan.from_json(plan.to_json())) == plan
 
 
@@ -156,7 +155,14 @@ def test_every_decision_of_a_pinned_plan_is_obeyed() -> None:
     made = specialise(programs.persistent_gemm(), PlanOptions(), TARGET, own_plan(programs.persistent_gemm()))
     text = made.aref
     assert "ring<3 x" in text and "pendings = 1" in text and "async_tma_copy_local_to_global" in text
-    other = replace(own_plan(programs.persistent_gemm()), mma_depth=0, staged_stores=False, max_registers=96)
+    own = own_plan(programs.persistent_gemm())
+    other = replace(
+        own,
+        loops=tuple(replace(it, mma_depth=0) for it in own.loops),
+        stores=tuple(replace(it, staged=False) for it in own.stores),
+        max_registers=96,
+        ctas_per_sm=None,
+    )
     text = specialise(programs.persistent_gemm(), PlanOptions(), TARGET, other).aref
     assert "pendings = 1" not in text and "tt.descriptor_store" in text and "ttg.maxnreg = 96 : i32" in text
 
@@ -174,19 +180,36 @@ def test_rings_may_have_different_depths() -> None:
 @pytest.mark.parametrize(
     ("make", "parts"),
     [
-        (lambda: edited(mma_depth=3), ["P = 3 with a ring of D = 3", "D >= P + 1", "cure: D = 4 or P = 2"]),
-        (lambda: with_ring(depth=1), ["P = 1 with a ring of D = 1", "cure: D = 2 or P = 0"]),
-        (lambda: with_ring(depth=0), ["D = 0, P = 1", "cure: D of at least 1"]),
-        (lambda: edited(mma_depth=-1), ["P = -1", "P of at least 0"]),
-        (lambda: edited(early_puts=-1), ["early_puts=-1", "cure: 0 or more"]),
-        (lambda: edited(max_stages=-1), ["max_stages=-1", "cure: 0 or more"]),
         (
-            lambda: edited(rings=()),
-            ["the Plan has rings {}, the kernel has {'ring0'", "cure: start from the kernel's own Plan"],
+            lambda: with_loop(mma_depth=3),
+            [
+                "P = 3 with a ring of D = 3",
+                "D >= P + 1",
+                "loop 0 (kernel.py:9), ring0",
+                "a_desc, loop 0 (kernel.py:10)",
+                "cure: D = 4 or P = 2",
+            ],
         ),
-        (lambda: with_ring(name="other"), ["the Plan has rings {'other'"]),
+        (lambda: with_ring(depth=1), ["P = 1 with a ring of D = 1", "b_desc, loop 0 (kernel.py:11)", "D = 2 or P = 0"]),
+        (lambda: with_ring(depth=0), ["D = 0 in ring0: a_desc, loop 0 (kernel.py:10)", "cure: D of at least 1"]),
+        (lambda: with_loop(mma_depth=-1), ["mma_depth=-1 in a Plan", "cure: 0 or more"]),
+        (lambda: edited(early_puts=-1), ["early_puts=-1", "cure: 0 or more"]),
+        (lambda: with_loop(stages=-1), ["stages=-1", "cure: 0 or more"]),
+        (
+            lambda: with_ring(name="other"),
+            ["the Plan has rings {'other'", "the kernel has {'ring0'", "cure: start from the kernel's own Plan"],
+        ),
         (lambda: with_ring(payload=("i32",)), ["the Plan has rings {'ring0': ('i32',)}"]),
-        (lambda: edited(partitions=()), ["the Plan has partitions []", "cure: one producer and one consumer"]),
+        (
+            lambda: with_ring(slot_bytes=99),
+            ["slots of 99 bytes in ring0", "of 16384: a_desc, loop 0 (kernel.py:10)", "cure: slot_bytes=16384"],
+        ),
+        (lambda: with_ring(copies=2), ["the Plan has 2 copies of ring0", "cure: copies=1"]),
+        (lambda: edited(partitions=edited().partitions[1:]), ["partitions ['consumer']", "cure: one producer and one"]),
+        (lambda: edited(form="stock"), ["form='stock' in a Plan that is carried out", "cure: 'as_written' or"]),
+        (lambda: edited(groups=2), ["2 consumer groups, the kernel is made for 1", "cure: groups=1"]),
+        (lambda: edited(max_registers=7), ["max_registers=7", "cure: a multiple of 8 from 24 to 256, or 0 for no cap"]),
+        (lambda: edited(ctas_per_sm=9), ["ctas_per_sm=9", "can share an SM; cure: fewer slots, or ctas_per_sm="]),
         (lambda: with_part("consumer", role="producer"), ["partitions ['producer', 'producer']"]),
         (
             lambda: with_part("consumer", num_warps=8),
@@ -199,12 +222,15 @@ def test_rings_may_have_different_depths() -> None:
         ),
         (lambda: with_part("consumer", registers=264), ["asks for 264 registers"]),
         (lambda: with_part("producer", registers=16), ["asks for 16 registers"]),
+        (
+            lambda: with_part("consumer", registers=240),
+            ["the partitions ask for 33792 registers, a CTA of these warps starts with 20480", "cure: fewer registers"],
+        ),
     ],
 )
 def test_a_plan_that_cannot_be_obeyed_says_what_and_how(make: Callable[[], Plan], parts: list[str]) -> None:
-    plan = make()
     with pytest.raises(PlanError) as caught:
-        pinned(plan)
+        pinned(make())
     for part in parts:
         assert part in str(caught.value)
 
@@ -212,10 +238,12 @@ def test_a_plan_that_cannot_be_obeyed_says_what_and_how(make: Callable[[], Plan]
 @pytest.mark.parametrize(
     "changes",
     [
-        {"mma_depth": "1"},
-        {"mma_depth": True},
+        {"loops": [{"mma_depth": "1"}]},
+        {"loops": [{"mma_depth": True}]},
+        {"loops": [{"kept": 1}]},
         {"early_puts": "x"},
-        {"keep_operands": 1},
+        {"ping_pong": 1},
+        {"stores": [{"staged": 1}]},
         {"max_registers": "x"},
         {"max_registers": 7},
         {"mma_dpeth": 2},
@@ -239,8 +267,11 @@ def test_a_plan_with_a_value_of_a_wrong_type_is_refused(changes: dict[str, Any])
 
 
 def test_the_plan_of_another_kernel_is_refused() -> None:
+    other = own_plan(programs.gate_up())
+    with pytest.raises(PlanError, match="a load that the kernel does not have: c_desc, loop 0; cure: one of a_desc"):
+        pinned(other)
     with pytest.raises(PlanError, match="the Plan has rings"):
-        pinned(own_plan(programs.gate_up()))
+        pinned(replace(other, operands=(), stores=()))
 
 
 # -- rings that other ways fill ----------------------------------------------------------------------------------------

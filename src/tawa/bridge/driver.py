@@ -23,7 +23,7 @@ from tawa.analysis.memory import remakes_descriptors
 from tawa.bridge.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.driver_data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.forms import JUMPS, front_half, lay_out, read_kernel
-from tawa.bridge.generic_print import parse_module
+from tawa.bridge.generic_print import parse_module, without_temporary_places
 from tawa.bridge.handover import Handover, StageResult
 from tawa.bridge.ptxas_log import kept_log
 from tawa.bridge.request import Request
@@ -249,7 +249,9 @@ class _Driver:
             hoist = outcome.module is None or not remakes_descriptors(outcome.module)
             mod = clean_up(mod, tools.capability, hoist=hoist)
             mod = tools.split.back(mod, metadata, options, tools.capability)
-        results["ttgir"] = StageResult(Handover(str(mod), mod, self.source.context), dict(metadata))
+        results["ttgir"] = StageResult(
+            Handover(without_temporary_places(str(mod)), mod, self.source.context), dict(metadata)
+        )
         value: Any = mod
         said = ""
         for name, stage in tools.later:

@@ -17,6 +17,7 @@ from tawa.ir import parse_module as read_module
 
 _NUM_WARPS = "ttg.num-warps"
 _NO_DIALECT = "tawa"
+_TEMPORARY = re.compile(r'loc\("[^"]*/tawa-\w+\.mlir":\d+:\d+\)')
 
 
 def print_generic(mod: Any) -> str:
@@ -38,7 +39,7 @@ def print_generic(mod: Any) -> str:
         mod.set_attr(_NUM_WARPS, builder.get_int32_attr(num_warps))
     if not _is_generic(text):  # no layout of a tensor asked for the number: a program of scalars
         return print_generic_ttir(parse_module(mod.str(), mod.context))
-    return text.replace(f'"{_NUM_WARPS}" = "tawa"', f'"{_NUM_WARPS}" = {num_warps} : i32')
+    return without_temporary_places(text.replace(f'"{_NUM_WARPS}" = "tawa"', f'"{_NUM_WARPS}" = {num_warps} : i32'))
 
 
 def print_generic_ttir(mod: Any) -> str:
@@ -55,7 +56,15 @@ def print_generic_ttir(mod: Any) -> str:
     text, count = re.subn(rf', {_NO_DIALECT} = "spoilt"|{_NO_DIALECT} = "spoilt",? ?', "", text)
     if count != 1:
         raise RuntimeError("the installed Triton printed the attributes of a module in a way not known")
-    return text
+    return without_temporary_places(text)
+
+
+def without_temporary_places(text: str) -> str:
+    """The text of a module without places in the files that `parse_module` read it from: where it had none itself.
+
+    So the same kernel gives the same text every time.
+    """
+    return _TEMPORARY.sub("loc(unknown)", text) if "/tawa-" in text else text
 
 
 def _is_generic(text: str) -> bool:

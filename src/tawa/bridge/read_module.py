@@ -33,7 +33,6 @@ _NUM_WARPS = "ttg.num-warps"
 _HEADER = re.compile(r"\btt\.func\s+(?:(?:public|private)\s+)?@[^(]*\(")
 _PARAMETER = re.compile(r"%([\w$.-]+)\s*:")
 _LINE = re.compile(r"line (\d+): ")
-_IN_MEMORY = re.compile(r'loc\("[^"]*/tawa-\w+\.mlir":\d+:\d+\)')
 _REFUSAL = re.compile(r'loc\("([^"]+)":(\d+):\d+\): error: (.*)')
 
 
@@ -136,8 +135,7 @@ def _generic_text(path: Path) -> str:
 
 
 def _printed(module: Any) -> Module:
-    """A module that Triton read from a text in memory: what it took for places there are none."""
-    return parse_module(_IN_MEMORY.sub("loc(unknown)", print_generic(module)))
+    return parse_module(print_generic(module))
 
 
 def _context() -> Any:

@@ -120,6 +120,7 @@ def _of_old_version(data: dict[str, Any]) -> Plan:
         groups=sum(part.role == "consumer" for part in partitions),
         partitions=tuple(partitions),
         max_registers=UNCAPPED if cap is None else cap,
+        operands=() if stages else (OperandPlan(prefetched=False),),  # one number said both
         stores=(StorePlan(staged=staged),),
         loops=(every, *(LoopPlan(it.loop, stages=it.stages, schedule=it) for it in schedules)),
         rings=tuple(rings),

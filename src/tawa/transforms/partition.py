@@ -84,7 +84,7 @@ def _properties(part: PartitionPlan) -> dict[str, str]:
         "role": string_attr(part.role),
         "num_warps": int_attr(part.num_warps),
     }
-    if part.registers is not None:
+    if part.registers:
         properties["registers"] = int_attr(part.registers)
     return properties
 
