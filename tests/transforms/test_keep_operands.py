@@ -8,9 +8,9 @@ import pytest
 
 from tawa.analysis.kept_operands import operands_to_keep
 from tawa.analysis.names import loop_number, name_module
-from tawa.bridge.driver import specialise
-from tawa.bridge.driver_data import Specialised, Worksheet
-from tawa.bridge.request import Request
+from tawa.bridge.driver.data import Specialised, Worksheet
+from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.request import Request
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.ttng import WarpGroupDotOp
