@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.plan import Plan, RingPlan
+from tawa.plan import OperandPlan, Plan, RingPlan
 from tawa.plan.shared_use import LIMIT_BYTES, at_most, largest_depth, overflow_text, shared_use
 
 
@@ -51,3 +51,8 @@ def test_the_message_names_each_ring_the_rest_and_the_cure() -> None:
         "  everything else: 1000 bytes",
         "  cure: aref_depth=4 (the largest that fits)",
     ]
+
+
+def test_the_message_names_what_a_ring_carries() -> None:
+    carried = Plan(rings=plan((5, 49152)).rings, operands=(OperandPlan("a", 0, ring="r0", line="gemm.py:7"),))
+    assert "  ring r0 (t; a, loop 0 (gemm.py:7)): 5 x" in overflow_text("gemm", shared_use(300_000, carried))

@@ -18,7 +18,7 @@ from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.plan.budget import Budget, Channels, StockCopies
-from tawa.plan.legality import check_names, check_plan, check_rings
+from tawa.plan.legality import check_names, check_plan, check_rings, operand_text
 from tawa.plan.loops import loops_with_dots
 from tawa.plan.operands import check_sharing, moved_loads, names_in, operands_of, rings_of, stores_of
 from tawa.plan.options import PlanOptions
@@ -106,6 +106,9 @@ def decide_rings(
     try:
         plan = choose_plan(channels, options, budget, not waits, pins, loops, stores)
     except ResourceError as error:
+        if any(ring.depth is not None for ring in asked.rings):
+            who = "; ".join(operand_text(module, info) for info in loads)
+            raise PlanError(f"the Plan does not fit, with rings for {who}: {error}") from error
         if pinned or options.pinned or options.aref_depth is not None:
             raise
         return declined(module, place, str(error))

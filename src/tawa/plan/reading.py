@@ -227,7 +227,10 @@ def _known(data: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         items = cast(dict[str, Any], value).items()
-        kept = {name: it for name, it in items if it is not None and (name, it) != ("line", "")}
+        entry = cast(dict[str, Any], value)
+        for_all = "ordinal" in entry and entry.get("argument") is None  # an entry that speaks for all has no number
+        left = [("line", ""), ("ordinal", 0)] if for_all else [("line", "")]
+        kept = {name: it for name, it in items if it is not None and (name, it) not in left}
         return {name: _without_none(it) for name, it in kept.items()}
     if isinstance(value, list | tuple):
         return [_without_none(it) for it in cast(Sequence[Any], value)]

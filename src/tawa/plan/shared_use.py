@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
+from tawa.analysis.names import name_text
 from tawa.analysis.resources import SHARED_BYTES
-from tawa.plan.plan import Plan, RingPlan
+from tawa.plan.plan import OperandPlan, Plan, RingPlan
 
 LIMIT_BYTES = SHARED_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class SharedUse:
-    """Shared memory of one compiled kernel. total_bytes: as Triton allocated it."""
+    """Shared memory of one compiled kernel. total_bytes: as Triton allocated it. operands: what the rings carry."""
 
     total_bytes: int
     rings: tuple[RingPlan, ...]
+    operands: tuple[OperandPlan, ...] = ()
 
     @property
     def ring_bytes(self) -> int:
@@ -35,7 +37,7 @@ class SharedUse:
 
 def shared_use(total_bytes: int, plan: Plan | None) -> SharedUse:
     """The use of a kernel of which Triton says that it takes `total_bytes`."""
-    return SharedUse(total_bytes, plan.rings if plan is not None else ())
+    return SharedUse(total_bytes, plan.rings, plan.operands) if plan is not None else SharedUse(total_bytes, ())
 
 
 def largest_depth(use: SharedUse, fixed: Collection[str] = ()) -> int | None:
@@ -60,6 +62,9 @@ def overflow_text(kernel: str, use: SharedUse) -> str:
     lines = [f"{kernel}: needs {use.total_bytes} bytes of shared memory; one CTA has {LIMIT_BYTES} (227 KiB)"]
     for ring in use.rings:
         payload = ", ".join(ring.payload)
+        carried = [it for it in use.operands if it.ring == ring.name]
+        who = "; ".join(name_text(it.key) + (f" ({it.line})" if it.line else "") for it in carried)
+        payload += f"; {who}" if who else ""
         lines.append(f"  ring {ring.name} ({payload}): {ring.depth} x {ring.slot_bytes} = {ring.total_bytes} bytes")
     lines.append(f"  everything else: {use.other_bytes} bytes")
     depth = largest_depth(use)

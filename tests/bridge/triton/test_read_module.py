@@ -29,7 +29,7 @@ from tawa.sim.launch import parameter_name
 from tests.bridge import kernels
 
 OPTIONS = PlanOptions(enable_warp_specialization=True, aref_depth=2, mma_depth=1)
-DATA = Path(__file__).parents[1] / "verify" / "data"
+DATA = Path(__file__).parents[2] / "verify" / "data"
 
 
 @pytest.fixture

@@ -306,9 +306,10 @@ class _Driver:
         """Declines a kernel that does not fit; raises SharedMemoryError where it was pinned."""
         text = overflow_text(self.source.kernel, use)
         if self.request.depth_pinned or self.request.pinned:
-            from tawa.bridge.triton.shared_memory_error import SharedMemoryError
+            from tawa.bridge.triton.shared_memory_error import PlanTooLarge, SharedMemoryError
 
-            raise SharedMemoryError(use.total_bytes, LIMIT_BYTES, text)
+            kind = SharedMemoryError if self.request.plan is None else PlanTooLarge
+            raise kind(use.total_bytes, LIMIT_BYTES, text)
         return Outcome(False, None, (Remark("declined", text),))
 
     def _offered(self, plan: Plan, raised: bool) -> tuple[int, Remark | None]:

@@ -121,10 +121,10 @@ def source_hash() -> str:
 
     Where there are no sources, of what was compiled of them; of the version in any case.
     """
-    from tawa import __version__
+    import tawa
 
-    root = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256(__version__.encode())
+    root = Path(tawa.__file__).resolve().parent
+    digest = hashlib.sha256(tawa.__version__.encode())
     for path in sorted(root.rglob("*.py")) or sorted(root.rglob("*.pyc")):
         digest.update(str(path.relative_to(root)).encode())
         with suppress(OSError):  # a link to nowhere, as editors leave them

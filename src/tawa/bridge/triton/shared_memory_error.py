@@ -10,7 +10,7 @@ from typing import Any
 
 from triton.runtime.errors import OutOfResources
 
-from tawa.errors import ResourceError
+from tawa.errors import PlanError, ResourceError
 
 
 class SharedMemoryError(ResourceError, OutOfResources):
@@ -26,3 +26,7 @@ class SharedMemoryError(ResourceError, OutOfResources):
 
     def __reduce__(self) -> Any:
         return (type(self), (self.required, self.limit, self.text))
+
+
+class PlanTooLarge(PlanError, SharedMemoryError):
+    """The same of a kernel whose Plan is pinned."""
