@@ -8,7 +8,6 @@ strides of a descriptor that the user passes are arguments of the function, but 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tawa.analysis.accesses import NotABox
@@ -26,12 +25,12 @@ from tawa.analysis.launch_values import (
     add,
     multiply,
 )
+from tawa.analysis.names import name_in_source
 from tawa.analysis.polynomials import Atom, Poly, constant
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, TensorDescType, Value, parse_type
 
-_NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
 _ALIGNED = "TMA needs an alignment of 16 bytes"
 _OPERATORS: dict[str, Operator] = {
     "arith.divsi": "divide",
@@ -65,13 +64,7 @@ class HostSizes:
 
     def name(self, argument: Value) -> str:
         """The name of an argument in the kernel's source, else that of the IR."""
-        loc = argument.loc
-        for _ in range(8):
-            found = _NAME.match(self.module.locs.get(loc.strip(), loc).strip())
-            if found:
-                return found.group(1)
-            loc = self.module.locs.get(loc.strip(), loc)
-        return argument.hint
+        return name_in_source(self.module, argument)
 
     def value(self, poly: Poly) -> HostValue:
         """A polynomial of what the host knows."""

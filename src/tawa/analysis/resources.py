@@ -6,7 +6,6 @@ registers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +13,7 @@ from tawa.analysis.channels import ChannelInfo, ancestor_in
 from tawa.analysis.costs import stays_in_registers
 from tawa.analysis.guards import find_guards
 from tawa.analysis.in_flight import own_buffer_bytes
+from tawa.analysis.layouts import fields_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp
@@ -30,8 +30,6 @@ WARP_GROUP = 4
 REGISTER_STEP = 8
 # Alignment gaps between buffers (TMA tiles start at multiples of 1024 bytes), barriers and small scratch.
 SLACK_BYTES = 1024
-
-_INSTRUCTION = re.compile(r"instrShape = \[\d+, (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +171,8 @@ def wgmma_registers(module: Module, num_warps: int) -> RegisterInfo:
             count = tile.bytes // 4 // (num_warps * WARP) * (2 if dot.adds_partial_sums else 1)
             blocks[op.parent] = blocks.get(op.parent, 0) + count
             largest = max(largest, count)
-            shape = _INSTRUCTION.search(module.aliases.get(tile.encoding, tile.encoding))
-            widest = max(widest, int(shape.group(1)) // 2 if shape else 0)
+            columns = fields_of(module, tile.encoding).get("instrShape", "[0, 0]").strip("[]").split(",")[1]
+            widest = max(widest, int(columns) // 2)
     return RegisterInfo(max(blocks.values(), default=0), widest, largest)
 
 

@@ -8,8 +8,6 @@ tiles that large, at a launch, which would fail with the same error, and for com
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +16,7 @@ from typing import Any
 from tawa.bridge import record
 from tawa.bridge.added_arguments import launch_is_ours
 from tawa.bridge.generic_print import parse_module
+from tawa.ir import MemDescType, TensorType, parse_type
 from tawa.plan.shared_use import LIMIT_BYTES
 
 _refused: ContextVar[bool] = ContextVar("tawa_overflow_refused", default=False)
@@ -33,15 +32,11 @@ def overflow_refused() -> Iterator[None]:
         _refused.reset(token)
 
 
-_TILE = re.compile(r"(?:tensor|memdesc)<((?:\d+x)+)(\w+)")
-_BUFFER = re.compile(r"ttg\.local_alloc\b[^\n]*->\s*!ttg\.memdesc<((?:\d+x)+)(\w+)")
-
-
 def refuse_overflow(module: Any, capability: int) -> None:
     """Raises SharedMemoryError for a module of stock TTGIR that is to be launched and needs more than a CTA has."""
-    text = str(module)
-    if not (launch_is_ours() or _refused.get()) or not _may_overflow(text):
+    if not (launch_is_ours() or _refused.get()) or not _may_overflow(module):
         return
+    text = str(module)
     needed = _allocated(text, module.context, capability)
     if needed is None or needed <= LIMIT_BYTES:
         return
@@ -59,15 +54,24 @@ def refuse_overflow(module: Any, capability: int) -> None:
     )
 
 
-def _may_overflow(text: str) -> bool:
+def _may_overflow(module: Any) -> bool:
     """Whether one tile, or all buffers together, are as large as the memory of a CTA."""
-    tiles = (_bytes(*it) for it in _TILE.findall(text))
-    return max(tiles, default=0) > LIMIT_BYTES or sum(_bytes(*it) for it in _BUFFER.findall(text)) > LIMIT_BYTES
+    tiles: dict[str, None] = {}
+    buffers: list[str] = []
+
+    def see(op: Any) -> None:
+        types = [str(op.get_result(index).get_type()) for index in range(op.get_num_results())]
+        tiles.update(dict.fromkeys(types))
+        if op.get_name() == "ttg.local_alloc":
+            buffers.extend(types)
+
+    module.walk(see)
+    return max(map(_bytes, tiles), default=0) > LIMIT_BYTES or sum(map(_bytes, buffers)) > LIMIT_BYTES
 
 
-def _bytes(sizes: str, element: str) -> int:
-    bits = re.search(r"\d+", element)
-    return math.prod(map(int, sizes.rstrip("x").split("x"))) * (int(bits[0]) if bits else 0) // 8
+def _bytes(type: str) -> int:
+    tile = parse_type(type)
+    return tile.bytes if isinstance(tile, TensorType | MemDescType) else 0
 
 
 def _allocated(text: str, context: Any, capability: int) -> int | None:

@@ -13,7 +13,7 @@ from tawa.analysis.ahead_loads import AheadLoads, bytes_ahead
 from tawa.analysis.dependences import find_dependences
 from tawa.analysis.in_flight import dots_in, is_aside
 from tawa.analysis.kept_operands import dots_of, operands_to_keep
-from tawa.analysis.names import Name, loop_number, name_of, name_text
+from tawa.analysis.names import Name, loop_number, name_of
 from tawa.dialects.scf import LOOPS, ForOp, enclosing_loops
 from tawa.dialects.tt import DOTS
 from tawa.dialects.warp import GroupOp, find_groups
@@ -147,13 +147,6 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
                             name, OperandPlan(*name, "consumer", prefetched=True, line=_line(module, load.op))
                         )
                         room -= size
-    for asked in plan.operands:
-        if asked.prefetched and asked.argument is not None and asked.key not in found:
-            where = f" ({asked.line})" if asked.line else ""
-            raise PlanError(
-                f"the Plan loads {name_text(asked.key)}{where} one iteration ahead, which no consumer can: it comes "
-                "through a ring, its loop is staged or feeds no dots, or registers are short; cure: prefetched=false"
-            )
     return Plan(operands=(*found.values(), OperandPlan(prefetched=False)))
 
 
