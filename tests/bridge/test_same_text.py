@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from triton import knobs
 
+from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find as gemm
 from tawa.kernels.pointers.cases import find as pointers
 from tawa.plan import PlanOptions
@@ -14,7 +14,7 @@ LEVELS = ("ttir", "ttgir", "aref", "barrier", "llir", "ptx")
 
 
 @pytest.mark.parametrize("case", [gemm("persistent"), pointers("grouped_lengths")], ids=lambda it: it.name)
-def test_a_kernel_compiled_twice_gives_the_same_texts(case, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(knobs.compilation, "always_compile", True)
+def test_a_kernel_compiled_twice_gives_the_same_texts(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     first, second = (compile_case(case, PlanOptions(only_if_faster=False)) for _ in range(2))
     assert [level for level in LEVELS if first.asm[level] != second.asm[level]] == []
