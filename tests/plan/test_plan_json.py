@@ -118,9 +118,9 @@ def test_a_plan_over_another_keeps_what_it_says_and_takes_what_it_leaves_open(fi
 def test_what_a_plan_leaves_open_is_not_in_its_json() -> None:
     plan = Plan(rings=(RingPlan("ring0", depth=2),), operands=(OperandPlan("a", 0, ring="ring0"),))
     assert plan.to_dict() == {
-        "version": JSON_VERSION, "partitions": [], "stores": [], "loops": [],
+        "version": JSON_VERSION,
         "operands": [{"argument": "a", "loop": 0, "ordinal": 0, "ring": "ring0"}],
-        "rings": [{"name": "ring0", "payload": [], "depth": 2}],
+        "rings": [{"name": "ring0", "depth": 2}],
     }  # fmt: skip
     assert Plan.from_json("{}") == Plan.from_json(f'{{"version": {JSON_VERSION}}}') == Plan()
 
@@ -168,7 +168,7 @@ def test_a_plan_of_a_later_version_is_refused() -> None:
         (lambda: Plan(loops=(LoopPlan(), LoopPlan())), "two loops of one name, None"),
         (lambda: Plan(operands=(OperandPlan("a", 0), OperandPlan("a", 0))), r"two operands of one name, \('a', 0, 0\)"),
         (lambda: Plan(stores=(StorePlan("c"), StorePlan("c"))), "two stores of one name"),
-        (lambda: OperandPlan("a", path="paper"), "path='paper' in a Plan: one of host_descriptor, .*pointers is needed"),
+        (lambda: OperandPlan("a", path="paper"), "path='paper' in a Plan: one of host_descriptor, .*pointers is"),
         (lambda: Plan(form="round"), "form='round' in a Plan: one of as_written, persistent, stock is needed"),
         (lambda: Plan(slot_views="none"), "slot_views='none' in a Plan: one of shared, own is needed"),
         (lambda: StorePlan("c", staged=1), "staged=1 in a Plan: True or False is needed, not int"),

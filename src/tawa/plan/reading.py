@@ -226,11 +226,11 @@ def _known(data: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
-        items = cast(dict[str, Any], value).items()
-        kept = {name: it for name, it in items if it is not None and (name, it) != ("line", "")}
-        return {name: _without_none(it) for name, it in kept.items()}
+        open_if_empty = ("line", "payload")
+        known = {name: it for name, it in value.items() if it is not None and (it or name not in open_if_empty)}
+        return {name: _without_none(it) for name, it in known.items()}
     if isinstance(value, list | tuple):
-        return [_without_none(it) for it in cast(Sequence[Any], value)]
+        return [_without_none(it) for it in value]
     return value
 
 
