@@ -226,12 +226,13 @@ def _known(data: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
-        open_if_empty = ("line", "payload")
-        known = {name: it for name, it in value.items() if it is not None and (it or name not in open_if_empty)}
-        return {name: _without_none(it) for name, it in known.items()}
+        return {name: _without_none(it) for name, it in value.items() if it is not None and (it or name not in _TEXTS)}
     if isinstance(value, list | tuple):
         return [_without_none(it) for it in value]
     return value
 
+
+_TEXTS = ("line", "payload")
+"""What is open where it is empty."""
 
 __all__ = ["plan_from_dict", "plan_from_json", "plan_of", "plan_to_dict"]
