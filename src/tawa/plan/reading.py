@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, cast
 
 from tawa.errors import PlanError, did_you_mean
 from tawa.plan.plan import (
@@ -226,9 +226,10 @@ def _known(data: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_none(it) for name, it in value.items() if it is not None and (it or name not in _TEXTS)}
+        data = cast(dict[str, Any], value)
+        return {name: _without_none(it) for name, it in data.items() if it is not None and (it or name not in _TEXTS)}
     if isinstance(value, list | tuple):
-        return [_without_none(it) for it in value]
+        return [_without_none(it) for it in cast(list[Any], value)]
     return value
 
 
