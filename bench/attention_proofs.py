@@ -37,7 +37,7 @@ from harness import RESULTS, Report, Row, describe, read  # noqa: E402
 from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised  # noqa: E402
 from tests.matrix.compiling import compile_case, pinned  # noqa: E402
 
-from tawa.bridge.report import report as report_of  # noqa: E402
+from tawa.bridge.report.report import report as report_of  # noqa: E402
 from tawa.errors import UnsupportedKernel  # noqa: E402
 from tawa.ir import parse_module  # noqa: E402
 from tawa.kernels.attention.cases import CASES, find  # noqa: E402

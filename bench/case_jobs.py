@@ -30,7 +30,7 @@ def on_processors(count: int | None) -> Iterator[None]:
 
     None: of as many as there are.
     """
-    from tawa.bridge import added_arguments
+    from tawa.bridge.launch import added_arguments
 
     real = added_arguments.multiprocessors
     if count is not None:

@@ -22,9 +22,9 @@ sys.path.insert(0, str(SOURCE))
 
 from harness import Report, Row, Timing, describe  # noqa: E402
 
-from tawa.bridge.compile import compile_kernel  # noqa: E402
-from tawa.bridge.request import Request  # noqa: E402
-from tawa.bridge.signature import Signature  # noqa: E402
+from tawa.bridge.driver.compile import compile_kernel  # noqa: E402
+from tawa.bridge.driver.request import Request  # noqa: E402
+from tawa.bridge.triton.signature import Signature  # noqa: E402
 from tawa.kernels.case import Case  # noqa: E402
 from tawa.kernels.gemm.cases import SPECIALISED, find  # noqa: E402
 from tawa.plan import PlanOptions  # noqa: E402

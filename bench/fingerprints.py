@@ -62,11 +62,11 @@ def case_names() -> list[str]:
 
 def compile_case(name: str) -> dict[str, dict[str, str]]:
     """The texts of one case by mode; of what cannot be compiled, the class of the error in place of PTX."""
-    from tawa.bridge.added_arguments import launched_by_us
-    from tawa.bridge.attach import attached
-    from tawa.bridge.compile import compile_kernel
-    from tawa.bridge.request import Request
-    from tawa.bridge.signature import Signature
+    from tawa.bridge.driver.attach import attached
+    from tawa.bridge.driver.compile import compile_kernel
+    from tawa.bridge.driver.request import Request
+    from tawa.bridge.launch.added_arguments import launched_by_us
+    from tawa.bridge.triton.signature import Signature
     from tawa.plan import PlanOptions
 
     family, _, wanted = name.partition("/")

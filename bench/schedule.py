@@ -81,10 +81,10 @@ def _to_be_staged(compiled: Any, plan: Plan, case: Case) -> Module:
     from triton._C.libtriton import ir, nvidia
     from triton.compiler.compiler import make_backend
 
-    from tawa.bridge.compile import hopper_target
-    from tawa.bridge.driver_data import Source, Toolchain, Worksheet
-    from tawa.bridge.forms import lay_out, read_kernel
-    from tawa.bridge.stages import split_make_ttgir
+    from tawa.bridge.driver.compile import hopper_target
+    from tawa.bridge.driver.data import Source, Toolchain, Worksheet
+    from tawa.bridge.driver.forms import lay_out, read_kernel
+    from tawa.bridge.triton.stages import split_make_ttgir
 
     target = hopper_target()
     backend: Any = make_backend(target)

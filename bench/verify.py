@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from harness import Report, Row, Timing
 
-from tawa.bridge.compile import compile_kernel
-from tawa.bridge.request import Request
-from tawa.bridge.signature import Signature
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module, parse_module
 from tawa.kernels.attention.cases import find as find_attention
 from tawa.kernels.case import Case

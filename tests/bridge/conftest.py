@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tawa.bridge import attach
-from tawa.bridge.driver import _Driver
-from tawa.bridge.request import set_process_request
-from tawa.bridge.signature import Signature, parse_signature
+from tawa.bridge.driver import attach
+from tawa.bridge.driver.driver import _Driver
+from tawa.bridge.driver.request import set_process_request
+from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.pipeline import Outcome
 from tawa.plan import Plan
 from tests.bridge import kernels
@@ -68,7 +68,7 @@ def driver() -> Iterator[None]:
     """A driver for `warmup` on a machine without a GPU: it knows its target, and can launch nothing."""
     from triton.runtime import driver as slot
 
-    from tawa.bridge.compile import hopper_target
+    from tawa.bridge.driver.compile import hopper_target
 
     class HopperOnPaper:
         def get_current_device(self) -> int:

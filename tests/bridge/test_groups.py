@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tawa.bridge.driver_data import Specialised
+from tawa.bridge.driver.data import Specialised
 from tawa.kernels.attention.cases import find as find_attention
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find as find_gemm

@@ -8,10 +8,10 @@ import pytest
 import triton
 import triton.language as tl
 
-from tawa.bridge.attach import attached
-from tawa.bridge.compile import compile_kernel
-from tawa.bridge.request import Request
-from tawa.bridge.signature import parse_signature
+from tawa.bridge.driver.attach import attached
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.signature import parse_signature
 from tawa.plan import PlanOptions
 
 

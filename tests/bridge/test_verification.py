@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.compile import compile_kernel
-from tawa.bridge.request import Request
-from tawa.bridge.signature import Signature
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.signature import Signature
 from tawa.errors import InternalError
 from tawa.ir import Module
 from tawa.plan import PlanOptions

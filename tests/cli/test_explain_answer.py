@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tawa as package
-from tawa.bridge.added_arguments import launched_by_us
+from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.kernels.pointers import gemm
 from tests.cli.conftest import GEMM
 

@@ -46,7 +46,7 @@ def test_a_cache_that_cannot_be_written_is_named(tawa, command, fresh, tmp_path,
 def test_an_internal_error_without_a_reproducer_says_that_nothing_was_written(
     tawa, fresh, tmp_path, monkeypatch
 ) -> None:
-    from tawa.bridge import driver
+    from tawa.bridge.driver import driver
 
     def fails(*_: object) -> None:
         raise ZeroDivisionError("broken on purpose")
@@ -64,7 +64,7 @@ def test_an_internal_error_without_a_reproducer_says_that_nothing_was_written(
 
 @pytest.mark.parametrize("command", ["explain", "verify"])
 def test_a_fault_outside_the_attempt_is_an_internal_error_with_the_address(tawa, command, fresh, monkeypatch) -> None:
-    from tawa.bridge import compilation
+    from tawa.bridge.driver import compilation
 
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError("broken on purpose")

@@ -8,7 +8,7 @@ from tests.cli.conftest import GEMM, KERNELS
 @pytest.fixture
 def reproducer(tawa, tmp_path, monkeypatch):
     """A folder left by an internal failure, which is still there when the folder is replayed."""
-    from tawa.bridge import driver
+    from tawa.bridge.driver import driver
 
     folders = tmp_path / "reproducers"
     kernels = tmp_path / f"kernels_{tmp_path.name}.py"  # a kernel of its own: a kernel reads the settings once
@@ -28,7 +28,7 @@ def _break(*_):
 
 
 def test_replay_shows_the_failure_again(tawa, reproducer, monkeypatch):
-    from tawa.bridge import driver
+    from tawa.bridge.driver import driver
 
     monkeypatch.setattr(driver, "outcome_of", _break)
     result = tawa("replay", str(reproducer))

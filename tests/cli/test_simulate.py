@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-from tawa.bridge import read_module
+from tawa.bridge.triton import read_module
 from tawa.ir import parse_module, print_module
 from tests.cli.conftest import GEMM, KERNELS
 

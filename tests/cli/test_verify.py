@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from tawa.bridge import read_module
+from tawa.bridge.triton import read_module
 from tawa.verify import check
 from tawa.verify.verdict import Proved, Unknown
 from tests.cli.conftest import FILL, GEMM, KERNELS

@@ -114,7 +114,7 @@ def _bound(node: ast.stmt) -> list[str]:
 def _kernel_faults(block: Block, file: Path) -> Iterator[str]:
     """Compiles the kernel of a block, and says where it does not become what the tag says."""
     import tawa
-    from tawa.bridge.signature import parse_constants
+    from tawa.bridge.triton.signature import parse_constants
 
     keys, name = block.keys, block.keys["kernel"]
     wanted = keys.get("verdict", "specialised")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tawa.bridge.versions import triton_version
+from tawa.bridge.triton.versions import triton_version
 from tests.docs.checking import faults
 from tests.docs.pages import PAGES, BadTag, Block, blocks_of
 from tests.docs.running import LIMIT_S, Workplace, run_page

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tawa.bridge.read_module import read_levels, read_unspecialised
+from tawa.bridge.triton.read_module import read_levels, read_unspecialised
 from tawa.ir import Module
 from tawa.kernels.attention.numpy_reference import numpy_reference
 from tawa.kernels.case import Case

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.driver_data import Specialised
-from tawa.bridge.record import make_record
-from tawa.bridge.request import Request
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.driver.request import Request
+from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.report.record import make_record
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import CASES as GEMMS
 from tawa.kernels.pointers.cases import CASES as POINTERS

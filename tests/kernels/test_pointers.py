@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.driver import specialise
-from tawa.bridge.driver_data import Source, Specialised, Worksheet
-from tawa.bridge.request import Request
-from tawa.bridge.versions import triton_version
+from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.versions import triton_version
 from tawa.ir import parse_module
 from tawa.kernels.case import Case
 from tawa.kernels.pointers.cases import CASES, find

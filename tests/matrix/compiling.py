@@ -10,12 +10,12 @@ from typing import Any
 
 from triton import knobs
 
-from tawa.bridge.compile import compile_kernel
-from tawa.bridge.driver import specialise
-from tawa.bridge.driver_data import Source, Specialised, Worksheet
-from tawa.bridge.report import KernelReport, read_ptx, read_ptxas_log, report
-from tawa.bridge.request import Request
-from tawa.bridge.signature import Signature
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.request import Request
+from tawa.bridge.report.report import KernelReport, read_ptx, read_ptxas_log, report
+from tawa.bridge.triton.signature import Signature
 from tawa.kernels.case import Case
 from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tawa.bridge.generic_print import print_generic
+from tawa.bridge.triton.generic_print import print_generic
 from tawa.ir import Module, parse_module
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))

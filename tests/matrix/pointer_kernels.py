@@ -14,7 +14,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from tawa.bridge.signature import Signature
+from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions

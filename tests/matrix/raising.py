@@ -15,9 +15,9 @@ import tawa.sim.memory as sim_memory
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.raises import Make, find_raises
 from tawa.analysis.unit_strides import find_unit_strides
-from tawa.bridge.generic_print import parse_module as parse_with_triton
-from tawa.bridge.generic_print import print_generic, print_generic_ttir
-from tawa.bridge.signature import Signature
+from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
+from tawa.bridge.triton.generic_print import print_generic, print_generic_ttir
+from tawa.bridge.triton.signature import Signature
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, PointerType, parse_module, parse_type, print_module
 from tawa.sim import Descriptor, simulate

@@ -29,8 +29,8 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
-from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.driver_data import Specialised
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.errors import PlanError, ResourceError
 from tawa.kernels.case import Case, Descriptor, Expectation, Number, Tensor
 from tawa.plan import PlanOptions

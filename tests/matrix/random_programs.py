@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
-from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.driver_data import Specialised
-from tawa.bridge.stock_run import StockFailure
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.driver.stock_run import StockFailure
+from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.errors import PlanError, ResourceError
 from tawa.plan import PlanOptions
 from tawa.sim.errors import UnsupportedOp

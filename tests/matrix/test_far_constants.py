@@ -8,11 +8,11 @@ import pytest
 import triton
 import triton.language as tl
 
-from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.driver import specialise
-from tawa.bridge.driver_data import Source, Specialised, Worksheet
-from tawa.bridge.request import Request
-from tawa.bridge.signature import parse_signature
+from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.request import Request
+from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.triton.signature import parse_signature
 from tawa.kernels.attention.cases import find
 from tawa.kernels.case import Case, Number, One
 from tawa.plan import PlanOptions

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 
-from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.driver_data import Specialised
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.kernels.case import Case, Descriptor, Expectation, Number, Tensor
 from tawa.plan import PlanOptions
 from tawa.sim.errors import EndlessLoop

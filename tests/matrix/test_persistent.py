@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tawa.analysis.launch_values import LaunchSpec
-from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.driver_data import Specialised
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.ir import Module, parse_module, print_module
 from tawa.kernels.attention.cases import CASES as ATTENTION
 from tawa.kernels.gemm.cases import CASES as GEMMS

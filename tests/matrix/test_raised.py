@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tawa.analysis.facts import DIVISORS, LOADED
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.raises import Make
-from tawa.bridge.signature import Signature
+from tawa.bridge.triton.signature import Signature
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, parse_module, print_module

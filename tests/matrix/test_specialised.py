@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.report import KernelReport, report
+from tawa.bridge.report.report import KernelReport, report
 from tawa.dialects.aref import PutOp
 from tawa.ir import parse_module
 from tawa.kernels.case import Case

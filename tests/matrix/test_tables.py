@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tawa.analysis.raises import find_raises
-from tawa.bridge.driver_data import Specialised
-from tawa.bridge.generic_print import parse_module as parse_with_triton
-from tawa.bridge.generic_print import print_generic_ttir
-from tawa.bridge.signature import Signature
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
+from tawa.bridge.triton.generic_print import print_generic_ttir
+from tawa.bridge.triton.signature import Signature
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import ProtocolError
 from tawa.ir import Module, Operation, parse_module, print_module

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.bridge.driver import specialise
-from tawa.bridge.driver_data import Source, Specialised, Worksheet
-from tawa.bridge.request import Request
+from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.request import Request
 from tawa.dialects.ttng import WarpGroupDotWaitOp
 from tawa.kernels.pointers.cases import find
 from tawa.plan import PlanOptions

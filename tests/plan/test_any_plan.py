@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.driver import specialise
-from tawa.bridge.driver_data import Source, Specialised, Worksheet
-from tawa.bridge.request import Request
+from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.request import Request
 from tawa.errors import PlanError
 from tawa.ir import parse_module, print_module
 from tawa.kernels.attention import cases as attention

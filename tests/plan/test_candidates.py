@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tawa.errors import PlanError, ResourceError
-from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan
+from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.candidates import (
+    NO_STOCK,
     Candidate,
     Choice,
     Question,
@@ -114,6 +115,109 @@ def test_pointers_are_tried_behind_tma_and_the_reason_is_that_of_tma() -> None:
 
     choice, tried = searched(asking(raisable=True), made)
     assert len(tried) == 2 and choice.refusal is by_tma
+
+
+def told(candidate: Candidate) -> tuple[str, int | None, int | None, int | None]:
+    """Path of the operands, groups, D, and stages of a candidate."""
+    plan = candidate.plan
+    return plan.operand((None, None, 0)).path or "raised", plan.groups, plan.ring("r0").depth, plan.loop(0).stages
+
+
+def never_good(candidate: Candidate) -> Trial:
+    """Too large at first, then always with spills."""
+    depth = candidate.plan.ring("r0").depth or 5
+    plan = planned(LoopPlan(0, 0, schedule=schedule(2)), depth=depth, slot_bytes=65536)
+    use = shared_use(depth * 65536, plan)
+    return Trial(replace(plan, groups=candidate.plan.groups), spilled=900) if use.fits() else Trial(plan, overflow=use)
+
+
+ONE_FORM = [(None, None), (3, None), (3, 1), (3, 0)]
+"""D and stages: as planned, what fits, and with fewer registers."""
+
+
+def test_raised_comes_before_pointers_groups_before_one_a_lower_d_before_fewer_registers() -> None:
+    choice, tried = searched(asking(num_warps=8, chained=True, raisable=True), never_good)
+    assert [told(it) for it in tried] == [
+        (path, groups, *rest) for path in ("raised", "pointers") for groups in (2, 1) for rest in ONE_FORM
+    ]
+    assert choice.trial is None and choice.refusal is not None
+    assert "not expected to pay: 900 bytes of registers spill" in choice.refusal.reason
+
+
+def test_a_form_that_holds_ends_the_search() -> None:
+    def made(candidate: Candidate) -> Trial:
+        found = never_good(candidate)
+        return replace(found, spilled=0) if candidate.plan.groups == 1 else found
+
+    choice, tried = searched(asking(num_warps=8, chained=True, raisable=True), made)
+    assert [told(it) for it in tried] == [*(("raised", 2, *it) for it in ONE_FORM), ("raised", 1, None, None),
+                                          ("raised", 1, 3, None)]  # fmt: skip
+    assert choice.trial is not None and choice.trial.candidate == tried[-1] and choice.notes == ()
+
+
+def test_a_pinned_kernel_is_taken_by_tma_although_it_spills() -> None:
+    choice, tried = searched(asking(num_warps=8, chained=True, raisable=True, pinned=True), never_good)
+    assert {told(it)[0] for it in tried} == {"raised"} and choice.trial is not None
+    assert choice.trial.candidate.plan.groups == 2, "of two that spill as much, the one with groups"
+
+
+@pytest.mark.parametrize(
+    "pins",
+    [
+        Plan(early_puts=1, ping_pong=False, slot_views="own", ctas_per_sm=1),
+        Plan(rings=(RingPlan("r1", depth=2), RingPlan("r0", fill="tma"))),
+        Plan(operands=(OperandPlan("a", 0, path="consumer"), OperandPlan("b", 0, prefetched=True))),
+        Plan(stores=(StorePlan("c", staged=False),), max_registers=0),
+        Plan(partitions=TWO_WARP_GROUPS),
+        Plan(groups=2, loops=(LoopPlan(0, kept=(0,)),)),
+    ],
+    ids=["single values", "rings", "operands", "stores", "partitions", "loops"],
+)
+def test_what_the_user_pins_is_in_every_candidate(pins: Plan) -> None:
+    _, tried = searched(asking(pins=pins, num_warps=8, chained=True, raisable=True), never_good)
+    assert len(tried) > 3
+    for candidate in tried:
+        assert pins.over(candidate.plan) == candidate.plan, candidate
+
+
+def test_a_candidate_says_nothing_but_pins_and_what_feedback_decided() -> None:
+    _, tried = searched(asking(raisable=True), never_good)
+    assert tried[0] == Candidate(Plan(groups=1))
+    assert tried[1].plan == Plan(groups=1, rings=(RingPlan("r0", depth=3),))
+    assert [("rings.r0.depth" in it.why, "loops" in it.why) for it in tried[:4]] == [
+        (False, False), (True, False), (True, True), (True, True)
+    ]  # fmt: skip
+    assert tried[0].why == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "pinned", "allowed", "taken"),
+    [
+        (AUTOMATIC, False, 400, False), (AUTOMATIC, True, 400, True), (AUTOMATIC, False, 900, True),
+        (AUTOMATIC, False, NO_STOCK, True), (PlanOptions(only_if_faster=False), False, 400, True),
+    ],
+    ids=["automatic", "pinned", "as much as stock", "stock cannot be compiled", "wherever legal"],
+)  # fmt: skip
+def test_what_spills_is_taken_where_it_is_asked_for_or_stock_is_no_better(
+    options: PlanOptions, pinned: bool, allowed: int, taken: bool
+) -> None:
+    trial = Trial(planned(), spilled=900, in_flight=False)
+    choice, _ = searched(asking(options, pinned=pinned, allowed=allowed), lambda _: trial)
+    assert (choice.trial is not None, choice.refusal is None) == (taken, taken)
+    told = [it for it in (*choice.notes, choice.refusal) if it is not None]
+    assert [it.kind for it in told] == ([] if allowed >= 900 else ["note" if taken else "declined"])
+    assert all("900 bytes" in it.reason and "smaller blocks, or more warps" in it.cure for it in told)
+
+
+def test_what_stock_spills_is_asked_only_where_it_matters() -> None:
+    def no_stock() -> int:
+        raise AssertionError("stock was compiled")
+
+    question = replace(asking(), allowed=no_stock)
+    for trial in (Trial(planned()), Trial(planned(), spilled=HARMLESS_BYTES), Trial(refusal=Remark("declined", "no"))):
+        searched(question, lambda _, trial=trial: trial)
+    with pytest.raises(AssertionError, match="stock was compiled"):
+        searched(question, lambda _: Trial(planned(), spilled=HARMLESS_BYTES + 1))
 
 
 # -- depth -------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.analysis.launch_values import LaunchSpec
-from tawa.bridge.added_arguments import launch_spec, launched_by_us
+from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
 from tawa.ir import Builder, Value
 from tawa.kernels.pointers.builders import gemm_case
 from tawa.plan import PlanOptions

@@ -168,7 +168,7 @@ def test_a_plan_of_a_later_version_is_refused() -> None:
         (lambda: Plan(loops=(LoopPlan(), LoopPlan())), "two loops of one name, None"),
         (lambda: Plan(operands=(OperandPlan("a", 0), OperandPlan("a", 0))), r"two operands of one name, \('a', 0, 0\)"),
         (lambda: Plan(stores=(StorePlan("c"), StorePlan("c"))), "two stores of one name"),
-        (lambda: OperandPlan("a", path="paper"), "path='paper' in a Plan: one of host_descriptor, .*pointers is"),
+        (lambda: OperandPlan("a", path="paper"), "path='paper' in a Plan: one of host_descriptor, .* is needed"),
         (lambda: Plan(form="round"), "form='round' in a Plan: one of as_written, persistent, stock is needed"),
         (lambda: Plan(slot_views="none"), "slot_views='none' in a Plan: one of shared, own is needed"),
         (lambda: StorePlan("c", staged=1), "staged=1 in a Plan: True or False is needed, not int"),

@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import tawa
-from tawa.bridge.versions import TESTED_FROM, TESTED_TO, is_tested, parse_version
+from tawa.bridge.triton.versions import TESTED_FROM, TESTED_TO, is_tested, parse_version
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ("gemm.py", "attention.py", "autotune.py")

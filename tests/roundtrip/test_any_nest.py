@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
 
-from tawa.bridge.compile import hopper_target
-from tawa.bridge.generic_print import parse_module
-from tawa.bridge.stages import clean_up, split_make_ttgir
-from tawa.bridge.versions import installed_text, triton_version
+from tawa.bridge.driver.compile import hopper_target
+from tawa.bridge.triton.generic_print import parse_module
+from tawa.bridge.triton.stages import clean_up, split_make_ttgir
+from tawa.bridge.triton.versions import installed_text, triton_version
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tests.support.nests import Branch, Loop, Statement, Step, nests, text

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tawa.bridge.added_arguments import launched_by_us
+from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find as find_gemm
 from tawa.kernels.pointers.cases import CASES

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.record import plan_of
+from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.report.record import plan_of
 from tawa.cli.demo import compile_case
 from tawa.kernels.attention import cases as attention
 from tawa.kernels.gemm import cases as gemm

@@ -9,7 +9,7 @@ import pytest
 import triton
 
 import tawa
-from tawa.bridge.signature import Signature
+from tawa.bridge.triton.signature import Signature
 from tests.bridge import fakes, kernels
 
 TILE = "tensordesc<fp16[64,64]>"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge import launcher as launchers
+from tawa.bridge.launch import launcher as launchers
 from tawa.errors import PlanError
 from tawa.plan import PlanOptions
 from tawa.runtime import measure

@@ -80,14 +80,14 @@ class PersistentCache:
         return (choices, op, inputs, benchmark, hint_override)
 """
 HEURISTICS = """
-import tawa.bridge.added_arguments
+import tawa.bridge.launch.added_arguments
 
 class CachingAutotuner:
     def __init__(self, **inductor_meta):
         self.inductor_meta = inductor_meta
 
     def _precompile_config(self, cfg):
-        return cfg, tawa.bridge.added_arguments.launch_is_ours()
+        return cfg, tawa.bridge.launch.added_arguments.launch_is_ours()
 """
 CONFIG = 'import os\ncache_key_tag = os.environ.get("TORCH_COMPILE_CACHE_KEY_TAG", "")\n'
 PRELUDE = """

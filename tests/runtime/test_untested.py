@@ -19,10 +19,11 @@ from typer.testing import CliRunner
 
 import tawa
 import tawa.errors
-from tawa.bridge import attach, versions
-from tawa.bridge.compile import compile_kernel
-from tawa.bridge.request import Request
-from tawa.bridge.signature import Signature
+from tawa.bridge.driver import attach
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton import versions
+from tawa.bridge.triton.signature import Signature
 from tawa.cli.main import app
 from tawa.plan import PlanOptions
 from tawa.runtime import recording
@@ -256,7 +257,7 @@ def test_a_program_that_such_a_triton_cannot_read_says_the_version(untested: str
 
 
 def test_a_reproducer_is_not_replayed(untested: str, tmp_path: Path) -> None:
-    from tawa.bridge.compile import compile_ttir
+    from tawa.bridge.driver.compile import compile_ttir
 
     with pytest.raises(tawa.TawaError, match=REASON):
         compile_ttir(tmp_path / "ttir.mlir", Request(), num_warps=4, num_stages=3)

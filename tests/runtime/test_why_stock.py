@@ -92,7 +92,7 @@ def test_another_gpu() -> None:
     types = {"x_ptr": "*fp32", "y_ptr": "*fp32", "columns": "i32", "BLOCK": "constexpr"}
     source = triton.compiler.ASTSource(kernels.softmax_rows, types, {(3,): 128})
     compiled = triton.compile(source, target=GPUTarget("cuda", 80, 32))
-    from tawa.bridge.why_stock import why_stock
+    from tawa.bridge.launch.why_stock import why_stock
 
     assert "compute capability 80" in why_stock(compiled).reason
 

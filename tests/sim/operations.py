@@ -8,8 +8,8 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from tawa.bridge.compile import compile_kernel
-from tawa.bridge.signature import Signature
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module, parse_module
 from tests.sim.problems import generic_text
 

@@ -10,10 +10,10 @@ import numpy as np
 from triton._C.libtriton import ir
 from triton.compiler.compiler import make_backend
 
-from tawa.bridge.compile import compile_kernel, hopper_target
-from tawa.bridge.generic_print import parse_module as parse_with_triton
-from tawa.bridge.generic_print import print_generic
-from tawa.bridge.signature import Signature
+from tawa.bridge.driver.compile import compile_kernel, hopper_target
+from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
+from tawa.bridge.triton.generic_print import print_generic
+from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module, parse_module
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find

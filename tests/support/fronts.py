@@ -12,13 +12,13 @@ from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 
-from tawa.bridge.compile import hopper_target
-from tawa.bridge.driver_data import Source, Toolchain, Worksheet
-from tawa.bridge.forms import JUMPS, front_half, lay_out, read_kernel
-from tawa.bridge.generic_print import parse_module as parse_with_triton
-from tawa.bridge.generic_print import read_ttir
-from tawa.bridge.signature import Signature
-from tawa.bridge.stages import split_make_ttgir
+from tawa.bridge.driver.compile import hopper_target
+from tawa.bridge.driver.data import Source, Toolchain, Worksheet
+from tawa.bridge.driver.forms import JUMPS, front_half, lay_out, read_kernel
+from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
+from tawa.bridge.triton.generic_print import read_ttir
+from tawa.bridge.triton.signature import Signature
+from tawa.bridge.triton.stages import split_make_ttgir
 from tawa.flow import Flow
 from tawa.ir import Module, parse_module
 from tawa.pipeline import Target

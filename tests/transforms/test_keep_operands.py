@@ -8,9 +8,9 @@ import pytest
 
 from tawa.analysis.kept_operands import operands_to_keep
 from tawa.analysis.names import loop_number, name_module
-from tawa.bridge.driver import specialise
-from tawa.bridge.driver_data import Specialised, Worksheet
-from tawa.bridge.request import Request
+from tawa.bridge.driver.data import Specialised, Worksheet
+from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.request import Request
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -20,6 +20,7 @@ from tawa.kernels.attention.builders import forward_case
 from tawa.kernels.attention.cases import find
 from tawa.kernels.case import Case
 from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.plan.tuned import KEPT_REGISTERS
 from tawa.transforms.keep_operands import KeepOperands
 from tests.matrix.compiling import attempted, compile_case, signature
 from tests.support.fronts import front
@@ -114,14 +115,16 @@ def test_elsewhere_operands_stay_in_shared_memory(name: str) -> None:
 def test_room_is_looked_for_before_anything_is_compiled(name: str, kept: int) -> None:
     _, levels = attempted(find(name), PlanOptions(only_if_faster=False))
     warps = 4  # of each group, and of the whole consumer of the last
-    assert len(operands_to_keep(parse_module(levels.asm["ttgir"]).op, warps)) == kept
+    assert len(operands_to_keep(parse_module(levels.asm["ttgir"]).op, warps, KEPT_REGISTERS)) == kept
 
 
 def test_an_operand_that_each_iteration_brings_is_not_kept() -> None:
     from tawa.kernels.gemm.cases import find as find_gemm
 
     case = find_gemm("tile_fp16_nn")
-    assert not operands_to_keep(parse_module(attempted(case, PlanOptions())[1].asm["ttgir"]).op, case.num_warps)
+    assert not operands_to_keep(
+        parse_module(attempted(case, PlanOptions())[1].asm["ttgir"]).op, case.num_warps, KEPT_REGISTERS
+    )
     module = level(case)
     assert looped(module) and not any(dot.a_in_registers for dot in looped(module))
 

@@ -177,7 +177,7 @@ STOCK = ("tile_fp16_nn", "persistent", "persistent_epilogue_flat", "two_loops", 
 
 def stock(name: str) -> Module:
     """What stock Triton makes of a case, as the bridge reads it."""
-    bridge: Any = pytest.importorskip("tawa.bridge.generic_print")
+    bridge: Any = pytest.importorskip("tawa.bridge.triton.generic_print")
     pytest.importorskip("triton")
     from triton._C import libtriton
 
@@ -202,7 +202,7 @@ def test_pipelines_of_stock_triton_are_proved(name: str) -> None:
 
 def test_a_pointer_gemm_of_triton_3_6_lacks_a_fence_that_3_9_has() -> None:
     """What cp.async wrote through the generic proxy is read by a wgmma through the async proxy."""
-    from tawa.bridge.versions import triton_version
+    from tawa.bridge.triton.versions import triton_version
 
     verdict = check_barriers(stock("pointer masked_nn"), effort="fast")
     if triton_version()[:2] == (3, 6):

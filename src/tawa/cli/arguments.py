@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tawa.bridge.type_names import SYNONYMS, plain_name
+from tawa.bridge.triton.type_names import SYNONYMS, plain_name
 from tawa.cli.failures import UsageError
 from tawa.errors import did_you_mean
 from tawa.ir.types import MLIR_FLOATS

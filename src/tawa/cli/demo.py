@@ -59,7 +59,7 @@ def demo_command(as_json: JsonFlag = False) -> None:
     """Show what becomes of real kernels: compile, prove, simulate; on a Hopper GPU also run and time them."""
     from rich.console import Console
 
-    from tawa.bridge.versions import refuse_untested
+    from tawa.bridge.triton.versions import refuse_untested
     from tawa.cli.demo_race import race_all
 
     refuse_untested("there is nothing to show")
@@ -99,7 +99,7 @@ def compile_exhibit(exhibit: Exhibit) -> tuple[Any, Explanation]:
 
 def compile_case(case: Case, **options: Any) -> Any:
     """Compiles a case with Tawa's launch options."""
-    from tawa.bridge.signature import Signature
+    from tawa.bridge.triton.signature import Signature
     from tawa.runtime.explain import compile_with_options
 
     position = {name: index for index, name in enumerate(case.kernel.arg_names)}

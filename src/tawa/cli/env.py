@@ -30,7 +30,7 @@ def env_command(as_json: JsonFlag = False) -> None:
 def environment() -> dict[str, Any]:
     """Everything that decides what Tawa does here, as JSON data."""
     import tawa
-    from tawa.bridge.versions import tested_range, untested_reason
+    from tawa.bridge.triton.versions import tested_range, untested_reason
     from tawa.runtime.settings import Settings
 
     return {

@@ -84,7 +84,7 @@ def explain_command(
 
 def _with_values(target: str, sig: str, const: str, arg: list[str] | None) -> tuple[str, dict[str, Any]]:
     """The whole signature, and the arguments of the launch by name."""
-    from tawa.bridge.signature import parse_constants
+    from tawa.bridge.triton.signature import parse_constants
     from tawa.cli.arguments import parse_arguments
     from tawa.cli.kernel_file import load_kernel
     from tawa.cli.launch_arguments import addresses_and_numbers, whole_signature, with_defaults

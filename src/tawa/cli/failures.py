@@ -116,7 +116,7 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
             0 if statuses is COMPILING else statuses.failed
         ) from None  # an answer that nobody read is none
     except OSError as error:
-        from tawa.bridge.surroundings import folder_failure
+        from tawa.bridge.triton.surroundings import folder_failure
 
         where = f"{error.filename}: " if error.filename else ""
         what = f"{where}{error.strerror or error}\n  cure: name a file, or a folder, that can be read and written"

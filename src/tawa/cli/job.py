@@ -14,7 +14,7 @@ from tawa.cli.failures import UsageError
 from tawa.cli.kernel_file import load_kernel
 
 if TYPE_CHECKING:
-    from tawa.bridge.signature import Signature
+    from tawa.bridge.triton.signature import Signature
     from tawa.plan import Plan
     from tawa.runtime.explain import Explanation
 
@@ -97,7 +97,7 @@ class Job:
         launched: as for a launch by Triton, whose launcher adds arguments; else as for a caller that wants the text,
         unless the Plan needs such a launch.
         """
-        from tawa.bridge.added_arguments import launched_by_us
+        from tawa.bridge.launch.added_arguments import launched_by_us
         from tawa.runtime.explain import compile_with_options
 
         with launched_by_us(launched or self.needs_launch, self.kernel):
@@ -117,10 +117,10 @@ class Job:
 
         Raises CompileError on a Triton that was not tested, whose levels may be others.
         """
-        from tawa.bridge.added_arguments import launched_by_us
-        from tawa.bridge.compile import compile_kernel
-        from tawa.bridge.stock_overflow import overflow_refused
-        from tawa.bridge.versions import refuse_untested
+        from tawa.bridge.driver.compile import compile_kernel
+        from tawa.bridge.driver.stock_overflow import overflow_refused
+        from tawa.bridge.launch.added_arguments import launched_by_us
+        from tawa.bridge.triton.versions import refuse_untested
         from tawa.runtime.explain import request_of
 
         refuse_untested(f"{self.kernel.__name__} is not specialised")
@@ -136,8 +136,8 @@ class Job:
 
     def compile_stock(self) -> Any:
         """Compiles as Triton alone would, without ``tl.range(warp_specialize=True)``."""
-        from tawa.bridge.annotations import STOCK_WITHOUT
-        from tawa.bridge.compile import compile_kernel
+        from tawa.bridge.driver.annotations import STOCK_WITHOUT
+        from tawa.bridge.driver.compile import compile_kernel
 
         return compile_kernel(
             self.kernel, self.signature, STOCK_WITHOUT, num_warps=self.num_warps, num_stages=self.num_stages
@@ -153,7 +153,7 @@ class Job:
 
         launched: as for `compile`. arguments, grid: of the one launch that is asked about.
         """
-        from tawa.bridge.stock_overflow import overflow_refused
+        from tawa.bridge.driver.stock_overflow import overflow_refused
         from tawa.runtime.explain import explain_compiled
 
         with overflow_refused():
@@ -163,8 +163,8 @@ class Job:
 
 def why_not_specialised(compiled: Any) -> str:
     """Why a `CompiledKernel` is stock Triton's; empty for one that Tawa made."""
-    from tawa.bridge.record import KEY
-    from tawa.bridge.why_stock import why_stock
+    from tawa.bridge.launch.why_stock import why_stock
+    from tawa.bridge.report.record import KEY
 
     record = getattr(compiled.metadata, KEY, None)
     if record is None:
@@ -174,7 +174,7 @@ def why_not_specialised(compiled: Any) -> str:
 
 def plan_of_compiled(compiled: Any) -> Plan:
     """The Plan that a `CompiledKernel` was made by; of stock Triton's kernel the one that asks for it."""
-    from tawa.bridge.record import KEY, plan_of
+    from tawa.bridge.report.record import KEY, plan_of
     from tawa.plan.agreement import STOCK
 
     record = getattr(compiled.metadata, KEY, None)
@@ -192,7 +192,7 @@ def read_job(
     plan: str = "",
 ) -> Job:
     """Reads the arguments; raises UsageError or PlanError on anything that is wrong with them."""
-    from tawa.bridge.signature import parse_constants, parse_signature
+    from tawa.bridge.triton.signature import parse_constants, parse_signature
     from tawa.plan import PlanOptions
     from tawa.plan.agreement import check_agreement
 

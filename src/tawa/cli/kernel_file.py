@@ -49,7 +49,7 @@ def load_kernel(target: str) -> Any:
 
 def jit_function(value: Any) -> Any | None:
     """Unwraps `tawa.jit`, `triton.autotune` and `triton.heuristics` down to the JITFunction; None without one."""
-    from tawa.bridge.compile import jit_function as unwrap
+    from tawa.bridge.driver.compile import jit_function as unwrap
 
     try:
         return unwrap(value)

@@ -117,7 +117,7 @@ def addresses_and_numbers(arguments: Mapping[str, Argument]) -> dict[str, Any]:
 
 def parameters_of(module: Module) -> list[Parameter]:
     """The parameters of a program, each once; a descriptor's shape and strides belong to it."""
-    from tawa.bridge.read_module import kernel_of
+    from tawa.bridge.triton.read_module import kernel_of
     from tawa.ir import PointerType, TensorDescType, parse_type
     from tawa.sim.launch import parameter_name
 

@@ -32,7 +32,7 @@ def rehearse(case: Case, compiled: Any) -> Rehearsal:
     """Runs the barrier level of a specialised case in every order, and what it was made from once."""
     import time
 
-    from tawa.bridge.read_module import read_levels, read_unspecialised
+    from tawa.bridge.triton.read_module import read_levels, read_unspecialised
     from tawa.runtime.simulation import make_arrays, simulate_case
 
     case = _small(case, _STEPS)
@@ -51,7 +51,7 @@ def rehearse(case: Case, compiled: Any) -> Rehearsal:
 
 def timelines(case: Case, compiled: Any, stock: Any) -> Sequence[tuple[str, Timeline]]:
     """One CTA of stock Triton's kernel and of the specialised one, on the simulator's clock."""
-    from tawa.bridge.read_module import read_final, read_levels
+    from tawa.bridge.triton.read_module import read_final, read_levels
 
     case = _small(case, _TIMED_STEPS)
     modules = {"stock Triton": read_final(stock), "Tawa": read_levels(compiled)[1]}

@@ -18,8 +18,8 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="REPRODUCER", help="The 
 @reports_failures
 def replay_command(folder: FolderArgument) -> None:
     """Run the compile again that left a reproducer folder."""
-    from tawa.bridge import reproducer
-    from tawa.bridge.compile import compile_ttir
+    from tawa.bridge.driver.compile import compile_ttir
+    from tawa.bridge.report import reproducer
 
     cure = "name the folder that the message of an internal error ends with"
     if not (folder / "request.json").is_file():
@@ -46,7 +46,7 @@ def replay_command(folder: FolderArgument) -> None:
 
 
 def _warn_of_other_versions(recorded: dict[str, str]) -> None:
-    from tawa.bridge.versions import triton_version
+    from tawa.bridge.triton.versions import triton_version
 
     here = ".".join(map(str, triton_version()))
     if recorded.get("triton", here) != here:

@@ -182,7 +182,7 @@ def _orders(order: Orders) -> list[str]:
 
 
 def _from_file(target: str) -> Subject:
-    from tawa.bridge.read_module import read_ttgir
+    from tawa.bridge.triton.read_module import read_ttgir
 
     path = existing_file(target)
     return Subject(path.name, read_ttgir(path))
@@ -190,8 +190,8 @@ def _from_file(target: str) -> Subject:
 
 def _compiled(job: Job, level: Level, sig: str) -> Subject:
     """A level of a kernel, to be compared with the kernel as it was before anything was pipelined."""
-    from tawa.bridge.read_module import read_final, read_levels, read_unspecialised
-    from tawa.bridge.versions import refuse_untested
+    from tawa.bridge.triton.read_module import read_final, read_levels, read_unspecialised
+    from tawa.bridge.triton.versions import refuse_untested
 
     refuse_untested(f"{job.kernel.__name__} is not run")
     try:

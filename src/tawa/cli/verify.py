@@ -147,7 +147,7 @@ def refuse_kernel_options(target: str, **given: Any) -> None:
 
 
 def _from_file(target: str) -> Program:
-    from tawa.bridge.read_module import read_ttgir
+    from tawa.bridge.triton.read_module import read_ttgir
 
     module = read_ttgir(existing_file(target))
     if any(op.name.startswith("aref.") for op in module.walk()):
@@ -157,7 +157,7 @@ def _from_file(target: str) -> Program:
 
 def _compiled(target: str, job: Job) -> Program:
     """Both levels of what Tawa makes of a kernel; of one that it declines, what stock Triton makes."""
-    from tawa.bridge.read_module import read_final, read_levels
+    from tawa.bridge.triton.read_module import read_final, read_levels
 
     compiled = job.compile_unchecked(launched=job.needs_launch)
     reason = why_not_specialised(compiled)

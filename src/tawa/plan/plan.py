@@ -30,16 +30,11 @@ TileOrder = Literal["launch"]
 SplitAxis = Literal["rows", "columns"]
 SlotViews = Literal["shared", "own"]
 Path = Literal[
-    "host_descriptor",
-    "kernel_descriptor",
-    "raised",
-    "raised_in_kernel",
-    "cp.async",
-    "registers",
-    "consumer",
+    "host_descriptor", "kernel_descriptor", "raised", "raised_in_kernel", "cp.async", "registers", "consumer",
     "pointers",
-]
+]  # fmt: skip
 PartitionRole = Literal["producer", "consumer"]
+Launched = Literal["stock", "specialised"]
 
 JSON_VERSION = 5
 """1 had neither schedules nor what goes with them, 2 rings for TMA only, 3 no operands kept, 4 no operands, stores,
@@ -198,13 +193,12 @@ class LaunchPlan:
     """
 
     conditions: tuple[str, ...] | None = None
-    short: Literal["stock", "specialised"] | None = None
-    crowded: Literal["stock", "specialised"] | None = None
+    short: Launched | None = None
+    crowded: Launched | None = None
     many: Literal["as_written", "persistent"] | None = None
 
     def __post_init__(self) -> None:
-        _check_words(self, short=Literal["stock", "specialised"], crowded=Literal["stock", "specialised"])
-        _check_words(self, many=Literal["as_written", "persistent"])
+        _check_words(self, short=Launched, crowded=Launched, many=Literal["as_written", "persistent"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast, cast
+from typing import Any, TypeVar, cast
 
 from tawa.errors import PlanError, did_you_mean
 from tawa.plan.plan import (

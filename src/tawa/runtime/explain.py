@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tawa.bridge import record as records
-from tawa.bridge.added_arguments import compiled_by_stock, launched_by_us
-from tawa.bridge.attach import attached
-from tawa.bridge.compile import compile_kernel, jit_function
-from tawa.bridge.device import backend_option_names
-from tawa.bridge.launch_answer import Answer, Decision, answer_for
-from tawa.bridge.report import KernelReport, report
-from tawa.bridge.request import Request, surrounding_request
-from tawa.bridge.signature import Signature, as_signature
-from tawa.bridge.why_stock import why_stock
+from tawa.bridge.driver.attach import attached
+from tawa.bridge.driver.compile import compile_kernel, jit_function
+from tawa.bridge.driver.request import Request, surrounding_request
+from tawa.bridge.launch.added_arguments import compiled_by_stock, launched_by_us
+from tawa.bridge.launch.answer import Answer, Decision, answer_for
+from tawa.bridge.launch.why_stock import why_stock
+from tawa.bridge.report import record as records
+from tawa.bridge.report.report import KernelReport, report
+from tawa.bridge.triton.device import backend_option_names
+from tawa.bridge.triton.signature import Signature, as_signature
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.decided import Decision as Decided

@@ -23,8 +23,8 @@ from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
-from tawa.bridge.added_arguments import launched_by_us
-from tawa.bridge.request import activate, surrounding_request
+from tawa.bridge.driver.request import activate, surrounding_request
+from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.runtime.requests import OPTION_NAMES, make_request
 from tawa.runtime.settings import Settings
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tawa.bridge.attach import attach, attached, detach
-from tawa.bridge.request import activate, set_process_request, surrounding_request
-from tawa.bridge.versions import refuse_pinned, untested_remark
-from tawa.bridge.why_stock import stock_remark
+from tawa.bridge.driver.attach import attach, attached, detach
+from tawa.bridge.driver.request import activate, set_process_request, surrounding_request
+from tawa.bridge.launch.why_stock import stock_remark
+from tawa.bridge.triton.versions import refuse_pinned, untested_remark
 from tawa.runtime.recording import set_reason, start_recording, stop_recording
 from tawa.runtime.report_file import write_at_exit
 from tawa.runtime.requests import make_request, set_log_level

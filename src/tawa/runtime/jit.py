@@ -22,14 +22,14 @@ import triton
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction, KernelInterface
 
-from tawa.bridge.attach import attached
-from tawa.bridge.cache import warmup_suffix
-from tawa.bridge.cache_entries import repaired
-from tawa.bridge.device import backend_option_names, missing_device
-from tawa.bridge.request import Request, activate, surrounding_request
-from tawa.bridge.surroundings import surroundings_named
-from tawa.bridge.versions import untested_reason
-from tawa.bridge.why_stock import note_stock
+from tawa.bridge.driver.attach import attached
+from tawa.bridge.driver.request import Request, activate, surrounding_request
+from tawa.bridge.launch.why_stock import note_stock
+from tawa.bridge.triton.cache import warmup_suffix
+from tawa.bridge.triton.cache_entries import repaired
+from tawa.bridge.triton.device import backend_option_names, missing_device
+from tawa.bridge.triton.surroundings import surroundings_named
+from tawa.bridge.triton.versions import untested_reason
 from tawa.errors import KernelError
 from tawa.runtime.decorated import check_source, refuse_lambda, refuse_outer_jit
 from tawa.runtime.requests import OPTION_NAMES, layered, make_request, reject_near_misses, set_log_level, take_options

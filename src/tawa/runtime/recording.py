@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tawa.bridge import record as records
-from tawa.bridge.annotations import beside_remark
-from tawa.bridge.why_stock import NOT_ASKED, why_stock
+from tawa.bridge.driver.annotations import beside_remark
+from tawa.bridge.launch.why_stock import NOT_ASKED, why_stock
+from tawa.bridge.report import record as records
 from tawa.remarks import Remark
 from tawa.runtime.history import KernelHistory, ProcessReport, Verdict, by_launches, ordered
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from tawa.bridge.launcher import use_allocator, use_capture_check, use_referee
-from tawa.bridge.request import Request
+from tawa.bridge.driver.request import Request
+from tawa.bridge.launch.launcher import use_allocator, use_capture_check, use_referee
 from tawa.errors import PlanError, did_you_mean
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.agreement import STOCK, check_agreement, contradictions

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tawa.bridge.request import Request, surrounding_request
-from tawa.bridge.versions import refuse_pinned, warn_untested
+from tawa.bridge.driver.request import Request, surrounding_request
+from tawa.bridge.triton.versions import refuse_pinned, warn_untested
 from tawa.runtime.requests import OPTION_NAMES, layered, make_request, take_options
 from tawa.runtime.settings import Settings
 

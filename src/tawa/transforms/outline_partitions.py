@@ -8,7 +8,7 @@ The first consumer runs in the kernel's own warps and sees everything above; wha
 regions of further consumers, and then of producers, are isolated: what they use from above is handed to them.
 
 Requires: `lower_arefs`; at least one consumer group.
-Ensures: plain TTGIR that Triton's back end takes (3.6 spelling; see `tawa.bridge.versions` for others).
+Ensures: plain TTGIR that Triton's back end takes (3.6 spelling; see `tawa.bridge.triton.versions` for others).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""From a request to a kernel: the hook, one compile, and the loop that tries Plans."""

@@ -1,0 +1,86 @@
+"""``tl.range(..., warp_specialize=True)`` in a kernel is a request to Tawa, which stock Triton never sees.
+
+The annotation is taken off the TTIR before any stage of Triton that reads it, also for stock Triton's kernel to compare
+with, since Triton aborts at it on Hopper, or ignores it. It means ``only_if_faster=False``: specialise wherever that is
+legal. What the user says at the launch, or around it, takes precedence. A kernel that is declined is compiled by stock
+Triton without the annotation.
+
+```
+TTIR -Triton, generic form-> IR -TakeAnnotations-> IR -text-> TTIR
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.generic_print import parse_module, read_ttir
+from tawa.ir import print_module
+from tawa.remarks import Remark, SourceLocation
+from tawa.transforms.take_annotations import ANNOTATION, ATTRIBUTE, TakeAnnotations
+
+_WITHOUT = "stock Triton compiles the kernel without it"
+
+STOCK_WITHOUT = Request(beside=True)
+"""Stock Triton's kernel, without annotations, as it stands beside a specialised one: compared with, or launched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A kernel without its annotations.
+
+    asked: whether one of them asks for specialisation. location: of the first that does.
+    """
+
+    ttir: str
+    asked: bool
+    location: SourceLocation | None
+
+
+def take_annotations(ttir: str, context: Any) -> Taken | None:
+    """The kernel without annotations, in generic form; None where it has none. ttir: Triton's text, in any form."""
+    if ATTRIBUTE not in ttir:
+        return None
+    module = read_ttir(ttir, context)
+    result = TakeAnnotations().run(module)
+    if not result.changed:
+        return None
+    first = result.remarks[0].location if result.remarks else None
+    return Taken(print_module(module), bool(result.remarks), first)
+
+
+def without_annotations(mod: Any) -> tuple[Any, Taken | None]:
+    """Triton's module without annotations: `mod` itself where it has none."""
+    taken = take_annotations(mod.str(), mod.context)
+    return (mod, None) if taken is None else (parse_module(taken.ttir, mod.context), taken)
+
+
+def asked_by(taken: Taken, request: Request) -> Request:
+    """The request of a kernel with annotations; what the user says beside them takes precedence."""
+    options = request.options
+    if not taken.asked or request.pinned or options.only_if_faster is not None:
+        return request
+    return replace(request, options=replace(options, only_if_faster=False))
+
+
+def annotation_remark(taken: Taken, request: Request, applied: bool) -> Remark:
+    """What became of the annotations. request: as the user made it."""
+    if not taken.asked:
+        return Remark("note", "tl.range(warp_specialize=False) is left out")
+    if request.pinned:
+        meaning = "is not needed: the kernel is pinned"
+    elif request.options.mode == "measure":
+        meaning = "gives way to mode=measure"
+    elif request.options.only_if_faster:
+        meaning = "gives way to only_if_faster=True"
+    else:
+        meaning = "is taken as only_if_faster=False"
+    return Remark("note", f"{ANNOTATION} {meaning}{'' if applied else f'; {_WITHOUT}'}", taken.location)
+
+
+def beside_remark() -> Remark:
+    """Why `STOCK_WITHOUT` is not specialised."""
+    reason = "launched as stock Triton compiles it: not with these arguments, or not worth it for this launch"
+    return Remark("declined", reason, cure="TAWA_LOG=info says what")

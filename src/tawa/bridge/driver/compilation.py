@@ -1,0 +1,262 @@
+"""One compile under a request: Triton's stages with ours between them.
+
+```
+before   ttir -> ttgir -> llir -> ptx -> cubin
+after    ttir -> aref -> barrier -> ttgir -> llir -> ptx -> cubin
+```
+
+The ``aref`` stage does the whole work at once, on a *copy* of the TTIR and of the metadata: our passes, Triton's back
+half, and every later stage down to the cubin. Only when all of it went well do the later stages hand over what is
+already there. Otherwise they run Triton's own functions on the untouched module (or hand over what these gave, where
+the attempt had to know what the stock kernel is like), which is why a kernel that is not specialised comes out byte for
+byte as stock Triton makes it, and why no failure of ours can be half done. The one exception is an annotation that
+stock Triton fails at (`tawa.bridge.driver.annotations`): it is taken off before anything else looks at the module.
+"""
+
+from __future__ import annotations
+
+import locale
+import logging
+import time
+from dataclasses import asdict, replace
+from typing import Any
+
+from tawa.analysis.launch_values import LaunchSpec
+from tawa.analysis.legality import wrong_warps
+from tawa.analysis.memory import may_run_twice
+from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
+from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
+from tawa.bridge.driver.driver import specialise, with_remarks
+from tawa.bridge.driver.request import Request
+from tawa.bridge.driver.stock_overflow import refuse_overflow
+from tawa.bridge.driver.stock_run import StockFailure, StockRun
+from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.report import record, reproducer
+from tawa.bridge.triton.cache_entries import CHECKSUMS, checksum, overridden
+from tawa.bridge.triton.generic_print import read_ttir
+from tawa.bridge.triton.handover import Handover, Stage, StageResult
+from tawa.bridge.triton.stages import StageSplit
+from tawa.bridge.triton.surroundings import folder_failure
+from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
+from tawa.pipeline import Outcome
+from tawa.plan.candidates import GROUP_WARPS
+from tawa.remarks import Remark
+
+_log = logging.getLogger("tawa")
+
+
+class Compilation:
+    """The stages of one kernel's compile. Made by the hook when Triton lists its stages, used up once."""
+
+    def __init__(
+        self,
+        request: Request,
+        stages: dict[str, Stage],
+        options: Any,
+        capability: int,
+        split: StageSplit | None,
+        refusal: Remark | None,
+    ) -> None:
+        self.request = request
+        self.stock = dict(stages)
+        self.options = options
+        self.capability = capability
+        self.split = split
+        self.refusal = refusal
+        self.started = time.perf_counter()
+        self.result: Specialised | None = None
+        self.stock_run: StockRun | None = None
+        self.aref = Handover("", None, None)
+
+    def put_into(self, stages: dict[str, Stage]) -> None:
+        """Changes Triton's stages in place: ours before ``ttgir``, a wrapper around it and every later one."""
+        names = list(self.stock)
+        at = names.index("ttgir")
+        stages.clear()
+        stages.update({name: self.stock[name] for name in names[:at]})
+        stages["aref"] = self.aref_stage
+        stages["barrier"] = self.barrier_stage
+        stages.update({name: self._later_stage(name, last=name == names[-1]) for name in names[at:]})
+
+    def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> Handover:
+        """Does the work, or says why not. Its text is the aref level."""
+        stored = str(mod)  # now: what follows, and stock Triton's stages run for comparison, work on the module itself
+        asked, taken, failure = self.request, None, None
+        try:
+            mod, taken = without_annotations(mod)
+        except Exception as error:  # it stays, and the kernel is Triton's
+            failure = error
+        if taken is not None:
+            self.request = asked_by(taken, asked)
+        source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
+        if self.request.options.mode == "measure" and not _can_measure(source):
+            self.request = replace(self.request, options=replace(self.request.options, mode=None))
+            asked = replace(asked, options=replace(asked.options, mode=None))
+        sheet = Worksheet()
+        outcome, folder = self._try(mod, source, sheet, failure)
+        done = outcome.outcome if isinstance(outcome, Specialised) else outcome
+        if taken is not None:
+            done = with_remarks(done, (annotation_remark(taken, asked, done.applied),))
+        self.result = replace(outcome, outcome=done) if isinstance(outcome, Specialised) else None
+        options = self.result.options if self.result else self.request.options
+        feedback = self.result.why if self.result else None
+        made = record.make_record(
+            source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder, feedback
+        )
+        measure = self.request.options.mode == "measure"
+        if self.result and (self.result.raised or self.result.launch != LaunchSpec() or measure):
+            # In the metadata Triton counts the warps of all partitions; other forms need what was asked for.
+            folder = self.request.reproducer_dir
+            made["launch"] = {
+                **self.result.launch.to_json(),
+                "num_warps": self.options.num_warps,
+                "options": asdict(self.request.options),
+                "reproducer_dir": str(folder) if folder else None,
+                "measure": measure,
+                "annotated": taken is not None,
+            }
+        metadata[record.KEY] = made
+        self._report(source, done)
+        self.aref = Handover(_level(done, done.aref), mod, mod.context)
+        self._sum("ttir", stored, metadata)
+        self._sum("aref", self.aref, metadata)
+        return self.aref
+
+    def barrier_stage(self, before: Any, metadata: dict[str, Any]) -> Handover:
+        """Its text is the barrier level in the canonical spelling."""
+        done = self.result.outcome if self.result else None
+        text = done.barrier if done else self.aref.text
+        self._sum("barrier", text, metadata)
+        return Handover(text, before.module, before.context)
+
+    def _sum(self, name: str, value: Any, metadata: dict[str, Any]) -> None:
+        """Notes the check sum of a level, by which a damaged cache is found; not where users put in one of theirs."""
+        if record.KEY in metadata and not overridden(self.options):
+            metadata[record.KEY].setdefault(CHECKSUMS, {})[name] = checksum(value)
+
+    def _try(
+        self, mod: Any, source: Source, sheet: Worksheet, failure: Exception | None
+    ) -> tuple[Specialised | Outcome, str]:
+        """Attempts it. Returns the result, and the reproducer's path if a fault of ours was the reason to decline.
+
+        failure: what went wrong before the attempt.
+        """
+        refusal = beside_remark() if self.request.beside else self.refusal
+        refusal = refusal or _nothing_to_do(source, self.request, self.options.num_warps)
+        if refusal is not None or self.split is None:
+            assert refusal is not None
+            return self._declined(source, Outcome(False, None, (refusal,))), ""
+        if failure is not None:
+            return self._failed(source, sheet, failure)
+        stages = dict(tuple(self.stock.items())[list(self.stock).index("ttgir") :])
+        self.stock_run = StockRun(mod, dict(source.metadata), stages, self.options)
+        tools = Toolchain(self.split, tuple(stages.items())[1:], self.options, self.capability, self.stock_run)
+        try:
+            result = specialise(tools, source, self.request, sheet)
+        except (PlanError, ResourceError, UnsupportedKernel, SurroundingsError):
+            raise
+        except StockFailure as error:
+            remark = Remark(
+                "declined", f"Triton itself refuses the kernel: {error}", record.kernel_location(source.ttir)
+            )
+            return Outcome(False, None, (remark,)), ""
+        except Exception as error:
+            around = folder_failure(error)
+            if around is not None:
+                raise around from error
+            return self._failed(source, sheet, error)
+        if isinstance(result, Specialised):
+            return result, ""
+        sheet.tawa_ms += sheet.stage_ms.get("front", 0.0)  # Triton does this half again for the stock kernel
+        return self._declined(source, result), ""
+
+    def _declined(self, source: Source, outcome: Outcome) -> Outcome:
+        if self.request.pinned:
+            raise UnsupportedKernel(source.kernel, outcome.remarks[0])
+        return outcome
+
+    def _failed(self, source: Source, sheet: Worksheet, error: Exception) -> tuple[Outcome, str]:
+        written = reproducer.write(self.request, source, sheet, self.options, error)
+        text = f"{type(error).__name__}: {error}"
+        if self.request.pinned:
+            raise InternalError(f"{source.kernel}: {text}", written.path, written.reason) from error
+        cure = "; ".join(filter(None, (report_it(written.path), written.reason)))
+        reason = f"internal error of Tawa, compiled by stock Triton: {text}"
+        _log.warning("%s: %s; %s", source.kernel, reason, cure)
+        remark = Remark("declined", reason, record.kernel_location(source.ttir), cure)
+        return Outcome(False, None, (remark,)), str(written.path or "")
+
+    def _later_stage(self, name: str, last: bool) -> Stage:
+        """Hands over what the attempt made, if the stage before did so too; otherwise runs Triton's own stage."""
+
+        def stage(before: Any, metadata: dict[str, Any]) -> Any:
+            made = self._made(name)
+            if made is not None and self._is_ours(name, before):
+                metadata.update({key: value for key, value in made.metadata.items() if key != record.KEY})
+                value = made.value
+            else:
+                value = self.stock[name](before.module if isinstance(before, Handover) else before, metadata)
+                if name == "ttgir":
+                    refuse_overflow(value, self.capability)
+            self._sum(name, value, metadata)
+            if last and record.KEY in metadata:
+                metadata[record.KEY]["compile_ms"] = round((time.perf_counter() - self.started) * 1000, 3)
+            return value
+
+        return stage
+
+    def _made(self, name: str) -> StageResult | None:
+        """What was made of the stage already, by us or by stock Triton for us."""
+        if self.result is not None:
+            return self.result.results.get(name)
+        return None if self.stock_run is None else self.stock_run.result(name)
+
+    def _is_ours(self, name: str, before: Any) -> bool:
+        """Whether `before` is what we gave to this stage, and not what Triton read back from a file (USE_IR_LOC)."""
+        if name == "ttgir":
+            return isinstance(before, Handover)
+        names = list(self.stock)
+        previous = self._made(names[names.index(name) - 1])
+        return (
+            previous is not None
+            and before is previous.value
+            and not (isinstance(before, Handover) and before.relocated)
+        )
+
+    def _report(self, source: Source, outcome: Outcome) -> None:
+        verb = "specialised" if outcome.applied else "not specialised"
+        reason = str(outcome.remarks[0]) if outcome.remarks else ""
+        _log.info("%s: %s: %s", source.kernel, verb, reason)
+
+
+def _level(outcome: Outcome, text: str) -> str:
+    """The text of a level; for a declined kernel a comment that says why."""
+    if outcome.applied:
+        return text
+    remark = str(outcome.remarks[0]) if outcome.remarks else "no reason given"
+    text = "// not specialised: " + remark.replace("\n", "\n// ") + "\n"
+    encoding = locale.getencoding()  # of the file that Triton writes it to
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _can_measure(source: Source) -> bool:
+    """Whether a launch can time both kernels: it goes through us, and running twice does no harm."""
+    if not launch_is_ours() or "tt.dot" not in source.ttir:
+        return False
+    try:
+        return may_run_twice(read_ttir(source.ttir, source.context))
+    except Exception:  # whatever it is, the attempt meets it again and says so
+        return False
+
+
+def _nothing_to_do(source: Source, request: Request, num_warps: int) -> Remark | None:
+    """Kernels without a dot, or of fewer warps than any consumer has, are left alone before they cost anything."""
+    options = request.options
+    groups_wanted = request.plan is not None or options.num_consumer_groups is not None or options.ping_pong
+    if "tt.dot" not in source.ttir:
+        reason, cure = "no tl.dot in the kernel: there is nothing to feed by separate warps", ""
+    elif num_warps < GROUP_WARPS and not groups_wanted:
+        reason, cure = wrong_warps(num_warps)
+    else:
+        return None
+    return Remark("declined", reason, record.kernel_location(source.ttir), cure)

@@ -1,0 +1,89 @@
+"""Ahead-of-time compile on a machine without a GPU."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from tawa.bridge.driver.attach import attached
+from tawa.bridge.driver.request import Request, activate
+from tawa.bridge.triton.cache_entries import repaired
+from tawa.bridge.triton.device import CAPABILITY
+from tawa.bridge.triton.signature import Signature
+from tawa.bridge.triton.surroundings import surroundings_named, temporary_text
+from tawa.bridge.triton.versions import refuse_pinned, refuse_untested
+from tawa.errors import KernelError
+
+HOPPER_WARP_SIZE = 32
+
+
+def hopper_target() -> Any:
+    """Triton's target for H100 and H200."""
+    from triton.backends.compiler import GPUTarget
+
+    return GPUTarget("cuda", CAPABILITY, HOPPER_WARP_SIZE)
+
+
+def jit_function(kernel: Any) -> Any:
+    """The `triton.jit` function under autotuners, heuristics and wrappers; raises KernelError without one."""
+    from triton.runtime.jit import JITFunction
+
+    inner = kernel
+    while not isinstance(inner, JITFunction):
+        inner = getattr(inner, "fn", None)
+        if inner is None:
+            raise KernelError(f"{kernel!r} is not a Triton kernel: a function under @triton.jit is needed")
+    return inner
+
+
+def compile_kernel(
+    kernel: Any,
+    signature: Signature,
+    request: Request | None,
+    *,
+    num_warps: int = 4,
+    num_stages: int = 3,
+    **backend_options: Any,
+) -> Any:
+    """Compiles one kernel for Hopper; no GPU and no driver are needed.
+
+    kernel: a `triton.jit` function, also under autotune or heuristics (its configurations are not looked at).
+    signature: types, constants and attributes of its arguments (`tawa.bridge.triton.signature.parse_signature`).
+    request: what to do; None compiles stock Triton.
+    backend_options: further options of Triton's backend (``maxnreg``, ``enable_fp_fusion``, ...).
+
+    Returns Triton's `CompiledKernel`; ``asm`` has ttir, ttgir, llir, ptx, cubin, sass, and under a request aref and
+    barrier. Raises UnsupportedKernel, PlanError, ResourceError, InternalError as `tawa.errors` says; CompileError where
+    Triton refuses the kernel, SurroundingsError where a folder cannot be used.
+    """
+    import triton
+    from triton.compiler import ASTSource
+
+    function = jit_function(kernel)
+    refuse_pinned(request is not None and request.pinned, function.__name__)
+    options = {"num_warps": num_warps, "num_stages": num_stages, **backend_options}
+    try:
+        with surroundings_named(function), attached() if request is not None else nullcontext(), activate(request):
+            source = ASTSource(function, signature.types, signature.constants, signature.attributes)
+            return repaired(lambda: triton.compile(source, target=hopper_target(), options=options))
+    except Exception as error:
+        # Such a Triton may want a kernel in another way; what goes wrong then says nothing to a user.
+        refuse_untested(f"{function.__name__} is not compiled ({type(error).__name__}: {error})")
+        raise
+
+
+def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_stages: int) -> Any:
+    """Compiles a kernel from a file of TTIR, as `compile_kernel` does from source; replays a reproducer."""
+    import triton
+
+    refuse_untested(f"{path.name} is not compiled")
+    options = {"num_warps": num_warps, "num_stages": num_stages}
+    text = path.read_text(encoding="utf-8")
+    with (
+        surroundings_named(path.name),
+        temporary_text(text, ".ttir") as source,  # Triton tells the level from the suffix
+        attached() if request is not None else nullcontext(),
+        activate(request),
+    ):
+        return repaired(lambda: triton.compile(source, target=hopper_target(), options=options))

@@ -1,0 +1,85 @@
+"""What the driver is given of a kernel (`Toolchain`, `Source`), and what it leaves behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tawa.analysis.launch_values import LaunchSpec
+from tawa.bridge.driver.spills import Spills
+from tawa.bridge.driver.stock_run import StockRun
+from tawa.bridge.triton.handover import Stage, StageResult
+from tawa.bridge.triton.stages import StageSplit
+from tawa.pipeline import Outcome
+from tawa.plan import PlanOptions
+from tawa.plan.budget import StockCopies
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """What Triton brings to a compile. later: its stages after ``ttgir``, in order.
+
+    stock: its own compile; an empty one for callers that go no further than ``ttgir``.
+    """
+
+    split: StageSplit
+    later: tuple[tuple[str, Stage], ...]
+    options: Any
+    capability: int
+    stock: StockRun = field(default_factory=lambda: StockRun(None, {}, {}, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The kernel: its TTIR as text, the MLIR context it lives in, its name, and the metadata of the compile so far.
+
+    stock_copies: how stock Triton brings the tiles of its loads.
+    """
+
+    ttir: str
+    context: Any
+    kernel: str
+    metadata: dict[str, Any]
+    stock_copies: StockCopies = "tma"
+
+
+@dataclass(frozen=True, slots=True)
+class Specialised:
+    """A kernel that came through.
+
+    options: of the request. results: by stage, in order. spills: what leaves the registers. raised: whether pointer
+    loads became TMA loads. launch: descriptors that the launcher makes then. why: what feedback decided, by field of
+    the Plan.
+    """
+
+    outcome: Outcome
+    options: PlanOptions
+    results: dict[str, StageResult]
+    shared_bytes: int
+    spills: Spills = field(default_factory=Spills)
+    raised: bool = False
+    launch: LaunchSpec = field(default_factory=LaunchSpec)
+    why: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(slots=True)
+class Worksheet:
+    """What is left behind even when a compile fails: times of its steps in milliseconds, and the texts so far."""
+
+    stage_ms: dict[str, float] = field(default_factory=dict[str, float])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    tawa_ms: float = 0.0
+
+    @contextmanager
+    def timed(self, name: str, ours: bool = True) -> Iterator[None]:
+        """Adds the time of the block to `name`; to the total as well if the work is ours, not Triton's."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed = (time.perf_counter() - start) * 1000
+            self.stage_ms[name] = self.stage_ms.get(name, 0.0) + elapsed
+            self.tawa_ms += elapsed if ours else 0.0

@@ -1,0 +1,356 @@
+"""The driver: one loop that tries Plans, from the text of a kernel's TTIR down to the cubin.
+
+```
+candidates → Plan → TTIR lists → Triton's front half → TTGIR lists → Triton's back half, LLVM, ptxas → Trial → …
+                    once for each form of the kernel        once for each Plan
+```
+
+It works on copies and touches nothing that Triton still needs for the stock kernel.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from tawa.analysis.alike import programs_alike
+from tawa.analysis.chained_dots import has_chained_dots
+from tawa.analysis.memory import remakes_descriptors
+from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
+from tawa.bridge.driver.forms import JUMPS, front_half, lay_out, read_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.driver.spills import Spills, find_spills, keeps_dots_in_flight, must_spill
+from tawa.bridge.driver.stock_run import StockFailure
+from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
+from tawa.bridge.triton.generic_print import parse_module, without_temporary_places
+from tawa.bridge.triton.handover import Handover, StageResult
+from tawa.bridge.triton.ptxas_log import kept_log
+from tawa.bridge.triton.stages import clean_up
+from tawa.bridge.triton.versions import RESPELLED_FROM, installed_text, triton_version
+from tawa.errors import PlanError, ResourceError
+from tawa.flow import Flow, run
+from tawa.ir import Module, Operation, copy_module
+from tawa.ir import parse_module as read_module
+from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of, plan_only
+from tawa.plan import LaunchPlan, Plan
+from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
+from tawa.plan.legality import check_met
+from tawa.plan.options import PlanOptions
+from tawa.plan.paths import CROWDED, Launching, launch_plan
+from tawa.plan.persistent import NOT_OFFERED, OFFERED, options_of_persistent, why_shallower
+from tawa.plan.shared_use import LIMIT_BYTES, SharedUse, overflow_text, shared_use
+from tawa.plan.tuned import HARMLESS_BYTES
+from tawa.remarks import Remark
+from tawa.transforms.make_persistent import grid_axes, why_not_persistent
+from tawa.verify.verdict import Unknown
+
+_NO_MODULE = Module(Operation("builtin.module"))
+"""In the place of a kernel that went to Triton as it came from there."""
+_TILES = "tt.load of a tile"
+
+
+@dataclass(frozen=True, slots=True)
+class _LaidOut:
+    """A form of the kernel with layouts: generic text, and its flow. text: empty where it is declined."""
+
+    text: str
+    flow: Flow
+    refusal: Remark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a trial leaves for the driver."""
+
+    outcome: Outcome
+    results: dict[str, StageResult]
+    shared_bytes: int
+    spills: Spills
+    form: _LaidOut
+
+
+def specialise(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
+    """Specialises one kernel as the first Plan says that compiles, fits, does not spill, and is proved.
+
+    Returns what was made, or the declining `Outcome`. Raises PlanError and ResourceError for what the user pinned,
+    StockFailure when Triton's front half refuses the kernel, and any other exception for a fault of ours.
+    """
+    with _garbage_uncollected():
+        return _Driver(tools, source, request, sheet).run()
+
+
+@contextmanager
+def _garbage_uncollected() -> Iterator[None]:
+    """No garbage collection: a compile makes many small objects at once, and each scan is of the whole process."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class _Driver:
+    """One kernel."""
+
+    def __init__(self, tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> None:
+        self.tools, self.source, self.request, self.sheet = tools, source, request, sheet
+        self.pins = _with_form(request.plan or Plan(), request.options)
+        self.launching = Launching(launch_is_ours(), may_be_one(), triton_version()[:2] < RESPELLED_FROM)
+        self.operations: dict[str, int] = {}
+        self.unread: Any = None
+        self.laid_out: dict[tuple[bool, str | None, int], _LaidOut] = {}
+
+    def run(self) -> Specialised | Outcome:
+        """The loop."""
+        self._look()
+        search = candidates(self._question())
+        try:
+            candidate = next(search)
+            while True:
+                candidate = search.send(self._try(candidate))
+        except StopIteration as end:
+            return self._taken(end.value)
+
+    # -- the kernel as Triton hands it down ----------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Counts the operations of the kernel, which says what there is to do before it has layouts."""
+        with self.sheet.timed("copy"):
+            self.unread = parse_module(self.source.ttir, self.source.context)
+
+            def see(op: Any) -> None:
+                name = op.get_name()
+                self.operations[name] = self.operations.get(name, 0) + 1
+                if name == "tt.load" and str(op.get_result(0).get_type()).startswith("tensor"):
+                    self.operations[_TILES] = 1
+
+            self.unread.walk(see)
+
+    @cached_property
+    def kernel(self) -> Module:
+        """The kernel as a module of ours, structured; what changes it works on copies."""
+        with self.sheet.timed("read"):
+            return read_kernel(self.source.ttir, self.source.context)
+
+    @cached_property
+    def paths(self) -> Flow | None:
+        """The kernel with pointer accesses made by TMA; None where there is none, or TMA is not wanted."""
+        options = self.request.options
+        asked = self.pins.operand((None, None, 0)).path
+        if options.pointer_loads == "cp.async" or _TILES not in self.operations or asked not in (None, "raised"):
+            return None
+        flow = self._flow(copy_module(self.kernel), self.pins)
+        with self.sheet.timed("raise loads"):
+            run(flow, PATHS[1:])  # the kernel is structured
+        return flow
+
+    def _flow(self, module: Module, plan: Plan) -> Flow:
+        options, request = self.tools.options, self.request
+        target = Target(options.num_warps, options.num_stages, LIMIT_BYTES, 1, self.source.stock_copies)
+        return Flow(
+            module, plan, request.options, target, request.pinned, request.verification, launching=self.launching
+        )
+
+    def _question(self) -> Question:
+        groups = self.tools.options.num_warps // 4
+        may_be_chained = groups > 1 and self.operations.get("tt.dot", 0) > 1
+        return Question(
+            self.request.options,
+            self.pins,
+            self.request.pinned,
+            self.tools.options.num_warps,
+            raisable=self.paths is not None and self.paths.raised > 0,
+            chained=may_be_chained and has_chained_dots(self.kernel),
+            allowed=self._stock_spills,
+        )
+
+    def _stock_spills(self) -> int:
+        """What the specialised kernel may spill: as much as the stock kernel; anything if Triton cannot compile it."""
+        with self.sheet.timed("stock", ours=False), suppress(StockFailure):
+            return max(HARMLESS_BYTES, self.tools.stock.spilled())
+        return NO_STOCK
+
+    # -- one candidate -------------------------------------------------------------------------------------------------
+
+    def _try(self, candidate: Candidate) -> Trial:
+        """What comes of a candidate."""
+        form = self._form(candidate.plan)
+        if form.refusal is not None:
+            return Trial(refusal=form.refusal, candidate=candidate)
+        with self.sheet.timed("specialise"):
+            try:
+                outcome = self._through(form, candidate.plan)
+            except (PlanError, ResourceError) as error:
+                return Trial(error=error, candidate=candidate)
+        self.sheet.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})
+        if not outcome.applied or outcome.plan is None:
+            return Trial(refusal=outcome.remarks[0], candidate=candidate, made=outcome)
+        self.sheet.texts |= {"ttgir": form.text, "aref": outcome.aref, "barrier": outcome.barrier}
+        made = self._finish(outcome, form)
+        if isinstance(made, SharedUse):
+            return Trial(outcome.plan, overflow=made, candidate=candidate)
+        return Trial(
+            outcome.plan,
+            spilled=made.spills.bytes,
+            serialised=made.spills.serialised,
+            in_flight=keeps_dots_in_flight(outcome.plan, outcome.module),
+            must_spill=made.spills.bytes > 0 and must_spill(outcome.plan, outcome.module),
+            proved=not isinstance(outcome.verdict, Unknown),
+            made=made,
+            candidate=candidate,
+        )
+
+    def _through(self, form: _LaidOut, plan: Plan) -> Outcome:
+        """Through the lists behind the layouts."""
+        flow = self._flow(read_module(form.text), plan.over(form.flow.plan))
+        flow.target, flow.launch = form.flow.target, form.flow.launch
+        flow.pins = self.pins
+        return outcome_of(flow, run(flow, TTGIR))
+
+    def _form(self, plan: Plan) -> _LaidOut:
+        """The form of the kernel that a Plan asks for, with layouts; made once."""
+        raised = self.paths is not None and self.paths.raised > 0 and plan.operand((None, None, 0)).path != "pointers"
+        key = raised, plan.form, plan.groups or 1
+        if key not in self.laid_out:
+            base = self.paths if raised else None
+            self.laid_out[key] = self._lay_out(base, plan.form, plan.groups or 1)
+        return self.laid_out[key]
+
+    def _lay_out(self, base: Flow | None, form: str | None, groups: int) -> _LaidOut:
+        """One form of the kernel through the TTIR lists and Triton's front half. base: with raised loads, or None."""
+        pins = replace(base.plan if base else self.pins, form=form, groups=groups)
+        changed = base is not None or form == "persistent" or groups > 1 or bool(JUMPS & set(self.operations))
+        if not changed:
+            mod, self.unread = self.unread or parse_module(self.source.ttir, self.source.context), None
+            return _LaidOut(front_half(self.tools, self.source, mod, self.sheet), self._flow(_NO_MODULE, pins))
+        with self.sheet.timed("forms"):
+            flow = self._flow(copy_module(base.module if base else self.kernel), pins)
+        if base is not None:
+            flow.target, flow.launch, flow.remarks, flow.raised = base.target, base.launch, base.remarks, base.raised
+        text = lay_out(self.tools, self.source, flow, self.sheet)
+        return _LaidOut(text, flow) if isinstance(text, str) else _LaidOut("", flow, text)
+
+    def _finish(self, outcome: Outcome, form: _LaidOut) -> _Made | SharedUse:
+        """Triton's back half and its later stages on our module; the use of shared memory where that is too much."""
+        tools, metadata = self.tools, dict(self.source.metadata)
+        options = replace(tools.options, num_warps=form.flow.target.num_warps)
+        results: dict[str, StageResult] = {}
+        with self.sheet.timed("respell"):
+            self.sheet.texts["installed"] = installed_text(outcome.barrier, outcome.module)
+        with self.sheet.timed("parse"):
+            mod = parse_module(self.sheet.texts["installed"], self.source.context)
+        with self.sheet.timed("back", ours=False):
+            hoist = outcome.module is None or not remakes_descriptors(outcome.module)
+            mod = clean_up(mod, tools.capability, hoist=hoist)
+            mod = tools.split.back(mod, metadata, options, tools.capability)
+        results["ttgir"] = StageResult(
+            Handover(without_temporary_places(str(mod)), mod, self.source.context), dict(metadata)
+        )
+        value: Any = mod
+        said = ""
+        for name, stage in tools.later:
+            with self.sheet.timed(name, ours=False), kept_log() as log:
+                value = stage(value, metadata)
+            said = said or log.text
+            results[name] = StageResult(value, dict(metadata))
+            if name == "llir":
+                use = shared_use(int(metadata.get("shared") or 0), outcome.plan)
+                if not use.fits():
+                    return use
+        ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
+        spills = find_spills(ptx, cubin, options, said)
+        return _Made(outcome, results, int(metadata.get("shared") or 0), spills, form)
+
+    # -- what is taken -------------------------------------------------------------------------------------------------
+
+    def _taken(self, choice: Choice) -> Specialised | Outcome:
+        """What the search chose, with what its launches need; or the outcome that declines."""
+        raising = tuple(self.paths.remarks) if self.paths is not None else ()
+        if choice.no_space is not None:
+            return with_remarks(self._no_space(choice.no_space), raising)
+        if choice.trial is None:
+            assert choice.refusal is not None
+            asked = self.request.plan
+            if asked is not None and (asked.form == "persistent" or (asked.groups or 1) > 1 or asked.ping_pong):
+                raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {choice.refusal}")
+            return with_remarks(Outcome(False, None, (choice.refusal,)), raising)
+        made: _Made = choice.trial.made
+        flow, plan = made.form.flow, choice.trial.plan
+        assert plan is not None
+        launch, notes = flow.launch, list(choice.notes)
+        with self.sheet.timed("offer persistent"):
+            offered, note = self._offered(plan, raised=flow.raised > 0)
+        notes += [note] if note else []
+        launch = replace(launch, offered=offered)
+        if flow.raised:
+            launch = replace(launch, alone=launch.alone and bool(plan.max_registers))  # a cap lets more than one CTA in
+            notes += [*raising, *[Remark("done", CROWDED)] * launch.alone]
+        elif self.paths is not None and not self.paths.raised:
+            notes += raising
+        plan = Plan(launches=launch_plan(launch)).over(plan)
+        check_met(plan, self.request.plan or Plan(), self.launching.ours)
+        why = {**(self.paths.why if self.paths is not None else {}), **made.outcome.why}
+        outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan, why=why)
+        return Specialised(
+            outcome, self.request.options, made.results, made.shared_bytes, made.spills, flow.raised > 0, launch,
+            choice.trial.candidate.why,
+        )  # fmt: skip
+
+    def _no_space(self, use: SharedUse) -> Outcome:
+        """Declines a kernel that does not fit; raises SharedMemoryError where it was pinned."""
+        text = overflow_text(self.source.kernel, use)
+        if self.request.depth_pinned or self.request.pinned:
+            from tawa.bridge.triton.shared_memory_error import SharedMemoryError
+
+            raise SharedMemoryError(use.total_bytes, LIMIT_BYTES, text)
+        return Outcome(False, None, (Remark("declined", text),))
+
+    def _offered(self, plan: Plan, raised: bool) -> tuple[int, Remark | None]:
+        """How many sizes of the grid a persistent form would take, where one is offered to launches of many programs.
+
+        None is offered where programs may differ in their work, which the hardware deals out better than a loop; where
+        several programs share an SM and hide what a persistent kernel would; and where the persistent form's own tiles
+        leave its rings too few slots. The remark says which it is: None where the kernel has no persistent form at all.
+        """
+        asked = (self.pins.launches or LaunchPlan()).many
+        pinned = self.request.plan is not None and asked != "persistent"
+        if pinned or plan.form == "persistent" or self.request.options.persistent is False or not self.launching.ours:
+            return 0, None
+        if plan.max_registers and asked is None:
+            return 0, None
+        module = self.paths.module if raised and self.paths is not None else self.kernel
+        if why_not_persistent(module) is not None or not (asked or programs_alike(module)):
+            return 0, None
+        found = self._form_planned(plan.groups or 1, raised)
+        reason = found.reason if isinstance(found, Remark) else why_shallower(found, plan)
+        if reason and asked is None:
+            return 0, Remark("done", f"{NOT_OFFERED}: {reason}")
+        return grid_axes(module), Remark("done", OFFERED)
+
+    def _form_planned(self, groups: int, raised: bool) -> Plan | Remark:
+        """The Plan that a compile of the persistent form would begin with, or why it would decline it."""
+        base = self.paths if raised else None
+        form = self._lay_out(base, "persistent", groups)
+        if form.refusal is not None:
+            return form.refusal
+        plan = Plan(form="persistent", groups=groups).over(form.flow.plan)
+        return plan_only(form.text, options_of_persistent(self.request.options), form.flow.target, plan)
+
+
+def _with_form(pins: Plan, options: PlanOptions) -> Plan:
+    """A Plan with the form that the options ask for."""
+    return pins.over(Plan(form="persistent" if options.persistent else "as_written"))
+
+
+def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:
+    """The outcome with remarks behind its own; the first, which is the headline, stays."""
+    return replace(outcome, remarks=tuple(dict.fromkeys((*outcome.remarks, *remarks))))
+
+
+__all__ = ["specialise", "with_remarks"]

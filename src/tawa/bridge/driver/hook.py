@@ -1,0 +1,107 @@
+"""The stage hook: decides, each time Triton lists its stages for a kernel, whether Tawa takes part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+from tawa.bridge.driver.compilation import Compilation
+from tawa.bridge.driver.request import Request, active_request
+from tawa.bridge.triton import versions
+from tawa.bridge.triton.cache_entries import overridden
+from tawa.bridge.triton.device import CAPABILITY
+from tawa.bridge.triton.stages import StageSplit, split_make_ttgir
+from tawa.errors import DeviceError
+from tawa.remarks import Remark
+
+_inside: ContextVar[bool] = ContextVar("tawa_inside_hook", default=False)
+
+
+class StageHook:
+    """A value for `knobs.runtime.add_stages_inspection_hook`; calls the hook that was there before it.
+
+    Triton calls it in two ways: with a backend and its stages, which it may change; and (from 3.9 on, and again for
+    each key) without arguments for ``(key, hash)``, where the earlier hook's answer is passed on: our own part of the
+    keys is added in `tawa.bridge.triton.cache`, for all versions alike.
+    """
+
+    def __init__(self, earlier: Callable[..., Any] | None) -> None:
+        self.earlier = earlier
+
+    def __call__(
+        self,
+        backend: Any = None,
+        stages: dict[str, Any] | None = None,
+        options: Any = None,
+        language: Any = None,
+        capability: int | None = None,
+    ) -> Any:
+        """Adds our stages to `stages` if a request is active; without arguments returns ``(key, hash)``."""
+        if stages is None:
+            return ("", "0") if self.earlier is None else self.earlier()
+        stock_ttgir = stages.get("ttgir")
+        nested = _inside.get()
+        if self.earlier is not None:
+            token = _inside.set(True)
+            try:
+                self.earlier(backend, stages, options, language, capability)
+            finally:
+                _inside.reset(token)
+        request = active_request()
+        if request is None or nested:  # nested: an outer hook of ours adds the stages
+            return None
+        replaced = stages.get("ttgir") is not stock_ttgir
+        _take_part(request, backend, stages, options, language, capability, replaced)
+        return None
+
+
+def _take_part(
+    request: Request,
+    backend: Any,
+    stages: dict[str, Any],
+    options: Any,
+    language: Any,
+    capability: int | None,
+    replaced: bool,
+) -> None:
+    """Puts our stages in, or leaves the kernel to Triton; raises when a pinned kernel cannot even be tried."""
+    if getattr(language, "name", "") != "TRITON" or "ttgir" not in stages or "llir" not in stages:
+        return  # Gluon kernels are explicit already
+    if versions.untested_reason():
+        versions.warn_untested()
+        versions.refuse_pinned(request.pinned, "every kernel")
+        return
+    if capability != CAPABILITY:
+        if request.pinned:
+            raise DeviceError(
+                f"warp specialisation was demanded on compute capability {capability}; Tawa makes kernels for "
+                f"{CAPABILITY} (H100, H200). Cure: launch there, or leave enable_warp_specialization out"
+            )
+        return
+    split = split_make_ttgir(type(backend))
+    refusal = _refusal(options, split, replaced)
+    Compilation(request, stages, options, capability, split, refusal).put_into(stages)
+
+
+def _refusal(options: Any, split: StageSplit | None, replaced: bool) -> Remark | None:
+    """Why this compile cannot be specialised whatever the kernel says; None when it may be tried."""
+    if split is None:
+        version = ".".join(map(str, versions.triton_version()))
+        return Remark(
+            "declined", f"Triton {version} has a pass pipeline that Tawa does not know", cure="use Triton 3.6 to 3.9"
+        )
+    if replaced:
+        return Remark("declined", "another stage hook has replaced Triton's ttgir stage", cure="remove that hook")
+    if getattr(options, "num_ctas", 1) != 1:
+        return Remark("declined", f"num_ctas={options.num_ctas}: clusters are not supported", cure="num_ctas=1")
+    if getattr(options, "launch_cooperative_grid", False):
+        reason = "launch_cooperative_grid: a grid that fits the GPU all at once may not, once it is specialised"
+        return Remark("declined", reason, cure="a launch without it")
+    if overridden(options):
+        reason = "a level of the kernel comes from a file of the user's (ir_override, TRITON_KERNEL_OVERRIDE)"
+        return Remark("declined", f"{reason}, which is for the kernel as stock Triton compiles and launches it")
+    if getattr(options, "instrumentation_mode", ""):
+        mode = options.instrumentation_mode
+        return Remark("declined", f"instrumentation_mode={mode!r} rewrites the kernel", cure="switch the sanitizer off")
+    return None

@@ -1,0 +1,89 @@
+"""Registers that do not suffice: what a compiled kernel spills to local memory.
+
+ptxas has the last word on registers. A kernel that spills is told by the stack frame in its cubin, which costs nothing
+to read. How much is what ptxas said as Triton ran it (`ptxas_log`); where that was not kept, it runs once more.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from tawa.analysis.resources import wgmma_registers
+from tawa.bridge.report.report import read_ptxas_log, run_ptxas
+from tawa.bridge.triton.cubin import section_of
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import Module
+from tawa.plan import Plan
+
+SERIALISED = ("C7511", "C7512")
+"""ptxas' notes that too few registers are left for wgmmas in flight: it waits for each of them by itself."""
+
+_SPILLED = "bytes spill stores"
+_INFO, _FRAME_SIZE = ".nv.info", 0x11
+_WITH_PAYLOAD = 0x04
+
+
+@dataclass(frozen=True, slots=True)
+class Spills:
+    """What leaves the registers of a kernel.
+
+    bytes: of stores and loads, as they stand in the text. serialised: whether each wgmma is waited for by itself for
+    want of registers, by ptxas or by the Plan.
+    """
+
+    bytes: int = 0
+    serialised: bool = False
+
+
+def find_spills(ptx: Any, cubin: Any, options: Any, log: str = "") -> Spills:
+    """What a kernel spills.
+
+    ptx, cubin: what Triton's stages gave. options: of its backend. log: what ptxas said then, where that was kept.
+    """
+    if not isinstance(ptx, str) or not isinstance(cubin, bytes) or frame_bytes(cubin) == 0:
+        return Spills()
+    if _SPILLED in log:
+        found = read_ptxas_log(log)
+    else:
+        found = run_ptxas(ptx, options.enable_fp_fusion, getattr(options, "ptx_options", None) or "")
+    return Spills(found.spill_bytes, any(note.code in SERIALISED for note in found.notes))
+
+
+def frame_bytes(cubin: bytes) -> int | None:
+    """The largest stack frame of a thread in a cubin; None where the file is not understood.
+
+    It is an attribute in the section `.nv.info`, a list of (format, name, size or value, payload).
+    """
+    try:
+        return max(_frames(section_of(cubin, _INFO)), default=0)
+    except (struct.error, ValueError, IndexError):
+        return None
+
+
+def keeps_dots_in_flight(plan: Plan, module: Module | None) -> bool:
+    """Whether a smaller P, or fewer stages, would change the program: where every dot is waited for, they would not."""
+    dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))] if module is not None else []
+    return bool(plan.schedules) or not dots or any(dot.is_async for dot in dots)
+
+
+def must_spill(plan: Plan | None, module: Module | None) -> bool:
+    """Whether every Plan spills, and stock Triton too: nothing is gained by trying, and each try may take a minute."""
+    if plan is None or module is None:
+        return False
+    warps = next(part.num_warps for part in plan.partitions if part.role == "consumer")
+    return wgmma_registers(module, warps).fill_an_sm(warps, plan.consumer_groups)
+
+
+def _frames(info: bytes) -> list[int]:
+    frames: list[int] = []
+    at = 0
+    while at + 4 <= len(info):
+        form, name, size = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form == _WITH_PAYLOAD:
+            if name == _FRAME_SIZE:
+                frames.append(struct.unpack_from("<II", info, at)[1])
+            at += size
+    return frames

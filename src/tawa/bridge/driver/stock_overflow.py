@@ -1,0 +1,103 @@
+"""A stock kernel that no launch can have, found before Triton's back end has worked on it for a minute.
+
+Triton says only at the launch, after the whole compile, that a kernel needs more shared memory than a CTA has. How much
+it needs is decided between TTGIR and LLVM, by passes that take milliseconds. They run here on a copy, for kernels with
+tiles that large, at a launch, which would fail with the same error, and for commands that explain a kernel
+(`overflow_refused`). A caller that wants the text of such a kernel still gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.report import record
+from tawa.bridge.triton.generic_print import parse_module
+from tawa.ir import MemDescType, TensorType, parse_type
+from tawa.plan.shared_use import LIMIT_BYTES
+
+_refused: ContextVar[bool] = ContextVar("tawa_overflow_refused", default=False)
+
+
+@contextmanager
+def overflow_refused() -> Iterator[None]:
+    """Inside, a kernel that no launch can have is refused though nothing is launched: for commands that explain it."""
+    token = _refused.set(True)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
+
+
+def refuse_overflow(module: Any, capability: int) -> None:
+    """Raises SharedMemoryError for a module of stock TTGIR that is to be launched and needs more than a CTA has."""
+    if not (launch_is_ours() or _refused.get()) or not _may_overflow(module):
+        return
+    text = str(module)
+    needed = _allocated(text, module.context, capability)
+    if needed is None or needed <= LIMIT_BYTES:
+        return
+    from tawa.bridge.triton.shared_memory_error import SharedMemoryError
+
+    kernel = module.get_entry_func_name()
+    place = record.kernel_location(text)
+    at = f"\n  at {place}" if place else ""
+    needs = f"needs {needed} bytes of shared memory, and one CTA has {LIMIT_BYTES} (227 KiB)"
+    raise SharedMemoryError(
+        needed,
+        LIMIT_BYTES,
+        f"{kernel}: stock Triton's kernel {needs}: it can be compiled, not launched{at}\n"
+        "  cure: smaller blocks, or fewer num_stages",
+    )
+
+
+def _may_overflow(module: Any) -> bool:
+    """Whether one tile, or all buffers together, are as large as the memory of a CTA."""
+    tiles: dict[str, None] = {}
+    buffers: list[str] = []
+
+    def see(op: Any) -> None:
+        types = [str(op.get_result(index).get_type()) for index in range(op.get_num_results())]
+        tiles.update(dict.fromkeys(types))
+        if op.get_name() == "ttg.local_alloc":
+            buffers.extend(types)
+
+    module.walk(see)
+    return max(map(_bytes, tiles), default=0) > LIMIT_BYTES or sum(map(_bytes, buffers)) > LIMIT_BYTES
+
+
+def _bytes(type: str) -> int:
+    tile = parse_type(type)
+    return tile.bytes if isinstance(tile, TensorType | MemDescType) else 0
+
+
+def _allocated(text: str, context: Any, capability: int) -> int | None:
+    """Shared memory as Triton's own passes allocate it; None where the installed Triton has others."""
+    from triton._C.libtriton import ir, nvidia, passes
+
+    module = parse_module(text, context)
+    pm = ir.pass_manager(module.context)
+    try:
+        passes.ttgpuir.add_combine_tensor_select_and_if(pm)
+        _either(passes.ttgpuir.add_allocate_warp_groups, pm)
+        passes.convert.add_scf_to_cf(pm)
+        passes.gluon.add_inliner(pm)
+        nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(pm, capability, _PTX_VERSION)
+        pm.run(module, "tawa_allocate")
+    except (AttributeError, TypeError, RuntimeError):
+        return None
+    return module.get_int_attr("ttg.shared")
+
+
+_PTX_VERSION = 80  # any that knows Hopper: shared memory does not depend on it
+
+
+def _either(add: Any, pm: Any) -> None:
+    """Triton 3.9 takes one more argument, whether the concurrency sanitizer runs."""
+    try:
+        add(pm)
+    except TypeError:
+        add(pm, False)

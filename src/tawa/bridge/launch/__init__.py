@@ -1,0 +1,1 @@
+"""Launches that are more than a launch: added arguments, and which kernel one gets."""

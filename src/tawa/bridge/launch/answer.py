@@ -1,0 +1,284 @@
+"""What a launch of a compiled kernel gets: the specialised kernel, stock Triton's, or what the choice depends on.
+
+    answer_for(kernel)                               depends: ceil(programs / 132) * ceil(K / 64) >= 10 and M, N, K > 0
+    answer_for(kernel, {"K": 64}, (4, 4))            declined: ceil(programs / 132) * ceil(K / 64) is 1, …
+
+Where all that it depends on is known, the launcher's own functions decide (`tawa.analysis.launch_choice`).
+The condition is simplified for arguments of the types that the kernel was compiled for; those of 32 bits are taken to
+be at most 2147418112, as the sizes of a box's tensor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from tawa.analysis.box import OPEN
+from tawa.analysis.host_conditions import NEVER, Clause, simplified
+from tawa.analysis.host_ranges import ANY, Domain, Range
+from tawa.analysis.host_text import clauses_text, value_text
+from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable, why_slower
+from tawa.analysis.launch_values import Apply, Argument, HostValue, LaunchSpec
+from tawa.bridge.launch import added_arguments
+from tawa.bridge.launch.added_arguments import launch_spec
+from tawa.bridge.launch.argument_paths import argument_paths, plain_value
+from tawa.bridge.report import record
+from tawa.errors import PlanError
+
+Decision = Literal["specialised", "declined", "depends"]
+HOPPER_PROCESSORS = 132
+"""SMs of an H100 or H200 (SXM), where there is no GPU to ask."""
+
+_MEASURED = "the first launch measures it to be faster"
+_PAYS_NEVER = "no launch is expected to pay: where programs do not share an SM, they are over too soon"
+_ALL_THE_SAME = "only_if_faster=False specialises all the same"
+_POINTER_BITS = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """decision: of all launches, or of the one that is known. condition: what it depends on; empty where on nothing.
+
+    The decision is "specialised" also where the condition only asks that sizes and strides are positive.
+
+    found: what the condition comes to for the arguments that are known; reason, cure: why the launch is left to the
+    stock kernel. known: the arguments that were given, and the grid's number of programs.
+    """
+
+    decision: Decision
+    condition: str = ""
+    found: str = ""
+    reason: str = ""
+    cure: str = ""
+    known: Mapping[str, int] | None = None
+
+
+def answer_for(
+    compiled: Any,
+    arguments: Mapping[str, Any] | None = None,
+    grid: Sequence[int] | None = None,
+    processors: int | None = None,
+) -> Answer:
+    """What launches get. Raises PlanError for an argument that is unknown, or whose value does not fit its type.
+
+    compiled: Triton's `CompiledKernel`. arguments: values by name; tensors have a ``data_ptr()``; those of constants,
+    and of what nothing depends on, may be there or not. grid: one to three sizes. processors: SMs, of the GPU in use
+    if left out.
+    """
+    known = getattr(compiled.metadata, record.KEY, None) or {}
+    if not known.get("applied"):
+        return Answer("declined")
+    spec = launch_spec(compiled)
+    if spec == LaunchSpec() and not arguments and grid is None:
+        found = Answer("specialised")
+    else:
+        found = _Question(compiled, spec, processors or _processors()).answer(arguments or {}, grid)
+    return _with_measurement(found) if (known.get("launch") or {}).get("measure") else found
+
+
+def argument_domain(compiled: Any) -> Domain:
+    """The ranges of a compiled kernel's arguments that follow from their types, by index."""
+    return _Question(compiled, LaunchSpec(), HOPPER_PROCESSORS).of_types
+
+
+def _with_measurement(answer: Answer) -> Answer:
+    if answer.decision == "declined":
+        return answer
+    condition = f"{answer.condition} and {_MEASURED}" if answer.condition else _MEASURED
+    return Answer("depends", condition, answer.found, known=answer.known)
+
+
+class _Question:
+    """One compiled kernel, and what a launch of it depends on."""
+
+    def __init__(self, compiled: Any, spec: LaunchSpec, processors: int) -> None:
+        self.spec, self.processors = spec, processors
+        self.source = compiled.src
+        self.types: dict[str, Any] = dict(self.source.signature)
+        self.paths = argument_paths(tuple(self.types.values()))
+        self.names = {path: index for index, path in enumerate(self.paths) if path}
+        self.count = len(self.paths)
+        self.of_types = self._types()
+        self.domain: Domain = {**self.of_types, **grid_domain(self.count)}
+        self.clauses = tuple(_named(it, self._name) for it in clauses_of(spec, self.count, processors))
+
+    def _name(self, index: int) -> str:
+        """The name of an argument in the kernel's source."""
+        if index >= self.count or not self.paths[index]:
+            return ""
+        position, *inner = self.paths[index]
+        return list(self.types)[position] + "".join(f"[{at}]" for at in inner)
+
+    def _types(self) -> dict[int, Range]:
+        marked = getattr(self.source, "attrs", None) or {}
+        found: dict[int, Range] = {}
+        for path, index in self.names.items():
+            kind: Any = tuple(self.types.values())
+            for at in path:
+                kind = kind[at]
+            divisible = any("tt.divisibility" in mark for mark in marked.get(tuple(path), ()))
+            found[index] = _range_of(str(kind), 16 if divisible else 1)
+        return found
+
+    def answer(self, arguments: Mapping[str, Any], grid: Sequence[int] | None) -> Answer:
+        """As `answer_for`."""
+        general = simplified(self.clauses, self.domain)
+        condition = clauses_text(general, self.domain)
+        known = self._known(arguments)
+        if grid is not None:
+            known |= {self.count + at: number for at, number in enumerate(grid_values(grid))}
+        if NEVER in general:
+            legal = clauses_of(replace(self.spec, work=None, alone=False), self.count, self.processors)
+            if NEVER in simplified(legal, self.domain):
+                return Answer("declined", reason="no arguments fulfil the conditions of its TMA descriptors")
+            return Answer("declined", reason=_PAYS_NEVER, cure=_ALL_THE_SAME)
+        if not known:
+            return Answer(self._decided(general), condition)
+        shown, found = self._shown(known), self._found(general, known)
+        if frozenset[int]().union(*(it.value.arguments for it in self.clauses)) <= known.keys():
+            return self._of_one_launch(Answer("specialised", condition, found, known=shown), known, grid or (1,))
+        narrow = {**self.domain, **{index: Range(value, value) for index, value in known.items()}}
+        left = simplified(self.clauses, narrow)
+        decision = self._decided(left)
+        if decision != "declined":
+            return Answer(decision, clauses_text(left, narrow), known=shown)
+        return Answer(decision, condition, found, self._failure(general, known), known=shown)
+
+    def _of_one_launch(self, taken: Answer, known: Mapping[int, int], grid: Sequence[int]) -> Answer:
+        """The launcher's decision. taken: the answer where it takes the specialised kernel."""
+        values = [known.get(index, 0) for index in range(self.count)]
+        if refused := why_not_launchable(self.spec, values, grid):
+            broken = self.spec.broken(values)
+            reason = broken.reason if broken is not None else refused  # the condition itself is there already
+            return replace(taken, decision="declined", reason=reason)
+        if slower := why_slower(self.spec, values, grid, self.processors):
+            return replace(taken, decision="declined", reason=slower, cure=_ALL_THE_SAME)
+        return taken
+
+    @staticmethod
+    def _decided(clauses: Sequence[Clause]) -> Decision:
+        if NEVER in clauses:
+            return "declined"
+        return "specialised" if all(map(_is_plain, clauses)) else "depends"
+
+    def _known(self, arguments: Mapping[str, Any]) -> dict[int, int]:
+        """What is given of the kernel's own arguments, by index."""
+        unknown = [name for name in arguments if name not in self.types]
+        if unknown:
+            raise PlanError(f"the kernel has no parameter {unknown[0]!r}; it has {', '.join(self.types)}")
+        found: dict[int, int] = {}
+        for position, name in enumerate(self.types):
+            if name not in arguments:
+                continue
+            value = plain_value(arguments[name])
+            self._refuse_other(position, name, value)
+            index = self.names.get((position,))
+            if index is None or not isinstance(value, int):
+                continue  # a constant, or a float: nothing depends on it
+            it = self.domain[index]
+            if it.and_also(Range(value, value)).is_empty or (it.multiple > 1 and value % it.multiple):
+                mark = f":{it.multiple}" if it.multiple > 1 else ""
+                raise PlanError(
+                    f"{name}={value} is no {self.types[name]}{mark}; "
+                    "cure: leave its type out of the signature, which then follows from the value"
+                )
+            found[index] = value
+        return found
+
+    def _refuse_other(self, position: int, name: str, value: object) -> None:
+        """Raises PlanError for a number that is not the constant in its place, or a fraction where it is whole."""
+        constants: Mapping[Any, Any] = getattr(self.source, "constants", None) or {}
+        constant = constants.get((position,), value)
+        if isinstance(value, int | float) and isinstance(constant, int | float) and value != constant:
+            raise PlanError(
+                f"{name}={value}: the kernel was compiled for {name}={constant}; "
+                f"cure: {name}={value} in the signature or the constants"
+            )
+        if isinstance(value, float) and re.fullmatch(r"[iu]\d+", str(self.types[name])):
+            raise PlanError(f"{name}={value} is no {self.types[name]}; cure: a whole number")
+
+    def _shown(self, known: Mapping[int, int]) -> dict[str, int]:
+        """The numbers that are known, by name; addresses say nothing."""
+        kinds = list(self.types.values())
+        numbers = [it for it in known if it < self.count and not str(kinds[self.paths[it][0]]).startswith("*")]
+        programs = {"programs": known[self.count]} if self.count in known else {}
+        return {self._name(it): known[it] for it in sorted(numbers)} | programs
+
+    def _found(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
+        """What the parts of the condition come to: the first that does not hold, else all that are computed."""
+        told = self._told(clauses, known)
+        shown = self._failing(clauses, known)[:1] or [it for it in told if isinstance(it.value, Apply)]
+        values = self._values(known)
+        return ", ".join(f"{value_text(it.value, self.domain)} = {_evaluated(it, values)}" for it in shown)
+
+    def _values(self, known: Mapping[int, int]) -> list[int]:
+        """The kernel's arguments and those of the grid; 0 for what is not known."""
+        return [known.get(index, 0) for index in range(len(self.paths) + len(grid_domain(self.count)))]
+
+    @staticmethod
+    def _told(clauses: Sequence[Clause], known: Mapping[int, int]) -> list[Clause]:
+        """The clauses of which every argument is known."""
+        return [it for it in clauses if it.value.arguments <= known.keys()]
+
+    def _failing(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> list[Clause]:
+        """The clauses that are known not to hold."""
+        values = self._values(known)
+        return [it for it in self._told(clauses, known) if not it.holds(values)]
+
+    def _failure(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
+        """Why a launch is declined of which too little is known to ask the launcher."""
+        failing = self._failing(clauses, known)
+        return f"not so that {clauses_text(failing[:1] or clauses, self.domain)}"
+
+
+def _is_plain(clause: Clause) -> bool:
+    """Whether it only asks that an argument is positive, or not negative, as it is at every launch of some size."""
+    only_least = clause.most is None and clause.multiple == 1 and not clause.nonzero
+    return isinstance(clause.value, Argument) and clause.least in (0, 1) and only_least
+
+
+def _evaluated(clause: Clause, values: Sequence[int]) -> int | str:
+    try:
+        return clause.value.evaluate(values)
+    except ZeroDivisionError:
+        return "nothing: a divisor is zero"
+
+
+def _named(clause: Clause, name: Callable[[int], str]) -> Clause:
+    return replace(clause, value=_renamed(clause.value, name))
+
+
+def _renamed(value: HostValue, name: Callable[[int], str]) -> HostValue:
+    """The same with each argument's name of the source, so that equal ones are equal."""
+    match value:
+        case Argument(index, text):
+            return Argument(index, name(index) or text)
+        case Apply(operator, operands):
+            return Apply(operator, tuple(_renamed(it, name) for it in operands))
+        case _:
+            return value
+
+
+def _range_of(kind: str, multiple: int) -> Range:
+    if kind.startswith("*"):
+        return Range(0, 1 << _POINTER_BITS, multiple)
+    if kind[:1] in "iu" and kind[1:].isdigit():
+        bits = int(kind[1:])
+        if kind[0] == "u" or bits == 1:
+            return Range(0, (1 << bits) - 1, multiple)
+        most = OPEN if bits == OPEN.bit_length() + 1 else (1 << (bits - 1)) - 1
+        return Range(-(1 << (bits - 1)), most, multiple)
+    return ANY
+
+
+def _processors() -> int:
+    """SMs of the GPU that is in use, or of an H100."""
+    try:
+        return added_arguments.multiprocessors()
+    except Exception:  # no driver, no GPU, no PyTorch: nothing that an explanation needs
+        return HOPPER_PROCESSORS
+
+
+__all__ = ["HOPPER_PROCESSORS", "Answer", "Decision", "answer_for", "argument_domain"]

@@ -1,0 +1,67 @@
+"""Why a kernel without a record of Tawa is stock Triton's: the version, a setting, or a launch that asked for it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tawa.bridge.driver.request import Request, surrounding_request
+from tawa.bridge.triton.device import CAPABILITY
+from tawa.bridge.triton.versions import untested_remark
+from tawa.remarks import Remark
+
+OFF = Remark(
+    "declined", "TAWA_ENABLE=off: everything is compiled by stock Triton", cure="TAWA_ENABLE=auto, or leave it out"
+)
+_ASKED = Remark(
+    "declined",
+    "stock Triton was asked for: enable_warp_specialization=False",
+    cure="leave enable_warp_specialization out",
+)
+_ASKED_BY_PLAN = Remark(
+    "declined", "stock Triton was asked for: the Plan has form='stock'", cure="leave the Plan out, or give another form"
+)
+NOT_ASKED = Remark(
+    "declined",
+    "compiled by stock Triton; Tawa was not asked",
+    cure="put the kernel under tawa.jit, or call tawa.install() before it is compiled",
+)
+
+_asked: WeakKeyDictionary[Any, Remark] = WeakKeyDictionary()
+
+
+def stock_remark(request: Request) -> Remark:
+    """Why a request is for stock Triton."""
+    if request.off:
+        return OFF
+    return _ASKED if request.plan is None else _ASKED_BY_PLAN
+
+
+def note_stock(compiled: Any, request: Request | None) -> None:
+    """Remembers that a compiled kernel was compiled or launched under a request for stock Triton."""
+    if request is not None and request.stock:
+        with suppress(TypeError):  # a launch may return None
+            _asked[compiled] = stock_remark(request)
+
+
+def note_surrounding(compiled: Any) -> None:
+    """As `note_stock`, with the scope, installation or launch around this code."""
+    note_stock(compiled, surrounding_request())
+
+
+def why_stock(compiled: Any, off: bool = False) -> Remark:
+    """Why a compiled kernel without a record is stock Triton's. off: whether ``TAWA_ENABLE=off`` holds now."""
+    arch = getattr(getattr(compiled.metadata, "target", None), "arch", CAPABILITY)
+    language = getattr(getattr(compiled, "src", None), "language", None)
+    untested = untested_remark()
+    if untested is not None:
+        return untested
+    with suppress(KeyError, TypeError):
+        return _asked[compiled]
+    if arch != CAPABILITY:
+        reason = f"made for compute capability {arch}; Tawa makes kernels for {CAPABILITY} (H100, H200)"
+        return Remark("declined", reason)
+    if getattr(language, "name", "") == "GLUON":
+        return Remark("declined", "a Gluon kernel says itself what each warp does; Tawa leaves it alone")
+    return OFF if off else NOT_ASKED

@@ -1,0 +1,1 @@
+"""What is told of a compile: its record, what its machine code does, and a folder that replays a failure."""

@@ -1,0 +1,84 @@
+"""The record of one compile: plain JSON data in Triton's metadata, so that explanations survive the cache on disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.versions import triton_version
+from tawa.pipeline import Outcome
+from tawa.plan import Plan, PlanOptions
+from tawa.plan.decided import decisions
+from tawa.remarks import Remark, SourceLocation
+from tawa.verify.witness import verdict_to_dict
+
+KEY = "tawa"
+
+Record = dict[str, Any]
+
+
+def make_record(
+    kernel: str,
+    request: Request,
+    options: PlanOptions,
+    outcome: Outcome,
+    stage_ms: dict[str, float],
+    tawa_ms: float,
+    reproducer: str = "",
+    feedback: Mapping[str, str] | None = None,
+) -> Record:
+    """Builds the record; the first remark is the headline (reason, location, cure).
+
+    feedback: what compiles of other Plans decided, by field of the Plan.
+    Of a kernel that is declined nothing was changed, so no remark says so.
+    """
+    from tawa import __version__
+
+    remarks = tuple(it for it in outcome.remarks if outcome.applied or it.kind != "done")
+    plan, pins = outcome.plan, request.plan or Plan()
+    taken = decisions(plan, pins, request.options, outcome.why, feedback) if plan is not None else ()
+    head = remarks[0] if remarks else Remark("applied" if outcome.applied else "declined", "")
+    return {
+        "kernel": kernel,
+        "mode": "pinned" if request.pinned else "automatic",
+        "wherever_legal": request.options.wherever_legal,
+        "applied": outcome.applied,
+        "reason": head.reason,
+        "location": str(head.location) if head.location else None,
+        "cure": head.cure,
+        "remarks": [remark_record(remark) for remark in remarks],
+        "options": asdict(options),
+        "plan": plan.to_dict() if plan is not None else None,
+        "decisions": [decision.to_dict() for decision in taken],
+        "verification": request.verification,
+        "verdict": verdict_to_dict(outcome.verdict) if outcome.verdict is not None else None,
+        "stage_ms": {name: round(ms, 3) for name, ms in stage_ms.items()},
+        "tawa_ms": round(tawa_ms, 3),
+        "compile_ms": None,
+        "reproducer": reproducer,
+        "versions": {"tawa": __version__, "triton": ".".join(map(str, triton_version()))},
+    }
+
+
+def plan_of(record: Mapping[str, Any]) -> Plan | None:
+    """The Plan of a specialised kernel's record; None for a kernel that is not specialised."""
+    return Plan.of(record["plan"]) if record["plan"] is not None else None
+
+
+def remark_record(remark: Remark) -> Record:
+    """A remark as JSON data; its location as ``"file:line"``."""
+    return {
+        "kind": remark.kind,
+        "reason": remark.reason,
+        "location": str(remark.location) if remark.location else None,
+        "cure": remark.cure,
+    }
+
+
+def kernel_location(ttir: str) -> SourceLocation | None:
+    """Where the kernel is defined, out of the text of its TTIR (Triton's first location is the function's)."""
+    match = re.search(r'^#loc = loc\("([^"]+)":(\d+):(\d+)\)', ttir, re.MULTILINE)
+    return SourceLocation(match[1], int(match[2]), int(match[3])) if match else None

@@ -1,0 +1,122 @@
+"""Reproducers: a folder that replays a failure of Tawa without the user's program.
+
+```
+ttir.mlir        the kernel before any pass; `tawa replay` compiles it again
+ttgir.mlir       what our pipeline was given (generic form), if it came that far
+barrier.mlir     what it gave back, if it did
+installed.mlir   the same as the installed Triton spells it
+aref.mlir        of a protocol that was refuted: the level that is wrong, this one or barrier.mlir …
+witness.json     … and the run that goes wrong, for chrome://tracing or Perfetto
+request.json     options, plan, warps, stages, versions
+traceback.txt    the failure
+```
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import platform
+import re
+import shutil
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tawa.bridge.driver.data import Source, Worksheet
+from tawa.bridge.driver.request import Request, source_hash
+from tawa.bridge.report import record
+from tawa.bridge.triton.versions import triton_version
+from tawa.errors import ProtocolError
+from tawa.plan import PlanOptions
+
+_log = logging.getLogger("tawa")
+
+
+@dataclass(frozen=True, slots=True)
+class Reproducer:
+    """A folder read back. ttir: path of the kernel's TTIR."""
+
+    ttir: Path
+    request: Request
+    num_warps: int
+    num_stages: int
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a folder. path: None where nothing was written; reason says why, empty if it was not wanted."""
+
+    path: Path | None
+    reason: str = ""
+
+
+def write(request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException) -> Written:
+    """Writes the folder, unless it is not wanted; never raises."""
+    if request.reproducer_dir is None:
+        return Written(None)
+    try:
+        return Written(_write(request.reproducer_dir, request, source, sheet, backend_options, error))
+    except Exception as problem:  # whatever it is: the kernel is compiled by stock Triton all the same
+        _log.debug("no reproducer of %s", source.kernel, exc_info=True)
+        why = getattr(problem, "strerror", None) or f"{type(problem).__name__}: {problem}"
+        where = f"no reproducer: nothing was written to {request.reproducer_dir} ({why})"
+        return Written(None, f"{where}; TAWA_REPRODUCER_DIR names another folder")
+
+
+def _write(
+    root: Path, request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException
+) -> Path:
+    name = re.sub(r"\W+", "_", source.kernel)
+    digest = hashlib.sha256(f"{source.ttir}{request.cache_suffix()}".encode()).hexdigest()[:12]
+    folder = root / f"{name}-{digest}"
+    texts = {"ttir.mlir": source.ttir, **{f"{level}.mlir": text for level, text in sheet.texts.items()}}
+    texts["request.json"] = json.dumps(_request_data(request, source, backend_options), indent=2)
+    if isinstance(error, ProtocolError):
+        texts |= error.files
+    texts["traceback.txt"] = "".join(traceback.format_exception(error))
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for filename, text in texts.items():
+            scratch = folder / f".{filename}.{os.getpid()}"
+            scratch.write_text(text, encoding="utf-8")
+            scratch.replace(folder / filename)
+    except OSError:
+        if new:  # half of a folder replays nothing
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder
+
+
+def read(folder: Path) -> Reproducer:
+    """Reads a folder that `write` made; raises FileNotFoundError or ValueError if it is not one."""
+    data = json.loads((folder / "request.json").read_text())
+    return Reproducer(
+        ttir=folder / "ttir.mlir",
+        request=Request(PlanOptions(**data["options"]), record.plan_of(data), verification=data["verification"]),
+        num_warps=data["num_warps"],
+        num_stages=data["num_stages"],
+        versions=data["versions"],
+    )
+
+
+def _request_data(request: Request, source: Source, backend_options: Any) -> dict[str, Any]:
+    return {
+        "kernel": source.kernel,
+        "options": asdict(request.options),
+        "plan": request.plan.to_dict() if request.plan is not None else None,
+        "pinned": request.pinned,
+        "verification": request.verification,
+        "num_warps": backend_options.num_warps,
+        "num_stages": backend_options.num_stages,
+        "versions": {
+            "triton": ".".join(map(str, triton_version())),
+            "python": platform.python_version(),
+            "tawa_source": source_hash(),
+        },
+    }

@@ -1,0 +1,242 @@
+"""Programs from files and from compiles, as modules of ours.
+
+    custom form (what Triton prints)     → Triton reads it, prints the generic form → Module
+    generic form (also the aref level)   → Module, without Triton
+    TTIR of a compiled kernel            → Triton's front half, up to its pipeliner → Module
+
+Where the text holds no locations, each operation gets its line in the file, so that messages can show it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tawa.bridge.driver.annotations import without_annotations
+from tawa.bridge.triton.device import CAPABILITY
+from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
+from tawa.bridge.triton.generic_print import print_generic
+from tawa.bridge.triton.stages import split_make_ttgir
+from tawa.bridge.triton.versions import refuse_untested, triton_version
+from tawa.dialects.tt import FuncOp
+from tawa.errors import CompileError, ParseError
+from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type
+from tawa.ir.attributes import attribute_of
+from tawa.ir.text import match_bracket
+
+_NUM_WARPS = "ttg.num-warps"
+_HEADER = re.compile(r"\btt\.func\s+(?:(?:public|private)\s+)?@[^(]*\(")
+_PARAMETER = re.compile(r"%([\w$.-]+)\s*:")
+_LINE = re.compile(r"line (\d+): ")
+_REFUSAL = re.compile(r'loc\("([^"]+)":(\d+):\d+\): error: (.*)')
+
+
+def read_ttgir(path: Path) -> Module:
+    """Reads a program with layouts (TTGIR, or Tawa's aref or barrier level); raises ParseError with line and cure."""
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError as error:
+        raise ParseError(f"{path} is not text: {error}. Cure: give what tawa compile --emit ttgir prints") from error
+    lines = (line.strip() for line in text.splitlines())
+    if not any(line for line in lines if not line.startswith("//")):
+        raise ParseError(f"{path.name} holds no program. Cure: give what tawa compile --emit ttgir prints")
+    if is_generic(text):
+        module = _parse(text, path)
+        names: list[str] = []
+    else:
+        try:
+            generic = _generic_text(path)
+        except Exception:
+            refuse_untested(f"{path.name} is not in MLIR's generic form, which alone is read without Triton")
+            raise
+        module = _parse(generic, path)
+        names = _parameter_names(text)
+    if attribute_of(module.op.attributes, _NUM_WARPS) is None:
+        raise _no_layouts(path)
+    _name_parameters(module, names)
+    return module
+
+
+def is_generic(text: str) -> bool:
+    """Whether the first operation of a text is in MLIR's generic form."""
+    lines = (line.lstrip() for line in text.splitlines())
+    return next((line[0] in '"%' for line in lines if line and not line.startswith(("//", "#", "!"))), False)
+
+
+def read_final(compiled: Any) -> Module:
+    """The TTGIR that a `CompiledKernel` was made of, behind all of Triton's passes."""
+    return _printed(parse_with_triton(compiled.asm["ttgir"], _context()))
+
+
+def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Module:
+    """The kernel of a `CompiledKernel` with layouts, before Triton's pipeliner: what Tawa's pipeline starts from.
+
+    num_warps, num_stages: as it was compiled with; its metadata counts the warps of all partitions.
+    """
+    from triton.compiler.compiler import make_backend
+
+    from tawa.bridge.driver.compile import hopper_target
+
+    backend: Any = make_backend(hopper_target())
+    split = split_make_ttgir(type(backend))
+    if split is None:
+        raise CompileError(f"Triton {_version()} has a pass pipeline that Tawa does not know. Cure: use 3.6 to 3.9")
+    options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages})
+    module, _ = without_annotations(parse_with_triton(compiled.asm["ttir"], _context()))
+    return _printed(split.front(module, {}, options, CAPABILITY))
+
+
+def read_levels(compiled: Any) -> tuple[Module, Module]:
+    """The aref and the barrier level of a specialised `CompiledKernel`.
+
+    The aref level is kept without locations, and they hold the names of the parameters: it gets those of the other.
+    """
+    aref, barrier = parse_module(compiled.asm["aref"]), parse_module(compiled.asm["barrier"])
+    for arg, named in zip(kernel_of(aref).body.args, kernel_of(barrier).body.args, strict=True):
+        arg.loc = barrier.locs.get(named.loc, named.loc)
+    return aref, barrier
+
+
+def kernel_of(module: Module) -> FuncOp:
+    """The one public function of a module; raises ParseError where there is not one."""
+    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
+    public = [view for view in functions if "private" not in view.op.properties.get("sym_visibility", "")]
+    if len(public) != 1:
+        raise ParseError(f"the program has {len(public)} public functions. Cure: give a program of one kernel")
+    return public[0]
+
+
+# --- custom form ------------------------------------------------------------------------------------------------------
+
+
+def _generic_text(path: Path) -> str:
+    """What Triton makes of a file in custom form; raises ParseError with Triton's own words."""
+    from triton._C.libtriton import ir
+
+    context = _context()
+    with _diagnostics() as said:
+        try:
+            module = ir.parse_mlir_module(str(path), context)
+        except RuntimeError:
+            module = None
+    if module is None:
+        raise _refused(path, said[0])
+    module.context = context
+    if module.get_int_attr(_NUM_WARPS) is None:
+        raise _no_layouts(path)
+    own = re.compile(rf'(loc\("{re.escape(str(path))}":\d+:)(\d+)')
+    # MLIR counts the columns of a text from 1, Triton's front end those of a kernel from 0, as we do.
+    return own.sub(lambda match: f"{match[1]}{int(match[2]) - 1}", print_generic(module))
+
+
+def _printed(module: Any) -> Module:
+    return parse_module(print_generic(module))
+
+
+def _context() -> Any:
+    from triton._C.libtriton import ir, nvidia
+
+    context = ir.context()
+    ir.load_dialects(context)
+    nvidia.load_dialects(context)
+    return context
+
+
+@contextmanager
+def _diagnostics() -> Iterator[list[str]]:
+    """Catches what Triton's C++ writes to stderr inside the block; the list holds it afterwards."""
+    said: list[str] = []
+    with tempfile.TemporaryFile() as file:
+        stderr = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield said
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            file.seek(0)
+            said.append(file.read().decode(errors="replace"))
+
+
+def _refused(path: Path, said: str) -> ParseError:
+    found = _REFUSAL.search(said)
+    place = f"\n  at {found[1]}:{found[2]}" if found else ""
+    reason = found[3] if found else said.strip() or "it gives no reason"
+    return ParseError(
+        f"Triton {_version()} cannot read {path.name}: {reason}{place}\n"
+        "Cure: give TTGIR as this version of Triton prints it, or MLIR's generic form, which is read without Triton"
+    )
+
+
+def _no_layouts(path: Path) -> ParseError:
+    return ParseError(
+        f"{path.name} has no {_NUM_WARPS}: it is TTIR, a program without layouts and barriers. "
+        "Cure: give its TTGIR (tawa compile … --emit ttgir, or compiled.asm['ttgir'])"
+    )
+
+
+def _version() -> str:
+    return ".".join(map(str, triton_version()))
+
+
+# --- places and names -------------------------------------------------------------------------------------------------
+
+
+def _parse(text: str, path: Path) -> Module:
+    """Reads generic text; operations of a text without locations get their lines."""
+    try:
+        module = parse_module(text)
+    except ParseError as error:
+        found = _LINE.match(str(error))
+        place = f"\n  at {path}:{found[1]}" if found else ""
+        reason = _LINE.sub("", str(error).partition("\n")[0], count=1)
+        raise ParseError(
+            f"{path.name} cannot be read: {reason}{place}\nCure: one operation a line, as MLIR prints the generic form"
+        ) from error
+    if " loc(" not in text:
+        lines = [
+            (number, len(line) - len(line.lstrip()))
+            for number, line in enumerate(text.splitlines(), start=1)
+            if line.lstrip()[:1] in ('"', "%")
+        ]
+        operations = [module.op, *(op for op in module.walk() if op is not module.op)]
+        for op, (number, column) in zip(operations, lines, strict=True):
+            op.loc = f'"{path}":{number}:{column}'
+    return module
+
+
+def _parameter_names(text: str) -> list[str]:
+    """The names in ``tt.func public @kernel(%a: …, %K: …)``, of the first function."""
+    found = _HEADER.search(text)
+    if found is None:
+        return []
+    header = text[found.end() - 1 : match_bracket(text, found.end() - 1)]
+    return _PARAMETER.findall(header)
+
+
+def _name_parameters(module: Module, names: list[str]) -> None:
+    """Gives parameters without a name one, which messages and the simulator use: of the text, else arg<number>.
+
+    Triton hands a kernel each host descriptor with its shape and strides behind it: they bear its name.
+    """
+    args = kernel_of(module).body.args
+    for arg in args:
+        if not arg.hint:
+            arg.hint = names[arg.index] if len(names) == len(args) else f"arg{arg.index}"
+    for arg in args:
+        for follower in _shape_and_strides(arg, args):
+            follower.hint = arg.hint
+
+
+def _shape_and_strides(arg: Value, args: list[Value]) -> list[Value]:
+    kind = parse_type(arg.type)
+    if not isinstance(kind, TensorDescType):
+        return []
+    rank = len(kind.block.shape)
+    behind = args[arg.index + 1 : arg.index + 1 + 2 * rank]
+    return behind if [it.type for it in behind] == ["i32"] * rank + ["i64"] * rank else []

@@ -1,0 +1,131 @@
+"""What Triton says about a kernel that it refuses, with the user's file and line at every call.
+
+Triton's error names the outermost call only, as a line counted from the ``def``; each inner one is its cause:
+
+```
+CompilationError: at 3:35: … helper(x, BM)           Triton cannot compile the kernel shapes: … incompatible dimensions
+  from CompilationError: at 2:11: … inner(x, BM)       at kernels.py:40
+    from CompilationError: … incompatible dimensions   called at kernels.py:45, in helper: return inner(x, BM)
+                                                       called at kernels.py:51, in shapes: …
+```
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import itertools
+import linecache
+import os
+import re
+import traceback
+from types import ModuleType
+from typing import Any
+
+from tawa.bridge.triton.jitted import definition_of, reachable
+from tawa.errors import CompileError
+from tawa.remarks import SourceLocation
+
+_WRAPPED = re.compile(r"""(?P<kind>\w*(?:Error|Exception))\((?P<quote>['"])(?P<text>.*)(?P=quote)\)$""", re.DOTALL)
+
+
+def refusal(error: BaseException, kernel: Any) -> CompileError | None:
+    """The error for a kernel that Triton refuses; None where `error` does not come out of Triton.
+
+    kernel: the `JITFunction` that was compiled, or a text that names it.
+    """
+    from triton.compiler.errors import CompilationError
+    from triton.errors import TritonError
+
+    name = kernel if isinstance(kernel, str) else getattr(kernel, "__name__", "")
+    what = f"Triton cannot compile the kernel {name}".rstrip()
+    if isinstance(error, CompilationError):
+        return _located(what, error, kernel)
+    if isinstance(error, TritonError) or _raised_by_triton(error):
+        return CompileError(f"{what}: {type(error).__name__}: {error}")
+    return None
+
+
+def _located(what: str, outermost: Any, kernel: Any) -> CompileError:
+    """The innermost message at its place, and the calls that lead there."""
+    from triton.compiler.errors import CompilationError
+
+    chain = [outermost]
+    while isinstance(cause := chain[-1].__cause__, CompilationError):
+        chain.append(cause)
+    places = [_place(it, kernel) for it in chain]
+    last = chain[-1]
+    said = last.error_message or (str(last.__cause__) if last.__cause__ else "it gives no reason")
+    function = places[-1][1]
+    inside = f"in {function}: " if len(places) > 1 else ""
+    while len(places) > 1 and _is_tritons(places[-1][0]):
+        places.pop()  # the user's own line, which calls tl.zeros for instance
+    place = places[-1][0]
+    calls = [_call(*it) for it in reversed(places[:-1])]
+    if place is None:  # a function without a file: Triton's own excerpt is all there is
+        return CompileError(f"{what}: {inside}{_unwrapped(said)}\n{last}", None, calls)
+    return CompileError(f"{what}: {inside}{_unwrapped(said)}", place, calls)
+
+
+def _is_tritons(place: SourceLocation | None) -> bool:
+    import triton
+
+    return place is not None and _is_part_of(triton, place.file)
+
+
+def _unwrapped(said: str) -> str:
+    """``ValueError('text')`` as ``ValueError: text``."""
+    found = _WRAPPED.match(said.strip())
+    if found is None:
+        return said.strip()
+    try:
+        text = ast.literal_eval(f"{found['quote']}{found['text']}{found['quote']}")
+    except (SyntaxError, ValueError):
+        return said.strip()
+    return f"{found['kind']}: {text}"
+
+
+def _call(place: SourceLocation | None, function: str) -> str:
+    if place is None:
+        return f"{function}, a function without a file"
+    source = linecache.getline(place.file, place.line).strip()
+    return f"{place}, in {function}: {source}"
+
+
+def _place(error: Any, kernel: Any) -> tuple[SourceLocation | None, str]:
+    """Where an error's node stands in the user's file, and the name of the function around it."""
+    function = _function_of(error.src, kernel)
+    line = getattr(error.node, "lineno", None)
+    if function is None or line is None:
+        found = re.search(r"def\s+(\w+)", error.src or "")
+        return None, found[1] if found else "?"
+    file = function.fn.__code__.co_filename
+    first, indent = definition_of(function)
+    return SourceLocation(file, first + line - 1, indent + error.node.col_offset), function.__name__
+
+
+def _function_of(source: str | None, kernel: Any) -> Any | None:
+    """The function that has this source: the kernel, one that it can reach, or any that was jitted."""
+    from triton.runtime.jit import JITCallable
+
+    known = itertools.chain(reachable([kernel]), (it for it in gc.get_objects() if isinstance(it, JITCallable)))
+    return next((it for it in known if it.src == source), None)
+
+
+def _raised_by_triton(error: BaseException) -> bool:
+    """Whether the innermost frame that is Triton's or ours is Triton's."""
+    import triton
+
+    import tawa
+
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        file = frame.f_code.co_filename
+        if _is_part_of(triton, file):
+            return True
+        if _is_part_of(tawa, file):
+            return False
+    return False
+
+
+def _is_part_of(package: ModuleType, file: str) -> bool:
+    return file.startswith(os.path.dirname(str(package.__file__)) + os.sep)

@@ -1,0 +1,138 @@
+"""Signatures: argument types in Triton's own notation, as text.
+
+``a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16, s=1, bias=None``
+
+| value | meaning |
+|---|---|
+| ``i32``, ``fp16``, ``*bf16``, ``tensordesc<...>`` | a type |
+| type ``:16`` | a type whose values are divisible by 16 |
+| type ``:1`` | the constant 1, as Triton specialises it |
+| ``1``, ``0.5``, ``True``, ``None``, ``'text'`` | a constant |
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tawa.bridge.triton.type_names import check_type
+from tawa.errors import PlanError
+
+_QUOTED = re.compile(r"""(['"])(?:\\.|(?!\1).)*\1""", re.DOTALL)
+_COMMA = re.compile(r",(?![^<\[(]*[>\])])")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What Triton's `ASTSource` wants: types by name, constants and attributes by position."""
+
+    types: dict[str, str]
+    constants: dict[tuple[int, ...], Any]
+    attributes: dict[tuple[int, ...], list[list[Any]]]
+
+
+def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequence[str]) -> Signature:
+    """Reads a signature.
+
+    text: see the module. constants: values of the `tl.constexpr` parameters. parameters: all names, in the kernel's
+    order. Raises PlanError naming the parameter on a bad type, an unknown name, a missing or a doubled one.
+    """
+    given = _split(text)
+    for name in constants:
+        if name in given:
+            raise PlanError(
+                f"parameter {name!r} is given twice; cure: leave it out of the signature or of the constants"
+            )
+    unknown = [name for name in (*given, *constants) if name not in parameters]
+    if unknown:
+        raise PlanError(f"the kernel has no parameter {unknown[0]!r}; it has {', '.join(parameters)}")
+    missing = [name for name in parameters if name not in given and name not in constants]
+    if missing:
+        raise PlanError(f"no type and no constant for {', '.join(missing)}; cure: add for example {missing[0]}=i32")
+    types: dict[str, str] = {}
+    values: dict[tuple[int, ...], Any] = {}
+    attributes: dict[tuple[int, ...], list[list[Any]]] = {}
+    for position, name in enumerate(parameters):
+        if name in constants:
+            types[name], values[(position,)] = "constexpr", constants[name]
+            continue
+        kind, value = _read_value(name, given[name])
+        types[name] = kind
+        if kind == "constexpr":
+            values[(position,)] = value
+        elif value:
+            attributes[(position,)] = [["tt.divisibility", 16]]
+    return Signature(types, values, attributes)
+
+
+def as_signature(signature: object, constants: Mapping[str, Any], parameters: Sequence[str]) -> Signature:
+    """A signature from its text, or as it is; raises PlanError on anything else, and as `parse_signature`."""
+    if isinstance(signature, Signature):
+        return signature
+    if not isinstance(signature, str):
+        kind = type(signature).__name__
+        raise PlanError(f'signature: a text is needed, not {kind}; cure: signature="p=*fp16:16, K=i32:16"')
+    if not isinstance(constants, Mapping):
+        kind = type(constants).__name__
+        raise PlanError(f'constexprs: names and values are needed, not {kind}; cure: constexprs={{"BM": 128}}')
+    return parse_signature(signature, constants, parameters)
+
+
+def parse_constants(text: str) -> dict[str, Any]:
+    """Reads ``"BM=128, FLAT=True"`` into names and values; raises PlanError on anything that is not a literal."""
+    return {name: _literal(name, value) for name, value in _split(text).items()}
+
+
+def _read_value(name: str, text: str) -> tuple[str, Any]:
+    """(type, whether divisible by 16), or ("constexpr", value)."""
+    if _is_literal(text):
+        return "constexpr", ast.literal_eval(text)
+    kind, colon, mark = (part.strip() for part in text.partition(":"))
+    kind = kind.replace(" ", "")
+    check_type(name, kind, colon + mark)
+    match mark:
+        case "":
+            return kind, False
+        case "16":
+            return kind, True
+        case "1":
+            return "constexpr", 1
+        case _:
+            raise PlanError(
+                f"{name}={text}: the mark after ':' is 16 (divisible by 16) or 1 (the constant), not {mark!r}"
+            )
+
+
+def _is_literal(text: str) -> bool:
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return False
+    return True
+
+
+def _literal(name: str, text: str) -> Any:
+    if not _is_literal(text):
+        raise PlanError(f"{name}={text}: not a constant; cure: a number, True, False, None or a 'text' in quotes")
+    return ast.literal_eval(text)
+
+
+def _split(text: str) -> dict[str, str]:
+    """Splits ``name=value, name=value`` at commas outside brackets and quotes."""
+    items: dict[str, str] = {}
+    plain = _QUOTED.sub(lambda it: "_" * len(it[0]), text)
+    ends = [it.start() for it in _COMMA.finditer(plain)]
+    for start, end in zip([0, *(at + 1 for at in ends)], [*ends, len(text)], strict=True):
+        piece = text[start:end]
+        if not piece.strip():
+            continue
+        name, equals, value = (part.strip() for part in piece.partition("="))
+        if not equals or not name.isidentifier() or not value:
+            raise PlanError(f"{piece.strip()!r}: name=type or name=constant is needed, such as K=i32:16")
+        if name in items:
+            raise PlanError(f"parameter {name!r} is given twice")
+        items[name] = value
+    return items

@@ -1,0 +1,105 @@
+"""Which Triton is installed, whether it was tested, and how its IR spelling differs from ours.
+
+The pipeline writes one canonical spelling, that of Triton 3.6. `installed_text` turns that program into the
+spelling of the installed Triton, just before it is parsed back.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import logging
+import re
+import warnings
+
+from tawa.bridge.triton.spelling import respell
+from tawa.errors import CompileError, UnsupportedKernel
+from tawa.ir import Module, parse_module, print_module
+from tawa.remarks import Remark
+
+_log = logging.getLogger("tawa")
+
+TESTED_FROM = (3, 6)
+TESTED_TO = (3, 9)
+RESPELLED_FROM = (3, 7)
+TESTED_CURE = "pip install 'triton>=3.6,<3.10'"
+
+
+@functools.cache
+def triton_version() -> tuple[int, int, int]:
+    """Returns (major, minor, patch) of the installed Triton without importing it; (0, 0, 0) if there is none."""
+    try:
+        text = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        return (0, 0, 0)
+    return parse_version(text)
+
+
+def parse_version(text: str) -> tuple[int, int, int]:
+    """Reads ``"3.9.0+git1234"`` as (3, 9, 0); parts that are missing or not numbers are 0."""
+    match = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", text)
+    if match is None:
+        return (0, 0, 0)
+    major, minor, patch = (int(part or 0) for part in match.groups())
+    return (major, minor, patch)
+
+
+def is_tested(version: tuple[int, int, int]) -> bool:
+    """Whether Tawa was tested with this version (minor versions, both ends included)."""
+    return TESTED_FROM <= version[:2] <= TESTED_TO
+
+
+def tested_range() -> str:
+    """The tested range for messages, ``"3.6 to 3.9"``."""
+    return f"{'.'.join(map(str, TESTED_FROM))} to {'.'.join(map(str, TESTED_TO))}"
+
+
+def untested_reason() -> str:
+    """Why the installed Triton is not touched; empty when it was tested."""
+    version = triton_version()
+    if is_tested(version):
+        return ""
+    return f"Triton {'.'.join(map(str, version))} is outside the tested range {tested_range()}"
+
+
+def untested_remark() -> Remark | None:
+    """`untested_reason` with its cure; None for a Triton that was tested."""
+    reason = untested_reason()
+    return Remark("declined", f"{reason}: Tawa leaves every kernel to it", cure=TESTED_CURE) if reason else None
+
+
+def refuse_pinned(pinned: bool, kernel: str) -> None:
+    """Raises UnsupportedKernel where specialisation is demanded of a Triton that was not tested."""
+    remark = untested_remark()
+    if pinned and remark is not None:
+        raise UnsupportedKernel(kernel, remark)
+
+
+def refuse_untested(what: str) -> None:
+    """Raises CompileError where the installed Triton was not tested. what: the sentence that says what is not done."""
+    reason = untested_reason()
+    if reason:
+        raise CompileError(f"{what}: {reason}. Cure: {TESTED_CURE}")
+
+
+@functools.cache
+def warn_untested() -> None:
+    """Warns once per process that an untested Triton compiles every kernel as if Tawa were not there."""
+    text = f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: {TESTED_CURE}"
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    except RuntimeWarning:  # python -W error: a launch that asked for nothing does not fail for it
+        _log.warning(text)
+
+
+def installed_text(barrier: str, module: Module | None) -> str:
+    """The barrier level as the installed Triton spells it.
+
+    barrier: its text in the canonical (3.6) spelling. module: the same program, changed in place where another spelling
+    is needed; read from the text when None.
+    """
+    if triton_version()[:2] < RESPELLED_FROM:
+        return barrier
+    module = module if module is not None else parse_module(barrier)
+    respell(module)
+    return print_module(module)

@@ -1,0 +1,153 @@
+"""The stage hook: chained with others, and silent where it has no business."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import triton
+from triton import knobs
+from triton.backends.compiler import GPUTarget, Language
+
+from tawa.bridge.driver.attach import attached
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.hook import StageHook
+from tawa.bridge.driver.request import Request, activate
+from tawa.bridge.triton import versions
+from tawa.bridge.triton.signature import Signature
+from tawa.errors import DeviceError, UnsupportedKernel
+from tawa.plan import PlanOptions
+from tests.bridge import fakes, kernels
+
+PINNED = Request(PlanOptions(enable_warp_specialization=True))
+
+
+class Spy:
+    """A user's own hook; `replace` makes it take the ttgir stage over."""
+
+    def __init__(self, replace: bool = False) -> None:
+        self.calls: list[tuple[str, ...]] = []
+        self.replace = replace
+
+    def __call__(self, backend=None, stages=None, options=None, language=None, capability=None):
+        if stages is None:
+            return "-spy", "7"
+        self.calls.append(tuple(stages))
+        if self.replace:
+            original = stages["ttgir"]
+            stages["ttgir"] = lambda mod, metadata: original(mod, metadata)
+        return None
+
+
+@pytest.fixture
+def clean_knob() -> Iterator[None]:
+    yield
+    vars(knobs.runtime).pop("add_stages_inspection_hook", None)
+
+
+def test_an_earlier_hook_is_called_and_restored(gemm_signature: Signature, pipeline_is: Any, clean_knob: None) -> None:
+    pipeline_is(fakes.untouched)
+    spy = knobs.runtime.add_stages_inspection_hook = Spy()
+    compiled = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
+    assert spy.calls == [("ttir", "ttgir", "llir", "ptx", "cubin")]
+    assert compiled.metadata.tawa["applied"]
+    assert knobs.runtime.add_stages_inspection_hook is spy
+
+
+def test_a_hook_set_while_attached_is_chained_before_the_next_compile(
+    gemm_signature: Signature, pipeline_is: Any, clean_knob: None
+) -> None:
+    pipeline_is(fakes.untouched)
+    spy = Spy()
+    with attached():
+        knobs.runtime.add_stages_inspection_hook = spy
+        compiled = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
+    assert compiled.metadata.tawa["applied"]
+    assert len(spy.calls) == 1
+    assert knobs.runtime.add_stages_inspection_hook is spy
+
+
+def test_a_hook_that_calls_ours_adds_the_stages_once(
+    gemm_signature: Signature, pipeline_is: Any, clean_knob: None
+) -> None:
+    pipeline_is(fakes.untouched)
+    with attached():
+        ours = knobs.runtime.add_stages_inspection_hook
+        knobs.runtime.add_stages_inspection_hook = lambda *args: ours(*args)
+        compiled = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
+    assert compiled.metadata.tawa["applied"]
+
+
+def test_a_hook_that_replaced_the_stage_keeps_it_and_the_kernel_is_declined(
+    gemm_signature: Signature, pipeline_is: Any, clean_knob: None
+) -> None:
+    pipeline_is(fakes.untouched)
+    knobs.runtime.add_stages_inspection_hook = Spy(replace=True)
+    compiled = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request())
+    assert not compiled.metadata.tawa["applied"]
+    assert "another stage hook" in compiled.metadata.tawa["reason"]
+
+
+def test_the_call_for_keys_passes_the_earlier_hooks_answer_on() -> None:
+    assert StageHook(None)() == ("", "0")
+    assert StageHook(Spy())() == ("-spy", "7")
+
+
+STAGES = {name: object() for name in ("ttir", "ttgir", "llir", "ptx", "cubin")}
+
+
+@pytest.mark.parametrize(
+    "stages, language, capability",
+    [(STAGES, Language.TRITON, None), (STAGES, Language.GLUON, 90), ({"ttgir": 1}, Language.TRITON, 90)],
+)
+def test_kernels_of_other_kinds_are_left_alone(stages: dict[str, Any], language: Any, capability: Any) -> None:
+    copy = dict(stages)
+    with activate(Request()):
+        StageHook(None)(None, copy, None, language, capability)
+    assert copy == stages
+
+
+@pytest.mark.parametrize("capability", [80, 100, None])
+def test_on_another_gpu_a_demand_is_an_error(capability: int | None) -> None:
+    with activate(PINNED), pytest.raises(DeviceError, match=f"compute capability {capability}"):
+        StageHook(None)(None, dict(STAGES), None, Language.TRITON, capability)
+
+
+def test_on_another_gpu_an_automatic_kernel_is_stock() -> None:
+    source = triton.compiler.ASTSource(
+        kernels.softmax_rows,
+        {"x_ptr": "*fp32", "y_ptr": "*fp32", "columns": "i32", "BLOCK": "constexpr"},
+        {(3,): 128},
+    )
+    with attached(), activate(Request()):
+        compiled = triton.compile(source, target=GPUTarget("cuda", 80, 32))
+    assert "aref" not in compiled.asm
+
+
+def test_an_untested_triton_warns_once_and_stays_stock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "triton_version", lambda: (3, 12, 0))
+    versions.warn_untested.cache_clear()
+    copy = dict(STAGES)
+    with activate(Request()):
+        with pytest.warns(RuntimeWarning, match=r"Triton 3\.12\.0 is outside the tested range 3\.6 to 3\.9"):
+            StageHook(None)(None, copy, None, Language.TRITON, 90)
+        StageHook(None)(None, copy, None, Language.TRITON, 90)  # a second warning would be an error
+    assert copy == STAGES
+    with activate(PINNED), pytest.raises(UnsupportedKernel, match="outside the tested range"):
+        StageHook(None)(None, copy, None, Language.TRITON, 90)
+    versions.warn_untested.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "text, version", [("3.9.0", (3, 9, 0)), ("3.6.0+git12ab", (3, 6, 0)), ("3.10", (3, 10, 0)), ("main", (0, 0, 0))]
+)
+def test_versions_are_read_from_text(text: str, version: tuple[int, int, int]) -> None:
+    assert versions.parse_version(text) == version
+
+
+@pytest.mark.parametrize(
+    "version, tested", [((3, 5, 1), False), ((3, 6, 0), True), ((3, 9, 4), True), ((3, 10, 0), False)]
+)
+def test_the_tested_range_includes_both_ends(version: tuple[int, int, int], tested: bool) -> None:
+    assert versions.is_tested(version) == tested

@@ -1,0 +1,107 @@
+"""The stock compile that a specialised one is compared with: made once, from what Triton hands down, and handed out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tawa.bridge.driver import spills, stock_run
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.driver.spills import find_spills, keeps_dots_in_flight
+from tawa.bridge.driver.stock_run import StockFailure, StockRun
+from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.report.report import report, run_ptxas
+from tawa.bridge.triton import ptxas_log
+from tawa.bridge.triton.handover import Stage
+from tawa.kernels.pointers.cases import find
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tests.bridge.fakes import plan_of
+from tests.matrix.compiling import signature
+from tests.support.programs import tile_gemm
+
+GROUPED = find("grouped_tma_fp8_8warps")
+CASE = replace(GROUPED, constexprs={**GROUPED.constexprs, "BK": 64})
+"""Each dot of fp8 is added to the sum apart: two tiles of 128 x 256 are more than eight warps hold."""
+
+
+def stages(calls: list[str], fails: str = "") -> dict[str, Stage]:
+    def stage(name: str) -> Stage:
+        def run(before: Any, metadata: dict[str, Any]) -> Any:
+            calls.append(name)
+            if name == fails:
+                raise RuntimeError("the register file is full")
+            metadata[name] = True
+            return SimpleNamespace(name=name, context=None)
+
+        return run
+
+    return {name: stage(name) for name in ("ttgir", "llir", "ptx", "cubin")}
+
+
+def test_nothing_runs_until_it_is_asked_and_then_once() -> None:
+    calls: list[str] = []
+    run = StockRun(None, {"num_warps": 4}, stages(calls), None)
+    assert run.result("ttgir") is None and calls == []
+    assert run.spilled() == run.spilled() == 0
+    assert calls == ["ttgir", "llir", "ptx", "cubin"]
+    made = run.result("llir")
+    assert made is not None and made.metadata == {"num_warps": 4, "ttgir": True, "llir": True}
+
+
+def test_what_stops_stock_triton_stops_the_stage_again() -> None:
+    run = StockRun(None, {}, stages([], fails="llir"), None)
+    with pytest.raises(StockFailure, match="register file"):
+        run.spilled()
+    assert run.result("ttgir") is not None
+    with pytest.raises(RuntimeError, match="register file"):
+        run.result("llir")
+
+
+def compiled(request: Request | None) -> Any:
+    with launched_by_us():
+        return compile_kernel(CASE.kernel, signature(CASE), request, num_warps=8, num_stages=3)
+
+
+def test_a_kernel_that_is_declined_for_its_spills_is_the_stock_kernel_and_not_compiled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs: list[int] = []
+    original = stock_run.StockRun._run  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(stock_run.StockRun, "_run", lambda self: runs.append(1) or original(self))
+    monkeypatch.setattr(spills, "run_ptxas", lambda *_: pytest.fail("what ptxas said was kept"))
+    stock, made = compiled(None), compiled(Request(PlanOptions()))
+    record = made.metadata.tawa
+    assert not record["applied"] and "bytes of registers spill" in record["remarks"][0]["reason"]
+    assert runs == [1]
+    assert made.asm["cubin"] == stock.asm["cubin"]
+    assert made.asm["ttgir"] == stock.asm["ttgir"]
+    assert made.metadata.shared == stock.metadata.shared
+
+
+def test_what_ptxas_said_as_triton_ran_it_is_what_it_says_again() -> None:
+    with ptxas_log.kept_log() as log:
+        made = compiled(None)
+    found = find_spills(made.asm["ptx"], made.asm["cubin"], made.metadata, log.text)
+    assert found.bytes == report(made).ptxas.spill_bytes
+    assert run_ptxas(made.asm["ptx"]).spill_bytes == report(made).ptxas.spill_bytes
+
+
+def test_outside_of_the_block_nothing_is_kept() -> None:
+    with ptxas_log.kept_log() as log:
+        pass
+    compiled(None)
+    assert log.text == ""
+
+
+@pytest.mark.parametrize(("mma_depth", "in_flight"), [(0, False), (1, True)])
+def test_a_smaller_p_is_of_no_use_where_every_dot_is_waited_for(mma_depth: int, in_flight: bool) -> None:
+    options = PlanOptions(aref_depth=3, mma_depth=mma_depth, only_if_faster=False)
+    made = specialise(tile_gemm(), options, Target(4, 3))
+    assert made.applied and made.module is not None
+    assert keeps_dots_in_flight(plan_of(3, mma_depth=1), made.module) == in_flight
+    assert keeps_dots_in_flight(plan_of(3, mma_depth=1), None), "unless that is known"

@@ -1,0 +1,70 @@
+"""Signatures in Triton's notation."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.bridge.triton.signature import parse_constants, parse_signature
+from tawa.errors import PlanError
+
+NAMES = ["a", "p", "K", "s", "BM"]
+GOOD = "a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16, s=1"
+
+
+def test_types_marks_and_constants_are_told_apart() -> None:
+    signature = parse_signature(GOOD, {"BM": 128}, NAMES)
+    assert signature.types == {
+        "a": "tensordesc<fp16[128,64]>", "p": "*fp16", "K": "i32", "s": "constexpr", "BM": "constexpr",
+    }  # fmt: skip
+    assert signature.constants == {(3,): 1, (4,): 128}
+    assert signature.attributes == {(1,): [["tt.divisibility", 16]], (2,): [["tt.divisibility", 16]]}
+
+
+def test_the_order_is_the_kernels_not_the_texts() -> None:
+    signature = parse_signature("s=i64, K=i32, p=*bf16, a=fp32", {"BM": 1}, NAMES)
+    assert list(signature.types) == NAMES
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [("1", 1), ("-2", -2), ("0.5", 0.5), ("True", True), ("None", None), ("'relu'", "relu"), ("i32:1", 1)],
+)
+def test_a_value_is_a_constant(text: str, value: object) -> None:
+    signature = parse_signature(f"x={text}", {}, ["x"])
+    assert signature.types == {"x": "constexpr"}
+    assert signature.constants == {(0,): value}
+
+
+@pytest.mark.parametrize("kind", ["i1", "i64", "u8", "fp8e4nv", "fp8e5", "bf16", "fp64", "*fp8e4nv", "*i64"])
+def test_spaces_do_not_matter(kind: str) -> None:
+    assert parse_signature(f" x = {kind} : 16 ", {}, ["x"]).types == {"x": kind}
+
+
+@pytest.mark.parametrize(
+    "text, constants, message",
+    [
+        ("a=fp16", {}, "no type and no constant for p, K, s, BM"),
+        (GOOD + ", q=i32", {"BM": 1}, "no parameter 'q'"),
+        (GOOD, {"BM": 1, "K": 2}, "'K' is given twice"),
+        (GOOD + ", K=i32", {"BM": 1}, "'K' is given twice"),
+        (GOOD.replace("K=i32:16", "K=i32:8"), {"BM": 1}, "not '8'"),
+        (GOOD.replace("K=i32:16", "K=int"), {"BM": 1}, "K=int: Triton calls this type i32; cure: K=i32"),
+        (GOOD.replace("K=i32:16", "i32"), {"BM": 1}, "name=type"),
+    ],
+)
+def test_a_mistake_is_named(text: str, constants: dict[str, object], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        parse_signature(text, constants, NAMES)
+
+
+def test_a_comma_in_quotes_belongs_to_the_text() -> None:
+    texts = {"ASM": "mov.b32 $0, $1; // it's", "SAID": 'x, "y=2", z', "BM": 128}
+    written = ", ".join(f"{name}={value!r}" for name, value in texts.items())
+    assert parse_constants(written) == texts
+    assert parse_signature(f"{written}, p=*fp16", {}, [*texts, "p"]).types["p"] == "*fp16"
+
+
+def test_constants_are_literals() -> None:
+    assert parse_constants("BM=128, FLAT=True, ACT='relu'") == {"BM": 128, "FLAT": True, "ACT": "relu"}
+    with pytest.raises(PlanError, match="BM=i32x"):
+        parse_constants("BM=i32x")
