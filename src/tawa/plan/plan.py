@@ -366,11 +366,9 @@ def _check_numbers(value: Any, *names: str) -> None:
     """Raises PlanError when a field that counts something is no whole number from 0 on, or None."""
     for name in names:
         number: object = getattr(value, name)
-        if number is None:
-            continue
-        if isinstance(number, bool) or not isinstance(number, int):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
             raise PlanError(f"{name}={number!r} in a Plan: a whole number is needed, not {type(number).__name__}")
-        if number < 0:
+        if number is not None and number < 0:
             raise PlanError(f"{name}={number} in a Plan; cure: 0 or more")
 
 

@@ -226,15 +226,17 @@ def _known(data: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
-        items = cast(dict[str, Any], value).items()
-        entry = cast(dict[str, Any], value)
-        for_all = "ordinal" in entry and entry.get("argument") is None  # an entry that speaks for all has no number
-        left = [("line", ""), ("ordinal", 0)] if for_all else [("line", "")]
-        kept = {name: it for name, it in items if it is not None and (name, it) not in left}
+        data = cast(dict[str, Any], value)
+        for_all = "ordinal" in data and data.get("argument") is None  # an entry that speaks for all has no number
+        open_names = (*_TEXTS, "ordinal") if for_all else _TEXTS
+        kept = {name: it for name, it in data.items() if it is not None and (it or name not in open_names)}
         return {name: _without_none(it) for name, it in kept.items()}
     if isinstance(value, list | tuple):
-        return [_without_none(it) for it in cast(Sequence[Any], value)]
+        return [_without_none(it) for it in cast(list[Any], value)]
     return value
 
+
+_TEXTS = ("line", "payload")
+"""What is open where it is empty."""
 
 __all__ = ["plan_from_dict", "plan_from_json", "plan_of", "plan_to_dict"]
