@@ -313,7 +313,7 @@ def test_views_of_slots() -> None:
         (programs.tile_gemm, Plan(ping_pong=True), ["the Plan has ping_pong", "this kernel has one group", "cure:"]),
         (
             programs.tile_gemm, operand("a_desc", prefetched=True),
-            ["the Plan loads a_desc, loop 0 (kernel.py:10) one iteration ahead", "cure: prefetched=false"],
+            ["the Plan prefetches a_desc, loop 0 (kernel.py:10)", "cure: prefetched=false"],
         ),
         (
             programs.tile_gemm, Plan(loops=(LoopPlan(0, kept=(0,)),)),

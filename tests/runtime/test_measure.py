@@ -12,7 +12,7 @@ from tawa.bridge.launch import launcher as launchers
 from tawa.errors import PlanError
 from tawa.plan import PlanOptions
 from tawa.runtime import measure
-from tests.bridge.test_added_arguments import TENSOR, launcher
+from tests.bridge.launch.test_added_arguments import TENSOR, launcher
 
 CARD = "a card"
 
