@@ -233,6 +233,10 @@ class _Decisions:
         yield self._made("early_puts", str(plan.early_puts), pins.early_puts is not None)
         turns = "by turns" if plan.ping_pong else "off"
         yield self._made("ping_pong", turns, pins.ping_pong is not None, "ping_pong")
+        if plan.turns:
+            dots = ", ".join(f"{first} to {last}" if first != last else str(first) for first, last in plan.turns)
+            usual = "a turn ends where the tensor cores would have to wait"
+            yield self._made("turns", f"of dots {dots}", pins.turns is not None, "", usual)
         usual = (
             "branches or loops read one slot, which ptxas gets wrong"
             if plan.slot_views == "own"

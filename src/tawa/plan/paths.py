@@ -28,7 +28,7 @@ from tawa.plan.plan import LaunchPlan, OperandPlan, Path, Plan, StorePlan
 from tawa.plan.tuned import LEAST_CYCLES
 from tawa.remarks import Remark
 
-_BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
+BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
 
 TOO_DEAR = (
     "loads stay with pointers: this compile is not for a launch of Triton's own, so the kernel would have to make its "
@@ -85,7 +85,7 @@ def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tup
 
 def choose_raises(module: Module, options: PlanOptions, launching: Launching, pins: Plan) -> Raising | Remark:
     """The accesses of a named module that TMA makes, or why none. Raises PlanError for a pinned one that cannot be."""
-    asked = [it for it in pins.operands if it.path in _BY_TMA]
+    asked = [it for it in pins.operands if it.path in BY_TMA]
     in_turn = pins.form == "persistent"
     may_make = bool(options.wherever_legal or options.pointer_loads or asked or _is_long(module))
     if not launching.ours and not may_make:
@@ -95,7 +95,7 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
     if make == "host" and any(_made_otherwise(raises, it) for it in asked):
         raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
     _check(module, raises.loads, asked, "operand", launching)
-    _check(module, raises.stores, [it for it in pins.stores if it.path in _BY_TMA], "store", launching)
+    _check(module, raises.stores, [it for it in pins.stores if it.path in BY_TMA], "store", launching)
     wanted = [it for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
     loads = [it for it in wanted if _path(it)]
     stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
@@ -108,7 +108,7 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
 
 
 def _wanted(path: Path | None) -> bool:
-    return path is None or path in _BY_TMA
+    return path is None or path in BY_TMA
 
 
 def _path(access: AccessInfo) -> Path | None:
@@ -204,6 +204,6 @@ def _is_long(module: Module) -> bool:
 
 
 __all__ = [
-    "CROWDED", "TOO_DEAR", "Launching", "Raising", "choose_launches", "choose_raises", "choose_unit_strides",
+    "BY_TMA", "CROWDED", "TOO_DEAR", "Launching", "Raising", "choose_launches", "choose_raises", "choose_unit_strides",
     "launch_plan", "needs_launch",
 ]  # fmt: skip

@@ -31,7 +31,7 @@ from tawa.bridge.triton.handover import Handover, StageResult
 from tawa.bridge.triton.ptxas_log import kept_log
 from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import RESPELLED_FROM, installed_text, triton_version
-from tawa.errors import PlanError, ResourceError
+from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
 from tawa.ir import Module, Operation, copy_module
 from tawa.ir import parse_module as read_module
@@ -40,7 +40,7 @@ from tawa.plan import LaunchPlan, Plan
 from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
-from tawa.plan.paths import CROWDED, Launching, launch_plan
+from tawa.plan.paths import BY_TMA, CROWDED, Launching, launch_plan
 from tawa.plan.persistent import NOT_OFFERED, OFFERED, options_of_persistent, why_shallower
 from tawa.plan.shared_use import LIMIT_BYTES, SharedUse, overflow_text, shared_use
 from tawa.plan.tuned import HARMLESS_BYTES
@@ -51,6 +51,7 @@ from tawa.verify.verdict import Unknown
 _NO_MODULE = Module(Operation("builtin.module"))
 """In the place of a kernel that went to Triton as it came from there."""
 _TILES = "tt.load of a tile"
+_FOR_ALL = (None, None, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +143,9 @@ class _Driver:
     def paths(self) -> Flow | None:
         """The kernel with pointer accesses made by TMA; None where there is none, or TMA is not wanted."""
         options = self.request.options
-        asked = self.pins.operand((None, None, 0)).path
-        if options.pointer_loads == "cp.async" or _TILES not in self.operations or asked not in (None, "raised"):
+        asked = {it.path for it in self.pins.operands}
+        left = self.pins.operand(_FOR_ALL).path not in (None, *BY_TMA) and not asked & BY_TMA
+        if options.pointer_loads == "cp.async" or _TILES not in self.operations or left:
             return None
         flow = self._flow(copy_module(self.kernel), self.pins)
         with self.sheet.timed("raise loads"):
@@ -188,6 +190,11 @@ class _Driver:
                 outcome = self._through(form, candidate.plan)
             except (PlanError, ResourceError) as error:
                 return Trial(error=error, candidate=candidate)
+            except ProtocolError as error:
+                if self.request.plan is None:
+                    raise
+                text = f"the Plan cannot be carried out: {error}; cure: leave open what it need not pin"
+                return Trial(error=PlanError(text), candidate=candidate)
         self.sheet.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})
         if not outcome.applied or outcome.plan is None:
             return Trial(refusal=outcome.remarks[0], candidate=candidate, made=outcome)
@@ -215,7 +222,8 @@ class _Driver:
 
     def _form(self, plan: Plan) -> _LaidOut:
         """The form of the kernel that a Plan asks for, with layouts; made once."""
-        raised = self.paths is not None and self.paths.raised > 0 and plan.operand((None, None, 0)).path != "pointers"
+        left = plan.operand(_FOR_ALL).path == "pointers" and self.pins.operand(_FOR_ALL).path is None
+        raised = self.paths is not None and self.paths.raised > 0 and not left
         key = raised, plan.form, plan.groups or 1
         if key not in self.laid_out:
             base = self.paths if raised else None
