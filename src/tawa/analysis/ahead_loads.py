@@ -90,7 +90,7 @@ def _is_of_rings(op: Operation) -> bool:
 
 
 def _may_divide_by_zero(op: Operation) -> bool:
-    """Whether an operation may be undefined in an iteration that there is not."""
+    """Whether an operation may be undefined if it is done once too often."""
     if not op.name.startswith(_DIVISIONS):
         return False
     divisor = op.operands[1].defining_op

@@ -96,12 +96,12 @@ class Choice:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What a launch must fulfil for the sake of any of them."""
+        """What a launch must fulfil so that all of them are right."""
         return tuple(dict.fromkeys(it for access in (*self.loads, *self.stores) for it in access.conditions))
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """What is taken for granted for the sake of any of them."""
+        """What is taken for granted so that all of them are right."""
         return tuple(dict.fromkeys(it for access in (*self.loads, *self.stores) for it in access.taken))
 
 

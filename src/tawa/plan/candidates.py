@@ -117,7 +117,7 @@ def wanted_groups(question: Question) -> tuple[int, bool]:
         return asked, True
     groups = question.num_warps // GROUP_WARPS
     if options.ping_pong or pins.ping_pong:
-        return max(2, groups), True  # one group has nobody to take turns with
+        return max(2, groups), True  # taking turns needs two
     return (groups if groups > 1 and question.chained else 1), False
 
 

@@ -15,7 +15,7 @@ registers  24 for a producer that only issues TMA copies, more for one that keep
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tawa.analysis.producer_layouts import PRODUCER_WARPS
 from tawa.errors import PlanError, ResourceError
@@ -38,14 +38,6 @@ ALONE = (
     "groups of consumers take turns on the tensor cores, and this kernel has one group; "
     "cure: num_consumer_groups=2 with 8 warps, or ping_pong=False"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A Plan, and why what was left open is as it is: a reason by the name of the field."""
-
-    plan: Plan
-    why: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def choose_plan(
@@ -244,4 +236,4 @@ def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
     )
 
 
-__all__ = ["IN_FLIGHT", "Planned", "choose_plan", "most_fills", "reasons", "shared_memory_text"]
+__all__ = ["IN_FLIGHT", "choose_plan", "most_fills", "reasons", "shared_memory_text"]

@@ -141,7 +141,7 @@ class _Driver:
 
     @cached_property
     def paths(self) -> Flow | None:
-        """The kernel with pointer accesses made by TMA; None where there is none, or TMA is not wanted."""
+        """The kernel with pointer accesses made by TMA; None without such accesses, or where TMA is not wanted."""
         options = self.request.options
         asked = {it.path for it in self.pins.operands}
         left = self.pins.operand(_FOR_ALL).path not in (None, *BY_TMA) and not asked & BY_TMA
