@@ -75,7 +75,9 @@ class Budget:
 
     def deepest(self, channels: Channels) -> int:
         """The largest D that fits; 0 when none does."""
-        depths = range(DEEPEST, 0, -1)
+        turning = [it for it in channels if it.name not in self.outer and it.name not in self.fixed]
+        most = min(DEEPEST, self.shared_bytes // max(1, self.slot_bytes(tuple(turning))))
+        depths = range(most, 0, -1)
         return next((depth for depth in depths if self.needed(channels, depth) <= self.shared_bytes), 0)
 
     def ctas(self, channels: Channels, depth: int) -> int:

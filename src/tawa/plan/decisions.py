@@ -97,8 +97,9 @@ def decide_rings(
     """
     loads, channels = facts.moved, facts.channels
     loops, stores = loops_with_dots(module), stores_of(module)
-    named, stored = names_in(module)
-    check_names(asked, named, stored, (it.loop for it in loops if it.loop is not None))
+    if asked.operands or asked.stores or asked.loops:
+        named, stored = names_in(module)
+        check_names(asked, named, stored, (it.loop for it in loops if it.loop is not None))
     check_rings(pins, channels, module)
     waits = stores_must_not_wait(module)
     budget = budget_of(module, facts, target)

@@ -274,16 +274,16 @@ class Plan:
     def over(self, other: Plan) -> Plan:
         """This Plan; what it leaves open is as `other` says."""
         changes: dict[str, Any] = {}
-        for it in fields(Plan):
-            mine, theirs = getattr(self, it.name), getattr(other, it.name)
-            if it.name == "launches" and mine is not None and theirs is not None:
-                changes[it.name] = _filled(mine, theirs)
-            elif it.name in ("partitions", "numbering"):
-                changes[it.name] = mine or theirs
-            elif it.name in ("operands", "stores", "loops", "rings"):
-                changes[it.name] = _merged(mine or (), theirs or ())
+        for name in _FIELDS:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if name == "launches" and mine is not None and theirs is not None:
+                changes[name] = _filled(mine, theirs)
+            elif name in ("partitions", "numbering"):
+                changes[name] = mine or theirs
+            elif name in _LISTS:
+                changes[name] = _merged(mine, theirs) if mine and theirs else mine or theirs
             else:
-                changes[it.name] = theirs if mine is None else mine
+                changes[name] = theirs if mine is None else mine
         return Plan(**changes)
 
     # -- in a few numbers ----------------------------------------------------------------------------------------------
@@ -330,6 +330,8 @@ class Plan:
         return plan_of(value)
 
 
+_FIELDS = tuple(it.name for it in fields(Plan))
+_LISTS = frozenset({"operands", "stores", "loops", "rings"})
 _E = TypeVar("_E", OperandPlan, StorePlan, LoopPlan, RingPlan)
 _F = TypeVar("_F", OperandPlan, StorePlan, LoopPlan, RingPlan, LaunchPlan)
 

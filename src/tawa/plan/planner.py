@@ -95,6 +95,7 @@ def choose_plan(
 def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
     """Why a Plan of the planner's is as it is, by field."""
     found: dict[str, str] = {}
+    deepest = budget.deepest(channels)
     for ring, channel in zip(plan.rings, channels, strict=True):
         fills = channel.fills
         if ring.name in budget.outer:
@@ -102,7 +103,6 @@ def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
         elif fills is not None and ring.depth == fills:
             found[f"rings.{ring.name}.depth"] = f"a program fills {fills} slots and no more"
         else:
-            deepest = budget.deepest(channels)
             limit = "the most that fits" if ring.depth == deepest else "enough to hide the latency of global memory"
             found[f"rings.{ring.name}.depth"] = limit
     found["max_registers"] = _why_capped(plan, budget)
