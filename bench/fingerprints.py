@@ -93,7 +93,8 @@ def in_cache(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
             continue
         metadata = json.loads(about.read_text())
         record = metadata.get("tawa") or {}
-        identity = [_LOCATION.sub("", text.read_text()), metadata["num_stages"], record.get("options")]
+        warps = metadata["num_warps"], metadata["num_stages"]
+        identity = [_LOCATION.sub("", text.read_text()), *warps, record.get("options")]
         asm = {level: path.read_text() for level in LEVELS if (path := about.with_suffix(f".{level}")).exists()}
         yield f"cache/{name}-{hash_of(json.dumps(identity, sort_keys=True))}", texts_of(asm)
 
