@@ -134,7 +134,7 @@ def check_descriptor(box: Box, facts: Facts, affine: Affine) -> Checked:
 
 
 def _limits(box: Box, facts: Facts, affine: Affine) -> tuple[Limit, ...]:
-    """The strides from memory of which nobody knows that TMA takes them."""
+    """The strides that come from memory and that nothing proves to be ones TMA takes."""
     below = STRIDE_LIMIT // box.element_bytes
     found: dict[Limit, None] = {}
     for dim in box.dims[:-1]:

@@ -265,9 +265,10 @@ class _Finder:
         return tuple(taken)
 
     def _unseen(self, box: Box, by_host: bool) -> tuple[Box, tuple[Condition, ...]]:
-        """The box such that nobody sees what is not read from elsewhere any more; raises NotABox if nothing helps.
+        """The box, and what a launch must fulfil, so that no result depends on rows that TMA no longer reads.
 
-        Where somebody does, whole boxes must wrap around: then the box begins at the index modulo the size.
+        Rows that wrapped around are zero by TMA. Where a result depends on them, whole boxes must wrap around: such a box
+        begins at the index modulo the size. Raises NotABox where that is not possible.
         """
         conditions: list[Condition] = []
         dims = list(box.dims)
