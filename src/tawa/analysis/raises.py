@@ -267,8 +267,8 @@ class _Finder:
     def _unseen(self, box: Box, by_host: bool) -> tuple[Box, tuple[Condition, ...]]:
         """The box, and what a launch must fulfil, so that no result depends on rows that TMA no longer reads.
 
-        Rows that wrapped around are zero by TMA. Where a result depends on them, whole boxes must wrap around: such a box
-        begins at the index modulo the size. Raises NotABox where that is not possible.
+        Rows that wrapped around are zero by TMA. Where a result depends on them, whole boxes must wrap around: such a
+        box begins at the index modulo the size. Raises NotABox where that is not possible.
         """
         conditions: list[Condition] = []
         dims = list(box.dims)
