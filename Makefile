@@ -1,6 +1,7 @@
 # make demo    what Tawa does to real kernels: compiles them, prints a report; on a Hopper GPU also runs and times them
 # make test    every test, on both tested versions of Triton
 # make check   lint, format, types, import rules, documentation links
+# make fuzz    the property tests once more, with fresh random examples
 # make docs    the documentation as a site under build/docs
 #
 # Each sets itself up on first use: .venv (Triton 3.6.0 and all tools), .venv-3.9 (Triton 3.9.0, tests only).
@@ -16,7 +17,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # The tests that compile through Triton; everything else does not depend on its version.
 COMPILE_TESTS := $(wildcard tests/bridge tests/runtime tests/kernels tests/matrix tests/cli tests/roundtrip)
 
-.PHONY: demo setup test test-3.6 test-3.9 check format docs clean
+.PHONY: demo setup test test-3.6 test-3.9 fuzz check format docs clean
 
 demo: .venv/ready
 	@.venv/bin/tawa demo
@@ -30,6 +31,11 @@ test-3.6: .venv/ready
 
 test-3.9: .venv-3.9/ready
 	.venv-3.9/bin/pytest $(SPREAD) $(COMPILE_TESTS)
+
+PROPERTY_TESTS = $(shell grep -rlE '^@(given|settings)|^    @given' tests --include='test_*.py')
+
+fuzz: .venv/ready
+	.venv/bin/pytest $(SPREAD) --hypothesis-profile=fresh $(PROPERTY_TESTS)
 
 check: .venv/ready
 	.venv/bin/ruff check

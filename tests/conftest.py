@@ -1,4 +1,8 @@
-"""What every test shares: a Triton cache of its own, one thread, and no `gpu` tests where there is no Hopper GPU."""
+"""What every test shares: a Triton cache of its own, one thread, the same random examples in every run, and no `gpu`
+tests where there is no Hopper GPU.
+
+`make fuzz` runs the property tests with fresh examples instead: ``--hypothesis-profile=fresh``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import shutil
 import tempfile
 
 import pytest
+from hypothesis import settings
 
 from tests.support.parsing import let_threads_parse
 
@@ -27,6 +32,11 @@ for _name in [name for name in os.environ if name.startswith("TAWA_")]:
     del os.environ[_name]
 
 let_threads_parse()
+
+# A change is judged by what it changes, not by the examples of the day.
+settings.register_profile("fixed", derandomize=True, database=None)
+settings.register_profile("fresh", print_blob=True)
+settings.load_profile("fixed")
 
 
 @functools.cache

@@ -305,11 +305,16 @@ def _inputs(targets: Targets, op: Operation, outcome: int) -> list[Inputs]:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Numbers for one more run. memory: what may be read from memory beside 0 and 1."""
+    """Numbers for one more run.
+
+    memory: what may be read from memory beside 0 and 1. far: the numbers are larger than the decision needs, so that
+    rings go round behind it; such a run may be too long to make.
+    """
 
     numbers: dict[Value, int]
     chosen: dict[str, int]
     memory: tuple[int, ...]
+    far: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +356,7 @@ class Extensions:
         others = {root: it.number for root, it in inputs.items() if isinstance(root, str)}
         chosen = {root: number for root, number in others.items() if not root.startswith(MEMORY)}
         memory = tuple({number for root, number in others.items() if root.startswith(MEMORY)})
-        return Extension(numbers, chosen, memory)
+        return Extension(numbers, chosen, memory, far)
 
     def _number(self, choice: Choices, wanted: Wanted, far: bool) -> int | None:
         """The least number that the facts allow, or None. far: large enough for rings to go round twice after it."""

@@ -163,7 +163,7 @@ class _Search:
         for decision in open_decisions(self.program, self.outcomes, max(most, *self.trips), self.effort):
             if not granted:
                 self.budget, granted = max(self.budget, self.steps) + 2 * BUDGET[self.effort], True
-            excluded, made, own = True, False, False
+            excluded, made, own, too_long = True, False, False, False
             if decision.needed:
                 self.budget = max(self.budget, self.steps + BUDGET[self.effort] // 2)
             enough = max(2, len(decision.inputs)) if decision.needed and decision.splits else 2
@@ -173,6 +173,8 @@ class _Search:
                     seen and (self.effort == "fast" or decision.op.name == "scf.for") and place >= enough
                 ):
                     break
+                if extension.far and too_long:
+                    continue  # the next ones are longer still, and the budget is for runs that end
                 made = True
                 same = (frozenset(extension.numbers.items()), frozenset(extension.chosen.items()), extension.memory)
                 if same in done and not decision.anew:
@@ -185,7 +187,7 @@ class _Search:
                     refuted = self._try(extension.numbers, extension.chosen, names, _FREE[self.effort])
                 except TooLong as stop:
                     self.steps += stop.steps
-                    excluded = False
+                    excluded, too_long = False, True
                     continue
                 finally:
                     self.memory = ()
