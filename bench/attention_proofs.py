@@ -41,8 +41,8 @@ from tawa.bridge.report.report import report as report_of  # noqa: E402
 from tawa.errors import UnsupportedKernel  # noqa: E402
 from tawa.ir import parse_module  # noqa: E402
 from tawa.kernels.attention.cases import CASES, find  # noqa: E402
-from tawa.verify.barriers import check_barriers  # noqa: E402
-from tawa.verify.credits import ALL, check_credits  # noqa: E402
+from tawa.verify.barriers.check import check_barriers  # noqa: E402
+from tawa.verify.credits.check import ALL, check_credits  # noqa: E402
 from tawa.verify.verdict import Proved, Verdict  # noqa: E402
 from tawa.verify.witness import describe as verdict_text  # noqa: E402
 

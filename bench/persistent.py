@@ -2,7 +2,7 @@
 
 The persistent form keeps more tiles in shared memory than the form as written, so that its rings may have fewer slots.
 Stock Triton, the form as written (``persistent=False``) and the persistent form (``persistent=True``) of attention and
-GEMM kernels, with the D of the rings of both. From this comes `ENOUGH_SLOTS` in `tawa.plan.tuned`.
+GEMM kernels, with the D of the rings of both. From this comes `ENOUGH_SLOTS` in `tawa.machine.hopper`.
 
 Each kernel is compiled and checked in a process of its own (`workers.py`), side by side; then all are timed, one after
 the other. Results: ``bench/results/persistent.json``; `rings` of a row are the slots of each ring.

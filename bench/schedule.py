@@ -17,14 +17,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from tawa.analysis.dependences import DependenceInfo, find_dependences  # noqa: E402
+from tawa.analysis.loops.dependences import DependenceInfo, find_dependences  # noqa: E402
 from tawa.dialects.scf import ForOp  # noqa: E402
 from tawa.flow import Flow, run  # noqa: E402
 from tawa.ir import Module, parse_module  # noqa: E402
 from tawa.kernels.case import Case  # noqa: E402
 from tawa.pipeline import TTGIR, Target  # noqa: E402
 from tawa.plan import LoopPlan, Plan  # noqa: E402
-from tawa.plan.loops import numbered, staged_loops  # noqa: E402
+from tawa.plan.decide.loops import numbered, staged_loops  # noqa: E402
 from tawa.plan.schedule import Schedule  # noqa: E402
 from tawa.plan.scheduler import Limits, candidate_schedules  # noqa: E402
 

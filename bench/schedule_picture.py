@@ -3,7 +3,7 @@
 The Schedule says what every group does, in which order and for which iteration. `replay` gives it times: each group
 goes through its operations in that order, and waits where one needs a dot that is not complete, or a unit (the tensor
 cores, the CUDA cores, the special functions) that the other group has. Costs are those the scheduler weighed
-(`tawa.analysis.costs`). TMA copies begin when every group has given the slot back.
+(`tawa.analysis.loops.costs`). TMA copies begin when every group has given the slot back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tawa.analysis.costs import LATENCY_CYCLES, OpCost, cost_of
+from tawa.analysis.loops.costs import LATENCY_CYCLES, OpCost, cost_of
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
 

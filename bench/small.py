@@ -3,7 +3,7 @@
 The pointer GEMM of Triton's tutorial on squares of 256 to 4096, and on one wave of long programs, for tiles that let
 several programs share an SM. Stock Triton against Tawa as it decides (launches that are over soon go to the stock
 kernel), wherever it is legal, and with P = 0 and P = 1 asked for. From this come `AMPLE_SLOTS` and
-`LEAST_CYCLES` in `tawa.plan.tuned`.
+`LEAST_CYCLES` in `tawa.machine.hopper`.
 
 Each tile is compiled and checked in a process of its own (`workers.py`), side by side; then all are timed, one after
 the other. Results: ``bench/results/small.json``.

@@ -34,8 +34,8 @@ from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import SPECIALISED, find
 from tawa.plan import PlanOptions
 from tawa.runtime.simulation import make_arrays, simulate_case
-from tawa.verify.barriers import check_barriers, check_refinement
-from tawa.verify.credits import check_credits
+from tawa.verify.barriers.check import check_barriers, check_refinement
+from tawa.verify.credits.check import check_credits
 from tawa.verify.verdict import Proved, Verdict
 from tawa.verify.witness import describe
 

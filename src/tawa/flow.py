@@ -16,14 +16,14 @@ from tawa.dialects.aref import Fill
 from tawa.errors import ProtocolError
 from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.budget import Channels
-from tawa.plan.decisions import Facts, Target
-from tawa.plan.paths import Launching, Raising
+from tawa.plan.cost.budget import Channels
+from tawa.plan.decide.paths import Launching, Raising
+from tawa.plan.decide.rings import Facts, Target
 from tawa.remarks import Remark, SourceLocation
 from tawa.transforms.result import Pass
-from tawa.verify.barriers import check_barriers, check_refinement
+from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.check import combine
-from tawa.verify.credits import check_credits
+from tawa.verify.credits.check import check_credits
 from tawa.verify.effort import Effort, Verification
 from tawa.verify.verdict import Refuted, Unknown, Verdict
 from tawa.verify.witness import chrome_trace, describe

@@ -14,28 +14,28 @@ from tawa.errors import PlanError, ResourceError
 from tawa.flow import Flow, Outcome, Step, barriers_checked, credits_checked, outcome_of, passing, run
 from tawa.ir import parse_module
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.decisions import Target
+from tawa.plan.decide.rings import Target
 from tawa.remarks import Remark
 from tawa.transforms.drop_names import DropNames
-from tawa.transforms.early_puts import EarlyPuts
-from tawa.transforms.gather_loads import GatherLoads
-from tawa.transforms.insert_arefs import InsertArefs
-from tawa.transforms.keep_operands import KeepOperands
-from tawa.transforms.lay_out_producer import LayOutProducer
-from tawa.transforms.load_ahead import LoadAhead
-from tawa.transforms.lower_arefs import LowerArefs
-from tawa.transforms.outline_partitions import OutlinePartitions
-from tawa.transforms.partition import Partition
-from tawa.transforms.ping_pong import PingPong
-from tawa.transforms.pipeline_mma import PipelineMma
-from tawa.transforms.pipeline_stages import PipelineStages
-from tawa.transforms.resolve_groups import ResolveGroups
-from tawa.transforms.scale_behind_max import ScaleBehindMax
-from tawa.transforms.separate_slots import SeparateSlots
-from tawa.transforms.sink_epilogue import SinkEpilogue
-from tawa.transforms.stage_stores import StageStores
-from tawa.transforms.structure_flow import StructureFlow
-from tawa.transforms.unit_strides import AssumeUnitStrides
+from tawa.transforms.epilogue.sink_epilogue import SinkEpilogue
+from tawa.transforms.epilogue.stage_stores import StageStores
+from tawa.transforms.lowering.duplicate_slot_views import DuplicateSlotViews
+from tawa.transforms.lowering.lower_arefs import LowerArefs
+from tawa.transforms.lowering.outline_partitions import OutlinePartitions
+from tawa.transforms.partition.early_puts import EarlyPuts
+from tawa.transforms.partition.hoist_row_loads import HoistRowLoads
+from tawa.transforms.partition.insert_arefs import InsertArefs
+from tawa.transforms.partition.lay_out_producer import LayOutProducer
+from tawa.transforms.partition.partition import Partition
+from tawa.transforms.partition.resolve_groups import ResolveGroups
+from tawa.transforms.pipelining.ping_pong import PingPong
+from tawa.transforms.pipelining.pipeline_mma import PipelineMma
+from tawa.transforms.pipelining.pipeline_stages import PipelineStages
+from tawa.transforms.pipelining.prefetch_loads import PrefetchLoads
+from tawa.transforms.pipelining.register_operands import KeepInRegisters
+from tawa.transforms.pipelining.scale_behind_max import ScaleBehindMax
+from tawa.transforms.ttir.structure_flow import StructureFlow
+from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tawa.verify.effort import Verification
 
 PATHS = (
@@ -43,7 +43,7 @@ PATHS = (
     Step("plan strides", steps.decide_strides),
     passing(AssumeUnitStrides),  # before tiles are looked at
     Step("plan paths", steps.decide_raises),
-    Step("RaiseLoads", steps.raise_loads),
+    Step("PromoteToTma", steps.raise_loads),
     passing(DropNames),
 )
 FORMS = (
@@ -52,7 +52,7 @@ FORMS = (
 )
 RINGS = (
     Step("names", steps.name),
-    passing(GatherLoads),
+    passing(HoistRowLoads),
     Step("plan", steps.decide_rings),
 )
 PARTITIONS = (
@@ -62,13 +62,13 @@ PARTITIONS = (
     passing(LayOutProducer),
     passing(ScaleBehindMax),  # before the costs of operations count
     Step("plan kept operands", steps.decide_kept),
-    passing(KeepOperands),
+    passing(KeepInRegisters),
     passing(EarlyPuts),  # behind the split: only the producer's first loop is cut
     passing(PipelineMma),  # behind the split: only consumers have wgmmas
 )
 STAGES = (
     Step("schedule", steps.decide_loops),
-    passing(LoadAhead),  # before loops are staged, which moves their loads by itself
+    passing(PrefetchLoads),  # before loops are staged, which moves their loads by itself
     passing(PipelineStages),
     Step("turns", steps.decide_turns),
     passing(PingPong),  # behind the stages: turns are around the dots as they are issued
@@ -79,7 +79,7 @@ STAGES = (
 )
 BARRIERS = (
     passing(LowerArefs),
-    passing(SeparateSlots),
+    passing(DuplicateSlotViews),
     passing(OutlinePartitions),  # last: it turns groups, which the others look for, into regions
     Step("check barriers", barriers_checked),
 )

@@ -13,16 +13,16 @@ from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
 from tawa.plan import Plan
 from tawa.plan.candidates import GROUP_WARPS, warps_of_group
-from tawa.plan.decisions import MAX_REGISTERS, find_facts
-from tawa.plan.decisions import decide_rings as choose_rings
-from tawa.plan.loops import choose_ahead, choose_kept, choose_schedules, scheduled
-from tawa.plan.paths import choose_launches, choose_raises, choose_unit_strides
-from tawa.plan.turns import choose_turns
+from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
+from tawa.plan.decide.paths import choose_launches, choose_raises, choose_unit_strides
+from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
+from tawa.plan.decide.rings import decide_rings as choose_rings
+from tawa.plan.decide.turns import choose_turns
 from tawa.remarks import Remark
-from tawa.transforms.make_persistent import MakePersistent
-from tawa.transforms.raise_loads import RaiseLoads
-from tawa.transforms.split_rows import SplitRows
-from tawa.transforms.unit_strides import UNIT_STRIDE
+from tawa.transforms.ttir.make_persistent import MakePersistent
+from tawa.transforms.ttir.promote_to_tma import PromoteToTma
+from tawa.transforms.ttir.split_rows import SplitRows
+from tawa.transforms.ttir.unit_strides import UNIT_STRIDE
 
 NOT_OURS = (
     "this compile is not for a launch of Triton's own: nobody would tell a persistent kernel the size of its grid"
@@ -54,7 +54,7 @@ def raise_loads(flow: Flow) -> None:
     """Raises what was decided; which launches get the kernel is decided behind it, by what is left to do."""
     if flow.raising is None:
         return
-    made = RaiseLoads(flow.raising.raises, flow.raising.loads, flow.raising.stores).run(flow.module)
+    made = PromoteToTma(flow.raising.raises, flow.raising.loads, flow.raising.stores).run(flow.module)
     flow.remarks += made.remarks
     if not made.raised:
         return

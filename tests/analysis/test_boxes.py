@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from tawa.analysis.accesses import NotABox
 from tawa.analysis.affine import Affine
 from tawa.analysis.box import Box
 from tawa.analysis.boxes import BoxFinder
 from tawa.analysis.facts import Facts
+from tawa.analysis.memory.out_of_bounds_uses import seen_by
 from tawa.analysis.polynomials import Atom, Poly
-from tawa.analysis.unseen import seen_by
+from tawa.analysis.tma.accesses import NotABox
 from tawa.ir import Block, Operation, Value
 from tests.analysis.tile_programs import GREATER_EQUAL, LESS, LESS_EQUAL, TileProgram
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.analysis.contiguity import MOST, AxisInfo, Contiguity
-from tests.analysis.test_memory import value_named
+from tests.analysis.memory.test_provenance import value_named
 from tests.support.programs import LOCK, for_loop, kernel, op, parse
 
 ROW = "tensor<64xi32, #ttg.slice<{dim = 0, parent = #blocked}>>"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.channels import find_channels
-from tawa.analysis.loads import find_dot_loads
 from tawa.analysis.resources import (
     SLACK_BYTES,
     RegisterInfo,
@@ -13,6 +11,8 @@ from tawa.analysis.resources import (
     shared_beside_rings,
     wgmma_registers,
 )
+from tawa.analysis.rings.channels import find_channels
+from tawa.analysis.rings.loads import find_dot_loads
 from tests.support import programs
 from tests.support.programs import ACC, TILE, TILE_BYTES, op, parse
 

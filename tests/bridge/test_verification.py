@@ -14,7 +14,7 @@ from tawa.bridge.triton.signature import Signature
 from tawa.errors import InternalError
 from tawa.ir import Module
 from tawa.plan import PlanOptions
-from tawa.transforms.lower_arefs import LowerArefs
+from tawa.transforms.lowering.lower_arefs import LowerArefs
 from tawa.transforms.result import PassResult
 from tawa.verify.effort import Verification
 from tests.bridge import kernels

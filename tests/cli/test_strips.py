@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.cli.strips import strips
-from tawa.sim.timeline import Span, Timeline
+from tawa.sim.time.timeline import Span, Timeline
 
 
 def timeline(*spans: tuple[str, str, int, int], cycles: int = 100) -> Timeline:

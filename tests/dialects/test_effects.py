@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.effects import effects_of, has_side_effect, is_pure
 from tawa.dialects import Effect, OpSpec, all_specs, spec_of
+from tawa.dialects.effects import effects_of, has_side_effect, is_pure
 from tawa.dialects.registry import UNKNOWN, declare
 from tawa.ir import Block, Operation, Region
 

@@ -23,8 +23,8 @@ from tawa.plan import PlanOptions
 from tawa.runtime.config import Config
 from tawa.sim import UnsupportedOp
 from tawa.sim.errors import SharedMemoryRace
-from tawa.verify.barriers import check_barriers
-from tawa.verify.credits import check_credits
+from tawa.verify.barriers.check import check_barriers
+from tawa.verify.credits.check import check_credits
 from tawa.verify.verdict import Proved, Refuted
 from tests.kernels.attention_numbers import errors, orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import Levels, attempted, compile_case, signature

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import triton
 
-import tawa.sim.asynchronous as sim_asynchronous
-import tawa.sim.descriptors as sim_descriptors
-import tawa.sim.memory as sim_memory
+import tawa.sim.ops.asynchronous as sim_asynchronous
+import tawa.sim.ops.descriptors as sim_descriptors
+import tawa.sim.ops.global_memory as sim_memory
 from tawa.analysis.launch_values import LaunchSpec
-from tawa.analysis.raises import Make, find_raises
-from tawa.analysis.unit_strides import find_unit_strides
+from tawa.analysis.tma.promotions import Make, find_raises
+from tawa.analysis.tma.unit_strides import find_unit_strides
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic, print_generic_ttir
 from tawa.bridge.triton.signature import Signature
@@ -23,9 +23,9 @@ from tawa.ir import Module, PointerType, parse_module, parse_type, print_module
 from tawa.sim import Descriptor, simulate
 from tawa.sim.errors import OutOfBounds
 from tawa.sim.launch import parameter_name
-from tawa.sim.values import TensorDescriptor
-from tawa.transforms.raise_loads import RaiseLoads, RaiseResult
-from tawa.transforms.unit_strides import AssumeUnitStrides
+from tawa.sim.machine.values import TensorDescriptor
+from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
+from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tests.support.fronts import Front, front
 
 NESTED = triton.__version__.startswith("3.6")
@@ -107,7 +107,7 @@ def raised(
     numbers = {name for name, value in launch.arguments.items() if isinstance(value, int)}
     units = find_unit_strides(module, frozenset(() if launch.told else numbers))
     asked = AssumeUnitStrides(units).run(module).conditions
-    result = RaiseLoads(find_raises(module, make, NESTED, trust=trust, in_turn=in_turn)).run(module)
+    result = PromoteToTma(find_raises(module, make, NESTED, trust=trust, in_turn=in_turn)).run(module)
     result = replace(result, launch=replace(result.launch, conditions=(*asked, *result.launch.conditions)))
     return Raised(result, print_module(module), made)
 

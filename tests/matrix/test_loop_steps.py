@@ -13,7 +13,7 @@ from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.kernels.case import Case, Descriptor, Expectation, Number, Tensor
 from tawa.plan import PlanOptions
 from tawa.sim.errors import EndlessLoop
-from tawa.verify.credits import ALL
+from tawa.verify.credits.check import ALL
 from tawa.verify.verdict import Proved
 from tests.kernels.attention_numbers import orders_with_other_bits, simulated, unspecialised
 from tests.matrix import loop_kernels as kernels

@@ -11,14 +11,14 @@ import triton
 import triton.language as tl
 
 from tawa.analysis.launch_values import LaunchSpec
-from tawa.analysis.raises import Make
+from tawa.analysis.tma.promotions import Make
 from tawa.dialects.scf import enclosing_loops
 from tawa.ir import Module, Operation, parse_module, print_module
 from tawa.kernels.pointers.weights import gemm_int4, gemm_packed
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.sim.errors import MissingFence
-from tawa.verify.barriers import check_barriers
+from tawa.verify.barriers.check import check_barriers
 from tawa.verify.verdict import Proved, Refuted
 from tests.matrix.raising import Launch, addresses, raised, run, same_bits
 

@@ -16,7 +16,7 @@ from tawa.kernels.gemm.cases import CASES as GEMMS
 from tawa.kernels.pointers.cases import CASES as POINTERS
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
-from tawa.transforms.make_persistent import MakePersistent
+from tawa.transforms.ttir.make_persistent import MakePersistent
 from tawa.verify.verdict import Proved
 from tests.kernels.attention_numbers import orders_with_other_bits, simulated, unspecialised
 from tests.matrix import raised_kernels as kernels

@@ -7,7 +7,7 @@ import pytest
 
 from tawa.errors import ProtocolError
 from tawa.ir import parse_module
-from tawa.transforms import pipeline_mma
+from tawa.transforms.pipelining import pipeline_mma
 from tawa.verify.verdict import Proved
 from tests.matrix.pointer_kernels import CASES, find, made, unspecialised
 from tests.support.sample import simulated_once

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from tawa.analysis.facts import DIVISORS, LOADED
 from tawa.analysis.launch_values import LaunchSpec
-from tawa.analysis.raises import Make
+from tawa.analysis.tma.promotions import Make
 from tawa.bridge.triton.signature import Signature
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, parse_module, print_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.transforms.split_rows import SplitRows
+from tawa.transforms.ttir.split_rows import SplitRows
 from tests.matrix import raised_kernels as kernels
 from tests.matrix.raising import NESTED, Launch, addresses, lay_out, raised, run, same_bits
 from tests.support.fronts import front

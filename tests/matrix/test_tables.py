@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tawa.analysis.raises import find_raises
+from tawa.analysis.tma.promotions import find_raises
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic_ttir
@@ -22,8 +22,9 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.sim import Addresses, simulate
 from tawa.sim.errors import DescriptorInUse, SimulationError
-from tawa.transforms import insert_arefs, raise_loads
-from tawa.transforms.raise_loads import RaiseLoads
+from tawa.transforms.partition import insert_arefs
+from tawa.transforms.ttir import promote_to_tma as raise_loads
+from tawa.transforms.ttir.promote_to_tma import PromoteToTma
 from tawa.verify.verdict import Proved
 from tests.matrix.compiling import attempted, signature
 from tests.matrix.raising import NESTED, lay_out
@@ -80,7 +81,7 @@ def raised(make: Any = "host", tables: bool = True, **choices: Any) -> tuple[Any
     """What the pass makes of the kernel, and the kernel with layouts."""
     made = kernel(**choices)
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
-    result = RaiseLoads(find_raises(module, make, NESTED, tables=tables)).run(module)
+    result = PromoteToTma(find_raises(module, make, NESTED, tables=tables)).run(module)
     return result, module, made
 
 
@@ -266,7 +267,7 @@ def test_strides_that_are_arguments_are_looked_at_by_the_launch() -> None:
     case = find("array")
     made = front(case.kernel, signature(case), num_warps=4)
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
-    result = RaiseLoads(find_raises(module, "host", NESTED)).run(module)
+    result = PromoteToTma(find_raises(module, "host", NESTED)).run(module)
     assert result.raised == 2 and [spec.base for spec in result.launch.descriptors] == [
         0,
         2,

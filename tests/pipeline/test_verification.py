@@ -11,8 +11,8 @@ from tawa.errors import ProtocolError
 from tawa.ir import Module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
-from tawa.transforms.lower_arefs import LowerArefs
-from tawa.transforms.pipeline_mma import PipelineMma
+from tawa.transforms.lowering.lower_arefs import LowerArefs
+from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tawa.transforms.result import PassResult
 from tawa.verify.effort import Verification
 from tawa.verify.verdict import Proved, Unknown, Verdict

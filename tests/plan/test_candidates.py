@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tawa.errors import PlanError, ResourceError
+from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.candidates import (
     NO_STOCK,
@@ -21,9 +22,8 @@ from tawa.plan.candidates import (
     wanted_groups,
     warps_of_group,
 )
+from tawa.plan.cost.shared_use import LIMIT_BYTES, shared_use
 from tawa.plan.schedule import Schedule, ScheduledOp
-from tawa.plan.shared_use import LIMIT_BYTES, shared_use
-from tawa.plan.tuned import HARMLESS_BYTES
 from tawa.remarks import Remark
 
 AUTOMATIC = PlanOptions()

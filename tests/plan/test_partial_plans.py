@@ -21,7 +21,7 @@ from tests.matrix.test_load_ahead import scaled
 from tests.support import programs, staged
 from tests.support.programs import ACC, alloc, for_loop, kernel, load, op
 from tests.support.turns import grouped
-from tests.transforms.test_separate_slots import two_loops as loops_of_one_slot
+from tests.transforms.lowering.test_duplicate_slot_views import two_loops as loops_of_one_slot
 
 TARGET = Target(4, 3)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tawa.analysis.channels import find_channels
-from tawa.analysis.loads import find_dot_loads
+from tawa.analysis.rings.channels import find_channels
+from tawa.analysis.rings.loads import find_dot_loads
 from tawa.errors import PlanError
 from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise

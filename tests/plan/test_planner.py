@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tawa.analysis.channels import find_channels, outer_channels
-from tawa.analysis.loads import find_dot_loads
 from tawa.analysis.resources import SLACK_BYTES, RegisterInfo, SharedInfo
+from tawa.analysis.rings.channels import find_channels, outer_channels
+from tawa.analysis.rings.loads import find_dot_loads
 from tawa.errors import ResourceError
 from tawa.plan import PlanOptions
-from tawa.plan.budget import Budget, Channels, StockCopies
+from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.planner import choose_plan
 from tawa.plan.profitability import why_not_worth_it
 from tests.support import programs

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tawa.analysis.dependences import DependenceInfo, find_dependences
+from tawa.analysis.loops.dependences import DependenceInfo, find_dependences
 from tawa.errors import PlanError
-from tawa.plan.loops import staged_loops
+from tawa.plan.decide.loops import staged_loops
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import RESERVED_REGISTERS, Limits, candidate_schedules, check_schedule, find_schedule
-from tawa.transforms.pipeline_mma import PipelineMma
+from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tests.support import programs, staged
 from tests.support.passes import after
 from tests.support.programs import ACC, op

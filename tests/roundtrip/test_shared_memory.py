@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tawa.analysis.channels import find_channels
-from tawa.analysis.loads import find_dot_loads
 from tawa.analysis.resources import SLACK_BYTES, shared_beside_rings
+from tawa.analysis.rings.channels import find_channels
+from tawa.analysis.rings.loads import find_dot_loads
 from tawa.ir import parse_module
 from tawa.kernels.gemm.cases import find
 from tests.roundtrip.levels import DEPTH, compile_through

@@ -12,7 +12,6 @@ from tawa.ir import Module, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.sim import Descriptor, UnsupportedOp, simulate
-from tawa.sim.barriers import arrive, deliver, initialise, living, passes
 from tawa.sim.errors import (
     ArgumentError,
     BarrierMisuse,
@@ -25,8 +24,9 @@ from tawa.sim.errors import (
     SimulationError,
     UnwrittenRead,
 )
-from tawa.sim.machine import Order
-from tawa.sim.shared import allocate, memdesc
+from tawa.sim.machine.cta import Order
+from tawa.sim.machine.mbarriers import arrive, deliver, initialise, living, passes
+from tawa.sim.machine.shared import allocate, memdesc
 from tests.sim.small import BUFFER, POINTERS, ROW, kernel, row
 from tests.support import programs
 from tests.support.programs import op

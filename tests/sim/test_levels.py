@@ -12,7 +12,7 @@ pytest.importorskip("triton")
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find
 from tawa.sim import to_floats
-from tawa.sim.machine import Order
+from tawa.sim.machine.cta import Order
 from tests.sim.problems import exact, level_module, make_arrays, output, run
 
 ORDERS: tuple[Order, ...] = get_args(Order)

@@ -18,7 +18,7 @@ from tawa.ir.attributes import read_int
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find
 from tawa.sim import SimulationError
-from tawa.sim.machine import Order
+from tawa.sim.machine.cta import Order
 from tests.sim.problems import Level, level_module, output
 
 # One tile a program with five trips; and two tiles a program, whose stores are staged through shared memory.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tawa.sim import from_floats, to_floats
-from tawa.sim.constants import constant
 from tawa.sim.numbers import cut_to_tf32, round_to, wrap
+from tawa.sim.ops.constants import constant
 
 FP8 = ["f8E4M3FN", "f8E5M2"]
 NARROW = [*FP8, "bf16", "f16"]

@@ -11,7 +11,7 @@ pytest.importorskip("triton.experimental.gluon")
 
 from tawa.ir import Module
 from tawa.sim import Descriptor, SimulationResult, simulate, summary
-from tawa.sim.timeline import LOADS, TENSOR_CORES, TMA
+from tawa.sim.time.timeline import LOADS, TENSOR_CORES, TMA
 from tests.matrix.gluon import gluon_module
 
 LENGTH, HEAD_DIM, BLOCK = 512, 128, 128

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tawa.analysis.channels import find_channels
-from tawa.analysis.loads import find_dot_loads
+from tawa.analysis.rings.channels import find_channels
+from tawa.analysis.rings.loads import find_dot_loads
 from tawa.dialects import structure_rules
 from tawa.flow import Flow, Step, run
 from tawa.ir import Module, parse_module, verify_structure

@@ -12,8 +12,8 @@ from dataclasses import replace
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Builder, Module, Operation, ValueMap, clone_op
 from tawa.ir.attributes import read_int
-from tawa.transforms.lower_arefs import LowerArefs
-from tawa.transforms.outline_partitions import OutlinePartitions
+from tawa.transforms.lowering.lower_arefs import LowerArefs
+from tawa.transforms.lowering.outline_partitions import OutlinePartitions
 from tests.verify.mutations_edits import (
     CONSUMED,
     DOT_WAIT,

@@ -18,7 +18,7 @@ from tawa.ir import Module, parse_module
 from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import find
 from tawa.sim import Descriptor, SimulationError, simulate
-from tawa.sim.machine import Order
+from tawa.sim.machine.cta import Order
 from tests.sim.problems import level_text, make_arrays, run
 
 Level = Literal["aref", "barrier"]

@@ -17,8 +17,8 @@ from typing import Literal
 from tawa.ir import Module, parse_module
 from tawa.kernels.case import Case
 from tawa.sim.errors import UnsupportedOp
-from tawa.verify.barriers import check_barriers, check_refinement
-from tawa.verify.credits import check_credits
+from tawa.verify.barriers.check import check_barriers, check_refinement
+from tawa.verify.credits.check import check_credits
 from tawa.verify.verdict import Proved, Refuted, Verdict
 from tests.verify import mutations_aref, mutations_barrier
 from tests.verify.mutations_edits import Kind, Mutant, Site, break_at, sites

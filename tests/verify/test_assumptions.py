@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tawa.errors import AssumptionError
 from tawa.ir import parse_module
 from tawa.verify.assumptions import Assumption, holding, parse_assumptions
-from tawa.verify.credits_facts import Facts
-from tawa.verify.credits_skeleton import Part, Program, Term, Terms
+from tawa.verify.credits.facts import Facts
+from tawa.verify.credits.skeleton import Part, Program, Term, Terms
 from tests.support import programs
 
 

@@ -14,8 +14,8 @@ from tawa.ir import Module, parse_module
 from tawa.kernels.gemm.cases import find
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.barriers import check_barriers
-from tawa.verify.credits import ALL, check_credits
+from tawa.verify.barriers.check import check_barriers
+from tawa.verify.credits.check import ALL, check_credits
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Verdict
 from tawa.verify.witness import describe
 from tests.matrix.compiling import compile_case, pinned

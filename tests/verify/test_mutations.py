@@ -20,7 +20,7 @@ from tawa.kernels.case import Case
 from tawa.kernels.gemm.cases import SPECIALISED, find
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.barriers import check_barriers
+from tawa.verify.barriers.check import check_barriers
 from tawa.verify.verdict import Proved, Refuted
 from tests.sim.problems import ttgir
 from tests.support.sample import EVERY_CASE

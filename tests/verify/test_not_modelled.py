@@ -7,11 +7,11 @@ import pytest
 from tawa.dialects.assembly import computes_on_registers
 from tawa.ir import Builder, Module, parse_module
 from tawa.ir.attributes import attribute_of
-from tawa.verify.barriers import check_barriers
-from tawa.verify.credits import check_credits
+from tawa.verify.barriers.check import check_barriers
+from tawa.verify.credits.check import check_credits
 from tawa.verify.verdict import Proved, Unknown, Verdict
-from tests.verify.test_barrier_foreign import DOT, DOT_WAIT, LANDED, kernel
-from tests.verify.test_barriers import barrier, made, ops
+from tests.verify.barriers.test_check import barrier, made, ops
+from tests.verify.barriers.test_foreign import DOT, DOT_WAIT, LANDED, kernel
 
 HARMLESS = (
     "mov.b32 $0, $1;",

@@ -16,11 +16,11 @@ from dataclasses import replace
 from tawa.analysis.forms import Form, Guard, moved_dims, splat_number
 from tawa.analysis.masks import conjuncts
 from tawa.analysis.polynomials import ONE, ZERO, Atoms, Carried, Poly, Trip, constant
-from tawa.analysis.split_rules import shape_of
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
 from tawa.ir import Block, Operation, PointerType, TensorType, Value, parse_type
 from tawa.ir.attributes import read_int
+from tawa.symbolic.dim_relations import shape_of
 
 # Scalar operations that give the same for the same operands, besides sums and products.
 _NUMBERED = frozenset(

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.analysis.accesses import bytes_of
 from tawa.analysis.facts import Proof
 from tawa.analysis.forms import Guard
 from tawa.analysis.polynomials import Poly
+from tawa.analysis.tma.accesses import bytes_of
 from tawa.ir import Operation, Value
 
 OPEN = 0x7FFF0000

@@ -27,18 +27,18 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
 
-from tawa.analysis.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
 from tawa.analysis.affine import Affine
 from tawa.analysis.box import BOX_BYTES, MAX_RANK, Box, BoxDim
 from tawa.analysis.facts import LOADED, Facts, Proof
 from tawa.analysis.forms import Form, Guard
-from tawa.analysis.loads import TMA_BYTES
 from tawa.analysis.masks import Bound, conjuncts
 from tawa.analysis.polynomials import ONE, Atom, Monomial, Poly, constant
-from tawa.analysis.split_rules import shape_of
+from tawa.analysis.rings.loads import TMA_BYTES
+from tawa.analysis.tma.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
 from tawa.dialects.arith import is_zero
 from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value
+from tawa.symbolic.dim_relations import shape_of
 
 _FAR = 1 << 12
 """What is multiplied with as much leads to another row, where nothing else says how long rows are."""

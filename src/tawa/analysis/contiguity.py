@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
-from tawa.analysis.layouts import tile_order
+from tawa.analysis.layout.layouts import tile_order
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp, LoadOp
 from tawa.ir import Block, Module, Operation, PointerType, ScalarType, TensorType, Value, parse_type

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tawa.analysis.polynomials import ONE, ZERO, Poly, constant
-from tawa.analysis.split_rules import shape_of
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_array, read_int
+from tawa.symbolic.dim_relations import shape_of
 
 
 @dataclass(frozen=True, slots=True)

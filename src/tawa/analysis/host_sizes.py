@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tawa.analysis.accesses import NotABox
 from tawa.analysis.affine import Affine
 from tawa.analysis.box import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
 from tawa.analysis.facts import Facts
@@ -27,6 +26,7 @@ from tawa.analysis.launch_values import (
 )
 from tawa.analysis.names import name_in_source
 from tawa.analysis.polynomials import Atom, Poly, constant
+from tawa.analysis.tma.accesses import NotABox
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, TensorDescType, Value, parse_type

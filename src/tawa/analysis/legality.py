@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tawa.analysis.channels import ancestor_in
-from tawa.analysis.effects import effects_of, is_plain_load, is_pure
-from tawa.analysis.guards import GuardInfo, find_guards
-from tawa.analysis.loads import DotLoadInfo, find_dots, tma_alignment
-from tawa.analysis.memory import Root, follows_addresses, made_in_a_loop, memory_roots, remade_for
-from tawa.analysis.producer_layouts import PRODUCER_WARPS, fixed_layout
-from tawa.analysis.slices import SliceInfo, slice_from
+from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS, fixed_layout
+from tawa.analysis.memory.provenance import Root, follows_addresses, made_in_a_loop, memory_roots, remade_for
+from tawa.analysis.rings.channels import ancestor_in
+from tawa.analysis.rings.guards import GuardInfo, find_guards
+from tawa.analysis.rings.loads import DotLoadInfo, find_dots, tma_alignment
+from tawa.analysis.rings.slices import SliceInfo, slice_from
+from tawa.dialects.effects import effects_of, is_plain_load, is_pure
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import ATOMICS, DOTS, DescriptorLoadOp, FuncOp, acquires
 from tawa.dialects.ttg import ctas_of

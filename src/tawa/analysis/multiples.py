@@ -12,11 +12,11 @@ from math import gcd, lcm
 
 from tawa.analysis.affine import Affine
 from tawa.analysis.polynomials import ZERO, Atom, Carried, Poly, Trip
-from tawa.analysis.split_rules import shape_of
 from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import attribute_of, read_int
+from tawa.symbolic.dim_relations import shape_of
 
 DIVISIBILITY = "tt.divisibility"
 _INDUCTIONS = 8  # rounds of the greatest common divisor of what a loop carries; each at least halves it

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from tawa.analysis.memory import memory_roots
+from tawa.analysis.memory.provenance import memory_roots
 from tawa.dialects.scf import LOOPS, enclosing_loops
 from tawa.dialects.tt import STAYS, FuncOp
 from tawa.ir import Module, Operation, Value
@@ -54,7 +54,7 @@ def name_module(module: Module, *, in_turn: bool = False) -> None:
 
 
 def _loops_aside(function: Operation) -> frozenset[Operation]:
-    """Copies of loops for launches that hardly ever come (`tawa.transforms.ask_limits`): they have no names."""
+    """Copies of loops for launches that hardly ever come (`tawa.transforms.ttir.version_loop`): they have no names."""
     return frozenset(loop for op in function.walk() if STAYS in op.attributes for loop in enclosing_loops(op)[:1])
 
 

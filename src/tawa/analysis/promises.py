@@ -25,11 +25,11 @@ from tawa.analysis.affine import Affine
 from tawa.analysis.forms import Form
 from tawa.analysis.multiples import DIVISIBILITY, Multiples
 from tawa.analysis.polynomials import ONE, Poly
-from tawa.analysis.split_rules import shape_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Operation, PointerType, ScalarType, TensorType, Value, parse_type
 from tawa.ir.attributes import attribute_of
+from tawa.symbolic.dim_relations import shape_of
 
 _ADDRESSES = frozenset({"tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.trans", "tt.reshape"})
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tawa.analysis.channels import ChannelInfo, ancestor_in
-from tawa.analysis.costs import stays_in_registers
-from tawa.analysis.guards import find_guards
-from tawa.analysis.in_flight import own_buffer_bytes
-from tawa.analysis.layouts import fields_of
+from tawa.analysis.layout.layouts import fields_of
+from tawa.analysis.loops.async_wgmma import own_buffer_bytes
+from tawa.analysis.loops.costs import stays_in_registers
+from tawa.analysis.rings.channels import ChannelInfo, ancestor_in
+from tawa.analysis.rings.guards import find_guards
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp

@@ -87,7 +87,7 @@ class Job:
     @property
     def needs_launch(self) -> bool:
         """Whether the Plan says what only a kernel can have that Triton itself launches."""
-        from tawa.plan.paths import needs_launch
+        from tawa.plan.decide.paths import needs_launch
 
         return self.plan is not None and needs_launch(self.plan)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tawa.ir import Module
     from tawa.kernels.case import Case
-    from tawa.sim.timeline import Timeline
+    from tawa.sim.time.timeline import Timeline
 
 ORDERS = ("eager", "late", "random")
 _STEPS = 5  # k-steps of the small problem: more than any ring is deep

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from tawa.sim.timeline import Span, Timeline
+    from tawa.sim.time.timeline import Span, Timeline
 
 # Kind of span: its cell, its colour, its word. Cells differ too, for readers and terminals without colours.
 _CELLS = {
@@ -33,7 +33,7 @@ def strips(timelines: Sequence[tuple[str, Timeline]], width: int = 72) -> Iterat
     """The lines that show `timelines` (title and timeline of each), `width` cells for the longest, and a legend."""
     from rich.text import Text
 
-    from tawa.sim.timeline import summary
+    from tawa.sim.time.timeline import summary
 
     longest = max(1, *(timeline.cycles for _, timeline in timelines))
     label = max(len(row) for _, timeline in timelines for row in timeline.rows)

@@ -14,7 +14,7 @@ from tawa.cli.failures import UsageError, require_folder
 
 if TYPE_CHECKING:
     from tawa.ir import Module
-    from tawa.sim.timeline import Timeline
+    from tawa.sim.time.timeline import Timeline
 
 Panels = list[tuple[str, "Timeline"]]
 SUFFIXES = (".json", ".svg", ".png")
@@ -57,7 +57,7 @@ def save_timelines(path: Path, panels: Panels) -> None:
         if path.suffix == ".json":
             path.write_text(_chrome_trace(panels))
             return
-        from tawa.sim.picture import render
+        from tawa.sim.time.picture import render
 
         render(panels, path)
     except OSError as error:
@@ -66,14 +66,14 @@ def save_timelines(path: Path, panels: Panels) -> None:
 
 def timeline_lines(panels: Panels) -> list[str]:
     """A line a timeline: cycles, and how busy the units are."""
-    from tawa.sim.timeline import summary
+    from tawa.sim.time.timeline import summary
 
     return [f"{title}: {summary(timeline)}" for title, timeline in panels]
 
 
 def timeline_facts(panels: Panels) -> dict[str, Any]:
     """JSON data by title."""
-    from tawa.sim.timeline import summary
+    from tawa.sim.time.timeline import summary
 
     return {title: dataclasses.asdict(summary(timeline)) for title, timeline in panels}
 
@@ -86,7 +86,7 @@ def _timeline(module: Module, grid: Sequence[int], values: Values) -> Timeline:
 
 def _chrome_trace(panels: Panels) -> str:
     """One trace with a process a timeline."""
-    from tawa.sim.timeline import chrome_trace
+    from tawa.sim.time.timeline import chrome_trace
 
     events: list[dict[str, Any]] = []
     for number, (title, timeline) in enumerate(panels):

@@ -39,7 +39,7 @@ declare(
     OpSpec("ttg.barrier", (Effect("barrier"),)),
 )
 
-# Pure only where their property says so; `tawa.analysis.effects` asks.
+# Pure only where their property says so; `tawa.dialects.effects` asks.
 INLINE = frozenset({"tt.elementwise_inline_asm", "tt.extern_elementwise"})
 DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot"})
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.errors import PlanError, ResourceError
+from tawa.machine.hopper import HARMLESS_BYTES
+from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import LoopPlan, OperandPlan, Plan, RingPlan
-from tawa.plan.shared_use import SharedUse, at_most, largest_depth
-from tawa.plan.tuned import HARMLESS_BYTES
 from tawa.remarks import Remark
 
 GROUP_WARPS = 4

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tawa.analysis.channels import ChannelInfo
-from tawa.analysis.loads import DotLoadInfo
+from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS
 from tawa.analysis.names import Name, name_of, name_text
-from tawa.analysis.producer_layouts import PRODUCER_WARPS
+from tawa.analysis.rings.channels import ChannelInfo
+from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.errors import PlanError
 from tawa.ir import Module, source_of
-from tawa.plan.budget import Budget
+from tawa.plan.cost.budget import Budget
+from tawa.plan.cost.registers import registers_of_an_sm
 from tawa.plan.plan import LaunchPlan, Plan
-from tawa.plan.registers import registers_of_an_sm
 
 _OWN = "start from the kernel's own Plan"
 _REGISTERS = "a multiple of 8 from 24 to 256"

@@ -17,13 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tawa.analysis.producer_layouts import PRODUCER_WARPS
+from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS
 from tawa.errors import PlanError, ResourceError
-from tawa.plan.budget import DEEPEST, Budget, Channels
-from tawa.plan.options import PlanOptions
-from tawa.plan.plan import UNCAPPED, LoopPlan, PartitionPlan, Plan, RingPlan, StorePlan
-from tawa.plan.registers import consumer_registers
-from tawa.plan.tuned import (
+from tawa.machine.hopper import (
     AMPLE_SLOTS,
     BYTES_IN_FLIGHT,
     DEFAULT_DEPTH,
@@ -31,6 +27,10 @@ from tawa.plan.tuned import (
     EARLY_PUTS,
     MOST_SLOTS,
 )
+from tawa.plan.cost.budget import DEEPEST, Budget, Channels
+from tawa.plan.cost.registers import consumer_registers
+from tawa.plan.options import PlanOptions
+from tawa.plan.plan import UNCAPPED, LoopPlan, PartitionPlan, Plan, RingPlan, StorePlan
 
 IN_FLIGHT = "one iteration of wgmmas in flight hides the release of a slot"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from tawa.analysis.resources import unfit_dots
 from tawa.ir import Module
-from tawa.plan.budget import Budget, Channels, StockCopies
+from tawa.machine.hopper import LEAST_FILLS, SMALL_OPERANDS, WIDE_INSTRUCTION
+from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.plan import Plan
 from tawa.plan.planner import most_fills
-from tawa.plan.tuned import LEAST_FILLS, SMALL_OPERANDS, WIDE_INSTRUCTION
 
 _TOO_LARGE = "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler"
 _POINTERS = "operands come through pointers, not by TMA, and stock Triton copies them ahead just as well"

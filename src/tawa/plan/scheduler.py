@@ -16,7 +16,7 @@ good schedule the partition does something else meanwhile, if need be for anothe
 No dot stays in flight from one kernel iteration to the next: its registers would have to be renamed, for which ptxas
 waits, and the fine-grained pipeline (`transforms.pipeline_mma`) has that case.
 
-Stages are at most two unless asked for (`tawa.plan.tuned.MAX_STAGES`).
+Stages are at most two unless asked for (`tawa.machine.hopper.MAX_STAGES`).
 
 Source: B. R. Rau, "Iterative Modulo Scheduling" (1996): bounds, heights; arXiv 2510.14719, section 5.2.
 """
@@ -27,13 +27,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
-from tawa.analysis.costs import LATENCY_CYCLES
-from tawa.analysis.dependences import DependenceInfo
+from tawa.analysis.loops.costs import LATENCY_CYCLES
+from tawa.analysis.loops.dependences import DependenceInfo
 from tawa.dialects.aref import ConsumedOp
 from tawa.errors import PlanError
-from tawa.plan.loop_costs import WARP_GROUP, Limits, LoopCosts, label_of
+from tawa.machine.hopper import ALIKE, GAIN, MAX_STAGES, MOST_DELAYED, MOST_DOTS, RESERVED_REGISTERS
+from tawa.plan.cost.loop_costs import WARP_GROUP, Limits, LoopCosts, label_of
 from tawa.plan.schedule import Schedule, ScheduledOp
-from tawa.plan.tuned import ALIKE, GAIN, MAX_STAGES, MOST_DELAYED, MOST_DOTS, RESERVED_REGISTERS
 
 
 @dataclass(frozen=True, slots=True)

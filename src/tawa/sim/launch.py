@@ -13,17 +13,17 @@ import numpy as np
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
 from tawa.remarks import SourceLocation
-from tawa.sim.addresses import Addresses, AddressSpace
-from tawa.sim.clock import time_trace
-from tawa.sim.control import run_region
-from tawa.sim.cost import H100, CostModel
 from tawa.sim.errors import ArgumentError
-from tawa.sim.machine import Cta, Event, Order
-from tawa.sim.memory import block_shape
+from tawa.sim.interpreter import run_region
+from tawa.sim.machine.addresses import Addresses, AddressSpace
+from tawa.sim.machine.cta import Cta, Event, Order
+from tawa.sim.machine.trace import Trace
+from tawa.sim.machine.values import Pointer, TensorDescriptor
 from tawa.sim.numbers import Array, is_float, round_to, wrap
-from tawa.sim.timeline import Timeline
-from tawa.sim.trace import Trace
-from tawa.sim.values import Pointer, TensorDescriptor
+from tawa.sim.ops.global_memory import block_shape
+from tawa.sim.time.clock import time_trace
+from tawa.sim.time.cost import H100, CostModel
+from tawa.sim.time.timeline import Timeline
 
 _SIGN = re.compile(r"^[su]i(?=\d)")
 _LOC_NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')

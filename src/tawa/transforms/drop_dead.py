@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tawa.analysis.effects import has_side_effect
-from tawa.analysis.slices import SliceInfo, slice_from
+from tawa.analysis.rings.slices import SliceInfo, slice_from
+from tawa.dialects.effects import has_side_effect
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Operation, Value

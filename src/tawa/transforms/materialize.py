@@ -7,8 +7,8 @@ A number of iterations becomes ``(iv - first) / stride``; a sum over iterations 
 
 from __future__ import annotations
 
-from tawa.analysis.known import is_known
 from tawa.analysis.polynomials import Atom, Atoms, Carried, Monomial, Poly, Trip
+from tawa.analysis.tma.available_values import is_known
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
 from tawa.ir import Builder, Operation, Value

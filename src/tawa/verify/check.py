@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tawa.ir import Module
-from tawa.verify.barriers import check_barriers, check_refinement
-from tawa.verify.credits import check_credits
+from tawa.verify.barriers.check import check_barriers, check_refinement
+from tawa.verify.credits.check import check_credits
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict
 

@@ -15,9 +15,9 @@ from tawa.bridge.report.report import report
 from tawa.ir import parse_module
 from tawa.kernels.attention.cases import find
 from tawa.kernels.gemm.cases import tile_case
+from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.plan.schedule import Schedule, ScheduledOp
-from tawa.plan.tuned import HARMLESS_BYTES
 from tests.bridge.fakes import plan_of
 from tests.matrix.compiling import compile_case
 from tests.support import programs

@@ -14,7 +14,7 @@ from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.signature import parse_signature
 from tawa.errors import ResourceError
-from tawa.plan.shared_use import LIMIT_BYTES
+from tawa.plan.cost.shared_use import LIMIT_BYTES
 from tests.bridge import kernels
 
 HUGE = {"BM": 512, "BN": 512, "BK": 64}

@@ -11,7 +11,8 @@ import pytest
 
 from tawa.analysis.box import OPEN
 from tawa.analysis.host_conditions import simplified
-from tawa.analysis.launch_choice import (
+from tawa.analysis.launch_values import Apply, Argument, Condition, LaunchSpec, Number
+from tawa.analysis.tma.launch_choice import (
     clauses_of,
     grid_domain,
     grid_values,
@@ -19,15 +20,14 @@ from tawa.analysis.launch_choice import (
     why_slower,
     work_text,
 )
-from tawa.analysis.launch_values import Apply, Argument, Condition, LaunchSpec, Number
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.launch.answer import HOPPER_PROCESSORS, answer_for, argument_domain
 from tawa.bridge.launch.launcher import Launcher
 from tawa.errors import PlanError
 from tawa.kernels.pointers.cases import CASES
+from tawa.machine.hopper import LEAST_CYCLES
 from tawa.plan import PlanOptions
-from tawa.plan.tuned import LEAST_CYCLES
 from tests.matrix.compiling import attempted, signature
 
 TYPES = {"x": "*fp16", "M": "i32", "FLAG": "constexpr", "K": "i32", "s": "fp32"}

@@ -19,7 +19,7 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.generic_print import parse_module, read_ttir
 from tawa.ir import print_module
 from tawa.remarks import Remark, SourceLocation
-from tawa.transforms.take_annotations import ANNOTATION, ATTRIBUTE, TakeAnnotations
+from tawa.transforms.ttir.take_annotations import ANNOTATION, ATTRIBUTE, TakeAnnotations
 
 _WITHOUT = "stock Triton compiles the kernel without it"
 

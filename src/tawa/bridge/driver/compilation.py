@@ -23,7 +23,7 @@ from typing import Any
 
 from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.legality import wrong_warps
-from tawa.analysis.memory import may_run_twice
+from tawa.analysis.memory.provenance import may_run_twice
 from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.driver.driver import specialise, with_remarks

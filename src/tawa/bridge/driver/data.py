@@ -15,7 +15,7 @@ from tawa.bridge.triton.handover import Stage, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions
-from tawa.plan.budget import StockCopies
+from tawa.plan.cost.budget import StockCopies
 
 
 @dataclass(frozen=True, slots=True)

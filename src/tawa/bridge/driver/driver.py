@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tawa.analysis.alike import programs_alike
-from tawa.analysis.chained_dots import has_chained_dots
-from tawa.analysis.memory import remakes_descriptors
+from tawa.analysis.loops.chained_dots import has_chained_dots
+from tawa.analysis.loops.uniform_trip_counts import programs_alike
+from tawa.analysis.memory.provenance import remakes_descriptors
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.driver.forms import JUMPS, front_half, lay_out, read_kernel
 from tawa.bridge.driver.request import Request
@@ -35,17 +35,17 @@ from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
 from tawa.ir import Module, Operation, copy_module
 from tawa.ir import parse_module as read_module
+from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of, plan_only
 from tawa.plan import LaunchPlan, Plan
 from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
+from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text, shared_use
+from tawa.plan.decide.paths import BY_TMA, CROWDED, Launching, launch_plan
+from tawa.plan.decide.persistent import NOT_OFFERED, OFFERED, options_of_persistent, why_shallower
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
-from tawa.plan.paths import BY_TMA, CROWDED, Launching, launch_plan
-from tawa.plan.persistent import NOT_OFFERED, OFFERED, options_of_persistent, why_shallower
-from tawa.plan.shared_use import LIMIT_BYTES, SharedUse, overflow_text, shared_use
-from tawa.plan.tuned import HARMLESS_BYTES
 from tawa.remarks import Remark
-from tawa.transforms.make_persistent import grid_axes, why_not_persistent
+from tawa.transforms.ttir.make_persistent import grid_axes, why_not_persistent
 from tawa.verify.verdict import Unknown
 
 _NO_MODULE = Module(Operation("builtin.module"))

@@ -17,7 +17,7 @@ from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.report import record
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.ir import MemDescType, TensorType, parse_type
-from tawa.plan.shared_use import LIMIT_BYTES
+from tawa.plan.cost.shared_use import LIMIT_BYTES
 
 _refused: ContextVar[bool] = ContextVar("tawa_overflow_refused", default=False)
 

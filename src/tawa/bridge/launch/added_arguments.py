@@ -1,7 +1,7 @@
 """Launches that are more than a launch: arguments the user does not pass, or a choice between two kernels.
 
-A kernel whose pointer loads were raised to TMA (`tawa.transforms.raise_loads`, ``make="host"``) has descriptors behind
-its own arguments, a persistent one (`tawa.transforms.make_persistent`) the size of its grid. Its `CompiledKernel`
+A kernel whose pointer loads were raised to TMA (`tawa.transforms.ttir.promote_to_tma`, ``make="host"``) has descriptors behind
+its own arguments, a persistent one (`tawa.transforms.ttir.make_persistent`) the size of its grid. Its `CompiledKernel`
 becomes a `KernelWithArguments` as soon as it is made, whose `Launcher` (`tawa.bridge.launch.launcher`) makes them, or
 launches the persistent form, or the stock kernel in its place.
 
@@ -33,7 +33,7 @@ from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.dialects.tt import GRID_SIZE
 from tawa.plan import PlanOptions
-from tawa.plan.persistent import options_of_persistent, why_shallower
+from tawa.plan.decide.persistent import options_of_persistent, why_shallower
 
 _log = logging.getLogger("tawa")
 

@@ -3,7 +3,7 @@
     answer_for(kernel)                               depends: ceil(programs / 132) * ceil(K / 64) >= 10 and M, N, K > 0
     answer_for(kernel, {"K": 64}, (4, 4))            declined: ceil(programs / 132) * ceil(K / 64) is 1, …
 
-Where all that it depends on is known, the launcher's own functions decide (`tawa.analysis.launch_choice`).
+Where all that it depends on is known, the launcher's own functions decide (`tawa.analysis.tma.launch_choice`).
 The condition is simplified for arguments of the types that the kernel was compiled for; those of 32 bits are taken to
 be at most 2147418112, as the sizes of a box's tensor.
 """
@@ -19,8 +19,8 @@ from tawa.analysis.box import OPEN
 from tawa.analysis.host_conditions import NEVER, Clause, simplified
 from tawa.analysis.host_ranges import ANY, Domain, Range
 from tawa.analysis.host_text import clauses_text, value_text
-from tawa.analysis.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable, why_slower
 from tawa.analysis.launch_values import Apply, Argument, HostValue, LaunchSpec
+from tawa.analysis.tma.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable, why_slower
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.added_arguments import launch_spec
 from tawa.bridge.launch.argument_paths import argument_paths, plain_value

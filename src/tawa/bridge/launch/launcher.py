@@ -22,8 +22,8 @@ from functools import cached_property, partial
 from math import prod
 from typing import Any, Literal
 
-from tawa.analysis.launch_choice import fits, rounds_of, why_not_launchable, why_slower
 from tawa.analysis.launch_values import DescriptorSpec, LaunchSpec
+from tawa.analysis.tma.launch_choice import fits, rounds_of, why_not_launchable, why_slower
 from tawa.bridge.launch.argument_paths import argument_paths, plain_value, values_at
 
 _log = logging.getLogger("tawa")

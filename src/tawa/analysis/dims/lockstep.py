@@ -1,0 +1,121 @@
+"""Twins: which values are the same in two partitions that are copies of one program.
+
+    consumer0: %g = 0; %n = load %p; for k in range(0, %n) { if %k < %m … }       the loop and the branch: alike
+    consumer1: %g = 1; %n = load %p; for k in range(0, %n) { if %k < %m … }       what is computed from %g: not
+
+Two values are the same when the same operation makes them from the same values; what a loop carries is, when it begins
+the same and goes on the same. Reads of memory count as the same: the producer, too, reads bounds for itself.
+What an operation with any other effect returns, an atomic's result for one, is not.
+"""
+
+from __future__ import annotations
+
+from tawa.dialects.effects import effects_of
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.ir import Block, Operation, Value
+
+
+class TwinInfo:
+    """Two programs of one text; `pair` first. Cycles through loops are the same until something in them is not."""
+
+    def __init__(self) -> None:
+        self.twins: dict[Value, Value] = {}
+        self.other: dict[Operation, Operation] = {}
+        self.known: dict[Value, bool] = {}
+
+    def pair(self, one: Block, other: Block) -> bool:
+        """Finds the twin of every value; False where the texts are not of one shape."""
+        if len(one.ops) != len(other.ops) or len(one.args) != len(other.args):
+            return False
+        self.twins.update(zip(one.args, other.args, strict=True))
+        return all(self._pair(left, right) for left, right in zip(one.ops, other.ops, strict=True))
+
+    def _pair(self, one: Operation, other: Operation) -> bool:
+        shapes = [(op.name, len(op.operands), len(op.results), len(op.regions)) for op in (one, other)]
+        if shapes[0] != shapes[1]:
+            return False
+        self.other[one] = other
+        self.twins.update(zip(one.results, other.results, strict=True))
+        for left, right in zip(one.regions, other.regions, strict=True):
+            if len(left.blocks) != len(right.blocks):
+                return False
+            if not all(self.pair(*blocks) for blocks in zip(left.blocks, right.blocks, strict=True)):
+                return False
+        return True
+
+    def decides_alike(self, op: Operation) -> bool:
+        """Whether a loop makes as many trips, or a branch goes the same way, in both groups."""
+        loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
+        if loop:
+            return all(self._same(op, index) for index in range(3))
+        if branch:
+            return self._same(op, 0)
+        return repeat is not None and self._same(repeat.before.terminator, 0)
+
+    def _same(self, op: Operation, index: int) -> bool:
+        """Whether an operand is the same in both groups."""
+        value, twin = op.operands[index], self.other[op].operands[index]
+        if value is twin:
+            return True
+        if self.twins.get(value) is not twin:
+            return False
+        if value not in self.known:
+            self.known[value] = True
+            before = dict(self.known)
+            if not self._made_alike(value):
+                self.known = before  # what was found while this one was taken to be the same is not known
+                self.known[value] = False
+        return self.known[value]
+
+    def _made_alike(self, value: Value) -> bool:
+        owner = value.owner
+        if isinstance(owner, Block):
+            return self._handed_alike(owner, value.index)
+        if owner.name not in (ForOp.NAME, IfOp.NAME, WhileOp.NAME):
+            return self._computed_alike(owner)
+        if not self.decides_alike(owner):
+            return False
+        loop, repeat = ForOp.of(owner), WhileOp.of(owner)
+        if loop:
+            return self._same(owner, 3 + value.index) and self._same(loop.body.terminator, value.index)
+        if repeat:
+            return self._same(repeat.before.terminator, 1 + value.index)
+        return all(self._same(block.terminator, value.index) for block in IfOp(owner).branches)
+
+    def _handed_alike(self, block: Block, index: int) -> bool:
+        """An argument of a loop's blocks; those of other regions, such as a reduction's, stand for many values."""
+        op = block.parent_op
+        assert op is not None
+        loop, repeat = ForOp.of(op), WhileOp.of(op)
+        if loop:
+            if index == 0:
+                return self._same(op, 0) and self._same(op, 2)
+            return self._same(op, 2 + index) and self._same(block.terminator, index - 1)
+        if repeat and block is repeat.after:
+            return self._same(repeat.before.terminator, 1 + index)
+        if repeat:
+            return self._same(op, index) and self._same(repeat.after.terminator, index)
+        return False
+
+    def _computed_alike(self, op: Operation) -> bool:
+        """The same operation on the same operands, which gives the same whoever executes it."""
+        other = self.other[op]
+        if any(effect.kind != "read" for effect in effects_of(op)):
+            return False
+        for left, right in zip(op.walk(), other.walk(), strict=True):
+            if left.properties != right.properties or left.attributes != right.attributes:
+                return False
+            captured = [index for index in range(len(left.operands)) if self._outside(left, index, op)]
+            if not all(self._same(left, index) for index in captured):
+                return False
+        return True
+
+    @staticmethod
+    def _outside(op: Operation, index: int, holder: Operation) -> bool:
+        """Whether an operand comes from outside `holder`: what is inside was compared operation by operation."""
+        owner = op.operands[index].owner
+        inside = owner.parent_op if isinstance(owner, Block) else owner
+        return inside is None or not (inside is holder or holder.is_ancestor_of(inside))
+
+
+__all__ = ["TwinInfo"]

@@ -1,0 +1,329 @@
+"""Which dimension of which tile is split when several consumer groups share a program's tile.
+
+Every group gets rows/G of the rows of all dots (or columns, where rows would fall under 64), and of every tile whose
+rows hang together with those. What hangs together is a union-find over (value, dimension) through the ties of
+`split_rules`. *Free* values are left out of it: tiles computed without memory from scalars alone (ranges, constants,
+splats, and arithmetic on them). Triton merges equal ones, so one range may number rows here and columns there; a free
+value is made again for every way in which it is needed.
+
+    rows = tt.make_range {0..128}              free: split as rows, whole as columns
+    q    = tt.descriptor_load d, r, 0          rows split, so the box of d and its offset r are
+    s    = tt.dot q, k, 0                      rows split; k is whole: every group needs all of it
+    m    = tt.reduce s {axis = 1}              split
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tawa.analysis.dims.split_memory import conflicts
+from tawa.dialects.effects import effects_of, has_side_effect
+from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, DescriptorStoreOp, FuncOp
+from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
+from tawa.remarks import Remark
+from tawa.symbolic.dim_relations import (
+    FREE,
+    SHAPING,
+    SOURCES,
+    Mixed,
+    MixedError,
+    Place,
+    box_dims,
+    demanded,
+    relations_of,
+    shape_of,
+)
+
+Axis = Literal["rows", "columns"]
+
+_LEAST = {"rows": 64, "columns": 16}  # a wgmma has 64 rows; a dot of Triton at least 16 columns
+_DOTS = frozenset({"tt.dot", "tt.dot_scaled"})
+_HARMLESS = frozenset({"tt.assert", "llvm.intr.assume"})  # twice is as good as once
+_DIVISIBLE = frozenset({"tt.store", "tt.descriptor_store", "tt.load"})
+_KEEP = "keep one consumer group"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitInfo:
+    """What to split. axis: of the dots' results. size: that of the whole dimension.
+
+    dims: the split dimension of every value that is not free, descriptors included. uses: operand `index` of `op` that
+    is a free value, and the dimension in which this use needs it split.
+    """
+
+    groups: int
+    axis: Axis
+    size: int
+    dims: dict[Value, int]
+    uses: dict[tuple[Operation, int], int]
+
+    @property
+    def part(self) -> int:
+        """The size of one group's part."""
+        return self.size // self.groups
+
+
+def find_split(module: Module, groups: int, axis: Axis | None = None) -> SplitInfo | Remark:
+    """Decides what to split over `groups` groups; a declined remark says why nothing can be.
+
+    axis: what is asked for; None: rows where they suffice.
+    """
+    dots = [op for op in module.walk() if op.name in _DOTS]
+    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
+    if not dots:
+        return _declined(module, None, "no dot: there are no rows to share out")
+    if len(functions) != 1 or not functions[0].structured:
+        op = functions[-1].op
+        return _declined(module, op, "calls or jumps between blocks: the tile cannot be followed", "inline the callee")
+    rows = [(dot.result, len(shape_of(dot.result)) - 2) for dot in dots]
+    fewest = min(shape_of(value)[dim] for value, dim in rows)
+    if axis == "rows" and fewest // groups < _LEAST["rows"]:
+        reason, cure = f"{fewest} rows are too few for {groups} groups of {_LEAST['rows']}", "split='columns'"
+        return _declined(module, dots[0], reason, cure)
+    by_rows = fewest // groups >= _LEAST["rows"] if axis is None else axis == "rows"
+    nodes = rows if by_rows else [(value, dim + 1) for value, dim in rows]
+    try:
+        return _Choice(_Classes(module), groups, "rows" if by_rows else "columns", nodes).info()
+    except _Refusal as refusal:
+        if by_rows:
+            return _declined(module, refusal.op, refusal.reason, refusal.cure)
+        reason = f"{fewest} rows are too few for {groups} groups of {_LEAST['rows']}, and for columns: {refusal.reason}"
+        return _declined(module, refusal.op, reason, f"use a tile of at least {groups * _LEAST['rows']} rows")
+
+
+class _Refusal(Exception):
+    def __init__(self, op: Operation | None, reason: str, cure: str = "") -> None:
+        self.op, self.reason, self.cure = op, reason, cure
+
+
+def _declined(module: Module, op: Operation | None, reason: str, cure: str = "") -> Remark:
+    place = source_of(module, op) if op is not None else None
+    return Remark("declined", f"rows are not split: {reason}", place, cure or _KEEP)
+
+
+Node = tuple[Value, int]
+
+
+class _Classes:
+    """The union-find, and what each operation said."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.ops = list(module.walk())
+        self.free: set[Value] = set()
+        self.ties: list[tuple[Place, ...]] = []
+        self.mixed: list[Mixed] = []
+        self._parents: dict[Node, Node] = {}
+        for op in self.ops:
+            if _is_free(op, self.free):
+                self.free.update(result for result in op.results if shape_of(result))
+                continue
+            relations = relations_of(op)
+            self.ties += relations.ties
+            self.mixed += relations.mixed
+        for tie in self.ties:
+            rigid = [(place.value, place.dim) for place in tie if place.value not in self.free]
+            for node in rigid:
+                self._parents[self.root(node)] = self.root(rigid[0])
+
+    def root(self, node: Node) -> Node:
+        """The representative of a dimension's class."""
+        while (parent := self._parents.setdefault(node, node)) != node:
+            self._parents[node] = self._parents[parent]
+            node = parent
+        return node
+
+    def members(self, root: Node) -> Iterator[Node]:
+        """The dimensions of a class, in the order in which they were met."""
+        return (node for node in list(self._parents) if self.root(node) == root)
+
+
+def _is_free(op: Operation, free: set[Value]) -> bool:
+    """Whether the results are tiles that depend on scalars alone."""
+    if not any(shape_of(result) for result in op.results):
+        return False
+    known = op.name in SOURCES or op.name in FREE or op.name in SHAPING
+    return known and all(value in free or not shape_of(value) for value in op.operands)
+
+
+@dataclass(slots=True)
+class _Choice:
+    """The consequences of splitting one class."""
+
+    classes: _Classes
+    groups: int
+    axis: Axis
+    dots: list[Node]
+    dims: dict[Value, int] = field(default_factory=dict[Value, int])
+    uses: dict[tuple[Operation, int], int] = field(default_factory=dict[tuple[Operation, int], int])
+
+    def info(self) -> SplitInfo:
+        """Checks everything that could be in the way; raises _Refusal."""
+        self._check_sizes()
+        self._check_once()
+        self._check_mixed()
+        self._check_dots()
+        self._collect()
+        self._follow_descriptors()
+        self._check_stores()
+        for conflict in conflicts(self.classes.module, self.dims):
+            raise _Refusal(conflict.op, conflict.reason, conflict.cure)
+        self._check_free()
+        value, dim = self.dots[0]
+        return SplitInfo(self.groups, self.axis, shape_of(value)[dim], self.dims, self.uses)
+
+    @property
+    def chosen(self) -> Node:
+        """The class that is split."""
+        return self.classes.root(self.dots[0])
+
+    def _split(self, place: Place) -> bool:
+        free = place.value in self.classes.free
+        return not free and self.classes.root((place.value, place.dim)) == self.chosen
+
+    def _check_mixed(self) -> None:
+        for mixed in self.classes.mixed:
+            if self._split(mixed.place):
+                raise self._mixes(mixed)
+
+    def _check_sizes(self) -> None:
+        for value, dim in self.dots:
+            size = shape_of(value)[dim]
+            part, left = divmod(size, self.groups)
+            if left or part & (part - 1) or part < _LEAST[self.axis]:
+                what = f"a power of two, at least {_LEAST[self.axis]}"
+                reason = f"{size} {self.axis} do not divide into {self.groups} groups of {what}"
+                raise _Refusal(_op_of(value), reason, f"use a tile of at least {self.groups * _LEAST['rows']} rows")
+
+    def _check_dots(self) -> None:
+        for node in self.dots:
+            if self.classes.root(node) != self.chosen:
+                reason = f"the {self.axis} of this dot have nothing to do with those of the first one"
+                raise _Refusal(_op_of(node[0]), reason)
+
+    def _mixes(self, mixed: Mixed) -> _Refusal:
+        return _Refusal(mixed.op, mixed.reason.replace("{}", f"the {self.axis} to be split"), mixed.cure)
+
+    def _collect(self) -> None:
+        for value, dim in self.classes.members(self.chosen):
+            self._set(value, dim)
+        for tie in self.classes.ties:
+            if any(self._split(place) for place in tie):
+                for place in tie:
+                    if place.value in self.classes.free and place.user is not None:
+                        self._use(place)
+
+    def _set(self, value: Value, dim: int) -> None:
+        if self.dims.setdefault(value, dim) != dim:
+            raise _Refusal(_op_of(value), f"both dimensions of a tile hang together with the {self.axis} to be split")
+
+    def _use(self, place: Place) -> None:
+        assert place.user is not None
+        if self.uses.setdefault((place.user, place.index), place.dim) != place.dim:
+            raise _Refusal(place.user, f"both dimensions of a tile hang together with the {self.axis} to be split")
+
+    def _follow_descriptors(self) -> None:
+        """Every box is split as the tiles that go through it are; a descriptor has one box for all of them."""
+        boxes: dict[Node, tuple[Operation, int | None]] = {}
+        for op in self.classes.ops:
+            if DescriptorLoadOp.of(op):
+                descriptor, tile, dim = op.operands[0], op.result, self.dims.get(op.result)
+            elif DescriptorStoreOp.of(op):
+                descriptor, tile = op.operands[:2]
+                dim = self.dims.get(tile) if tile not in self.classes.free else self._free_store(op, boxes)
+            else:
+                continue
+            at = box_dims(shape_of(descriptor), shape_of(tile))
+            if at is None and dim is not None:
+                raise _Refusal(op, f"a tile of {shape_of(tile)} goes through a box of {shape_of(descriptor)}")
+            split = at[dim] if at is not None and dim is not None else None
+            before = boxes.setdefault(self._box(descriptor), (op, split))
+            if before[1] != split:
+                cure = "use two descriptors: the box of one is the same wherever it is used"
+                raise _Refusal(op, "a descriptor is used for a tile that is split and for one that is not", cure)
+        self._split_boxes({box: dim for box, (_, dim) in boxes.items() if dim is not None})
+
+    def _box(self, descriptor: Value) -> Node:
+        """The class of a descriptor: what flows through loops and branches is one with where it comes from."""
+        sizes = shape_of(descriptor)
+        longest = max(range(len(sizes)), key=lambda dim: sizes[dim], default=0)
+        return self.classes.root((descriptor, longest))
+
+    def _free_store(self, op: Operation, boxes: dict[Node, tuple[Operation, int | None]]) -> int | None:
+        """A tile of scalars may be stored in parts of any dimension: that of the box, else the first that divides."""
+        box, tile = shape_of(op.operands[0]), shape_of(op.operands[1])
+        _, known = boxes.get(self._box(op.operands[0]), (op, None))
+        dim = self._free_dim(tile) if known is None else known - (len(box) - len(tile))
+        if dim is not None:
+            self.uses[(op, 1)] = dim
+        return dim
+
+    def _free_dim(self, shape: tuple[int, ...]) -> int | None:
+        return next((dim for dim, size in enumerate(shape) if size > self.groups and size % self.groups == 0), None)
+
+    def _split_boxes(self, boxes: dict[Node, int]) -> None:
+        for op in self.classes.ops:
+            arguments = [arg for region in op.regions for block in region.blocks for arg in block.args]
+            for value in (*op.results, *arguments):
+                if (
+                    isinstance(parse_type(value.type), TensorDescType)
+                    and (dim := boxes.get(self._box(value))) is not None
+                ):
+                    self.dims[value] = dim
+        for mixed in self.classes.mixed:
+            if mixed.place.value in self.dims and isinstance(parse_type(mixed.place.value.type), TensorDescType):
+                raise _Refusal(mixed.op, mixed.reason.replace("{}", "a descriptor whose box would be split"))
+
+    def _check_once(self) -> None:
+        """What must happen once in a program would happen in each group."""
+        for op in self.classes.ops:
+            if op.name in ATOMICS or op.name == "tt.descriptor_reduce":
+                raise _Refusal(op, "an atomic would happen in each group, and their order is not that of one program")
+            if self._must_happen(op) and op.name not in _DIVISIBLE:
+                unknown = any(effect.kind == "any" for effect in effects_of(op))
+                what = f"{op.name} has unknown effects, which" if unknown else op.name
+                raise _Refusal(op, f"{what} would happen once in each group")
+
+    def _check_stores(self) -> None:
+        for op in self.classes.ops:
+            if self._must_happen(op) and not self._happens_in_parts(op):
+                what = "a volatile load" if op.name == "tt.load" else "a store"
+                cure = "do it in a kernel of its own, or keep one consumer group"
+                raise _Refusal(op, f"{what} does not have the {self.axis} to be split: each group would do it", cure)
+
+    def _must_happen(self, op: Operation) -> bool:
+        """Whether the operation itself, not one nested in it, does more than read."""
+        return not op.regions and op.name not in _HARMLESS and has_side_effect(op)
+
+    def _happens_in_parts(self, op: Operation) -> bool:
+        tiles = [(index, value) for index, value in enumerate(op.operands) if shape_of(value)]
+        if op.name == "tt.descriptor_store":
+            return op.operands[0] in self.dims
+        if any(value in self.dims or (op, index) in self.uses for index, value in tiles):
+            return True
+        if not tiles or any(value not in self.classes.free for _, value in tiles):
+            return False
+        dim = self._free_dim(shape_of(tiles[0][1]))
+        self.uses.update({(op, index): dim for index, _ in tiles if dim is not None})
+        return dim is not None
+
+    def _check_free(self) -> None:
+        """Every free value can be made in the parts that its uses need."""
+        work = [(op.operands[index], dim) for (op, index), dim in self.uses.items()]
+        seen: set[Node] = set()
+        while work:
+            value, dim = work.pop()
+            op = value.defining_op
+            if (value, dim) in seen or op is None:
+                continue
+            seen.add((value, dim))
+            try:
+                work += [(op.operands[index], at) for index, at in demanded(op, dim).items()]
+            except MixedError as error:
+                raise self._mixes(error.mixed) from None
+
+
+def _op_of(value: Value) -> Operation | None:
+    return value.owner if isinstance(value.owner, Operation) else value.owner.parent_op

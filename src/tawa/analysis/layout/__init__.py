@@ -1,0 +1,1 @@
+"""Layouts of tiles in registers."""

@@ -1,0 +1,1 @@
+"""Loops: dependences, costs, dots in flight, trip counts."""

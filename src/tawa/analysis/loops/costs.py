@@ -1,0 +1,177 @@
+"""How long an operation keeps a partition or the tensor cores busy: what the scheduler weighs, in cycles of one SM.
+
+A partition is one stream of instructions: it is held for `stream_cycles`. A dot is only issued by it; the tensor cores
+are busy for `tensor_cycles`, and its result is there `LATENCY_CYCLES` later. A scheduler needs proportions, not times:
+the clock of the simulator (`tawa.sim.time.cost`) has the finer model, with memory and several partitions.
+
+Rates: NVIDIA H100 whitepaper (2048 fp16 multiply-adds a cycle and SM, 128 fp32 lanes); CUDA C++ Programming Guide,
+"Arithmetic Instructions", compute capability 9.0 (16 special functions and 64 conversions a cycle and SM, 128 bytes of
+shared memory). A warp has a quarter of an SM to itself, so that 4 warps or more see all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from tawa.dialects.scf import LOOPS, IfOp
+from tawa.dialects.ttg import VIEWS
+from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
+from tawa.ir import MemDescType, Operation, TensorType, parse_type
+
+Unit = Literal["tensor cores", "cuda cores", "special functions", "shared memory", "issue"]
+UNITS: tuple[Unit, ...] = ("tensor cores", "cuda cores", "special functions", "shared memory", "issue")
+
+LATENCY_CYCLES = 32
+"""From the last product of a wgmma to its registers, the wait included; an estimate."""
+FP16_FMA_PER_CYCLE = 2048
+SHARED_BYTES_PER_CYCLE = 128
+SHARED_LATENCY_CYCLES = 30
+BARRIER_CYCLES = 20
+GLOBAL_CYCLES = 400
+SHUFFLE_CYCLES = 25
+INNER_TRIPS = 8
+"""Trips of an inner loop whose bounds nobody knows."""
+_WGMMA_ROWS = 64
+_ACCUMULATOR = "#mma"  # how Triton's text names layouts of dots
+_WARPS = 4
+
+REPEATS = frozenset({"tt.splat", "tt.broadcast", "tt.expand_dims", "arith.constant"})
+"""What repeats a value that is there: the tile takes no registers of its own."""
+_FREE = frozenset(
+    {
+        *("arith.constant", "ub.poison", "tt.splat", "tt.unsplat", "tt.broadcast", "tt.expand_dims", "tt.make_range"),
+        *("tt.reshape", "tt.bitcast", "arith.bitcast", "llvm.intr.assume", "ttg.local_dealloc", "aref.advance"),
+        *("aref.first", "scf.yield", "tt.assert", "tt.print", WarpGroupDotWaitOp.NAME, *VIEWS),
+    }
+)
+_BARRIERS = frozenset({"aref.get", "aref.consumed", "aref.put", "gpu.barrier", "ttng.fence_async_shared"})
+_SPECIAL = frozenset({"math.exp2", "math.exp", "math.log2", "math.log", "math.sin", "math.cos", "math.sqrt"})
+_SPECIAL_LANES, _CONVERSION_LANES, _LANES = 16, 64, 128
+_CONVERSIONS = frozenset({"arith.truncf", "arith.extf", "tt.fp_to_fp", "arith.sitofp", "arith.fptosi"})
+# fp32 lane slots of what is a sequence of instructions; estimates.
+_SEQUENCES = {"arith.divf": 10, "math.erf": 24, "math.tanh": 24, "arith.divsi": 40, "arith.remsi": 40}
+
+
+@dataclass(frozen=True, slots=True)
+class OpCost:
+    """stream_cycles: of the partition. tensor_cycles: of the tensor cores. unit: what is busy meanwhile."""
+
+    stream_cycles: int = 0
+    tensor_cycles: int = 0
+    unit: Unit = "issue"
+
+
+def is_free(op: Operation) -> bool:
+    """Whether an operation becomes no instruction of the partition."""
+    return cost_of(op, 1).stream_cycles == 0
+
+
+def cost_of(op: Operation, num_warps: int) -> OpCost:
+    """The cost of one execution of `op` by a partition of `num_warps`; only shapes count."""
+    if op.name in _FREE:
+        return OpCost()
+    if WarpGroupDotOp.of(op):
+        return OpCost(2, _products(WarpGroupDotOp(op)), "tensor cores")
+    if op.name in _BARRIERS:
+        return OpCost(BARRIER_CYCLES)
+    if op.name in LOOPS or IfOp.of(op):
+        return OpCost(_nested(op, num_warps))
+    if op.name in ("tt.load", "tt.descriptor_load", "tt.atomic_rmw", "tt.atomic_cas"):
+        return OpCost(GLOBAL_CYCLES, 0, "shared memory")
+    if op.name in ("ttg.local_load", "ttg.local_alloc", "ttg.local_store", "tt.store", "tt.descriptor_store"):
+        return OpCost(_through_memory(op), 0, "shared memory")
+    if op.name == "ttg.convert_layout":
+        return _convert_layout(op)
+    return _arithmetic(op, num_warps)
+
+
+def registers_of(type: str, num_warps: int) -> int:
+    """Registers a thread needs for a value of this type: of a tile its share, 1 of a number, 0 of a view."""
+    kind = parse_type(type)
+    if isinstance(kind, TensorType):
+        spread = 1
+        if "slice<" in kind.encoding:
+            spread = 4  # a row value is held by the four threads that share the row of an accumulator
+        return max(1, kind.bytes * spread // (4 * 32 * num_warps))
+    return 0 if isinstance(kind, MemDescType) else 1
+
+
+def stays_in_registers(convert: Operation) -> bool:
+    """Whether a layout change is one in name: an accumulator that becomes operand A of a wgmma stays where it is.
+
+    Layouts go by their names: wgmmas that differ in their columns have layouts of two names, and spread rows alike.
+    """
+    source, target = parse_type(convert.operands[0].type), parse_type(convert.result.type)
+    if not isinstance(source, TensorType) or not isinstance(target, TensorType):
+        return False
+    return source.encoding.startswith(_ACCUMULATOR) and f"parent = {_ACCUMULATOR}" in target.encoding
+
+
+def fma_per_cycle(element: str) -> int:
+    """Multiply-adds of the tensor cores on operands of `element`."""
+    bits = {"f32": 32, "tf32": 32, "f16": 16, "bf16": 16}.get(element, 8)
+    return FP16_FMA_PER_CYCLE * 16 // bits
+
+
+def _products(dot: WarpGroupDotOp) -> int:
+    """The products, or the reads of shared memory where those take longer."""
+    a, b, out = parse_type(dot.a.type), parse_type(dot.b.type), parse_type(dot.op.result.type)
+    if not isinstance(a, TensorType | MemDescType) or not isinstance(b, MemDescType):
+        return 0
+    rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
+    batch = math.prod(out.shape[:-2]) if isinstance(out, TensorType) else 1
+    read = b.bytes // batch * max(1, rows // _WGMMA_ROWS) + (a.bytes // batch if isinstance(a, MemDescType) else 0)
+    products = math.ceil(rows * inner * columns / fma_per_cycle(a.element))
+    return batch * max(products, math.ceil(read / SHARED_BYTES_PER_CYCLE))
+
+
+def _nested(op: Operation, num_warps: int) -> int:
+    """A loop as often as it may run, a branch as its longer side; dots inside are waited for there."""
+    sides: list[int] = []
+    for region in op.regions:
+        for block in region.blocks:
+            costs = [cost_of(inner, num_warps) for inner in block.ops]
+            sides.append(sum(cost.stream_cycles + cost.tensor_cycles for cost in costs))
+    return INNER_TRIPS * sum(sides) if op.name in LOOPS else max(sides, default=0)
+
+
+def _through_memory(op: Operation) -> int:
+    bytes = max((_bytes(value.type) for value in (*op.operands, *op.results)), default=0)
+    return math.ceil(bytes / SHARED_BYTES_PER_CYCLE) + SHARED_LATENCY_CYCLES
+
+
+def _convert_layout(op: Operation) -> OpCost:
+    """Through shared memory and back, where it does not stay in registers."""
+    source = parse_type(op.operands[0].type)
+    if not isinstance(source, TensorType) or stays_in_registers(op):
+        return OpCost()
+    cycles = 2 * (math.ceil(source.bytes / SHARED_BYTES_PER_CYCLE) + SHARED_LATENCY_CYCLES)
+    return OpCost(cycles, 0, "shared memory")
+
+
+def _arithmetic(op: Operation, num_warps: int) -> OpCost:
+    """Element by element; a number costs its issue. A reduction does its own operation, then shuffles."""
+    elements = max((_elements(value.type) for value in (*op.operands, *op.results)), default=1)
+    if elements == 1:
+        return OpCost(2)
+    share = min(num_warps, _WARPS) / _WARPS
+    if op.name in _SPECIAL:
+        return OpCost(math.ceil(elements / (_SPECIAL_LANES * share)), 0, "special functions")
+    shuffles = 5 * SHUFFLE_CYCLES if op.name in ("tt.reduce", "tt.scan", "tt.gather", "tt.histogram") else 0
+    inner = [it for it in op.regions[0].block.ops if it.results] if op.regions else []
+    slots = _SEQUENCES.get(op.name, max(1, len(inner)))
+    if op.name in _CONVERSIONS:
+        slots = _LANES // _CONVERSION_LANES
+    return OpCost(math.ceil(elements * slots / (_LANES * share)) + shuffles, 0, "cuda cores")
+
+
+def _elements(type: str) -> int:
+    kind = parse_type(type)
+    return math.prod(kind.shape) if isinstance(kind, TensorType) else 1
+
+
+def _bytes(type: str) -> int:
+    kind = parse_type(type)
+    return kind.bytes if isinstance(kind, TensorType | MemDescType) else 8

@@ -1,0 +1,244 @@
+"""The dependence graph of a loop body: what must come before what, in the same iteration and in later ones.
+
+    for k, acc:                        edges (source → target, distance)
+      s = dot(q, x)                    value     dot → exp, 0        exp → dot', 0
+      p = exp(s)                       value     dot' → scale, 1     (acc is carried: one iteration later)
+      a = scale(acc, p)                release   dot → consumed, 0   (the slot that the dot reads)
+      acc' = dot'(p, y, a)             order     get r → get r, 1    (accesses to one ring stay in their order)
+
+Nodes are the operations right in the body; a branch or a loop in it is one node with all that is inside. Kinds:
+
+    value       the target uses a result of the source
+    sum         the same, as the accumulator of a dot and nothing else: the tensor cores take it over in flight
+    release     the target gives back, or writes, memory that the source reads: the source must be complete
+    together    the value is a view of shared memory, or what an inner loop left in flight and a wait behind it ends:
+                neither is carried to another iteration of the pipeline
+    order       both touch a ring, or memory that may be the same
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Literal
+
+from tawa.analysis.memory.provenance import memory_roots
+from tawa.analysis.rings.channels import slot_readers
+from tawa.dialects.aref import ConsumedOp, GetOp
+from tawa.dialects.effects import effects_of
+from tawa.dialects.registry import Effect
+from tawa.dialects.scf import ForOp
+from tawa.dialects.ttg import VIEWS
+from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
+from tawa.ir import Operation, Value
+
+DependenceKind = Literal["value", "sum", "release", "together", "order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """`target` of iteration i + `distance` comes behind `source` of iteration i; both are indices of nodes."""
+
+    source: int
+    target: int
+    distance: int
+    kind: DependenceKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DependenceInfo:
+    """The graph of one loop: its nodes in textual order, and its edges."""
+
+    loop: ForOp
+    nodes: tuple[Operation, ...]
+    edges: tuple[Dependence, ...]
+
+
+def find_dependences(loop: ForOp) -> DependenceInfo:
+    """The graph of the body of `loop`."""
+    nodes = tuple(loop.body.ops[:-1])
+    finder = _Finder(loop, nodes)
+    finder.values()
+    finder.rings()
+    finder.memory()
+    return DependenceInfo(loop, nodes, tuple(finder.edges))
+
+
+def captured(op: Operation) -> list[Value]:
+    """The values that `op`, or what is nested in it, uses from outside of it; each once."""
+    found: dict[Value, None] = {}
+    for nested in op.walk():
+        for value in nested.operands:
+            owner = value.owner
+            holder = owner if isinstance(owner, Operation) else owner.parent_op
+            inside = holder is not None and (op.is_ancestor_of(holder) or (holder is op and owner is not op))
+            if not inside:
+                found.setdefault(value, None)
+    return list(found)
+
+
+def sum_only(op: Operation, value: Value) -> bool:
+    """Whether `op` is a dot that takes `value` as its accumulator, and nothing else uses it."""
+    dot = WarpGroupDotOp.of(op)
+    return dot is not None and dot.accumulator is value and len(value.uses) == 1
+
+
+def waits_for_itself(dot: WarpGroupDotOp) -> bool:
+    """Whether a dot in a loop must be complete before anything follows: it reads a buffer that the loop fills anew.
+
+    Triton gives the memory of such a buffer to others behind its last reader in the text.
+    """
+    for operand in (dot.a, dot.b):
+        op = operand.defining_op
+        while op is not None and op.name in VIEWS:
+            op = op.operands[0].defining_op
+        if op is not None and op.name == "ttg.local_alloc" and op.parent is dot.op.parent:
+            return True
+    return False
+
+
+class _Finder:
+    def __init__(self, loop: ForOp, nodes: tuple[Operation, ...]) -> None:
+        self.loop = loop
+        self.nodes = nodes
+        self.numbers = {op: number for number, op in enumerate(nodes)}
+        self.edges: dict[Dependence, None] = {}
+
+    def add(self, source: int, target: int, distance: int, kind: DependenceKind) -> None:
+        """Adds an edge once; within an iteration no node waits for itself."""
+        if source != target or distance:
+            self.edges[Dependence(source, target, distance, kind)] = None
+
+    # -- values --------------------------------------------------------------------------------------------------
+
+    def values(self) -> None:
+        """Edges by what nodes use, carried values included."""
+        for target, op in enumerate(self.nodes):
+            for value in captured(op):
+                found = self._origin(value)
+                if found is None:
+                    continue
+                source, distance, defined = found
+                if value.type.startswith("!ttg.memdesc") or WarpGroupDotWaitOp.of(op):
+                    self.add(source, target, distance, "together")
+                elif sum_only(op, value) and WarpGroupDotOp.of(self.nodes[source]) and len(defined.uses) == 1:
+                    self.add(source, target, distance, "sum")
+                else:
+                    self.add(source, target, distance, "value")
+
+    def _origin(self, value: Value) -> tuple[int, int, Value] | None:
+        """(node, distance, its result): where the value is made, and how many iterations before."""
+        distance, seen = 0, set[Value]()
+        while value.owner is self.loop.body:
+            if value.index == 0 or value in seen:
+                return None
+            seen.add(value)
+            value = self.loop.yielded[value.index - 1]
+            distance += 1
+        number = self.numbers.get(value.defining_op) if value.defining_op else None
+        return None if number is None else (number, distance, value)
+
+    # -- rings ---------------------------------------------------------------------------------------------------
+
+    def rings(self) -> None:
+        """Gets of one ring in their order, releases in theirs, and releases behind the readers of the slot."""
+        accesses: dict[Value, list[int]] = {}
+        for number, op in enumerate(self.nodes):
+            for nested in op.walk():
+                view = GetOp.of(nested) or ConsumedOp.of(nested)
+                if view and number not in accesses.setdefault(view.ring, []):
+                    accesses[view.ring].append(number)
+        waits = [number for number, op in enumerate(self.nodes) if WarpGroupDotWaitOp.of(op)]
+        for ring, numbers in accesses.items():
+            for wait, number in product(waits, numbers):
+                if wait < number and ConsumedOp.of(self.nodes[number]):
+                    self.add(wait, number, 0, "order")  # it may end the last reader, in an inner loop
+            nested = [number for number in numbers if self.nodes[number].regions]
+            if nested:
+                self._chain(numbers)
+                # It may take any number of slots: no ring is deep enough to be read out of turn beside it.
+                gets = [
+                    number for other in accesses.values() for number in other if not ConsumedOp.of(self.nodes[number])
+                ]
+                for number, other in product(nested, gets):
+                    first, then = sorted((number, other))
+                    self.add(first, then, 0, "order")
+                    self.add(then, first, 1, "order")
+            else:
+                for kind in (GetOp.NAME, ConsumedOp.NAME):
+                    self._chain([number for number in numbers if self.nodes[number].name == kind])
+            for number in numbers:
+                consumed = ConsumedOp.of(self.nodes[number])
+                if consumed:
+                    self._release(ring, consumed, number)
+
+    def _chain(self, numbers: list[int]) -> None:
+        for before, after in pairwise(numbers):
+            self.add(before, after, 0, "order")
+        if numbers:
+            self.add(numbers[-1], numbers[0], 1, "order")
+
+    def _release(self, ring: Value, consumed: ConsumedOp, number: int) -> None:
+        """The slot's own readers where its get stands in the body with the same count; else every reader before."""
+        gets = [get for op in self.nodes[:number] if (get := GetOp.of(op)) and get.ring is ring]
+        own = [get for get in gets if get.index is consumed.index]
+        for get in own or gets:
+            self.add(self.numbers[get.op], number, 0, "order")
+            for view in get.op.results:
+                for reader in slot_readers(view):
+                    node = self._node(reader)
+                    if node is not None and node < number:
+                        self.add(node, number, 0, "release")
+
+    def _node(self, op: Operation) -> int | None:
+        if op in self.numbers:
+            return self.numbers[op]
+        return next((self.numbers[outer] for outer in op.ancestors() if outer in self.numbers), None)
+
+    # -- memory --------------------------------------------------------------------------------------------------
+
+    def memory(self) -> None:
+        """Operations whose effects do not commute keep their order, within an iteration and from one to the next."""
+        effects = [(number, found) for number, op in enumerate(self.nodes) if (found := _effects(op))]
+        for place, (number, found) in enumerate(effects):
+            for other, others in effects[place:]:
+                if _conflict(self.nodes[number], found, self.nodes[other], others):
+                    kind = "release" if any(effect.space == "shared" for effect in found) else "order"
+                    self.add(number, other, 0, kind)
+                    self.add(other, number, 1, kind)
+
+
+def _effects(op: Operation) -> tuple[Effect, ...]:
+    """What `op` does to memory or to the outside; rings and wgmmas have edges of their own."""
+    found: list[Effect] = []
+    for nested in op.walk():
+        if nested.regions or nested.name.startswith("aref.") or nested.name == WarpGroupDotWaitOp.NAME:
+            continue
+        if nested.name not in VIEWS and any(it.type.startswith("!ttg.memdesc") for it in nested.operands):
+            found.append(Effect("read", "shared"))  # a wgmma too, which declares no effect
+        found += [effect for effect in effects_of(nested) if effect.kind != "allocate"]
+    return tuple(found)
+
+
+def _conflict(one: Operation, effects: tuple[Effect, ...], other: Operation, others: tuple[Effect, ...]) -> bool:
+    return any(not _commute(one, left, other, right) for left in effects for right in others)
+
+
+def _commute(one: Operation, left: Effect, other: Operation, right: Effect) -> bool:
+    if left.kind == right.kind == "read":
+        return True
+    if left.kind not in ("read", "write") or right.kind not in ("read", "write"):
+        # What only has an order of its own (a print) does not see shared memory.
+        kinds = (left.kind, right.kind)
+        return "any" not in kinds and "barrier" not in kinds and "shared" in (left.space, right.space)
+    if left.space != right.space:
+        return True
+    return left.space == "global" and _apart(one, left, other, right)
+
+
+def _apart(one: Operation, left: Effect, other: Operation, right: Effect) -> bool:
+    """Whether two accesses to global memory come from different arguments of the kernel."""
+    if one.regions or other.regions or left.operand is None or right.operand is None:
+        return False
+    first, second = memory_roots(one.operands[left.operand]), memory_roots(other.operands[right.operand])
+    return first is not None and second is not None and not any(root in second for root in first)

@@ -1,0 +1,71 @@
+"""Operands of dots that a loop does not change, and for which registers are left.
+
+%a = local_alloc %q                             or a slot of a ring, which is filled once for the whole loop
+for … { %s = warp_group_dot %a, %b, %c }        A may wait in registers (`tawa.transforms.pipelining.register_operands`)
+"""
+
+from __future__ import annotations
+
+from tawa.dialects.aref import GetOp
+from tawa.dialects.scf import enclosing_loops
+from tawa.dialects.ttg import LocalAllocOp
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import MemDescType, Operation, TensorType, parse_type
+
+_THREADS = 32
+_HALVES = ("f16", "bf16")
+
+
+def operands_to_keep(root: Operation, num_warps: int, most_registers: int) -> list[WarpGroupDotOp]:
+    """The dots inside `root` whose left operand can be kept.
+
+    num_warps: that execute them. most_registers: of a thread, for the results of a loop's dots and what is kept.
+    """
+    dots = [dot for op in root.walk() if (dot := WarpGroupDotOp.of(op)) and enclosing_loops(op)]
+    found: list[WarpGroupDotOp] = []
+    for loop in dict.fromkeys(enclosing_loops(dot.op)[0] for dot in dots):
+        inside = [dot for dot in dots if enclosing_loops(dot.op)[0] is loop]
+        stay = [dot for dot in inside if _stays(dot, loop)]
+        if _bytes(stay, inside) <= 4 * _THREADS * num_warps * most_registers:
+            found += stay
+    return found
+
+
+def dots_of(loop: Operation) -> list[WarpGroupDotOp]:
+    """The dots whose innermost loop is this one, in program order; those in branches are among them."""
+    dots = [dot for op in loop.walk() if (dot := WarpGroupDotOp.of(op))]
+    return [dot for dot in dots if enclosing_loops(dot.op)[0] is loop]
+
+
+def may_be_kept(dot: WarpGroupDotOp, loop: Operation) -> bool:
+    """Whether the left operand of a dot in `loop` can be kept, if there is room."""
+    return _stays(dot, loop)
+
+
+def kept_type(dot: WarpGroupDotOp) -> TensorType:
+    """The type of the left operand in registers."""
+    tile, result = parse_type(dot.a.type), parse_type(dot.op.result.type)
+    assert isinstance(tile, MemDescType) and isinstance(result, TensorType)
+    layout = f"#ttg.dot_op<{{opIdx = 0, parent = {result.encoding}, kWidth = 2}}>"
+    return TensorType(tile.shape, tile.element, layout)
+
+
+def _stays(dot: WarpGroupDotOp, loop: Operation) -> bool:
+    """Whether A is a tile of halves that is complete in shared memory in front of the loop."""
+    made, tile = dot.a.defining_op, parse_type(dot.a.type)
+    if dot.a_in_registers or made is None or loop.is_ancestor_of(made):
+        return False
+    alloc = LocalAllocOp.of(made)
+    if GetOp.of(made) is None and (alloc is None or alloc.source is None):
+        return False
+    return isinstance(tile, MemDescType) and tile.element in _HALVES
+
+
+def _bytes(stay: list[WarpGroupDotOp], inside: list[WarpGroupDotOp]) -> int:
+    """Of what is to be kept, and of the results of all dots beside it."""
+    operands = dict.fromkeys((dot.a, kept_type(dot)) for dot in stay)
+    results = [parse_type(dot.op.result.type) for dot in inside]
+    return sum(type.bytes for _, type in operands) + sum(it.bytes for it in results if isinstance(it, TensorType))
+
+
+__all__ = ["dots_of", "kept_type", "may_be_kept", "operands_to_keep"]

@@ -1,0 +1,1 @@
+"""Memory: where pointers come from, and which accesses matter to others."""

@@ -1,0 +1,1 @@
+"""Rings: which loads move to a producer, which of them share a ring, and what a partition needs."""

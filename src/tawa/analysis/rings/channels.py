@@ -1,0 +1,259 @@
+"""Channels: which loads travel together, and which of those groups can share one ring.
+
+Loads that stand in one block, feed the same dots and are brought in the same way (`fill`) are one *site*: one put fills
+one slot with the tuple of their tiles. Sites with the same payload whose lifetimes never overlap (two loops in a row,
+the branches of an ``if``) share one ring and its running count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from tawa.analysis.rings.loads import DotLoadInfo
+from tawa.analysis.rings.slices import slice_from
+from tawa.dialects.aref import Fill
+from tawa.dialects.arith import constant_int
+from tawa.dialects.scf import ForOp, IfOp, enclosing_loops, trips_of
+from tawa.dialects.tt import FuncOp, GroupIndexOp
+from tawa.dialects.ttg import VIEWS
+from tawa.ir import Block, Module, Operation, Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiteInfo:
+    """One place where a ring is written and read: loads of one block, in textual order."""
+
+    loads: tuple[DotLoadInfo, ...]
+    last_use: Operation
+
+    @property
+    def block(self) -> Block:
+        """The block of the loads."""
+        block = self.loads[0].load.op.parent
+        assert block is not None
+        return block
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """Types of one slot's buffers."""
+        return tuple(str(info.payload) for info in self.loads)
+
+    @property
+    def fill(self) -> Fill:
+        """How a slot is filled."""
+        return self.loads[0].fill
+
+    @property
+    def fills(self) -> int | None:
+        """How often a program fills a slot here, branches taken; None where that is not known when it is compiled."""
+        return _trips(self.loads[0].load.op)
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one slot: what the copies of one put deliver."""
+        return sum(info.payload.bytes for info in self.loads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelInfo:
+    """One ring to be: its name and its sites, in textual order."""
+
+    name: str
+    sites: tuple[SiteInfo, ...]
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """Types of one slot's buffers."""
+        return self.sites[0].payload
+
+    @property
+    def fill(self) -> Fill:
+        """How a slot is filled."""
+        return self.sites[0].fill
+
+    @property
+    def fills(self) -> int | None:
+        """How often a program fills a slot; None where that is not known when it is compiled."""
+        each = [site.fills for site in self.sites]
+        return None if None in each else sum(it or 0 for it in each)
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one slot."""
+        return self.sites[0].slot_bytes
+
+
+def find_channels(loads: list[DotLoadInfo], rings: Mapping[Operation, str] | None = None) -> list[ChannelInfo]:
+    """Groups loads into sites and sites into channels, in textual order.
+
+    rings: names of rings, by load: loads of different rings, or with and without one, are kept apart. Loads of one
+    name that cannot share a ring give two channels of that name.
+    """
+    groups: list[list[DotLoadInfo]] = []
+    rings = rings or {}
+    own = _of_one_group(loads)
+    for info in loads:
+        for group in groups:
+            same_ring = rings.get(info.load.op) == rings.get(group[0].load.op)
+            if same_ring and (info in own) is (group[0] in own) and _travel_together(group, info):
+                group.append(info)
+                break
+        else:
+            groups.append([info])
+    channels: list[tuple[str | None, list[SiteInfo]]] = []
+    for group in groups:
+        site, ring = SiteInfo(tuple(group), _last_use(group)), rings.get(group[0].load.op)
+        for name, sites in channels:
+            if name == ring and _share(sites, site):
+                sites.append(site)
+                break
+        else:
+            channels.append((ring, [site]))
+    free = (name for number in count() if (name := f"ring{number}") not in rings.values())
+    return [ChannelInfo(name or next(free), tuple(sites)) for name, sites in channels]
+
+
+def _share(sites: list[SiteInfo], site: SiteInfo) -> bool:
+    """Whether a site can use the slots of others by turns."""
+    same = sites[0].payload == site.payload and sites[0].fill == site.fill
+    return same and all(_disjoint(other, site) for other in sites)
+
+
+def slot_readers(view: Value) -> list[Operation]:
+    """Operations that read shared memory through `view` or through views of it; dead views read nothing."""
+    readers: list[Operation] = []
+    for user in view.users:
+        if user.name in VIEWS:
+            readers += slot_readers(user.result)
+        else:
+            readers.append(user)
+    return readers
+
+
+def ancestor_in(block: Block, op: Operation) -> Operation:
+    """The operation of `block` that is `op` or holds it. Raises ValueError when none does."""
+    found = op.within(block)
+    if found is not None:
+        return found
+    raise ValueError(f"{op.name} is not inside the block")
+
+
+def _trips(op: Operation) -> int | None:
+    """How often an operation is executed, where all loops around it count from number to number."""
+    total = 1
+    for outer in enclosing_loops(op):
+        loop = ForOp.of(outer)
+        bounds = [constant_int(bound) for bound in loop.bounds] if loop else [None]
+        if None in bounds:
+            return None
+        lower, upper, step = (bound or 0 for bound in bounds)
+        trips = trips_of(lower, upper, step)
+        if trips is None:
+            return None
+        total *= trips
+    return total
+
+
+def _of_one_group(loads: list[DotLoadInfo]) -> list[DotLoadInfo]:
+    """Loads of a split program whose tiles differ from consumer group to consumer group: all others are shared."""
+    function = next((op for info in loads[:1] for op in info.load.op.ancestors() if FuncOp.of(op)), None)
+    if function is None or not any(GroupIndexOp.of(op) for op in function.walk()):
+        return []
+    return [info for info in loads if any(GroupIndexOp.of(op) for op in slice_from([info.load.op], function).ops)]
+
+
+def _travel_together(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:
+    """Same block, same dots, same way, and nothing uses an earlier tile of the group before this load."""
+    first = group[0].load.op
+    op = info.load.op
+    if info.fill != group[0].fill or op.parent is not first.parent:
+        return False
+    if set(map(id, group[0].dots)) != set(map(id, info.dots)):
+        return False
+    block = op.parent
+    assert block is not None
+    position = block.index_of(op)
+    return all(
+        block.index_of(ancestor_in(block, reader)) > position for other in group for reader in _tile_readers(other)
+    )
+
+
+def _tile_readers(info: DotLoadInfo) -> list[Operation]:
+    """Operations that need the loaded tile: readers of the slot, and users of the tile in registers."""
+    readers = [reader for allocation in info.allocations for reader in slot_readers(allocation.result)]
+    return readers + [user for user in info.load.op.result.users if user not in info.allocations]
+
+
+def _last_use(group: list[DotLoadInfo]) -> Operation:
+    """The last operation of the loads' block that reads their slot."""
+    block = group[0].load.op.parent
+    assert block is not None
+    last = group[-1].load.op
+    for info in group:
+        # A tile that goes to registers is read right behind the get; only views keep the slot in use.
+        for allocation in info.allocations:
+            for reader in slot_readers(allocation.result):
+                ancestor = ancestor_in(block, reader)
+                if block.index_of(ancestor) > block.index_of(last):
+                    last = ancestor
+    return last
+
+
+def _disjoint(first: SiteInfo, second: SiteInfo) -> bool:
+    """Whether one site is over, in program order, before the other begins, in every run.
+
+    A site beside another in one block, or in a block inside that of the other, counts as overlapping: once wgmmas stay
+    in flight, the one is released after the other began, and each may wait for the slot the other holds.
+    """
+    chain = _block_chain(first.block)
+    if second.block in chain or first.block in _block_chain(second.block):
+        return False
+    block = next(block for block in _block_chain(second.block) if block in chain)
+    holder = ancestor_in(block, first.loads[0].load.op)
+    if holder is ancestor_in(block, second.loads[0].load.op) and first.block is not block:
+        return IfOp.of(holder) is not None  # different branches of one `if`: never both
+    start, end = _interval(first, block)
+    other_start, other_end = _interval(second, block)
+    return end < other_start or other_end < start
+
+
+def _interval(site: SiteInfo, block: Block) -> tuple[int, int]:
+    begin = block.index_of(ancestor_in(block, site.loads[0].load.op))
+    return begin, block.index_of(ancestor_in(block, site.last_use))
+
+
+def _block_chain(block: Block) -> list[Block]:
+    chain = [block]
+    op = block.parent_op
+    while op is not None and op.parent is not None:
+        chain.append(op.parent)
+        op = op.parent_op
+    return chain
+
+
+def channels_of_groups(module: Module, channels: Sequence[ChannelInfo]) -> list[str]:
+    """Names of the channels whose tiles depend on the number of the consumer group that reads them."""
+    function = next(op for op in module.body.ops if FuncOp.of(op))
+    return [
+        channel.name
+        for channel in channels
+        if any(
+            GroupIndexOp.of(op)
+            for site in channel.sites
+            for info in site.loads
+            for op in slice_from([info.load.op], function).ops
+        )
+    ]
+
+
+def outer_channels(channels: Sequence[ChannelInfo]) -> list[str]:
+    """Names of the channels whose sites are all in loops around other sites' loops: filled once a tile."""
+    sites = [site for channel in channels for site in channel.sites]
+    around = {outer for site in sites for outer in enclosing_loops(site.loads[0].load.op)[1:]}
+    return [
+        channel.name
+        for channel in channels
+        if all(next(iter(enclosing_loops(site.loads[0].load.op)), None) in around for site in channel.sites)
+    ]

@@ -1,0 +1,108 @@
+"""Guards: branches that decide, before anything else, whether a program does its work at all.
+
+    %go = cmpi slt, %row, load %count
+    scf.if %go {                       a guard
+      loop { load; dot }; store        the work
+    } else { store zeros }             what is done instead, if anything
+
+Where nothing that can be seen happens beside the branch, it stays outside of the partitions: a program that has nothing
+to do leaves before they start, and all of them agree on it, since it is decided once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tawa.analysis.rings.slices import SliceInfo, slice_from
+from tawa.dialects.effects import has_side_effect, is_plain_load, is_pure
+from tawa.dialects.scf import IfOp
+from tawa.dialects.tt import DOTS, FuncOp, GroupIndexOp
+from tawa.ir import Block, Operation
+
+_ASSUME = "llvm.intr.assume"
+_CONTROL = frozenset({"scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition"})
+
+
+@dataclass(frozen=True, slots=True)
+class GuardInfo:
+    """The guards of a kernel, outermost first, and the block inside of them all: its body where there are none."""
+
+    function: FuncOp
+    guards: tuple[Operation, ...]
+    work: Block
+
+    @property
+    def way(self) -> list[Block]:
+        """The blocks on the way to the work: the body of the kernel first, the work last."""
+        return [*(guard.parent for guard in self.guards if guard.parent), self.work]
+
+    @property
+    def instead(self) -> list[Operation]:
+        """All that may happen instead of the work, operations inside of others included."""
+        way = self.way
+        others = [block for guard in self.guards for block in IfOp(guard).branches if block not in way]
+        return [nested for block in others for op in block.ops[:-1] for nested in op.walk()]
+
+    def stays(self) -> SliceInfo:
+        """What stays outside of the partitions: what the guards are decided by, and what happens instead."""
+        conditions = [IfOp(guard).condition for guard in self.guards]
+        effects = [op for op in self.instead if _happens(op)]
+        return slice_from(effects, self.function.op, self.guards, conditions)
+
+
+def find_guards(function: FuncOp, loads: Sequence[Operation]) -> GuardInfo:
+    """The guards around `loads`, the loads that are to be moved."""
+    found = GuardInfo(function, (), function.body)
+    while (deeper := _next_guard(found, loads)) is not None:
+        found = deeper
+    return found
+
+
+def guards_around(function: FuncOp, work: Block) -> GuardInfo:
+    """The guards around the block of which `find_guards` said that it is the work."""
+    around = [op for op in function.op.walk() if op is not function.op and _is_in(work, op)]
+    return GuardInfo(function, tuple(around), work)
+
+
+def _next_guard(found: GuardInfo, loads: Sequence[Operation]) -> GuardInfo | None:
+    """With one guard more; None where the work has no other, or something else happens beside it."""
+    ops = found.work.ops[:-1]
+    guard = next((op for op in ops if IfOp.of(op) and loads and all(op.is_ancestor_of(load) for load in loads)), None)
+    if guard is None or guard.results:
+        return None
+    inside = next((block for block in IfOp(guard).branches if all(_is_in_block(load, block) for load in loads)), None)
+    if inside is None:
+        return None  # some loads in one branch, some in the other
+    if any(has_side_effect(op) and op.name != _ASSUME for op in ops if op is not guard):
+        return None
+    deeper = GuardInfo(found.function, (*found.guards, guard), inside)
+    return deeper if all(_may_stay(op) for op in deeper.stays().ops) else None
+
+
+def _is_in(block: Block, op: Operation) -> bool:
+    return any(inner is block for region in op.regions for inner in region.blocks) or (
+        block.parent_op is not None and op.is_ancestor_of(block.parent_op)
+    )
+
+
+def _is_in_block(op: Operation, block: Block) -> bool:
+    return any(it.parent is block for it in (op, *op.ancestors()))
+
+
+def _happens(op: Operation) -> bool:
+    """Whether an operation that holds no others in its control flow must happen."""
+    return op.name not in _CONTROL and has_side_effect(op)
+
+
+def _may_stay(op: Operation) -> bool:
+    """Whether the warps of the kernel may execute an operation, before the partitions start or instead of them.
+
+    Dots belong to the consumers, and the number of a group means nothing outside of the groups.
+    """
+    if op.name in DOTS or GroupIndexOp.of(op):
+        return False
+    return op.name in _CONTROL or _happens(op) or is_plain_load(op) or is_pure(op)
+
+
+__all__ = ["GuardInfo", "find_guards", "guards_around"]

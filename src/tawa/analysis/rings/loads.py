@@ -1,0 +1,236 @@
+"""Loads that feed a dot: the roots of the producer.
+
+A load feeds a dot when its tile reaches operand A or B of one, through layouts, views, casts and elementwise work,
+without passing another dot. How it gets there decides what a slot of a ring holds and how long it is read:
+
+    shared     load → local_alloc → views → wgmma: the slot replaces the allocation
+    registers  anything else: the consumer reads the slot into registers first
+
+What kind of load it is decides how the slot is filled:
+
+    descriptor_load                                     tma
+    load through pointers, 4 bytes or more side by side  cp.async, where lanes outside the mask are zero or undefined
+    any other load through pointers                      registers of the producer
+
+A load through pointers moves only where what it meets on its way is not computed from a dot: the tiles of masks and
+biases that meet a product stay where they are. So do loads that are marked to stay (`LoadOp.stays`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tawa.analysis.contiguity import Contiguity
+from tawa.analysis.layout.layouts import fields_of, layout_name, per_thread, tile_order
+from tawa.analysis.layout.producer_layouts import CP_ASYNC_BITS, may_widen
+from tawa.dialects.aref import Fill
+from tawa.dialects.arith import is_zero
+from tawa.dialects.effects import is_plain_load, is_pure
+from tawa.dialects.scf import enclosing_loops, handed_to
+from tawa.dialects.tt import DOTS, DescriptorLoadOp, LoadOp
+from tawa.dialects.ttg import LocalAllocOp
+from tawa.ir import MemDescType, Module, Operation, ScalarType, Value, parse_type
+from tawa.ir.attributes import read_bool, read_int
+from tawa.ir.text import print_dictionary
+
+TMA_BYTES = 128
+"""Of shared memory, where a TMA copy may begin."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DotLoadInfo:
+    """One load that feeds dots inside a loop. `payload` is the slot buffer; `allocations` are replaced by it.
+
+    fill: how the producer brings the tile into the slot.
+    """
+
+    load: DescriptorLoadOp | LoadOp
+    dots: tuple[Operation, ...]
+    payload: MemDescType
+    allocations: tuple[Operation, ...]
+    fill: Fill = "tma"
+
+    @property
+    def through_registers(self) -> bool:
+        """Whether some user needs the tile in registers."""
+        return len(self.allocations) < len(self.load.op.result.users)
+
+
+def find_dots(module: Module) -> list[Operation]:
+    """Every dot, in textual order."""
+    return [op for op in module.walk() if op.name in DOTS]
+
+
+def find_dot_loads(module: Module) -> list[DotLoadInfo]:
+    """Every load inside a loop that feeds a dot, in textual order."""
+    found: list[DotLoadInfo] = []
+    products: set[Value] | None = None
+    contiguity: Contiguity | None = None
+    for op in module.walk():
+        descriptor, pointers = DescriptorLoadOp.of(op), LoadOp.of(op)
+        if (descriptor is None and pointers is None) or not enclosing_loops(op):
+            continue
+        if descriptor:
+            dots = dots_fed_by(op.result)
+            if dots:
+                payload = slot_type(module, descriptor)
+                found.append(DotLoadInfo(descriptor, tuple(dots), payload, _slot_like(module, op, payload)))
+        elif pointers and is_plain_load(op) and not pointers.stays and _has_order(module, pointers):
+            products = products if products is not None else from_dots(module)
+            dots = dots_fed_by(op.result, products)
+            if dots:
+                contiguity = contiguity or Contiguity(module)
+                payload = pointer_slot_type(module, pointers)
+                fill = pointer_fill(module, pointers, payload, contiguity)
+                found.append(DotLoadInfo(pointers, tuple(dots), payload, _slot_like(module, op, payload), fill))
+    return found
+
+
+def is_persistent(loads: list[DotLoadInfo]) -> bool:
+    """Whether some load stands in a loop inside a loop: a program that works on one tile after another."""
+    return any(len(enclosing_loops(info.load.op)) > 1 for info in loads)
+
+
+def operand_bits(loads: list[DotLoadInfo]) -> int:
+    """Bits of the widest element that a moved load brings."""
+    elements = [parse_type(info.payload.element) for info in loads]
+    return max(element.bits for element in elements if isinstance(element, ScalarType))
+
+
+def dots_fed_by(tile: Value, apart: Collection[Value] = ()) -> list[Operation]:
+    """Dots whose A or B comes from `tile`, in the order in which they are met; not through the values `apart`."""
+    dots: list[Operation] = []
+    seen: set[Value] = set()
+    work = [tile]
+    while work:
+        value = work.pop(0)
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            user = use.op
+            if user.name in DOTS:
+                if use.index < 2 and user not in dots:
+                    dots.append(user)
+            elif is_pure(user) or LocalAllocOp.of(user) or user.name == "ttg.local_load":
+                work += [result for result in user.results if result not in apart]
+    return dots
+
+
+def from_dots(module: Module) -> set[Value]:
+    """Every value that is computed from what a dot gave, also in an earlier iteration."""
+    found: set[Value] = set()
+    work = [result for dot in find_dots(module) for result in dot.results]
+    while work:
+        value = work.pop()
+        if value in found:
+            continue
+        found.add(value)
+        for use in value.uses:
+            work += handed_to(use) or use.op.results
+    return found
+
+
+def slot_type(module: Module, load: DescriptorLoadOp) -> MemDescType:
+    """The buffer TMA fills for `load`: its tile in the descriptor's layout, of the tile's rank."""
+    tile = load.tile
+    encoding = load.encoding
+    for user in load.op.result.users:
+        view = parse_type(user.results[0].type) if LocalAllocOp.of(user) else None
+        if isinstance(view, MemDescType) and same_layout(module, view.encoding, encoding):
+            encoding = view.encoding
+            break
+    else:
+        encoding = _of_rank(module, encoding, len(tile.shape))
+    return MemDescType(tile.shape, tile.element, encoding, "#smem", mutable=True)
+
+
+def tma_alignment(module: Module, slot: MemDescType) -> int:
+    """Bytes of which each slot that TMA fills begins at a multiple: 128, or the eight rows that a swizzle spans."""
+    swizzle = fields_of(module, slot.encoding).get("swizzlingByteWidth", "0")
+    return max(TMA_BYTES, 8 * read_int(swizzle))
+
+
+def pointer_slot_type(module: Module, load: LoadOp) -> MemDescType:
+    """The buffer for a tile that comes by pointers: that of an allocation it goes to, else rows without a swizzle.
+
+    What is read into registers again is read as it was written, thread by thread, so that no swizzle is needed.
+    """
+    tile = load.tile
+    assert tile is not None
+    order = tile_order(module, tile.encoding)
+    for user in load.op.result.users:
+        view = parse_type(user.results[0].type) if LocalAllocOp.of(user) else None
+        if isinstance(view, MemDescType) and view.shape == tile.shape and _fastest(module, view) == order[0]:
+            return MemDescType(tile.shape, tile.element, view.encoding, "#smem", mutable=True)
+    dims = ", ".join(map(str, order))
+    encoding = f"#ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [{dims}]}}>"
+    return MemDescType(tile.shape, tile.element, encoding, "#smem", mutable=True)
+
+
+def pointer_fill(module: Module, load: LoadOp, payload: MemDescType, contiguity: Contiguity) -> Fill:
+    """How a tile that comes by pointers gets into its slot."""
+    element, tile = parse_type(payload.element), load.tile
+    assert tile is not None
+    if not isinstance(element, ScalarType) or (load.other is not None and not is_zero(load.other)):
+        return "registers"  # cp.async fills lanes outside the mask with zeros
+    if contiguity.side_by_side(load) * element.bits < CP_ASYNC_BITS:
+        return "registers"
+    fastest = tile_order(module, tile.encoding)[0]
+    enough = per_thread(module, tile.encoding, fastest) * element.bits >= CP_ASYNC_BITS
+    return "cp.async" if enough or may_widen(load) else "registers"
+
+
+def _has_order(module: Module, load: LoadOp) -> bool:
+    """Whether the tile is one, in a layout of which something is known."""
+    return load.tile is not None and bool(tile_order(module, load.tile.encoding))
+
+
+def _fastest(module: Module, type: MemDescType) -> int | None:
+    """The dimension that lies side by side in a buffer; None where the layout is not known."""
+    fields, rank = fields_of(module, type.encoding), len(type.shape)
+    match layout_name(module, type.encoding):
+        case "#ttg.nvmma_shared":
+            return rank - 2 if read_bool(fields["transposed"]) else rank - 1
+        case "#ttg.swizzled_shared":
+            return int(fields["order"].strip("[]").split(",")[0])
+        case _:
+            return None
+
+
+def same_layout(module: Module, first: str, second: str) -> bool:
+    """Whether two shared encodings place a tile alike; the rank of a batched descriptor does not count."""
+    return first == second or _layout(module, first) == _layout(module, second)
+
+
+def _slot_like(module: Module, load: Operation, payload: MemDescType) -> tuple[Operation, ...]:
+    """The allocations that a slot replaces."""
+    return tuple(user for user in load.result.users if _is_slot_like(module, user, payload))
+
+
+def _is_slot_like(module: Module, user: Operation, payload: MemDescType) -> bool:
+    if LocalAllocOp.of(user) is None:
+        return False
+    type = parse_type(user.result.type)
+    return (
+        isinstance(type, MemDescType)
+        and type.shape == payload.shape
+        and same_layout(module, type.encoding, payload.encoding)
+    )
+
+
+def _layout(module: Module, encoding: str) -> tuple[str, dict[str, str]]:
+    fields = fields_of(module, encoding)
+    fields.pop("rank", None)
+    return layout_name(module, encoding), fields
+
+
+def _of_rank(module: Module, encoding: str, rank: int) -> str:
+    """`encoding` for a tile of `rank` dimensions: unchanged where it already is of that rank."""
+    fields = fields_of(module, encoding)
+    if not fields or read_int(fields.pop("rank", "2")) == rank:
+        return encoding
+    if rank != 2:
+        fields["rank"] = str(rank)
+    return f"{layout_name(module, encoding)}<{{{print_dictionary(fields)}}}>"

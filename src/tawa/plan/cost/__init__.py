@@ -1,0 +1,1 @@
+"""What a Plan costs: registers, shared memory, cycles."""

@@ -1,0 +1,96 @@
+"""What the machine and the kernel leave to a Plan: shared memory, registers, and the CTAs that share an SM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tawa.analysis.resources import RegisterInfo, SharedInfo
+from tawa.analysis.rings.channels import ChannelInfo
+from tawa.machine.hopper import PRODUCER_REGISTERS
+from tawa.plan.cost.registers import register_cap, stock_ctas
+
+DEEPEST = 32
+
+Channels = tuple[ChannelInfo, ...]
+StockCopies = Literal["tma", "rows", "elements"]
+"""How stock Triton brings the tiles: by TMA, by each thread's copies of some bytes of a row, or one element each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the machine and the kernel leave.
+
+    num_warps: of one consumer group. num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the
+        kernel needs beside its rings.
+    registers: what its wgmmas take. operand_bits: of the widest element a ring carries.
+    producer_registers: what a thread of the producer needs. max_registers: a cap the user set, or None.
+    groups: consumer groups. own: names of channels of which each group has its own ring.
+    outer: names of channels that are filled outside of the innermost loops, as the queries of a persistent attention.
+    fixed: depths of rings that a Plan pins, by name. most_ctas: the most that may share an SM, or None.
+    """
+
+    num_warps: int
+    num_stages: int
+    shared_bytes: int
+    shared: SharedInfo
+    registers: RegisterInfo
+    operand_bits: int
+    max_registers: int | None = None
+    groups: int = 1
+    own: frozenset[str] = frozenset()
+    outer: frozenset[str] = frozenset()
+    producer_registers: int = PRODUCER_REGISTERS
+    fixed: Mapping[str, int] = field(default_factory=dict[str, int])
+    most_ctas: int | None = None
+
+    @property
+    def consumer_warps(self) -> int:
+        """Warps of all groups."""
+        return self.num_warps * self.groups
+
+    def copies(self, channel: ChannelInfo) -> int:
+        """Rings that a channel becomes."""
+        return self.groups if channel.name in self.own else 1
+
+    def slot_bytes(self, channels: Channels) -> int:
+        """Bytes of one slot of every ring."""
+        return sum(channel.slot_bytes * self.copies(channel) for channel in channels)
+
+    def depths(self, channels: Channels, depth: int) -> tuple[int, ...]:
+        """Slots of each ring for a D of `depth`: of the outer ones 1, where that many would not fit."""
+        same = [self.fixed.get(channel.name, depth) for channel in channels]
+        if self._total(channels, same) <= self.shared_bytes or not self.outer:
+            return tuple(same)
+        return tuple(self.fixed.get(channel.name, 1 if channel.name in self.outer else depth) for channel in channels)
+
+    def needed(self, channels: Channels, depth: int) -> int:
+        """Shared memory of one CTA for a D of `depth`."""
+        return self._total(channels, self.depths(channels, depth))
+
+    def _total(self, channels: Channels, depths: Sequence[int]) -> int:
+        rings = zip(channels, depths, strict=True)
+        return self.shared.total(sum(depth * channel.slot_bytes * self.copies(channel) for channel, depth in rings))
+
+    def deepest(self, channels: Channels) -> int:
+        """The largest D that fits; 0 when none does."""
+        turning = [it for it in channels if it.name not in self.outer and it.name not in self.fixed]
+        most = min(DEEPEST, self.shared_bytes // max(1, self.slot_bytes(tuple(turning))))
+        depths = range(most, 0, -1)
+        return next((depth for depth in depths if self.needed(channels, depth) <= self.shared_bytes), 0)
+
+    def ctas(self, channels: Channels, depth: int) -> int:
+        """CTAs on one SM with rings of `depth` slots."""
+        return self.shared_by(channels, depth)[0]
+
+    def shared_by(self, channels: Channels, depth: int) -> tuple[int, int | None]:
+        """The same, and the cap on registers at kernel entry for it."""
+        needed = self.needed(channels, depth)
+        return register_cap(needed, self.consumer_warps, self.registers, self.producer_registers, self.most_ctas)
+
+    def stock_ctas(self, channels: Channels) -> int:
+        """CTAs on one SM when stock Triton pipelines the same loads `num_stages` deep."""
+        loads = self.num_stages * self.slot_bytes(channels)
+        shared = max(loads, self.shared.staging, self.shared.inside, self.shared.behind)  # never live together
+        return stock_ctas(shared, self.consumer_warps, self.registers, chained=self.groups > 1)

@@ -1,0 +1,81 @@
+"""Launch work: how long one program takes, in terms of what a launch knows.
+
+    for k in range(0, K, 64): dot 128 x 64 by 64 x 128        (K + 63) // 64 * (512 + 350) cycles
+
+A specialised kernel begins later than a stock one: barriers are set up, descriptors fetched, partitions started. Where
+a launch is over soon, that is all that is left of it. The numbers are fitted to stock Triton's small GEMMs on an H200
+(bench/small.py): a program alone on its SM waits for each dot and for each store.
+
+    128 x 128 x 32, fp16, B transposed: 256 rows of 64 bytes an iteration, and 256 cycles of dots
+
+TMA fetches a row of a box, or 128 bytes of it, at a time. Where that takes as long as the dots, programs that share an
+SM wait for its TMA unit, while stock Triton's copies keep up: 0.96 of stock at 2048³, though 1.06 at 4096³, for 128 x
+64 x 32 (bench/results/small.json). A program alone on its SM gains all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tawa.analysis.affine import Affine
+from tawa.analysis.host_sizes import HostSizes
+from tawa.analysis.launch_values import Apply, DescriptorSpec, HostValue, Number, add, multiply
+from tawa.analysis.loops.costs import fma_per_cycle
+from tawa.analysis.rings.loads import find_dots
+from tawa.dialects.scf import ForOp, enclosing_loops
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Module, Operation, TensorType, Value, parse_type
+from tawa.machine.hopper import DOT_CYCLES, ROW_BYTES, STORE_CYCLES
+
+_STORES = ("tt.store", "tt.descriptor_store")
+
+
+def launch_work(module: Module) -> HostValue | None:
+    """Cycles of one program, branches taken; None without dots, and where the host cannot tell."""
+    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
+    if len(functions) != 1 or not functions[0].structured:
+        return None
+    affine = Affine()
+    host = HostSizes(module, functions[0], affine)
+    dots = find_dots(module)
+    stores = [op for op in module.walk() if op.name in _STORES and enclosing_loops(op)]
+    parts: list[HostValue] = []
+    for op in [*dots, *stores]:
+        trips = [_trips(loop, host, affine) for loop in enclosing_loops(op)]
+        known = [it for it in trips if it is not None]
+        if len(known) < len(trips):
+            return None
+        parts.append(multiply(*known, Number(_cycles(op))))
+    return add(*parts) if dots else None
+
+
+def rows_outlast_dots(module: Module, descriptors: Sequence[DescriptorSpec]) -> bool:
+    """Whether fetching a box of each descriptor keeps the TMA unit of an SM as busy as the dots its tensor cores."""
+    rows = sum(math.prod(it.block[:-1]) * math.ceil(it.block[-1] * it.element_bytes / ROW_BYTES) for it in descriptors)
+    return rows >= sum(_cycles(dot) - DOT_CYCLES for dot in find_dots(module))
+
+
+def _trips(loop: Operation, host: HostSizes, affine: Affine) -> HostValue | None:
+    counted = ForOp.of(loop)
+    if counted is None:
+        return None
+    lower, upper, step = (_known(bound, host, affine) for bound in counted.bounds)
+    if lower is None or upper is None or step is None:
+        return None
+    reach = add(upper, multiply(lower, Number(-1)), step, Number(-1))
+    return Apply("largest", (Number(0), reach if step == Number(1) else Apply("divide", (reach, step))))
+
+
+def _known(value: Value, host: HostSizes, affine: Affine) -> HostValue | None:
+    poly = affine.poly(value)
+    return host.value(poly) if all(host.in_size(atom) for atom in affine.atoms.of(poly)) else None
+
+
+def _cycles(op: Operation) -> int:
+    if op.name in _STORES:
+        return STORE_CYCLES
+    a, b = (parse_type(operand.type) for operand in op.operands[:2])
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return DOT_CYCLES
+    return DOT_CYCLES + math.ceil(math.prod(a.shape) * b.shape[-1] / fma_per_cycle(a.element))

@@ -1,0 +1,221 @@
+"""What the scheduler knows of one loop: costs by node, edges by node, bounds, and what a schedule takes.
+
+Source: B. R. Rau, "Iterative Modulo Scheduling" (1996), for the bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tawa.analysis.loops.costs import LATENCY_CYCLES, REPEATS, UNITS, OpCost, cost_of, registers_of
+from tawa.analysis.loops.dependences import Dependence, DependenceInfo, waits_for_itself
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import Operation, TensorType, Value, parse_type
+from tawa.machine.hopper import MAX_STAGES
+from tawa.plan.schedule import Bound, Carried
+
+WARP_GROUP = 4
+_SCALE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a schedule may use. registers: of a thread of the partition."""
+
+    num_warps: int
+    registers: int = 255
+    max_stages: int = MAX_STAGES
+
+
+def label_of(graph: DependenceInfo, number: int) -> str:
+    """A node for readers: `result = operation`."""
+    op = graph.nodes[number]
+    name = op.name.rpartition(".")[2]
+    hint = op.results[0].hint if op.results else ""
+    return f"{hint} = {name}" if hint else name
+
+
+class LoopCosts:
+    """One loop under limits; `before` and `behind` are the edges into and out of each node."""
+
+    def __init__(self, graph: DependenceInfo, limits: Limits) -> None:
+        self.graph = graph
+        self.limits = limits
+        self.count = len(graph.nodes)
+        self.dots = [number for number, op in enumerate(graph.nodes) if WarpGroupDotOp.of(op)]
+        self.costs = [_cost(op, limits.num_warps) for op in graph.nodes]
+        self.before: list[list[Dependence]] = [[] for _ in graph.nodes]
+        self.behind: list[list[Dependence]] = [[] for _ in graph.nodes]
+        for edge in graph.edges:
+            self.before[edge.target].append(edge)
+            self.behind[edge.source].append(edge)
+        self.leads_to_dot = [cost.tensor_cycles > 0 for cost in self.costs]
+        for edge in sorted(graph.edges, key=lambda edge: -edge.target):
+            if edge.kind == "together" and not edge.distance:  # a get, or a view of its slot
+                self.leads_to_dot[edge.source] |= self.leads_to_dot[edge.target]
+        self.weights = [sum(self._weight(value) for value in op.results) for op in graph.nodes]
+        self.registers = [
+            0 if op.name in REPEATS else sum(registers_of(value.type, limits.num_warps) for value in op.results)
+            for op in graph.nodes
+        ]
+
+    def _weight(self, value: Value) -> int:
+        """What it costs to keep a value for another kernel iteration; numbers can be told from nothing."""
+        count = registers_of(value.type, self.limits.num_warps)
+        return count * _SCALE if value.type.startswith("tensor<") else count
+
+    def latency(self, edge: Dependence) -> int:
+        """Cycles from the begin of the source to that of the target at least."""
+        cost = self.costs[edge.source]
+        waits = LATENCY_CYCLES if cost.tensor_cycles and edge.kind != "sum" else 0
+        return cost.stream_cycles + cost.tensor_cycles + waits
+
+    def waiting_cycles(self) -> int:
+        """An iteration in which each dot is waited for right away."""
+        return sum(
+            cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES * (cost.tensor_cycles > 0) for cost in self.costs
+        )
+
+    @staticmethod
+    def across(edge: Dependence, stages: Sequence[int]) -> int:
+        """Kernel iterations between source and target."""
+        return edge.distance + stages[edge.target] - stages[edge.source]
+
+    # -- bounds ----------------------------------------------------------------------------------------------------
+
+    def bounds(self) -> tuple[Bound, ...]:
+        """Lower bounds of a kernel iteration, tightest first."""
+        work = {unit: sum(cost.stream_cycles for cost in self.costs if cost.unit == unit) for unit in UNITS}
+        parts = [f"{unit} {cycles}" for unit, cycles in work.items() if cycles]
+        found = [
+            Bound("tensor cores", sum(cost.tensor_cycles for cost in self.costs)),
+            Bound(f"the partition's stream ({', '.join(parts)})", sum(cost.stream_cycles for cost in self.costs)),
+        ]
+        cycles, circle = self._recurrence()
+        if circle:
+            found.append(Bound(f"recurrence {' -> '.join(circle)}", cycles))
+        return tuple(sorted(found, key=lambda bound: -bound.cycles))
+
+    def _recurrence(self) -> tuple[int, list[str]]:
+        """The circle of dependences with the most cycles for each iteration that it spans."""
+        best, circle = 0, list[int]()
+        while True:
+            found = self._longer_circle(best)
+            if found is None:
+                return best, [label_of(self.graph, number) for number in circle]
+            edges, circle = found
+            cycles = sum(self.latency(edge) for edge in edges)
+            best = max(best + 1, -(-cycles // sum(edge.distance for edge in edges)))
+
+    def _longer_circle(self, ii: int) -> tuple[list[Dependence], list[int]] | None:
+        """A circle that takes more than `ii` cycles an iteration (Bellman and Ford)."""
+        far, via = [0] * self.count, [None] * self.count
+        parents: list[Dependence | None] = list(via)
+        touched = -1
+        for _ in range(self.count + 1):
+            touched = -1
+            for edge in self.graph.edges:
+                reach = far[edge.source] + self.latency(edge) - ii * edge.distance
+                if reach > far[edge.target]:
+                    far[edge.target], parents[edge.target], touched = reach, edge, edge.target
+            if touched < 0:
+                return None
+        for _ in range(self.count):
+            touched = _source(parents[touched])
+        edges: list[Dependence] = []
+        node = touched
+        while not edges or node != touched:
+            edge = parents[node]
+            assert edge is not None
+            edges.append(edge)
+            node = edge.source
+        edges.reverse()
+        return edges, [edge.source for edge in edges if self.latency(edge) > 2]
+
+    def ring_depths(self, stages: Sequence[int], sequence: Sequence[int]) -> tuple[tuple[str, int], ...]:
+        """Slots that each ring needs so that the partition never waits for a slot it holds back.
+
+        The producer fills in the order of the body: before it delivers to one get, it has filled for all earlier ones.
+        """
+        gets = [(number, get.ring) for number, op in enumerate(self.graph.nodes) if (get := GetOp.of(op))]
+        rings = list(dict.fromkeys(ring for _, ring in gets))
+        depths, given = dict.fromkeys(rings, 1), dict.fromkeys(rings, 0)
+        for turn in range(2 * max(stages) + 2):
+            for number in sequence:
+                iteration = turn - stages[number]
+                op = self.graph.nodes[number]
+                consumed = ConsumedOp.of(op)
+                if iteration < 0:
+                    continue
+                if consumed:
+                    given[consumed.ring] = given.get(consumed.ring, 0) + 1
+                elif any(GetOp.of(nested) for nested in op.walk()):
+                    for ring in rings:
+                        puts = sum(iteration + (other <= number) for other, same in gets if same is ring)
+                        depths[ring] = max(depths[ring], puts - given[ring])
+        return tuple((_ring_name(ring), depth) for ring, depth in depths.items())
+
+    def rings_suffice(self, stages: Sequence[int], sequence: Sequence[int]) -> bool:
+        """Whether every ring of the loop is as deep as `ring_depths` asks for."""
+        given = {_ring_name(ring): create.type.depth for ring, create in self._rings()}
+        return all(depth <= given.get(name, depth) for name, depth in self.ring_depths(stages, sequence))
+
+    def _rings(self) -> list[tuple[Value, CreateOp]]:
+        rings = [get.ring for op in self.graph.nodes for nested in op.walk() if (get := GetOp.of(nested))]
+        return [(ring, create) for ring in dict.fromkeys(rings) if (create := CreateOp.of(ring.defining_op))]
+
+    def carried(self, stages: Sequence[int]) -> tuple[Carried, ...]:
+        """The tiles that are carried between kernel iterations, in textual order."""
+        found: list[Carried] = []
+        for number, op in enumerate(self.graph.nodes):
+            uses = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
+            reach = max((self.across(edge, stages) for edge in uses), default=0)
+            tile = parse_type(op.results[0].type) if op.results else None
+            if reach > 0 and isinstance(tile, TensorType):
+                shape = "x".join(map(str, tile.shape))
+                found.append(Carried(label_of(self.graph, number), f"{shape}x{tile.element}", reach))
+        return tuple(found)
+
+    # -- what a schedule takes -----------------------------------------------------------------------------------
+
+    def peak_registers(self, stages: Sequence[int], sequence: Sequence[int]) -> int:
+        """The most registers that tiles take at a time; a tile is made in the place of one that dies."""
+        at = {number: place for place, number in enumerate(sequence)}
+        end = len(sequence)
+        change = [0] * (end + 2)
+        for number in range(self.count):
+            uses = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
+            reach = max((self.across(edge, stages) for edge in uses), default=0)
+            last = max((at[edge.target] for edge in uses if self.across(edge, stages) == reach), default=at[number])
+            # Alive through `reach` whole kernel iterations, less the part before its begin and behind its last use.
+            spans = [(at[number] + 1, last)] if reach == 0 else [(at[number] + 1, end), (0, last)]
+            spans += [(0, end)] * max(0, reach - 1)
+            for first, final in spans:
+                if first <= final:
+                    change[first] += self.registers[number]
+                    change[final + 1] -= self.registers[number]
+        most = now = 0
+        for step in change:
+            now += step
+            most = max(most, now)
+        return most
+
+
+def _ring_name(ring: Value) -> str:
+    create = CreateOp.of(ring.defining_op)
+    return create.name if create else ring.hint
+
+
+def _cost(op: Operation, num_warps: int) -> OpCost:
+    """The cost of a node; a dot that waits for itself holds the partition."""
+    cost, dot = cost_of(op, num_warps), WarpGroupDotOp.of(op)
+    if dot and waits_for_itself(dot):
+        return OpCost(cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES, 0, cost.unit)
+    return cost
+
+
+def _source(edge: Dependence | None) -> int:
+    assert edge is not None
+    return edge.source

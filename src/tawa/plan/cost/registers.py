@@ -1,0 +1,127 @@
+"""Registers of the partitions of a CTA, and how many CTAs share an SM with them.
+
+Limits: CUDA C++ Programming Guide, "Compute Capability 9.0".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tawa.analysis.layout.layouts import per_thread, tile_order
+from tawa.analysis.resources import (
+    CTA_RESERVED_BYTES,
+    MAX_REGISTERS,
+    REGISTER_STEP,
+    REGISTERS,
+    SM_SHARED_BYTES,
+    WARP,
+    WARP_GROUP,
+    RegisterInfo,
+    wgmma_registers,
+)
+from tawa.analysis.rings.loads import DotLoadInfo
+from tawa.ir import Module
+from tawa.machine.hopper import (
+    ADDRESS_REGISTERS,
+    CHAINED_REGISTERS,
+    INSTRUCTION_REGISTERS,
+    LEAST_WORKING_REGISTERS,
+    MAX_PRODUCER_REGISTERS,
+    MOST_CTAS,
+    POINTER_REGISTERS,
+    PRODUCER_REGISTERS,
+    WORKING_REGISTERS,
+)
+
+
+def consumer_registers(num_warps: int, limit: int | None = None, producer: int = PRODUCER_REGISTERS) -> int:
+    """Registers a consumer thread gets when one producer warp group gives its own up.
+
+    As Triton's allocate-warp-groups: the producer's warp is padded to a warp group, each thread starts with an even
+    share (at most `limit`), and what the producer leaves goes to the consumer, in steps of 8.
+    """
+    threads = (num_warps + WARP_GROUP) * WARP
+    even = _step_down(min(REGISTERS // threads, MAX_REGISTERS, limit or MAX_REGISTERS))
+    pool = even * threads - producer * WARP_GROUP * WARP
+    return min(_step_down(pool // (num_warps * WARP)), _step_down(MAX_REGISTERS))
+
+
+def registers_of_an_sm(partitions: Sequence[tuple[int, int]], limit: int | None = None) -> tuple[int, int]:
+    """Registers that partitions ask for, and those that their CTA starts with.
+
+    partitions: warps, and registers of a thread; warps are padded to warp groups. limit: of a thread at kernel entry.
+    """
+    threads = [-(-warps // WARP_GROUP) * WARP_GROUP * WARP for warps, _ in partitions]
+    even = _step_down(min(REGISTERS // sum(threads), MAX_REGISTERS, limit or MAX_REGISTERS)) if threads else 0
+    return sum(count * registers for count, (_, registers) in zip(threads, partitions, strict=True)), even * sum(
+        threads
+    )
+
+
+def producer_registers(loads: Sequence[DotLoadInfo], module: Module, num_warps: int, groups: int = 1) -> int:
+    """Registers a thread of the producer gets: 24 where TMA does it all, more for tiles of addresses, by an estimate.
+
+    num_warps: of one of the `groups` of consumers, which get at least what their accumulators and their work take.
+    """
+    by_threads = [info for info in loads if info.fill != "tma"]
+    if not by_threads:
+        return PRODUCER_REGISTERS
+    threads = WARP_GROUP * WARP
+    wanted = ADDRESS_REGISTERS
+    for info in by_threads:
+        tile = info.load.tile
+        if tile is None:
+            continue
+        order = tile_order(module, tile.encoding)
+        side_by_side = per_thread(module, tile.encoding, order[0]) if order else 1
+        accesses = -(-math.prod(tile.shape) // (threads * side_by_side))
+        wanted += POINTER_REGISTERS * accesses
+        wanted += info.payload.bytes // (4 * threads) if info.fill == "registers" else 0
+    least = wgmma_registers(module, num_warps).accumulators + LEAST_WORKING_REGISTERS
+    counts = range(PRODUCER_REGISTERS, MAX_PRODUCER_REGISTERS + 1, REGISTER_STEP)
+    fitting = [count for count in counts if consumer_registers(num_warps * groups, producer=count) >= least]
+    return min([count for count in fitting if count >= wanted][:1] or fitting[-1:] or [PRODUCER_REGISTERS])
+
+
+def register_cap(
+    shared_bytes: int,
+    num_warps: int,
+    registers: RegisterInfo,
+    producer: int = PRODUCER_REGISTERS,
+    most: int | None = None,
+) -> tuple[int, int | None]:
+    """How many CTAs share an SM when specialised, and the cap on registers at kernel entry for it (None for one CTA).
+
+    A specialised kernel asks for every register it can get, so that without a cap one CTA fills the SM. ptxas wants the
+    registers of a single wgmma under the cap (C7602), and all accumulators in what `setmaxnreg` gives the consumer.
+    most: CTAs that are wanted at most.
+    """
+    threads = (num_warps + WARP_GROUP) * WARP
+    for ctas in range(min(_ctas_by_memory(shared_bytes), most or MOST_CTAS), 1, -1):
+        cap = _step_down(REGISTERS // (ctas * threads))
+        room = consumer_registers(num_warps, cap, producer) - registers.accumulators
+        if room >= WORKING_REGISTERS and cap >= registers.instruction + INSTRUCTION_REGISTERS:
+            return ctas, cap
+    return 1, None
+
+
+def stock_ctas(shared_bytes: int, num_warps: int, registers: RegisterInfo, chained: bool = False) -> int:
+    """How many CTAs of the kernel share an SM when stock Triton compiles it; an estimate.
+
+    chained: a dot works on what another one gave, which takes registers too.
+    """
+    more = CHAINED_REGISTERS if chained else INSTRUCTION_REGISTERS
+    count = min(registers.accumulators + more, MAX_REGISTERS) * num_warps * WARP
+    return max(1, min(_ctas_by_memory(shared_bytes), REGISTERS // count))
+
+
+def _ctas_by_memory(shared_bytes: int) -> int:
+    return min(SM_SHARED_BYTES // (shared_bytes + CTA_RESERVED_BYTES), MOST_CTAS)
+
+
+def _step_down(count: int) -> int:
+    return count // REGISTER_STEP * REGISTER_STEP
+
+
+__all__ = ["consumer_registers", "producer_registers", "register_cap", "registers_of_an_sm", "stock_ctas"]

@@ -1,0 +1,196 @@
+"""What a Plan says of loops that are partitioned already: operands that are kept, schedules, loads that go ahead.
+
+These decisions need the loops as they are by then, so they are taken in the middle of the pipeline; a Plan that pins
+them is checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from tawa.analysis.loops.async_wgmma import dots_in, is_aside
+from tawa.analysis.loops.dependences import find_dependences
+from tawa.analysis.loops.prefetchable_loads import AheadLoads, bytes_ahead
+from tawa.analysis.loops.register_operands import dots_of, operands_to_keep
+from tawa.analysis.names import Name, loop_number, name_of
+from tawa.dialects.scf import LOOPS, ForOp, enclosing_loops
+from tawa.dialects.tt import DOTS
+from tawa.dialects.warp import GroupOp, find_groups
+from tawa.errors import PlanError
+from tawa.ir import Module, Operation, source_of
+from tawa.machine.hopper import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES
+from tawa.plan.plan import LoopPlan, OperandPlan, Plan
+from tawa.plan.schedule import Schedule
+from tawa.plan.scheduler import Limits, check_schedule, find_schedule
+
+_OWN = "start from the kernel's own Plan"
+
+
+def loops_with_dots(module: Module) -> list[LoopPlan]:
+    """An entry for each loop that is the innermost one of some dot, without decisions, in program order."""
+    loops = dict.fromkeys(loop for op in module.walk() if op.name in DOTS for loop in enclosing_loops(op)[:1])
+    numbered = sorted((number, loop) for loop in loops if (number := loop_number(loop)) is not None)
+    return [LoopPlan(number, line=_line(module, loop)) for number, loop in numbered]
+
+
+def choose_kept(module: Module, plan: Plan) -> Plan:
+    """The dots of each loop whose left operand is kept, where the Plan leaves that open."""
+    found: dict[int, tuple[int, ...]] = {}
+    for group in find_groups(module):
+        if group.role == "consumer":
+            keep = {dot.op for dot in operands_to_keep(group.op, group.num_warps, KEPT_REGISTERS)}
+            for loop in (op for op in group.op.walk() if op.name in LOOPS) if keep else ():
+                number = loop_number(loop)
+                indices = tuple(index for index, dot in enumerate(dots_of(loop)) if dot.op in keep)
+                if indices and number is not None:
+                    found.setdefault(number, indices)
+    loops = [it for it in plan.loops if it.loop is not None and it.kept is None]
+    return Plan(loops=tuple(LoopPlan(it.loop, kept=found.get(it.loop or 0, ())) for it in loops))
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+def staged_loops(module: Module) -> list[ForOp]:
+    """The loops of consumers whose dots are right inside and wait for themselves: those that a schedule can stage.
+
+    Of loops within each other only the innermost: it runs most often, and a dot in it ends what is in flight around it.
+    """
+    groups = [group for op in module.walk() if (group := GroupOp.of(op)) and group.role == "consumer"]
+    loops = [loop for group in groups for op in group.op.walk() if (loop := ForOp.of(op)) and not is_aside(loop)]
+    found = [loop for loop in loops if (dots := dots_in(loop)) and not any(dot.is_async for dot in dots)]
+    return [loop for loop in found if not any(loop.op.is_ancestor_of(other.op) for other in found)]
+
+
+def numbered(loops: Iterable[ForOp]) -> Iterator[tuple[int, ForOp]]:
+    """Loops with their numbers; where a module has no names, they are counted."""
+    for count, loop in enumerate(loops):
+        number = loop_number(loop.op)
+        yield count if number is None else number, loop
+
+
+def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
+    """The schedules of a module behind `pipeline_mma`, by loop: those of the Plan, checked, and others of our own.
+
+    Consumer groups run one program, so that their loops have one schedule. Raises PlanError where one of the Plan does
+    not keep the dependences of its loop, or has no loop.
+    """
+    loops = list(numbered(staged_loops(module)))
+    plan = _renumbered(plan, [number for number, _ in loops])
+    pinned = {it.loop: it.schedule for it in plan.loops if it.schedule is not None and it.loop is not None}
+    unknown = sorted(set(pinned) - {number for number, _ in loops})
+    if unknown:
+        raise PlanError(
+            f"the Plan has schedules of loops {sorted(pinned)}, the kernel has "
+            f"{len(loops)} to schedule: {[number for number, _ in loops]}; cure: {_OWN}"
+        )
+    found: dict[int, Schedule] = {}
+    for number, loop in loops:
+        reason, asked = _obstacle(loop), pinned.get(number)
+        if reason:
+            if asked is not None:
+                where = _line(module, loop.op)
+                raise PlanError(f"loop {number} ({where}) cannot be staged: {reason}; cure: leave its schedule out")
+            continue
+        stages = plan.loop(number).stages
+        if number in found or (asked is None and stages == 0):
+            continue
+        graph = find_dependences(loop)
+        if asked is not None:
+            check_schedule(graph, asked)
+            found[number] = replace(asked, loop=number)
+            continue
+        places = [_line(module, op) for op in (loop.op, *graph.nodes)]
+        schedule = find_schedule(graph, _limits(loop, stages), number, places)
+        if schedule:
+            found[number] = schedule
+    return found
+
+
+def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
+    """What is decided of every loop of a Plan with these schedules."""
+    return Plan(
+        loops=tuple(
+            LoopPlan(it.loop, stages=made.stages if (made := schedules.get(it.loop)) else 0, schedule=made)
+            for it in plan.loops
+            if it.loop is not None
+        )
+    )
+
+
+# -- loads that go ahead ---------------------------------------------------------------------------------------------
+
+
+def choose_ahead(module: Module, plan: Plan) -> Plan:
+    """The loads of consumers that are prefetched, as long as there is room, where the Plan leaves that open.
+
+    A staged loop moves loads by its schedule.
+    """
+    every = plan.operand((None, None, 0)).prefetched
+    staged = {it.loop for it in plan.loops if it.schedule is not None}
+    found: dict[Name, OperandPlan] = {}
+    for group in find_groups(module) if every is not False else ():
+        for op in group.op.walk() if group.role == "consumer" else ():
+            loop = ForOp.of(op)
+            if (
+                loop
+                and not loop.unsigned
+                and loop_number(op) not in staged
+                and any(it.name in DOTS for it in loop.body.ops)
+            ):
+                room = BYTES_AHEAD
+                for load in AheadLoads(loop).loads():
+                    name, size = name_of(load.op), bytes_ahead(load, group.num_warps)
+                    if size <= room and name[0] is not None and plan.operand(name).prefetched is not False:
+                        found.setdefault(
+                            name, OperandPlan(*name, "consumer", prefetched=True, line=_line(module, load.op))
+                        )
+                        room -= size
+    return Plan(operands=(*found.values(), OperandPlan(prefetched=False)))
+
+
+def _renumbered(plan: Plan, numbers: list[int]) -> Plan:
+    """A Plan of version 2 to 4, whose schedules count the staged loops of all groups, with the numbers of the loops."""
+    if plan.numbering == "program":
+        return plan
+    found: dict[int, LoopPlan] = {}
+    for entry in plan.loops:
+        if entry.schedule is None or entry.loop is None:
+            continue
+        if entry.loop >= len(numbers):
+            raise PlanError(
+                f"the Plan has a schedule of loop {entry.loop}, the kernel has {len(numbers)} to schedule; cure: {_OWN}"
+            )
+        found.setdefault(numbers[entry.loop], replace(entry, loop=numbers[entry.loop]))
+    others = [it for it in plan.loops if it.loop is None]
+    return replace(plan, loops=(*others, *found.values()), numbering="program")
+
+
+def _limits(loop: ForOp, stages: int | None) -> Limits:
+    group = next(GroupOp(op) for op in loop.op.ancestors() if GroupOp.of(op))
+    return Limits(group.num_warps, min(group.registers or 255, 255), MAX_STAGES if stages is None else stages)
+
+
+def _obstacle(loop: ForOp) -> str:
+    """Why this loop cannot be staged; empty when it can."""
+    if loop.unsigned:
+        return "it counts unsigned"
+    if any(dot.adds_partial_sums for dot in dots_in(loop)):
+        return "a dot adds up partial sums of fp8 products (max_num_imprecise_acc)"
+    return ""
+
+
+def _line(module: Module, op: Operation) -> str:
+    return str(source_of(module, op) or "")
+
+
+__all__ = [
+    "choose_ahead",
+    "choose_kept",
+    "choose_schedules",
+    "loops_with_dots",
+    "numbered",
+    "scheduled",
+    "staged_loops",
+]

@@ -1,0 +1,135 @@
+"""The paths of a kernel's operands: what a Plan says of each load that feeds a dot, and what it may say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tawa.analysis.names import LOADS, STORES, Name, name_of, name_text
+from tawa.analysis.rings.channels import ChannelInfo
+from tawa.analysis.rings.loads import DotLoadInfo
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp
+from tawa.errors import PlanError
+from tawa.ir import Module, Operation, Value, source_of
+from tawa.plan.plan import OperandPlan, Path, Plan, StorePlan
+
+
+def names_in(module: Module) -> tuple[list[Name], list[Name]]:
+    """The names of all loads, and of all stores."""
+    loads = [name_of(op) for op in module.walk() if op.name in LOADS]
+    return loads, [name_of(op) for op in module.walk() if op.name in STORES]
+
+
+def moved_loads(module: Module, loads: Sequence[DotLoadInfo], plan: Plan) -> list[DotLoadInfo]:
+    """The loads that a producer does, filling slots as the Plan says. Raises PlanError for a path that cannot be."""
+    found: list[DotLoadInfo] = []
+    for info in loads:
+        path, own = plan.operand(name_of(info.load.op)).path, path_of(info, plan)
+        if path == "registers" and own == "cp.async":
+            info = replace(info, fill="registers")
+        elif path == "pointers" and (not isinstance(info.load, DescriptorLoadOp) or _is_for_all(plan, info.load.op)):
+            pass  # cp.async or registers, whichever it can be
+        elif path not in (None, own, "consumer"):
+            raise PlanError(
+                f"the Plan brings {_text(module, info.load.op)} by {path}; it comes by {own}"
+                f"{_why_not(path, own)}; cure: path={own!r} or 'consumer'"
+            )
+        if path != "consumer":
+            found.append(info)
+    if loads and not found:
+        raise PlanError(
+            "the Plan leaves every load to the consumer, so that a producer has nothing to do; cure: form='stock'"
+        )
+    return found
+
+
+def path_of(info: DotLoadInfo, plan: Plan) -> Path:
+    """How a tile comes if nothing else is asked for. plan: says which descriptors took the place of pointers."""
+    load = info.load
+    if not isinstance(load, DescriptorLoadOp):
+        return "cp.async" if info.fill == "cp.async" else "registers"
+    asked = plan.operand(name_of(load.op)).path
+    if _is_made(load.descriptor):
+        return "raised_in_kernel" if asked == "raised_in_kernel" else "kernel_descriptor"
+    return "raised" if _is_added(load.descriptor) else "host_descriptor"
+
+
+def store_path(op: Operation) -> Path:
+    """How a tile is stored."""
+    if op.name != "tt.descriptor_store":
+        return "pointers"
+    if _is_made(op.operands[0]):
+        return "kernel_descriptor"
+    return "raised" if _is_added(op.operands[0]) else "host_descriptor"
+
+
+def rings_of(loads: Sequence[DotLoadInfo], plan: Plan) -> dict[Operation, str]:
+    """The rings that a Plan names for loads."""
+    named = {info.load.op: plan.operand(name_of(info.load.op)).ring for info in loads}
+    return {op: ring for op, ring in named.items() if ring is not None}
+
+
+def check_sharing(module: Module, channels: Sequence[ChannelInfo]) -> None:
+    """Whether all loads of a ring found a place in it. Raises PlanError."""
+    seen: dict[str, ChannelInfo] = {}
+    for channel in channels:
+        other = seen.setdefault(channel.name, channel)
+        if other is not channel:
+            first, second = (_text(module, it.sites[0].loads[0].load.op) for it in (other, channel))
+            raise PlanError(
+                f"the Plan puts {first} and {second} into {channel.name}: they are loaded neither side by side for the "
+                "same dots, nor one after the other with equal tiles; cure: a ring of its own for each"
+            )
+
+
+def operands_of(module: Module, loads: Sequence[DotLoadInfo], channels: Sequence[ChannelInfo], plan: Plan) -> Plan:
+    """An entry for each load that feeds a dot, with its path and its ring."""
+    moved = {info.load.op: (info, it.name) for it in channels for site in it.sites for info in site.loads}
+    entries: list[OperandPlan] = []
+    for info in loads:
+        op = info.load.op
+        own, ring = moved.get(op, (info, None))
+        path: Path = "consumer" if ring is None else path_of(own, plan)
+        hoisted = plan.operand(name_of(op)).hoisted is True
+        entries.append(OperandPlan(*name_of(op), path, ring, hoisted, line=str(source_of(module, op) or "")))
+    return Plan(operands=tuple(it for it in entries if it.argument is not None))
+
+
+def stores_of(module: Module) -> list[StorePlan]:
+    """An entry for each store by TMA, without decisions."""
+    found = [op for op in module.walk() if op.name == "tt.descriptor_store"]
+    return [StorePlan(*name_of(op), store_path(op), line=str(source_of(module, op) or "")) for op in found]
+
+
+def _is_for_all(plan: Plan, load: Operation) -> bool:
+    """Whether what the Plan says of a load's path is said of all loads."""
+    return not any(it.key == name_of(load) and it.path is not None for it in plan.operands)
+
+
+def _why_not(path: Path, own: Path) -> str:
+    if path == "cp.async":
+        return ", for fewer than 4 bytes lie side by side, or what is not loaded is not zero"
+    if path in ("raised", "raised_in_kernel") and own in ("cp.async", "registers"):
+        return ", for it is no box that TMA can load"
+    return ""
+
+
+def _text(module: Module, op: Operation) -> str:
+    where = source_of(module, op)
+    return name_text(name_of(op)) + (f" ({where})" if where else "")
+
+
+def _is_made(descriptor: Value) -> bool:
+    """Whether the kernel itself makes a descriptor, or carries it from where it does."""
+    return isinstance(descriptor.owner, Operation) or FuncOp.of(descriptor.owner.parent_op) is None
+
+
+def _is_added(descriptor: Value) -> bool:
+    """Whether a descriptor is an argument that the launcher makes."""
+    function = None if isinstance(descriptor.owner, Operation) else FuncOp.of(descriptor.owner.parent_op)
+    return function is not None and function.memory_of(descriptor) is not None
+
+
+__all__ = [
+    "check_sharing", "moved_loads", "names_in", "operands_of", "path_of", "rings_of", "store_path", "stores_of",
+]  # fmt: skip

@@ -1,0 +1,209 @@
+"""The decisions about a kernel as Triton wrote it (TTIR): form, pointer accesses that TMA makes, and launches.
+
+The launcher makes the descriptors of raised loads where the launch is one of Triton's own. Elsewhere the kernel makes
+them, which costs each CTA a few microseconds; so that is left out, unless the user names it, where a CTA has little
+work: one tile of a GEMM (`bench/results/pointers.json`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tawa.analysis.launch_values import Argument, HostValue, LaunchSpec
+from tawa.analysis.loops.chained_dots import has_chained_dots
+from tawa.analysis.names import name_of, name_text
+from tawa.analysis.rings.loads import find_dots
+from tawa.analysis.tma.launch_choice import work_text
+from tawa.analysis.tma.promotions import AccessInfo, Make, Raises, find_raises
+from tawa.analysis.tma.unit_strides import find_unit_strides
+from tawa.dialects.scf import enclosing_loops
+from tawa.errors import PlanError
+from tawa.ir import Module, Operation
+from tawa.machine.hopper import LEAST_CYCLES
+from tawa.plan.cost.launch_work import launch_work, rows_outlast_dots
+from tawa.plan.decide.operands import names_in
+from tawa.plan.decided import operand_field
+from tawa.plan.options import PlanOptions
+from tawa.plan.plan import LaunchPlan, OperandPlan, Path, Plan, StorePlan
+from tawa.remarks import Remark
+
+BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
+
+TOO_DEAR = (
+    "loads stay with pointers: this compile is not for a launch of Triton's own, so the kernel would have to make its "
+    "TMA descriptors itself, which costs more than they bring where a program computes one tile"
+)
+CROWDED = (
+    "launches of more programs than SMs are left to the stock kernel: TMA takes as long to fetch the short rows of its "
+    "boxes as the tensor cores to multiply them, and programs would share an SM"
+)
+_SHORT = "launches that an SM is done with in less than {} cycles are left to the stock kernel; a program takes {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """Who launches the kernel.
+
+    ours: whether the launch is one of Triton's own, to which arguments can be added. may_be_one: parameters whose value
+    is not told where it is 1. nested: whether descriptors are spelled as Triton 3.6 does.
+    """
+
+    ours: bool = False
+    may_be_one: frozenset[str] = frozenset()
+    nested: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Raising:
+    """Which accesses TMA makes in place of pointers. raises: what was found of all of them.
+
+    why: why those that stay with pointers do, by field of the Plan.
+    """
+
+    raises: Raises
+    loads: frozenset[Operation]
+    stores: frozenset[Operation]
+    plan: Plan
+    why: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tuple[Argument, ...]:
+    """The arguments that are taken to be 1. Raises PlanError for a pinned one that cannot be."""
+    found = find_unit_strides(module, launching.may_be_one)
+    if pins.unit_strides is None:
+        return found
+    unknown = [name for name in pins.unit_strides if name not in {it.name for it in found}]
+    if unknown:
+        known = ", ".join(it.name for it in found) or "none"
+        raise PlanError(
+            f"the Plan takes {', '.join(unknown)} to be 1; of its strides that can be done with {known}; "
+            "cure: unit_strides without it"
+        )
+    return tuple(it for it in found if it.name in pins.unit_strides)
+
+
+def choose_raises(module: Module, options: PlanOptions, launching: Launching, pins: Plan) -> Raising | Remark:
+    """The accesses of a named module that TMA makes, or why none. Raises PlanError for a pinned one that cannot be."""
+    asked = [it for it in pins.operands if it.path in BY_TMA]
+    in_turn = pins.form == "persistent"
+    may_make = bool(options.wherever_legal or options.pointer_loads or asked or _is_long(module))
+    if not launching.ours and not may_make:
+        return Remark("note", TOO_DEAR)
+    make: Make = "host" if launching.ours else "kernel"
+    raises = find_raises(module, make, launching.nested, tables=may_make, in_turn=in_turn)
+    if make == "host" and any(_made_otherwise(raises, it) for it in asked):
+        raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
+    _check(module, raises.loads, asked, "operand", launching)
+    _check(module, raises.stores, [it for it in pins.stores if it.path in BY_TMA], "store", launching)
+    wanted = [it for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
+    loads = [it for it in wanted if _path(it)]
+    stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
+    plan = Plan(
+        operands=tuple(OperandPlan(*name_of(it.op), _path(it), line=str(it.location or "")) for it in loads),
+        stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
+    )
+    why = {operand_field(name_of(it.op)): f"by TMA: {it.reason}" for it in raises.loads if it.reason}
+    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan, why)
+
+
+def _wanted(path: Path | None) -> bool:
+    return path is None or path in BY_TMA
+
+
+def _path(access: AccessInfo) -> Path | None:
+    """How TMA makes a load; None where it cannot."""
+    if access.decision is None:
+        return None
+    return "raised" if access.decision.place is None else "raised_in_kernel"
+
+
+def _made_otherwise(raises: Raises, entry: OperandPlan) -> bool:
+    """Whether the launcher would make a descriptor that a Plan wants of the kernel."""
+    access = next((it for it in raises.loads if name_of(it.op) == entry.key), None)
+    return entry.path == "raised_in_kernel" and access is not None and _path(access) == "raised"
+
+
+def _check(
+    module: Module,
+    accesses: Iterable[AccessInfo],
+    asked: Iterable[OperandPlan | StorePlan],
+    what: str,
+    launching: Launching,
+) -> None:
+    """Raises PlanError for an access that TMA cannot make as a Plan says."""
+    known = {name_of(it.op): it for it in accesses}
+    named = {it for names in names_in(module) for it in names}
+    for entry in asked:
+        access = known.get(entry.key)
+        if entry.argument is None or entry.key not in named:
+            continue  # a name of no access at all is told later
+        own = _path(access) if access is not None else None
+        if own == entry.path:
+            continue
+        where = f" ({access.location})" if access is not None and access.location else ""
+        cure = f"path={own or 'pointers'!r}"
+        if entry.path == "raised" and not launching.ours:
+            reason = "this compile is not for a launch of Triton's own, so that nobody would make its descriptor"
+        elif access is None:
+            reason = "no dot needs it" if what == "operand" else "no operand is made by TMA in place of pointers"
+        else:
+            maker = "the kernel" if own == "raised_in_kernel" else "the launcher"
+            reason, cure = access.reason or f"its descriptor is one that {maker} makes", access.cure or cure
+        raise PlanError(
+            f"the Plan makes {what} {name_text(entry.key)}{where} by TMA ({entry.path}): {reason}; cure: {cure}"
+        )
+
+
+def needs_launch(plan: Plan) -> bool:
+    """Whether a Plan says something that only a launch of Triton's own can have: what its launcher makes or chooses."""
+    launches = plan.launches or LaunchPlan()
+    raised = any(it.path == "raised" for it in (*plan.operands, *plan.stores))
+    chosen = "stock" in (launches.short, launches.crowded) or launches.many == "persistent"
+    return raised or chosen or plan.form == "persistent" or bool(plan.unit_strides)
+
+
+def choose_launches(
+    module: Module,
+    options: PlanOptions,
+    launching: Launching,
+    pins: Plan,
+    spec: LaunchSpec,
+    by_element: bool,
+    pinned: bool,
+) -> tuple[LaunchSpec, tuple[Remark, ...]]:
+    """The launch spec of a kernel with raised loads: which launches are left to the stock kernel, as far as is known.
+
+    by_element: whether the stock kernel copies element by element; then each launch pays.
+    """
+    if not launching.ours:
+        return spec, ()
+    usual = not (pinned or options.wherever_legal or pins.form == "persistent" or by_element)
+    asked = pins.launches or LaunchPlan()
+    short, crowded = (usual if it is None else it == "stock" for it in (asked.short, asked.crowded))
+    work: HostValue | None = launch_work(module) if short else None
+    alone = crowded and rows_outlast_dots(module, spec.descriptors)
+    found = LaunchSpec(spec.descriptors, spec.conditions, work, alone, least_cycles=LEAST_CYCLES if work else 0)
+    return found, (Remark("done", _SHORT.format(LEAST_CYCLES, work_text(found))),) if work else ()
+
+
+def launch_plan(spec: LaunchSpec) -> LaunchPlan:
+    """What a launch spec says, as part of a Plan."""
+    return LaunchPlan(
+        conditions=tuple(map(str, spec.conditions)),
+        short="stock" if spec.work is not None else "specialised",
+        crowded="stock" if spec.alone else "specialised",
+        many="persistent" if spec.offered else "as_written",
+    )
+
+
+def _is_long(module: Module) -> bool:
+    """Whether a program has much work for each descriptor: dots that work on each other's results, or many tiles."""
+    depths = [len(enclosing_loops(dot)) for dot in find_dots(module)]
+    return has_chained_dots(module) or max(depths, default=0) > 1
+
+
+__all__ = [
+    "BY_TMA", "CROWDED", "TOO_DEAR", "Launching", "Raising", "choose_launches", "choose_raises", "choose_unit_strides",
+    "launch_plan", "needs_launch",
+]  # fmt: skip

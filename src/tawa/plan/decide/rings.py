@@ -1,0 +1,157 @@
+"""The decisions about a kernel with layouts, in the order in which the pipeline comes to them.
+
+Each function is given what is pinned and decided so far, and returns what it adds. It changes nothing but the Plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined, taken_apart
+from tawa.analysis.loops.chained_dots import has_chained_dots
+from tawa.analysis.memory.provenance import stores_must_not_wait
+from tawa.analysis.resources import SHARED_BYTES, shared_beside_rings, wgmma_registers
+from tawa.analysis.rings.channels import channels_of_groups, find_channels, outer_channels
+from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
+from tawa.dialects.tt import FuncOp
+from tawa.errors import PlanError, ResourceError
+from tawa.ir import Module, source_of
+from tawa.ir.attributes import attribute_of, read_int
+from tawa.plan.cost.budget import Budget, Channels, StockCopies
+from tawa.plan.cost.registers import producer_registers
+from tawa.plan.decide.loops import loops_with_dots
+from tawa.plan.decide.operands import check_sharing, moved_loads, names_in, operands_of, rings_of, stores_of
+from tawa.plan.legality import check_names, check_plan, check_rings, operand_text
+from tawa.plan.options import PlanOptions
+from tawa.plan.plan import Plan
+from tawa.plan.planner import choose_plan, reasons
+from tawa.plan.profitability import why_not_expected
+from tawa.remarks import Remark
+
+MAX_REGISTERS = "ttg.maxnreg"
+NOT_EXPECTED = "automatic mode would decline"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the back end gives one CTA: warps of one consumer group, and bytes of shared memory.
+
+    groups: consumer groups that the rows of the tile are split among; the program is then that of one of them.
+    stock_copies: how stock Triton brings the tiles.
+    """
+
+    num_warps: int
+    num_stages: int
+    shared_bytes: int = SHARED_BYTES
+    groups: int = 1
+    stock_copies: StockCopies = "tma"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the analyses found in a kernel with layouts.
+
+    loads: that feed dots; moved: those of a producer, and how they fill slots. channels: the rings to be.
+    """
+
+    loads: tuple[DotLoadInfo, ...]
+    moved: tuple[DotLoadInfo, ...]
+    channels: Channels
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A Plan with its rings, why it is so by field, and notes for the user."""
+
+    plan: Plan
+    why: dict[str, str]
+    notes: tuple[Remark, ...]
+
+
+def find_facts(module: Module, target: Target, pins: Plan) -> Facts | Remark:
+    """The loads to move and their channels, or why the kernel is declined: cheap and general reasons first."""
+    refusal = next(iter(check_module(module, target.num_warps)), None)
+    if refusal is not None:
+        return refusal
+    loads = find_dot_loads(module)
+    moved = moved_loads(module, loads, pins)
+    refusal = next(iter(check_loads(module, moved)), None)
+    if refusal is None:
+        function = next(op for op in module.body.ops if FuncOp.of(op))
+        refusal = next(iter(check_memory(module, moved)), None)
+        refusal = refusal or next(iter(check_producer(module, moved, function, target.num_warps)), None)
+    if refusal is not None:
+        return refusal
+    channels = tuple(find_channels(moved, rings_of(moved, pins)))
+    check_sharing(module, channels)
+    return Facts(tuple(loads), tuple(moved), channels)
+
+
+def decide_rings(
+    module: Module, facts: Facts, options: PlanOptions, target: Target, pins: Plan, asked: Plan, pinned: bool
+) -> Decided | Remark:
+    """Everything but what concerns single loops behind the partition; or, unless it is pinned, why nothing is done.
+
+    pins: what the Plan says already; asked: what the user pinned of that. pinned: whether to specialise or
+    raise PlanError, ResourceError.
+    """
+    loads, channels = facts.moved, facts.channels
+    loops, stores = loops_with_dots(module), stores_of(module)
+    if asked.operands or asked.stores or asked.loops:
+        named, stored = names_in(module)
+        check_names(asked, named, stored, (it.loop for it in loops if it.loop is not None))
+    check_rings(pins, channels, module)
+    waits = stores_must_not_wait(module)
+    budget = budget_of(module, facts, target)
+    place = loads[0].load.op
+    try:
+        plan = choose_plan(channels, options, budget, not waits, pins, loops, stores)
+    except ResourceError as error:
+        if any(ring.depth is not None for ring in asked.rings):
+            who = "; ".join(operand_text(module, info) for info in loads)
+            raise PlanError(f"the Plan does not fit, with rings for {who}: {error}") from error
+        if pinned or options.pinned or options.aref_depth is not None:
+            raise
+        return declined(module, place, str(error))
+    for store in plan.stores:
+        if store.staged and waits:
+            raise PlanError(
+                f"the Plan has staged stores ({store.argument}, {store.line}), but this kernel's TMA stores may not be "
+                "deferred: what stands behind one needs it done; cure: staged=false in the Plan"
+            )
+    budget = replace(budget, fixed={ring.name: ring.slots for ring in plan.rings}, most_ctas=pins.ctas_per_sm)
+    check_plan(plan, pins, channels, module, budget)
+    plan = plan.over(operands_of(module, facts.loads, channels, pins))
+    notes = tuple(taken_apart(module, list(loads)))  # while the loads are where they were
+    if pinned and not options.pinned:
+        return Decided(plan, reasons(plan, channels, budget), notes)
+    chained = has_chained_dots(module)
+    reason = why_not_expected(module, plan, channels, budget, is_persistent(list(loads)), chained, target.stock_copies)
+    if reason and not options.wherever_legal and not pinned:
+        cure = "enable_warp_specialization=True or only_if_faster=False specialises all the same"
+        return declined(module, place, f"not expected to pay: {reason}", cure)
+    if reason:
+        notes = (Remark("note", f"{NOT_EXPECTED}: {reason}", source_of(module, place)), *notes)
+    return Decided(plan, reasons(plan, channels, budget), notes)
+
+
+def budget_of(module: Module, facts: Facts, target: Target) -> Budget:
+    """What the machine and the kernel leave."""
+    loads, channels = list(facts.moved), facts.channels
+    limit = attribute_of(module.op.attributes, MAX_REGISTERS)
+    return Budget(
+        target.num_warps,
+        target.num_stages,
+        target.shared_bytes,
+        shared_beside_rings(module, channels, target.groups),
+        wgmma_registers(module, target.num_warps),
+        operand_bits(loads),
+        read_int(limit) if limit else None,
+        target.groups,
+        frozenset(channels_of_groups(module, channels)),
+        frozenset(outer_channels(channels)),
+        producer_registers(loads, module, target.num_warps, target.groups),
+    )
+
+
+__all__ = ["MAX_REGISTERS", "NOT_EXPECTED", "Decided", "Facts", "Target", "budget_of", "decide_rings", "find_facts"]

@@ -1,0 +1,183 @@
+"""The interpreter: runs blocks, structured and unstructured control flow, calls, and partitions side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from tawa.dialects.scf import trips_of
+from tawa.dialects.tt import FuncOp
+from tawa.dialects.ttg import WarpSpecializeOp
+from tawa.ir import Block, Operation, Region, Value
+from tawa.ir.attributes import read_array
+from tawa.sim.errors import EndlessLoop, SimulationError, UnsupportedOp
+from tawa.sim.machine.addresses import ADDRESSES
+from tawa.sim.machine.cta import STEP, Partition, Pause, Run
+from tawa.sim.machine.values import Accumulator, Handler
+from tawa.sim.ops import arefs, asynchronous
+from tawa.sim.ops.descriptors import DESCRIPTORS
+from tawa.sim.ops.elementwise import ELEMENTWISE
+from tawa.sim.ops.extern import EXTERN
+from tawa.sim.ops.global_memory import MEMORY
+from tawa.sim.ops.tiles import TILES
+from tawa.sim.time.cost import DELIVERED_LATER
+
+_PLAIN: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY, **ADDRESSES, **DESCRIPTORS, **EXTERN}
+_STEPS = {**asynchronous.STEPS, **arefs.STEPS}
+_WAITS = {**asynchronous.WAITS, **arefs.WAITS}
+_RETURNS = frozenset(
+    {"scf.yield", "scf.condition", "tt.return", "ttg.warp_yield", "ttg.warp_return", "warp.end", "aref.filled"}
+)
+# What they hold is timed, not they.
+_NESTING = frozenset({"scf.for", "scf.if", "scf.while", "tt.call", "ttg.warp_specialize", "warp.group"})
+# Behind these another partition may take its turn.
+_PROTOCOL = frozenset(name for name in _STEPS if name.startswith(("ttng.", "ttg.async_", "aref.c"))) | {"aref.put"}
+
+
+def run_block(who: Partition, block: Block) -> Run:
+    """Executes a block of a structured region; returns the operands of its terminator."""
+    returned, successor = yield from _block(who, block)
+    if successor is not None:
+        raise UnsupportedOp("a branch inside a structured region")
+    return returned
+
+
+def run_region(who: Partition, region: Region, args: list[Any]) -> Run:
+    """Executes blocks from the entry on, following branches; returns what the last one hands over."""
+    block: Block | None = region.blocks[0]
+    returned = args
+    while block is not None:
+        who.env.update(zip(block.args, returned, strict=True))
+        returned, block = yield from _block(who, block)
+    return returned
+
+
+def _block(who: Partition, block: Block) -> Generator[Pause, None, tuple[list[Any], Block | None]]:
+    env, freed = who.env, who.cta.freed(block)
+    for op in block.ops:
+        args = [env[value] for value in op.operands]
+        if op.name in _RETURNS:
+            if who.recorder:
+                who.recorder.step(op, None)
+            return args, None
+        if op.successors:
+            return _branch(op, args)
+        who.at = op
+        try:
+            plain = _PLAIN.get(op.name)
+            if plain is not None:
+                results = plain(who, op, [it.use() if isinstance(it, Accumulator) else it for it in args])
+            elif op.name in _STEPS:
+                results = _STEPS[op.name](who, op, args)
+            else:
+                results = yield from _wait(who, op, args)
+                who.at = op
+        except SimulationError as error:
+            raise who.cta.located(error, op, who) from None
+        env.update(zip(op.results, results, strict=True))
+        for allocation in freed.get(op, ()):
+            try:
+                asynchronous.free(who, allocation)
+            except SimulationError as error:
+                raise who.cta.located(error, allocation, who) from None
+        if who.recorder and op.name not in _NESTING:
+            who.recorder.step(op, who.cta.place(op), later=op.name in DELIVERED_LATER)
+        if op.name in _PROTOCOL:
+            yield STEP
+    return [], None
+
+
+def _wait(who: Partition, op: Operation, args: list[Any]) -> Run:
+    """Operations that may wait, by themselves or through what they hold."""
+    if op.name in _WAITS:
+        return _WAITS[op.name](who, op, args)
+    match op.name:
+        case "scf.for":
+            return _for(who, op, args)
+        case "scf.if":
+            return _if(who, op, args)
+        case "scf.while":
+            return _while(who, op, args)
+        case "tt.call":
+            return _call(who, op, args)
+        case "ttg.warp_specialize":
+            return _warp_specialize(who, op, args)
+        case "warp.group":
+            return arefs.run_groups(who, op, run_block)
+        case "aref.put":
+            return arefs.put(who, op, args, run_block)
+        case _:
+            raise UnsupportedOp("tawa.sim does not know this operation")
+
+
+def _branch(op: Operation, args: list[Any]) -> tuple[list[Any], Block]:
+    if op.name == "cf.br":
+        return args, op.successors[0]
+    if op.name != "cf.cond_br":
+        raise UnsupportedOp("a branch of an unknown kind")
+    _, yes, no = read_array(op.properties["operandSegmentSizes"])
+    return (args[1 : 1 + yes], op.successors[0]) if args[0] else (args[1 + yes : 1 + yes + no], op.successors[1])
+
+
+def _for(who: Partition, op: Operation, args: list[Any]) -> Run:
+    lower, upper, step, *carried = args
+    trips = trips_of(int(lower), int(upper), int(step))
+    if trips is None:
+        raise EndlessLoop(f"a loop with step {step} from {lower} to {upper} never ends")
+    body = op.regions[0].block
+    for trip in range(trips):
+        who.env.update(zip(body.args, (lower + trip * step, *carried), strict=True))
+        carried = yield from run_block(who, body)
+    return carried
+
+
+def _if(who: Partition, op: Operation, args: list[Any]) -> Run:
+    region = op.regions[0 if args[0] else 1]
+    if not region.blocks or not region.blocks[0].ops:
+        return []
+    return (yield from run_block(who, region.block))
+
+
+def _while(who: Partition, op: Operation, args: list[Any]) -> Run:
+    before, after = (region.block for region in op.regions)
+    while True:
+        who.env.update(zip(before.args, args, strict=True))
+        go_on, *args = yield from run_block(who, before)
+        if not go_on:
+            return args
+        who.env.update(zip(after.args, args, strict=True))
+        args = yield from run_block(who, after)
+
+
+def _call(who: Partition, op: Operation, args: list[Any]) -> Run:
+    name = op.properties["callee"].strip('@"')
+    function = next((it for it in who.cta.module.body.ops if (view := FuncOp.of(it)) and view.name == name), None)
+    if function is None:
+        raise UnsupportedOp(f"a call of {name}, which the module does not hold")
+    caller, who.env = who.env, {}
+    results = yield from run_region(who, function.regions[0], args)
+    who.env = caller
+    return results
+
+
+def _warp_specialize(who: Partition, op: Operation, args: list[Any]) -> Run:
+    view = WarpSpecializeOp(op)
+    holder = op.regions[1].block.ops[0]
+    captures = args or [who.env[value] for value in holder.operands]
+    members = [who.cta.spawn("default", who.env, who.agent)]
+    members[0].code = run_block(members[0], view.default)
+    members[0].wgmmas, members[0].stores = who.wgmmas, who.stores
+    members[0].copies, members[0].unfenced = who.copies, who.unfenced
+    members[0].fenced_copies = who.fenced_copies
+    for number, block in enumerate(view.partitions):
+        env: dict[Value, Any] = dict(zip(block.args, captures, strict=True))
+        member = who.cta.spawn(f"partition{number}", env)
+        member.fenced_copies = who.fenced_copies
+        member.code = run_block(member, block)
+        members.append(member)
+    yield from who.fork_and_join(op, members, "all partitions to end")
+    who.fenced_copies = members[0].fenced_copies
+    return members[0].outcome or []
+
+
+__all__ = ["run_block", "run_region"]

@@ -1,0 +1,1 @@
+"""The machine: a CTA, its memory, values and mbarriers."""

@@ -1,0 +1,1 @@
+"""What each operation does, a file for each family."""

@@ -1,0 +1,306 @@
+"""`arith`, `math` and the elementwise operations of `tt`, on scalars, on tiles and in the regions of reductions.
+
+Float results are computed in float64 (transcendental) or float32 (the rest) and rounded to the type of the result. The
+GPU's approximate division, exponential and square root are taken as exactly rounded ones.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tawa.ir import Operation, PointerType, TensorType, parse_type
+from tawa.ir.attributes import read_int
+from tawa.sim.errors import FailedAssertion, UnsupportedOp
+from tawa.sim.machine.values import Context, GlobalTensor, Handler, Pointer
+from tawa.sim.numbers import (
+    cut_to,
+    decode,
+    encode,
+    is_float,
+    is_tile,
+    memory_dtype,
+    register_dtype,
+    round_to,
+    width,
+    wrap,
+)
+from tawa.sim.ops import arithmetic
+from tawa.sim.ops.constants import constant
+
+Function = Callable[..., Any]
+
+
+def element_of(type: str) -> str:
+    """The element of a tile type, or the scalar type itself."""
+    parsed = parse_type(type)
+    return parsed.element if isinstance(parsed, TensorType) else type
+
+
+def as_integer(value: Any, element: str) -> Any:
+    """A Python int wrapped to its type, or a tile of it."""
+    if is_tile(value):
+        dtype = register_dtype(element)
+        return value if value.dtype == dtype else value.astype(dtype)
+    return wrap(int(value), element)
+
+
+def as_unsigned(value: Any, element: str) -> Any:
+    """The same bits read without a sign."""
+    bits = width(element)
+    if is_tile(value):
+        return value if bits == 1 else value.view(f"u{value.dtype.itemsize}")
+    return int(value) & ((1 << bits) - 1)
+
+
+def _integer(function: Function, unsigned: bool = False) -> Handler:
+    def run(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+        element = element_of(op.result.type)
+        if unsigned:
+            args = [as_unsigned(arg, element_of(value.type)) for arg, value in zip(args, op.operands, strict=True)]
+        with np.errstate(over="ignore", divide="ignore"):
+            return [as_integer(function(*args), element)]
+
+    return run
+
+
+def _float(function: Function, wide: bool = False) -> Handler:
+    def run(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+        element = element_of(op.result.type)
+        with np.errstate(all="ignore"):
+            if wide:
+                args = [np.asarray(arg, np.float64) for arg in args]
+            return [round_to(function(*args), element)]
+
+    return run
+
+
+def _cmpi(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    predicate = read_int(op.properties["predicate"])
+    a, b = args
+    if predicate >= 6:
+        element = element_of(op.operands[0].type)
+        a, b, predicate = as_unsigned(a, element), as_unsigned(b, element), predicate - 4
+    compare: Function = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)[predicate]
+    if isinstance(a, Pointer) or isinstance(b, Pointer):
+        raise UnsupportedOp("a comparison of pointers")
+    result = compare(a, b)
+    return [result if is_tile(result) else int(result)]
+
+
+def _cmpf(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    predicate = read_int(op.properties["predicate"])
+    a, b = args
+    unordered = np.isnan(a) | np.isnan(b)
+    tests: list[Function] = [np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal]
+    if predicate in (0, 15):
+        result = np.full(np.shape(unordered), predicate == 15)[()]
+    elif predicate in (7, 14):
+        result = unordered if predicate == 14 else ~unordered
+    elif predicate < 7:
+        result = tests[predicate - 1](a, b) & ~unordered
+    else:
+        result = tests[predicate - 8](a, b) | unordered
+    return [result if is_tile(result) else int(result)]
+
+
+def _select(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    condition, yes, no = args
+    if not is_tile(condition):
+        return [yes if condition else no]
+    if isinstance(yes, Pointer) or isinstance(no, Pointer):
+        if not isinstance(yes, Pointer) or not isinstance(no, Pointer) or yes.tensor is not no.tensor:
+            raise UnsupportedOp("a selection between pointers into different tensors")
+        return [Pointer(yes.tensor, np.where(condition, yes.offset, no.offset))]
+    return [np.where(condition, yes, no)]
+
+
+def _convert(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    """Between integers and floats of any width, signed."""
+    return [_to(args[0], element_of(op.result.type))]
+
+
+def _convert_unsigned(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    source, target = element_of(op.operands[0].type), element_of(op.result.type)
+    value = args[0]
+    if not is_float(source):
+        value = as_unsigned(value, source)
+    elif not is_float(target):
+        value = np.trunc(value).astype(np.uint64) if is_tile(value) else int(value)
+    return [_to(value, target)]
+
+
+def _to(value: Any, target: str) -> Any:
+    if is_float(target):
+        return round_to(value, target)
+    with np.errstate(invalid="ignore"):
+        if is_tile(value):
+            return (np.trunc(value) if value.dtype.kind == "f" else value).astype(register_dtype(target))
+        return wrap(int(value), target)
+
+
+def _sign_extend(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    value, target = args[0], element_of(op.result.type)
+    if element_of(op.operands[0].type) == "i1":
+        value = -value.astype(np.int8) if is_tile(value) else -int(value)
+    return [as_integer(value, target)]
+
+
+def _truncate(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    value, target = args[0], element_of(op.result.type)
+    return [as_integer(value & 1 if target == "i1" else value, target)]
+
+
+def _bitcast(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    source, target = element_of(op.operands[0].type), element_of(op.result.type)
+    if isinstance(args[0], Pointer):
+        kind = parse_type(target)
+        tensor, offset = args[0].tensor, args[0].offset
+        if isinstance(kind, PointerType) and kind.pointee == tensor.element:
+            return [args[0]]
+        if isinstance(kind, PointerType) and memory_dtype(kind.pointee) == tensor.bits.dtype:
+            return [Pointer(GlobalTensor(tensor.name, tensor.bits, kind.pointee), offset)]
+        raise UnsupportedOp(f"a pointer read as {target}")
+    if source == target:
+        return [args[0]]
+    result = decode(encode(args[0], source), target)
+    return [result if is_tile(args[0]) else _scalar(result, target)]
+
+
+def _scalar(value: Any, element: str) -> Any:
+    return np.asarray(value)[()] if is_float(element) else wrap(int(value), element)
+
+
+def _fp_to_fp(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    source, target = element_of(op.operands[0].type), element_of(op.result.type)
+    towards_zero = op.properties.get("rounding", "").startswith("0") and width(target) < width(source)
+    return [cut_to(args[0], target) if towards_zero else round_to(args[0], target)]
+
+
+def _clamp(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    value, low, high = args
+    if read_int(op.properties.get("propagateNan", "0 : i32")):
+        return [np.minimum(np.maximum(value, low), high)]
+    return [np.fmin(np.fmax(value, low), high)]
+
+
+def _high(signed: bool) -> Handler:
+    """The upper half of a product."""
+
+    def run(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+        element = element_of(op.result.type)
+        bits = width(element)
+        exact = [np.asarray(a if signed else as_unsigned(a, element)).astype(object) for a in args]
+        high = (exact[0] * exact[1]) >> bits
+        if is_tile(args[0]):
+            mask = (1 << bits) - 1
+            return [np.asarray(high & mask).astype(f"u{bits // 8}").view(register_dtype(element))]
+        return [wrap(int(high), element)]
+
+    return run
+
+
+def _assume(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    if not np.all(args[0]):
+        what = "an assumption" if op.name.startswith("llvm") else f"tt.assert {op.properties.get('message', '')}"
+        raise FailedAssertion(f"{what.strip()} does not hold")
+    return []
+
+
+def _nothing(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    return []
+
+
+def _constant(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    return [constant(op.properties["value"], op.result.type)]
+
+
+ELEMENTWISE: dict[str, Handler] = {
+    "arith.constant": _constant,
+    "arith.addi": _integer(operator.add),
+    "arith.subi": _integer(operator.sub),
+    "arith.muli": _integer(operator.mul),
+    "arith.divsi": _integer(arithmetic.quotient),
+    "arith.remsi": _integer(arithmetic.remainder),
+    "arith.divui": _integer(arithmetic.quotient, unsigned=True),
+    "arith.remui": _integer(arithmetic.remainder, unsigned=True),
+    "arith.floordivsi": _integer(arithmetic.floor_quotient),
+    "arith.ceildivsi": _integer(arithmetic.ceiling),
+    "arith.ceildivui": _integer(arithmetic.ceiling_unsigned, unsigned=True),
+    "arith.minsi": _integer(np.minimum),
+    "arith.maxsi": _integer(np.maximum),
+    "arith.minui": _integer(np.minimum, unsigned=True),
+    "arith.maxui": _integer(np.maximum, unsigned=True),
+    "arith.andi": _integer(arithmetic.both),
+    "arith.ori": _integer(arithmetic.either),
+    "arith.xori": _integer(arithmetic.differ),
+    "arith.shli": _integer(arithmetic.shift_left),
+    "arith.shrsi": _integer(arithmetic.shift_right),
+    "arith.shrui": _integer(arithmetic.shift_right, unsigned=True),
+    "arith.addf": _float(operator.add),
+    "arith.subf": _float(operator.sub),
+    "arith.mulf": _float(operator.mul),
+    "arith.divf": _float(np.divide),
+    "arith.remf": _float(np.fmod),
+    "arith.negf": _float(operator.neg),
+    "arith.maximumf": _float(np.maximum),
+    "arith.minimumf": _float(np.minimum),
+    "arith.maxnumf": _float(np.fmax),
+    "arith.minnumf": _float(np.fmin),
+    "arith.cmpi": _cmpi,
+    "arith.cmpf": _cmpf,
+    "arith.select": _select,
+    "arith.extf": _convert,
+    "arith.truncf": _convert,
+    "arith.sitofp": _convert,
+    "arith.fptosi": _convert,
+    "arith.uitofp": _convert_unsigned,
+    "arith.fptoui": _convert_unsigned,
+    "arith.extui": _convert_unsigned,
+    "arith.extsi": _sign_extend,
+    "arith.trunci": _truncate,
+    "arith.index_cast": _sign_extend,
+    "arith.index_castui": _convert_unsigned,
+    "arith.bitcast": _bitcast,
+    "tt.bitcast": _bitcast,
+    "tt.fp_to_fp": _fp_to_fp,
+    "tt.clampf": _clamp,
+    "tt.mulhiui": _high(signed=False),
+    "tt.precise_divf": _float(np.divide),
+    "tt.approx_divf": _float(np.divide),
+    "tt.precise_sqrt": _float(np.sqrt),
+    "math.absf": _float(np.abs),
+    "math.absi": _integer(abs),
+    "math.fma": _float(arithmetic.fused, wide=True),
+    "math.exp": _float(np.exp, wide=True),
+    "math.exp2": _float(np.exp2, wide=True),
+    "math.expm1": _float(np.expm1, wide=True),
+    "math.log": _float(np.log, wide=True),
+    "math.log2": _float(np.log2, wide=True),
+    "math.log10": _float(np.log10, wide=True),
+    "math.log1p": _float(np.log1p, wide=True),
+    "math.sqrt": _float(np.sqrt, wide=True),
+    "math.rsqrt": _float(arithmetic.reciprocal_root, wide=True),
+    "math.sin": _float(np.sin, wide=True),
+    "math.cos": _float(np.cos, wide=True),
+    "math.tan": _float(np.tan, wide=True),
+    "math.tanh": _float(np.tanh, wide=True),
+    "math.sinh": _float(np.sinh, wide=True),
+    "math.cosh": _float(np.cosh, wide=True),
+    "math.powf": _float(np.power, wide=True),
+    "math.erf": _float(arithmetic.error_function, wide=True),
+    "math.floor": _float(np.floor),
+    "math.ceil": _float(np.ceil),
+    "math.trunc": _float(np.trunc),
+    "math.roundeven": _float(np.rint),
+    "math.copysign": _float(np.copysign),
+    "llvm.intr.assume": _assume,
+    "tt.assert": _assume,
+    "tt.print": _nothing,
+    "gpu.barrier": _nothing,
+    "ttg.barrier": _nothing,
+}
+"""The meaning of each operation, by name."""

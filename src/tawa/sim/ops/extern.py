@@ -1,0 +1,73 @@
+"""Functions of NVIDIA's libdevice, by name: ``__nv_tanhf`` is tanh of f32. Rounded once from float64. And assembly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tawa.dialects.tt import same_number
+from tawa.ir import Operation
+from tawa.ir.attributes import read_string
+from tawa.sim.errors import UnsupportedOp
+from tawa.sim.machine.values import Context, Handler
+from tawa.sim.numbers import round_to
+from tawa.sim.ops import arithmetic
+from tawa.sim.ops.elementwise import element_of
+
+
+def _gamma(a: Any) -> Any:
+    return np.vectorize(math.gamma, otypes=[np.float64])(a)
+
+
+def _exp10(a: Any) -> Any:
+    return np.power(10.0, a)
+
+
+def _erfc(a: Any) -> Any:
+    return np.vectorize(math.erfc, otypes=[np.float64])(a)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt")},
+    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "rint", "fabs")},
+    **{name: getattr(np, name) for name in ("floor", "ceil", "trunc", "fmin", "fmax", "fmod", "copysign")},
+    **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh")},
+    "pow": np.power,
+    "exp10": _exp10,
+    "rsqrt": arithmetic.reciprocal_root,
+    "erf": arithmetic.error_function,
+    "erfc": _erfc,
+    "tgamma": _gamma,
+    "fma": arithmetic.fused,
+    "fdivide": np.divide,
+    "nearbyint": np.rint,
+}
+
+
+def _extern_elementwise(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    symbol, element = read_string(op.properties["symbol"]), element_of(op.result.type)
+    name = symbol.removeprefix("__nv_").removeprefix("fast_")
+    if element == "f32":
+        name = name.removesuffix("f")
+    function = _FUNCTIONS.get(name)
+    if function is None or not symbol.startswith("__nv_") or element not in ("f32", "f64"):
+        raise UnsupportedOp(f"the external function {symbol} on {element}")
+    with np.errstate(all="ignore"):
+        return [round_to(function(*(np.asarray(arg, np.float64) for arg in args)), element)]
+
+
+def _inline_assembly(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    if not same_number(op):
+        text = read_string(op.properties["asm_string"])
+        raise UnsupportedOp(f"the inline assembly {text!r}")
+    return args
+
+
+EXTERN: dict[str, Handler] = {
+    "tt.extern_elementwise": _extern_elementwise,
+    "tt.elementwise_inline_asm": _inline_assembly,
+}
+"""The meaning of the operations that call them, and of the inline assembly that Tawa writes."""

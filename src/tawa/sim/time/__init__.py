@@ -1,0 +1,1 @@
+"""The clock: costs, timelines and their pictures."""

@@ -1,0 +1,106 @@
+"""Timelines of a CTA: spans of work by row, their numbers, and their export as a Chrome trace.
+
+Times are in cycles of the SM and come from the cost model (`cost`); `picture` draws timelines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tawa.remarks import SourceLocation
+from tawa.sim.time.kinds import Kind
+
+TENSOR_CORES, TMA, LOADS = "tensor cores", "TMA", "loads, stores"
+UNITS = (TMA, LOADS, TENSOR_CORES)
+"""Rows of units; all others are partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One piece of work, or of waiting, of one row.
+
+    label: the operation, or what is waited for. slot: of the ring. A TMA span ends when its bytes have landed.
+    """
+
+    row: str
+    label: str
+    kind: Kind
+    begin_cycles: int
+    end_cycles: int
+    slot: int | None = None
+    location: SourceLocation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The spans of one CTA. rows: partitions first, then units; spans of one row do not overlap, and are in order."""
+
+    rows: tuple[str, ...]
+    spans: tuple[Span, ...]
+    cycles: int
+    clock_ghz: float
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The rows that are partitions."""
+        return tuple(row for row in self.rows if row not in UNITS)
+
+    def of(self, row: str) -> tuple[Span, ...]:
+        """The spans of one row."""
+        return tuple(span for span in self.spans if span.row == row)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Shares of a CTA's life: of the units at work, and of each partition in waits for barriers, slots and loads."""
+
+    cycles: int
+    tensor_core_busy: float
+    tma_busy: float
+    waiting: dict[str, float]
+
+    def __str__(self) -> str:
+        waits = ", ".join(f"{row} waits {share:.0%}" for row, share in self.waiting.items())
+        return f"{self.cycles} cycles, tensor cores busy {self.tensor_core_busy:.0%}, TMA {self.tma_busy:.0%}; {waits}"
+
+
+def summary(timeline: Timeline) -> Summary:
+    """How busy the units are, and how long each partition waits."""
+    whole = max(1, timeline.cycles)
+
+    def share(spans: Sequence[Span]) -> float:
+        return sum(span.end_cycles - span.begin_cycles for span in spans) / whole
+
+    waiting = {row: share([it for it in timeline.of(row) if it.kind == "wait"]) for row in timeline.partitions}
+    return Summary(timeline.cycles, share(timeline.of(TENSOR_CORES)), share(timeline.of(TMA)), waiting)
+
+
+def chrome_trace(timeline: Timeline, title: str = "CTA") -> str:
+    """The timeline as a Chrome trace (JSON): open it at ui.perfetto.dev or chrome://tracing. Times are microseconds."""
+    events: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": title}},
+    ]
+    for number, row in enumerate(timeline.rows):
+        events.append({"name": "thread_name", "ph": "M", "pid": 0, "tid": number, "args": {"name": row}})
+        events.append({"name": "thread_sort_index", "ph": "M", "pid": 0, "tid": number, "args": {"sort_index": number}})
+    per_us = timeline.clock_ghz * 1000
+    for span in timeline.spans:
+        more = {"cycles": span.end_cycles - span.begin_cycles, "begin_cycles": span.begin_cycles}
+        if span.slot is not None:
+            more["slot"] = span.slot
+        events.append(
+            {
+                "name": span.label,
+                "cat": span.kind,
+                "ph": "X",
+                "pid": 0,
+                "tid": timeline.rows.index(span.row),
+                "ts": round(span.begin_cycles / per_us, 4),
+                "dur": round((span.end_cycles - span.begin_cycles) / per_us, 4),
+                "args": more | ({"source": str(span.location)} if span.location else {}),
+            }
+        )
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})

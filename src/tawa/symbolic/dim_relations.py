@@ -1,0 +1,358 @@
+"""How the dimensions of an operation's tiles hang together: one table, a rule for each kind of operation.
+
+Two dimensions are *tied* when element i of the one is computed from element i of the other alone, so that a part of the
+one needs just the same part of the other. A dimension is *mixed* by an operation where that does not hold: a reduction
+over it, a contraction, a reshape through it, an operation that no rule knows.
+
+    %s = "tt.dot"(%q, %k, %0)         rows of %q, %0 and %s; columns of %k, %0 and %s; contracted: columns of %q
+    %m = "tt.reduce"(%s) {axis = 1}   rows of %s and %m; mixed: columns of %s
+    %e = "tt.expand_dims"(%m) {axis = 1}                rows of %m and %e
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tawa.dialects import all_specs
+from tawa.dialects.effects import is_pure
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.tt import INLINE
+from tawa.ir import Operation, TensorDescType, TensorType, Value, parse_type
+from tawa.ir.attributes import read_array, read_int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Dimension `dim` of `value`, where it is operand `index` of `user`; user is None for a result or an argument."""
+
+    value: Value
+    dim: int
+    user: Operation | None = None
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixed:
+    """`op` needs the whole of dimension `place`. reason: what it does with it, which stands there as ``{}``."""
+
+    place: Place
+    op: Operation
+    reason: str
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """What one operation says of dimensions: `ties` are groups of places of one size, `mixed` what it mixes."""
+
+    ties: tuple[tuple[Place, ...], ...] = ()
+    mixed: tuple[Mixed, ...] = ()
+
+
+class MixedError(Exception):
+    """What `demanded` found in the way."""
+
+    def __init__(self, mixed: Mixed) -> None:
+        self.mixed = mixed
+
+
+Rule = Callable[[Operation], Relations]
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    """The shape of a tile, or of a descriptor's box; empty for everything else."""
+    type = parse_type(value.type)
+    if isinstance(type, TensorType):
+        return type.shape
+    return type.block.shape if isinstance(type, TensorDescType) else ()
+
+
+def has_rows(tile: Value) -> bool:
+    """Whether a tile is longer than one in several dimensions; a row, a column and a number are not."""
+    return sum(size > 1 for size in shape_of(tile)) > 1
+
+
+def relations_of(op: Operation) -> Relations:
+    """The ties and mixtures of one operation; those of control flow stand at the loop or the if, not at its yields."""
+    rule = _RULES.get(op.name)
+    if rule is not None:
+        return rule(op)
+    if op.name in ELEMENTWISE or (op.name in INLINE and is_pure(op)):
+        return _elementwise(op)
+    return _unknown(op)
+
+
+def box_dims(box: Sequence[int], tile: Sequence[int]) -> tuple[int, ...] | None:
+    """For each dimension of a tile that of the box it is read from or written to; leading ones may be left out."""
+    lead = len(box) - len(tile)
+    if lead < 0 or any(size != 1 for size in box[:lead]) or tuple(box[lead:]) != tuple(tile):
+        return None
+    return tuple(range(lead, len(box)))
+
+
+def is_splat(constant: Operation) -> bool:
+    """Whether every element of a constant is the same: ``dense<1.0>``, not ``dense<[1.0, 2.0]>``."""
+    return not constant.properties["value"].startswith(("dense<[", 'dense<"', "dense_resource", "sparse"))
+
+
+def demanded(op: Operation, dim: int) -> dict[int, int]:
+    """Which dimension of which operand a free operation needs in parts where dimension `dim` of its results is.
+
+    Raises MixedError where it cannot be had in parts.
+    """
+    relations = relations_of(op)
+    for mixed in relations.mixed:
+        if mixed.place.value in op.results and mixed.place.dim == dim:
+            raise MixedError(mixed)
+    ties = [tie for tie in relations.ties if any(place.value in op.results and place.dim == dim for place in tie)]
+    return {place.index: place.dim for tie in ties for place in tie if place.user is not None}
+
+
+def operand_places(op: Operation) -> list[Place]:
+    """Every dimension longer than one of every operand."""
+    return [place for index in range(len(op.operands)) for place in _dims_of_operand(op, index)]
+
+
+def _dims_of_operand(op: Operation, index: int) -> list[Place]:
+    value = op.operands[index]
+    return [Place(value, dim, op, index) for dim, size in enumerate(shape_of(value)) if size > 1]
+
+
+def _dims_of(value: Value) -> list[Place]:
+    return [Place(value, dim) for dim, size in enumerate(shape_of(value)) if size > 1]
+
+
+def _size(place: Place) -> int:
+    return shape_of(place.value)[place.dim]
+
+
+def _tie(*places: Place) -> tuple[Place, ...]:
+    """A tie of what is longer than one; a size of one is spread, not shared."""
+    return tuple(place for place in places if _size(place) > 1)
+
+
+def _nothing(_: Operation) -> Relations:
+    return Relations()
+
+
+def _unknown(op: Operation) -> Relations:
+    """An operation without a rule needs everything whole."""
+    places = [*operand_places(op), *(place for result in op.results for place in _dims_of(result))]
+    reason = f"nothing is known of what {op.name} does with {{}}"
+    return Relations((), tuple(Mixed(place, op, reason) for place in places))
+
+
+def _elementwise(op: Operation) -> Relations:
+    """Tiles of one shape, element by element; scalars are the same for all elements."""
+    shapes = {shape_of(value): None for value in (*op.operands, *op.results) if shape_of(value)}
+    if len(shapes) > 1:
+        return _unknown(op)
+    return Relations(_straight(op, range(len(op.operands)), op.results, len(next(iter(shapes), ()))))
+
+
+def _straight(
+    op: Operation, indices: Sequence[int], results: Sequence[Value], rank: int
+) -> tuple[tuple[Place, ...], ...]:
+    """Ties dimension d of the operands at `indices` that are tiles to dimension d of `results`."""
+    return tuple(
+        _tie(
+            *(Place(op.operands[index], dim, op, index) for index in indices if shape_of(op.operands[index])),
+            *(Place(result, dim) for result in results if shape_of(result)),
+        )
+        for dim in range(rank)
+    )
+
+
+def _access(op: Operation) -> Relations:
+    """A load or store through pointers: element by element over the tile of pointers."""
+    tiled = any(shape_of(value) for value in (*op.operands, *op.results))
+    return _unknown(op) if tiled and not shape_of(op.operands[0]) else _elementwise(op)
+
+
+def _expand_dims(op: Operation) -> Relations:
+    axis = read_int(op.properties["axis"])
+    dims = range(len(shape_of(op.operands[0])))
+    return Relations(
+        tuple(_tie(Place(op.operands[0], dim, op, 0), Place(op.result, dim + (dim >= axis))) for dim in dims)
+    )
+
+
+def _broadcast(op: Operation) -> Relations:
+    return Relations(_straight(op, (0,), op.results, len(shape_of(op.result))))
+
+
+def _trans(op: Operation) -> Relations:
+    order = read_array(op.properties["order"])
+    return Relations(
+        tuple(_tie(Place(op.operands[0], source, op, 0), Place(op.result, dim)) for dim, source in enumerate(order))
+    )
+
+
+def _along(op: Operation, what: str) -> Relations:
+    """A reduction or scan of several tiles at once: mixes its axis."""
+    axis = read_int(op.properties["axis"])
+    lost = op.name == "tt.reduce"
+    ties: list[tuple[Place, ...]] = []
+    mixed: list[Mixed] = []
+    for dim in range(len(shape_of(op.operands[0]))):
+        operands = [Place(value, dim, op, index) for index, value in enumerate(op.operands)]
+        if dim != axis:
+            target = dim - (lost and dim > axis)
+            ties.append(_tie(*operands, *(Place(result, target) for result in op.results)))
+        else:
+            results = () if lost else (Place(result, dim) for result in op.results)
+            cure = "let each row or column have its own result, or keep one consumer group"
+            mixed += [Mixed(place, op, f"{what} runs along {{}}", cure) for place in _tie(*operands, *results)]
+    return Relations(tuple(ties), tuple(mixed))
+
+
+def _dot(op: Operation) -> Relations:
+    """``D = A·B + C``, with batches in front where the tiles have three dimensions."""
+    a, b, c = op.operands[:3]
+    row, column = len(shape_of(c)) - 2, len(shape_of(c)) - 1
+    batches = _straight(op, (0, 1, 2), op.results, row)
+    rows = _tie(Place(a, row, op, 0), Place(c, row, op, 2), Place(op.result, row))
+    columns = _tie(Place(b, column, op, 1), Place(c, column, op, 2), Place(op.result, column))
+    contracted = _tie(Place(a, column, op, 0), Place(b, row, op, 1))
+    reason = "a dot sums over {}"
+    cure = "keep one consumer group: the groups would have to add up their parts"
+    mixed = tuple(Mixed(place, op, reason, cure) for place in contracted)
+    return Relations((*batches, rows, columns, contracted), mixed)
+
+
+def _reshape(op: Operation) -> Relations:
+    """A dimension passes where the same number of elements stands before and within it on both sides."""
+    source, target = shape_of(op.operands[0]), shape_of(op.result)
+    places = (
+        {} if "allow_reorder" in op.properties else {(prod(target[:at]), size): at for at, size in enumerate(target)}
+    )
+    ties: list[tuple[Place, ...]] = []
+    passed: list[int] = []
+    for dim, size in enumerate(source):
+        at = places.get((prod(source[:dim]), size))
+        if size > 1 and at is not None:
+            ties.append((Place(op.operands[0], dim, op, 0), Place(op.result, at)))
+            passed.append(at)
+    through = [tie[0].dim for tie in ties]
+    mixed = [place for place in _dims_of_operand(op, 0) if place.dim not in through]
+    mixed += [place for place in _dims_of(op.result) if place.dim not in passed]
+    shapes = f"{'x'.join(map(str, source))} to {'x'.join(map(str, target))}"
+    reason = f"a reshape of {shapes} mixes {{}} with other dimensions"
+    return Relations(
+        tuple(ties), tuple(Mixed(place, op, reason, "reshape the other dimensions only") for place in mixed)
+    )
+
+
+def _join(op: Operation) -> Relations:
+    """Two tiles become the two elements of a new last dimension."""
+    rank = len(shape_of(op.operands[0]))
+    mixed = Mixed(Place(op.result, rank), op, "a join makes {} out of two tiles")
+    return Relations(_straight(op, (0, 1), op.results, rank), (mixed,))
+
+
+def _split(op: Operation) -> Relations:
+    """The two elements of the last dimension become two tiles."""
+    rank = len(shape_of(op.operands[0])) - 1
+    mixed = Mixed(Place(op.operands[0], rank, op, 0), op, "a split takes {} apart")
+    return Relations(_straight(op, (0,), op.results, rank), (mixed,))
+
+
+def _gather(op: Operation) -> Relations:
+    """``result[i, j] = source[index[i, j], j]`` for axis 0: needs the whole axis of the source."""
+    axis = read_int(op.properties["axis"])
+    ties = [
+        _tie(
+            *((Place(op.operands[0], dim, op, 0),) if dim != axis else ()),
+            Place(op.operands[1], dim, op, 1),
+            Place(op.result, dim),
+        )
+        for dim in range(len(shape_of(op.result)))
+    ]
+    if any(len({_size(place) for place in tie}) > 1 for tie in ties):
+        return _unknown(op)
+    mixed = _tie(Place(op.operands[0], axis, op, 0))
+    return Relations(tuple(ties), tuple(Mixed(place, op, "a gather reads anywhere along {}") for place in mixed))
+
+
+def _for(op: Operation) -> Relations:
+    loop = ForOp(op)
+    end = loop.body.terminator
+    ties = [
+        _tie(
+            Place(init, dim, op, 3 + at),
+            Place(arg, dim),
+            Place(end.operands[at], dim, end, at),
+            Place(op.results[at], dim),
+        )
+        for at, (init, arg) in enumerate(zip(loop.inits, loop.iter_args, strict=True))
+        for dim in range(len(shape_of(init)))
+    ]
+    return Relations(tuple(ties))
+
+
+def _if(op: Operation) -> Relations:
+    ends = [block.terminator for block in IfOp(op).branches]
+    ties = [
+        _tie(Place(result, dim), *(Place(end.operands[at], dim, end, at) for end in ends))
+        for at, result in enumerate(op.results)
+        for dim in range(len(shape_of(result)))
+    ]
+    return Relations(tuple(ties))
+
+
+def _while(op: Operation) -> Relations:
+    view = WhileOp(op)
+    decision, end = view.before.terminator, view.after.terminator
+    ties = [
+        _tie(Place(init, dim, op, at), Place(view.before.args[at], dim), Place(end.operands[at], dim, end, at))
+        for at, init in enumerate(op.operands)
+        for dim in range(len(shape_of(init)))
+    ]
+    ties += [
+        _tie(
+            Place(decision.operands[at + 1], dim, decision, at + 1), Place(view.after.args[at], dim), Place(result, dim)
+        )
+        for at, result in enumerate(op.results)
+        for dim in range(len(shape_of(result)))
+    ]
+    return Relations(tuple(ties))
+
+
+_TT_ELEMENTWISE = (
+    "tt.addptr tt.approx_divf tt.bitcast tt.clampf tt.fp_to_fp tt.int_to_ptr tt.mulhiui tt.precise_divf "
+    "tt.precise_sqrt tt.ptr_to_int"
+)
+FREE = frozenset(_TT_ELEMENTWISE.split()) | {
+    spec.name for spec in all_specs() if spec.name.startswith(("arith.", "math.")) and spec.name != "arith.constant"
+}
+"""Element by element and without effect."""
+ELEMENTWISE = FREE | {"tt.assert"}
+SOURCES = frozenset({"arith.constant", "tt.make_range", "tt.splat", "ub.poison"})
+"""Tiles out of nothing or of a scalar."""
+SHAPING = frozenset({"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"})
+"""Another shape of the same elements."""
+
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("tt.make_range", "tt.splat", "ub.poison", "tt.make_tensor_descriptor", "tt.unsplat"), _nothing),
+    "arith.constant": lambda op: _nothing(op) if is_splat(op) else _unknown(op),
+    **dict.fromkeys(("builtin.module", "tt.func", "tt.return", "scf.yield", "scf.condition"), _nothing),
+    # Their tiles are tied to the boxes of descriptors: `tawa.analysis.dims.split_dims` compares them.
+    **dict.fromkeys(("tt.descriptor_load", "tt.descriptor_store"), _nothing),
+    "tt.load": _access,
+    "tt.store": _access,
+    "tt.expand_dims": _expand_dims,
+    "tt.broadcast": _broadcast,
+    "tt.trans": _trans,
+    "tt.reduce": lambda op: _along(op, "a reduction"),
+    "tt.scan": lambda op: _along(op, "a scan"),
+    "tt.dot": _dot,
+    "tt.reshape": _reshape,
+    "tt.join": _join,
+    "tt.split": _split,
+    "tt.gather": _gather,
+    "scf.for": _for,
+    "scf.if": _if,
+    "scf.while": _while,
+}

@@ -1,0 +1,1 @@
+"""Passes on what follows the last access to a ring."""

@@ -1,0 +1,103 @@
+"""Stage stores: TMA stores of the consumer leave from a staging buffer whose wait is deferred to its next use.
+
+    c = convert_layout acc            stage = local_alloc                     (once, outside of all loops)
+    descriptor_store C[m, n], c   →   async_tma_store_wait 0                  (the buffer's last store has left)
+                                      local_store acc, stage
+                                      fence_async_shared
+                                      async_tma_copy_local_to_global C[m, n], stage
+                                      …
+                                      async_tma_store_wait 0                  (once, at the end)
+                                      local_dealloc stage
+
+Triton's own lowering waits right behind each store. Here the store of a tile overlaps the next tile's main loop. The
+layout change before the store is dropped: the staging buffer is written from any layout. A buffer is made as late as
+can be, so that it takes the place of tiles that the consumer needs no more, and lives until its last store has left.
+Stores behind the partitions (`sink_epilogue`) stay as they are: nothing is left to overlap them with. Where a loop
+makes the descriptor of a store anew, the stores that use the one before are waited for first.
+
+Requires: `sink_epilogue`; stores that may be deferred (`analysis.memory.stores_must_not_wait`).
+Ensures: neither a staging buffer nor a descriptor is ever written while TMA reads it; the proxy fence stands between
+write and copy.
+Source: PTX ISA, "cp.async.bulk.wait_group" (its `.read` ends the reads of the tensormap too) and "Async proxy".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.memory.provenance import own_maker
+from tawa.analysis.names import name_of
+from tawa.analysis.rings.channels import ancestor_in
+from tawa.dialects.tt import DescriptorStoreOp
+from tawa.dialects.warp import GroupOp
+from tawa.ir import Builder, MemDescType, Module, Operation, TensorDescType, TensorType, Value, parse_type
+from tawa.ir.attributes import bool_attr, int_attr
+from tawa.plan import Plan
+from tawa.transforms.result import PassResult
+
+
+@dataclass(frozen=True, slots=True)
+class StageStores:
+    """Options: the Plan, which may say of a store that it is waited for where it stands."""
+
+    plan: Plan = Plan()
+
+    def run(self, module: Module) -> PassResult:
+        """Rewrites the TMA stores of every consumer; stores of one tile type share a buffer."""
+        changed = False
+        for op in list(module.walk()):
+            group = GroupOp.of(op)
+            if group is None or group.role != "consumer":
+                continue
+            found = [store for nested in op.walk() if (store := DescriptorStoreOp.of(nested))]
+            stores = [store for store in found if self.plan.store(name_of(store.op)).staged is not False]
+            buffers: dict[str, Value] = {}
+            for maker in dict.fromkeys(own_maker(store.descriptor) for store in stores):
+                if maker is not None:
+                    _wait(Builder.before(maker))
+            for store in stores:
+                _stage(store, group, buffers)
+            if stores:
+                end = Builder.before(group.body.terminator)
+                end.loc = stores[-1].op.loc
+                _wait(end)
+                for buffer in buffers.values():
+                    end.create("ttg.local_dealloc", (buffer,))
+                changed = True
+        return PassResult(changed)
+
+
+def _buffer(type: str, store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, Value]) -> Value:
+    """The staging buffer for tiles of `type`, made in front of what holds the first store of one."""
+    if type not in buffers:
+        builder = Builder.before(ancestor_in(group.body, store.op))
+        builder.loc = store.op.loc
+        buffers[type] = builder.create("ttg.local_alloc", (), (type,), hints=("stage",)).result
+    return buffers[type]
+
+
+def _stage(store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, Value]) -> None:
+    tile, block = parse_type(store.source.type), parse_type(store.descriptor.type)
+    assert isinstance(tile, TensorType) and isinstance(block, TensorDescType)
+    type = MemDescType(block.block.shape, tile.element, block.block.encoding, mutable=True)
+    buffer = _buffer(str(type), store, group, buffers)
+    source, layout_change = store.source, _layout_change(store)
+    if layout_change:
+        source = layout_change.operands[0]
+    builder = Builder.before(store.op)
+    _wait(builder)
+    builder.create("ttg.local_store", (source, buffer))
+    builder.create("ttng.fence_async_shared", (), properties={"bCluster": bool_attr(False)})
+    builder.create("ttng.async_tma_copy_local_to_global", (store.descriptor, *store.indices, buffer))
+    store.op.erase()
+    if layout_change and not layout_change.result.uses:
+        layout_change.erase()
+
+
+def _layout_change(store: DescriptorStoreOp) -> Operation | None:
+    op = store.source.defining_op
+    return op if op is not None and op.name == "ttg.convert_layout" else None
+
+
+def _wait(builder: Builder) -> None:
+    builder.create("ttng.async_tma_store_wait", (), properties={"pendings": int_attr(0)})

@@ -1,0 +1,1 @@
+"""Passes from arefs to mbarriers and partition regions."""

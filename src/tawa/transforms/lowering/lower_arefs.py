@@ -1,0 +1,391 @@
+"""Lower arefs: rings become buffers and mbarriers, counts become (slot, parity).
+
+    aref.create r: 3 x (A, B)      a = local_alloc 3xA; b = local_alloc 3xB; full, empty = 3 mbarriers each, initialised
+    aref.first                     (0, 0)
+    aref.advance (s, p)            s' = s + 1 == 3 ? 0 : s + 1;   p' = p ^ (s + 1 == 3)
+    aref.put (s, p) { loads }      wait(empty[s], p ^ 1); expect(full[s], bytes of A and B); TMA copies into a[s], b[s]
+    aref.get (s, p)                wait(full[s], p); views a[s], b[s]
+    aref.consumed (s, _)           arrive(empty[s]), behind a fence if need be (`release_fences`)
+    aref.landed (s, p)             for each slot t: wait(full[t], p where t < s, p ^ 1 from there on)
+
+A put into a ring that is not filled by TMA is
+
+    cp.async     wait(empty[s], p ^ 1); async copies into a[s], b[s]; each thread arrives at full[s] when its own landed
+    registers    loads; wait(empty[s], p ^ 1); local_store into a[s], b[s]; fence_async_shared; arrive(full[s])
+
+`full` of a cp.async ring counts the threads of the producer. They write through the generic proxy and cannot fence what
+has yet to land, so a get whose slot a wgmma reads has the fence behind its wait.
+
+A ring with an empty payload is a token: its put is wait(empty[s], p ^ 1); arrive(full[s]). A ring whose slots are known
+to be empty at each put (`implied_empty`) has no empty barriers, no wait in a put, and nothing to do for a release.
+
+Both halves of a count are carried through loops and branches: no division anywhere. A fresh mbarrier lets
+`wait(p ^ 1)` pass, so the first round of puts finds every slot empty.
+
+Requires: `partition`; every put holds loads only, of the kind its ring says.
+Ensures: no aref operation or type is left.
+Source: arXiv 2510.14719, section 4.2; PTX ISA, "mbarrier" (phase parity, expect-tx), "cp.async.mbarrier.arrive"
+(noinc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tawa.analysis.layout.layouts import WARP
+from tawa.analysis.rings.channels import slot_readers
+from tawa.dialects.aref import ConsumedOp, CreateOp, Fill, GetOp, LandedOp, PutOp, index_depth
+from tawa.dialects.tt import DescriptorLoadOp, LoadOp
+from tawa.dialects.warp import GroupOp
+from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
+from tawa.ir.attributes import array_attr, bool_attr, int_attr
+from tawa.transforms.lowering.release_fences import FENCE, fence_behind, is_fenced
+from tawa.transforms.lowering.slots import slot_behind
+from tawa.transforms.result import PassResult
+
+_BARRIER_LAYOUT = "#barriers"
+_BARRIER_ATTRIBUTE = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
+
+
+@dataclass(frozen=True, slots=True)
+class LowerArefs:
+    """No options: depths and payloads are in the types."""
+
+    def run(self, module: Module) -> PassResult:
+        """Lowers every ring of the module."""
+        module.aliases[_BARRIER_LAYOUT] = _BARRIER_ATTRIBUTE
+        lowering = _Lowering()
+        for op in list(module.walk()):
+            lowering.op(op)
+        lowering.finish()
+        return PassResult(changed=bool(lowering.rings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ring:
+    """The memory of one ring."""
+
+    depth: int
+    buffers: list[Value]
+    full: Value
+    empty: Value | None
+    slot_bytes: int
+    fill: Fill
+    loads: list[Operation]
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """A running count as two i32."""
+
+    slot: Value
+    parity: Value
+
+
+class _Lowering:
+    """One walk in textual order: a count is lowered before anything that uses it."""
+
+    def __init__(self) -> None:
+        self.rings: dict[Value, _Ring] = {}
+        self.counts: dict[Value, _Count] = {}
+        self.dead: list[Operation] = []
+        self.yields: list[Operation] = []
+        self.handlers: dict[str, Callable[[Operation], None]] = {
+            "aref.create": self.create,
+            "aref.first": self.first,
+            "aref.advance": self.advance,
+            "aref.put": self.put,
+            "aref.get": self.get,
+            "aref.consumed": self.consumed,
+            "aref.landed": self.landed,
+            "scf.for": self.control,
+            "scf.if": self.control,
+            "scf.while": self.control,
+            "scf.yield": self.terminator,
+            "scf.condition": self.terminator,
+        }
+
+    def op(self, op: Operation) -> None:
+        """Lowers one operation; its operands are lowered already."""
+        handler = self.handlers.get(op.name)
+        if handler:
+            handler(op)
+
+    def finish(self) -> None:
+        """Drops what was replaced. Users come later in the text, so the last goes first."""
+        for op in reversed(self.dead):
+            op.erase()
+
+    # -- rings ---------------------------------------------------------------------------------------------------
+
+    def create(self, op: Operation) -> None:
+        view = CreateOp(op)
+        type = view.type
+        builder = Builder.before(op)
+        payload = [_memdesc(text) for text in type.payload]
+        buffers = [
+            builder.create("ttg.local_alloc", (), (str(buffer.with_slots(type.depth)),), hints=(view.name,)).result
+            for buffer in payload
+        ]
+        full = _barriers(builder, type.depth, f"{view.name}_full")
+        empty = None if view.implied_empty else _barriers(builder, type.depth, f"{view.name}_empty")
+        writers = _writer_threads(op.result) if view.fill == "cp.async" else 1
+        counts = [(full, writers)] if empty is None else [(full, writers), (empty, _readers(op.result))]
+        for slot in range(type.depth):
+            # Triton separates writes to one buffer by a barrier of all warps: by turns it takes half as many.
+            for barriers, arrivals in counts:
+                barrier = _slot_view(builder, barriers, builder.constant(slot))
+                builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(arrivals)})
+        slot_bytes = sum(buffer.bytes for buffer in payload)
+        gets = [use.op for use in op.result.uses if GetOp.of(use.op)]
+        loads = [load for get in gets for result in get.results for load in _loads(result)]
+        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill, loads)
+        self.dead.append(op)
+
+    # -- counts --------------------------------------------------------------------------------------------------
+
+    def first(self, op: Operation) -> None:
+        zero = Builder.before(op).constant(0)
+        self.counts[op.result] = _Count(zero, zero)
+        self.dead.append(op)
+
+    def advance(self, op: Operation) -> None:
+        count = self.counts[op.operands[0]]
+        depth = index_depth(op.result.type)
+        assert depth is not None
+        builder = Builder.before(op)
+        if depth == 1:
+            flipped = (count.parity, builder.constant(1))
+            parity = builder.create("arith.xori", flipped, ("i32",), hints=("parity",)).result
+            self.counts[op.result] = _Count(count.slot, parity)
+        else:
+            slot, wrapped = slot_behind(builder, count.slot, depth)
+            flip = builder.create("arith.extui", (wrapped,), ("i32",)).result
+            parity = builder.create("arith.xori", (count.parity, flip), ("i32",), hints=("parity",)).result
+            self.counts[op.result] = _Count(slot, parity)
+        self.dead.append(op)
+
+    # -- accesses ------------------------------------------------------------------------------------------------
+
+    def put(self, op: Operation) -> None:
+        view = PutOp(op)
+        ring, count = self.rings[view.ring], self.counts[view.index]
+        builder = Builder.before(op)
+        yes = builder.constant(1, "i1")
+        if ring.fill == "registers" and ring.buffers:
+            for nested in view.body.ops[:-1]:
+                builder.insert(nested.detach())  # what is loaded may be on its way while the slot is not yet empty
+        if not view.fresh and ring.empty is not None:
+            opposite = builder.create("arith.xori", (count.parity, builder.constant(1)), ("i32",)).result
+            _wait(builder, _slot_view(builder, ring.empty, count.slot), opposite, yes)
+        full = _slot_view(builder, ring.full, count.slot)
+        self.dead.append(op)
+        if not ring.buffers:
+            builder.create("ttng.arrive_barrier", (full,), properties={"count": int_attr(1)})
+            return
+        tiles = view.body.terminator.operands
+        match ring.fill:
+            case "tma":
+                _copy_by_tma(builder, tiles, ring, count, full, yes)
+            case "cp.async":
+                _copy_by_threads(builder, tiles, ring, count, full)
+            case "registers":
+                _store_tiles(builder, tiles, ring, count, full)
+
+    def get(self, op: Operation) -> None:
+        view = GetOp(op)
+        ring, count = self.rings[view.ring], self.counts[view.index]
+        builder = Builder.before(op)
+        _wait(builder, _slot_view(builder, ring.full, count.slot), count.parity, builder.constant(1, "i1"))
+        if ring.fill == "cp.async" and any(_read_by_async_proxy(result) for result in op.results):
+            builder.create(FENCE, properties={"bCluster": bool_attr(False)})
+        for result, buffer in zip(op.results, ring.buffers, strict=True):
+            slot = _slot_view(builder, buffer, count.slot)
+            slot.hint = result.hint
+            result.replace_all_uses_with(slot)
+        self.dead.append(op)
+
+    def consumed(self, op: Operation) -> None:
+        view = ConsumedOp(op)
+        ring, count = self.rings[view.ring], self.counts[view.index]
+        self.dead.append(op)
+        if ring.empty is None:
+            return  # whoever fills the slot next knows of the release
+        builder = Builder.before(op)
+        if ring.fill == "tma" and not all(is_fenced(load, op) for load in ring.loads):
+            fence = fence_behind(op, view.ring)
+            if fence is None:
+                builder.create(FENCE, properties={"bCluster": bool_attr(False)})
+            else:
+                builder = Builder.after(fence)
+        condition = (view.condition,) if view.condition else ()
+        builder.create(
+            "ttng.arrive_barrier",
+            (_slot_view(builder, ring.empty, count.slot), *condition),
+            properties={"count": int_attr(1)},
+        )
+
+    def landed(self, op: Operation) -> None:
+        """Slots before the next one were filled in this round, others in the round before, or never: that passes."""
+        view = LandedOp(op)
+        ring, count = self.rings[view.ring], self.counts[view.index]
+        builder = Builder.before(op)
+        yes = builder.constant(1, "i1")
+        opposite = builder.create("arith.xori", (count.parity, builder.constant(1)), ("i32",)).result
+        for number in range(ring.depth):
+            slot = builder.constant(number)
+            this_round = builder.create(
+                "arith.cmpi", (slot, count.slot), ("i1",), properties={"predicate": "2 : i64"}
+            ).result
+            parity = builder.create("arith.select", (this_round, count.parity, opposite), ("i32",)).result
+            _wait(builder, _slot_view(builder, ring.full, slot), parity, yes)
+        self.dead.append(op)
+
+    # -- counts through control flow -----------------------------------------------------------------------------
+
+    def control(self, op: Operation) -> None:
+        """Splits carried counts in two: operands, block arguments, results."""
+        if not any(_is_count(value) for value in (*op.operands, *op.results)):
+            return
+        op.set_operands(self._expand(op.operands))
+        for region in op.regions:
+            for block in region.blocks:
+                self._split_args(block)
+        results, kept = op.results, list[Value]()
+        op.results = kept
+        for result in results:
+            self._split(result, op, kept)
+
+    def _split_args(self, block: Block) -> None:
+        args, block.args = block.args, []
+        for arg in args:
+            self._split(arg, block, block.args)
+
+    def _split(self, value: Value, owner: Operation | Block, into: list[Value]) -> None:
+        if not _is_count(value):
+            value.index = len(into)
+            into.append(value)
+            return
+        parts = [Value("i32", owner, len(into) + number, hint) for number, hint in enumerate(("slot", "parity"))]
+        into += parts
+        self.counts[value] = _Count(*parts)
+
+    def terminator(self, op: Operation) -> None:
+        if any(_is_count(value) for value in op.operands):
+            op.set_operands(self._expand(op.operands))
+
+    def _expand(self, values: list[Value]) -> list[Value]:
+        expanded: list[Value] = []
+        for value in values:
+            count = self.counts.get(value)
+            expanded += [count.slot, count.parity] if count else [value]
+        return expanded
+
+
+_CACHE_HINTS = ("cache", "cachePolicy", "evict")
+
+
+def _copy_by_tma(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value, yes: Value) -> None:
+    builder.create("ttng.barrier_expect", (full, yes), properties={"size": int_attr(ring.slot_bytes)})
+    for tile, buffer in zip(tiles, ring.buffers, strict=True):
+        load = DescriptorLoadOp(_load_of(tile))
+        builder.loc = load.op.loc
+        slot = _slot_view(builder, buffer, count.slot)
+        builder.create(
+            "ttng.async_tma_copy_global_to_local",
+            (load.descriptor, *load.indices, full, slot, yes),
+            properties={
+                "cache": load.op.properties.get("cache", "1 : i32"),
+                "evict": load.op.properties.get("evict", "1 : i32"),
+                "isVolatile": bool_attr(False),
+            },
+        )
+
+
+def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
+    """Lanes outside the mask are filled with zeros, whether the load says so or leaves them open."""
+    where = builder.loc
+    for tile, buffer in zip(tiles, ring.buffers, strict=True):
+        load = LoadOp(_load_of(tile))
+        builder.loc = load.op.loc
+        slot = _slot_view(builder, buffer, count.slot)
+        mask = (load.mask,) if load.mask is not None else ()
+        hints = {name: load.op.properties[name] for name in _CACHE_HINTS if name in load.op.properties}
+        builder.create(
+            "ttg.async_copy_global_to_local",
+            (load.pointers, slot, *mask),
+            ("!ttg.async.token",),
+            properties={
+                **hints,
+                "contiguity": int_attr(1),
+                "isVolatile": bool_attr(False),
+                "operandSegmentSizes": array_attr([1, 1, len(mask), 0]),
+            },
+        )
+    builder.loc = where
+    builder.create("ttng.async_copy_mbarrier_arrive", (full,), properties={"noIncrement": ""})
+
+
+def _store_tiles(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
+    for tile, buffer in zip(tiles, ring.buffers, strict=True):
+        builder.create("ttg.local_store", (tile, _slot_view(builder, buffer, count.slot)))
+    builder.create(FENCE, properties={"bCluster": bool_attr(False)})
+    builder.create("ttng.arrive_barrier", (full,), properties={"count": int_attr(1)})
+
+
+def _load_of(tile: Value) -> Operation:
+    assert tile.defining_op is not None, "a put hands over what it loads"
+    return tile.defining_op
+
+
+def _read_by_async_proxy(view: Value) -> bool:
+    """Whether anything but a load into registers reads a slot."""
+    return len(_loads(view)) < len(slot_readers(view))
+
+
+def _loads(view: Value) -> list[Operation]:
+    """The loads into registers that read a slot."""
+    return [reader for reader in slot_readers(view) if reader.name == "ttg.local_load"]
+
+
+def _writer_threads(ring: Value) -> int:
+    """Threads of the partition that fills the ring."""
+    groups = [group for use in ring.uses if PutOp.of(use.op) for it in use.op.ancestors() if (group := GroupOp.of(it))]
+    return groups[0].num_warps * WARP
+
+
+def _readers(ring: Value) -> int:
+    """How many partitions release each slot."""
+    groups = [outer for use in ring.uses if ConsumedOp.of(use.op) for outer in use.op.ancestors() if GroupOp.of(outer)]
+    return max(1, len(dict.fromkeys(groups)))
+
+
+def _is_count(value: Value) -> bool:
+    return index_depth(value.type) is not None
+
+
+def _memdesc(text: str) -> MemDescType:
+    type = parse_type(text)
+    assert isinstance(type, MemDescType)
+    return type
+
+
+def _slot_view(builder: Builder, ring: Value, slot: Value) -> Value:
+    """One slot of a buffer or of a row of barriers."""
+    type = _memdesc(ring.type)
+    view = MemDescType(type.shape[1:], type.element, type.encoding, type.space, mutable=True)
+    return builder.create("ttg.memdesc_index", (ring, slot), (str(view),)).result
+
+
+def _barriers(builder: Builder, depth: int, hint: str) -> Value:
+    type = MemDescType((depth, 1), "i64", _BARRIER_LAYOUT, mutable=True)
+    return builder.create("ttg.local_alloc", (), (str(type),), hints=(hint,)).result
+
+
+def _wait(builder: Builder, barrier: Value, parity: Value, predicate: Value) -> None:
+    builder.create(
+        "ttng.wait_barrier",
+        (barrier, parity, predicate),
+        properties={"operandSegmentSizes": "array<i32: 1, 1, 1, 0>"},
+    )

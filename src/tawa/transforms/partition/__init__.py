@@ -1,0 +1,1 @@
+"""Passes that make partitions: rings, slices, consumer groups."""

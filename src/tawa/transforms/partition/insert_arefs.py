@@ -1,0 +1,165 @@
+"""Insert arefs: loads that feed dots go through rings. The program stays sequential and keeps its meaning.
+
+    for k:                                            i0 = aref.first(r)
+      a = descriptor_load A[m, k]                     for k, i = i0:
+      b = descriptor_load B[k, n]              →        aref.put(r, i) { descriptor_load A, B }
+      x = local_alloc a; y = local_alloc b              x, y = aref.get(r, i)
+      acc = dot(x, y, acc)                              n = aref.advance(i)
+                                                        acc = dot(x, y, acc)
+                                                        aref.consumed(r, i)
+
+The running count is carried through every loop and branch around a site, so that it counts over the whole kernel; only
+guards (`tawa.analysis.rings.guards`) are outside: the rings are made inside of them.
+
+A descriptor that a loop makes anew lies in one place of global memory, which TMA reads some time between the issue of a
+copy and its landing. In front of it stands a wait for all copies that were put before, in this ring and in any other
+that it serves. Copies of the loop before are then over, their slots still full: the consumer works on meanwhile.
+
+    for g:                                            for g:
+      d = make_tensor_descriptor                        aref.landed(r, i)
+      for k:                                            d = make_tensor_descriptor
+        a = descriptor_load d[m, k]            →        for k, i = …:
+        …                                                 aref.put(r, i) { descriptor_load d } …
+
+Requires: channels of this module, each with its depth in the Plan.
+Ensures: each load of a channel stands in a put; each slot is released once, behind its last reader.
+Source: arXiv 2510.14719, section 4 (tuple payloads, loads that feed one dot share an aref).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.memory.provenance import remade_for
+from tawa.analysis.rings.channels import ChannelInfo, SiteInfo
+from tawa.analysis.rings.guards import find_guards
+from tawa.dialects.aref import RingType
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp
+from tawa.ir import Block, Builder, Module, Operation, Region, Value
+from tawa.ir.attributes import string_attr
+from tawa.plan import Plan
+from tawa.transforms.lowering.slots import make_mutable
+from tawa.transforms.result import PassResult
+
+_SHARED = "#smem"  # as the payloads of channels spell it
+
+
+@dataclass(frozen=True, slots=True)
+class InsertArefs:
+    """Options: the channels found in the module, and the Plan that gives each ring its depth."""
+
+    channels: tuple[ChannelInfo, ...]
+    plan: Plan
+
+    def run(self, module: Module) -> PassResult:
+        """Rewrites every site of every channel."""
+        depths = {ring.name: ring.slots for ring in self.plan.rings}
+        if self.channels:  # a kernel whose dots all read registers has no name for it yet
+            module.aliases.setdefault(_SHARED, "#ttg.shared_memory")
+        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+        loads = [info.load.op for channel in self.channels for site in channel.sites for info in site.loads]
+        work = find_guards(function, loads).work
+        for channel in self.channels:
+            _insert_ring(work, function.op.loc, channel, depths[channel.name])
+        return PassResult(changed=bool(self.channels))
+
+
+def _insert_ring(work: Block, loc: str, channel: ChannelInfo, depth: int) -> None:
+    builder = Builder.at_start(work, loc)
+    type = RingType(depth, channel.payload)
+    properties = {"name": string_attr(channel.name)}
+    if channel.fill != "tma":
+        properties["fill"] = string_attr(channel.fill)
+    ring = builder.create("aref.create", (), (str(type),), properties=properties, hints=(channel.name,)).result
+    first = builder.create("aref.first", (ring,), (type.index_type,), hints=("count",)).result
+    triples = [_rewrite_site(ring, first, site) for site in channel.sites]
+    puts = {put for put, _, _ in triples}
+    waits = _wait_for_copies(work, ring, first, puts)
+    _thread(work, first, {*puts, *waits, *(get for _, get, _ in triples)})
+    for _, get, consumed in triples:
+        consumed.set_operand(1, get.operands[1])
+
+
+def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation, Operation, Operation]:
+    """Puts put, get and consumed in place of the site's loads; the counts are filled in by `_thread`."""
+    last_load = site.loads[-1].load.op
+    builder = Builder.before(last_load)
+    loads = [info.load.op for info in site.loads]
+    body = Block()
+    put = builder.create("aref.put", (ring, first), regions=[Region([body])])
+    get = builder.create(
+        "aref.get", (ring, first), [str(info.payload) for info in site.loads], hints=[_name(op) for op in loads]
+    )
+    for info, view in zip(site.loads, get.results, strict=True):
+        _use_view(info.load.op.result, view, info.allocations, builder)
+    release = Builder.before(last_load) if site.last_use is last_load else Builder.after(site.last_use)
+    consumed = release.create("aref.consumed", (ring, first))
+    for op in loads:
+        body.append(op.detach())
+    body.append(Operation("aref.filled", [op.result for op in loads], loc=put.loc))
+    return put, get, consumed
+
+
+def _wait_for_copies(work: Block, ring: Value, first: Value, puts: set[Operation]) -> list[Operation]:
+    """Waits in front of descriptors that loops make anew, until no copy of the ring uses the one before."""
+    loads = [load for put in puts for op in put.walk() if (load := DescriptorLoadOp.of(op))]
+    makers = {maker for load in loads if (maker := remade_for(load)) is not None}
+    waits: list[Operation] = []
+    for maker in [op for outer in work.ops for op in outer.walk() if op in makers]:
+        block = maker.parent
+        assert block is not None
+        before = block.ops[: block.index_of(maker)]
+        since = next((before[number:] for number in reversed(range(len(before))) if before[number] in waits), None)
+        if since is None or any(nested in puts for op in since for nested in op.walk()):
+            waits.append(Builder.before(maker).create("aref.landed", (ring, first)))
+    return waits
+
+
+def _use_view(tile: Value, view: Value, allocations: tuple[Operation, ...], builder: Builder) -> None:
+    """Lets the users of a loaded tile read the slot: allocations become the view, others load it into registers."""
+    for allocation in allocations:
+        allocation.result.replace_all_uses_with(view)
+        allocation.erase()
+    make_mutable(view, builder)
+    if tile.uses:
+        tile.replace_all_uses_with(builder.create("ttg.local_load", (view,), (tile.type,), hints=(tile.hint,)).result)
+
+
+def _thread(block: Block, count: Value, accesses: set[Operation]) -> Value:
+    """Carries the running count through `block`; returns it as it stands at the end."""
+    current: Value = count
+    for op in list(block.ops):
+        if op in accesses:
+            op.set_operand(1, current)
+            if op.name == "aref.get":
+                advanced = Builder.after(op).create("aref.advance", (current,), (current.type,), hints=("count",))
+                current = advanced.result
+        elif any(access in accesses for access in op.walk()):
+            current = _thread_through(op, current, accesses)
+    return current
+
+
+def _thread_through(op: Operation, count: Value, accesses: set[Operation]) -> Value:
+    loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
+    if loop:
+        inside = loop.carry(count, "count")
+        loop.body.terminator.add_operand(_thread(loop.body, inside, accesses))
+    elif branch:
+        branch.ensure_else()
+        for block in branch.branches:
+            block.terminator.add_operand(_thread(block, count, accesses))
+        op.results.append(Value(count.type, op, len(op.results), "count"))
+    else:
+        assert repeat is not None, f"{op.name} holds an access and is no known control flow"
+        op.add_operand(count)
+        inside = repeat.before.add_arg(count.type, "count")
+        repeat.before.terminator.add_operand(_thread(repeat.before, inside, accesses))
+        inside = repeat.after.add_arg(count.type, "count")
+        repeat.after.terminator.add_operand(_thread(repeat.after, inside, accesses))
+        op.results.append(Value(count.type, op, len(op.results), "count"))
+    return op.results[-1]
+
+
+def _name(load: Operation) -> str:
+    return load.result.hint

@@ -1,0 +1,60 @@
+"""Lay out producer: the tiles of a producer of four warps get layouts of four warps, and wide enough for cp.async.
+
+    warp.group producer num_warps 4 {                       warp.group producer num_warps 4 {
+      %o = make_range : tensor<64xi32, #slice of #blocked>    %o = make_range : tensor<64xi32, #slice of #producer0>
+      put { load %p : tensor<…, #blocked> } }           →     put { load %p : tensor<…, #producer0> } }
+
+A producer whose program was laid out so already stays as it is.
+
+Requires: `resolve_groups`; `analysis.legality.check_producer` found every layout to be a blocked one or a slice of one.
+Ensures: each tile in a producer is laid out for its warps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS, layouts_for, rename
+from tawa.dialects.aref import CreateOp, PutOp
+from tawa.dialects.tt import LoadOp
+from tawa.dialects.warp import find_groups
+from tawa.ir import Module, Operation
+from tawa.transforms.result import PassResult
+
+
+@dataclass(frozen=True, slots=True)
+class LayOutProducer:
+    """No options: the number of warps is that of the group."""
+
+    def run(self, module: Module) -> PassResult:
+        """Renames the layouts in every producer."""
+        changed = False
+        for group in find_groups(module):
+            if group.role != "producer" or group.num_warps != PRODUCER_WARPS:
+                continue  # there is no tile in a smaller one
+            inside = list(group.op.walk())
+            names = layouts_for(module, inside, group.num_warps, _copies(inside))
+            for nested in inside if names else []:
+                _rename(nested, names)
+            changed |= bool(names)
+        return PassResult(changed)
+
+
+def _copies(ops: list[Operation]) -> list[LoadOp]:
+    """The loads that become cp.async."""
+    return [
+        load for op in ops if (load := LoadOp.of(op)) and op.parent is not None and _by_cp_async(op.parent.parent_op)
+    ]
+
+
+def _by_cp_async(op: Operation | None) -> bool:
+    put = PutOp.of(op)
+    create = CreateOp.of(put.ring.defining_op) if put else None
+    return create is not None and create.fill == "cp.async"
+
+
+def _rename(op: Operation, names: dict[str, str]) -> None:
+    for value in (*op.results, *(arg for region in op.regions for block in region.blocks for arg in block.args)):
+        value.type = rename(value.type, names)
+    for name, text in op.properties.items():
+        op.properties[name] = rename(text, names)

@@ -1,0 +1,1 @@
+"""Passes that overlap: wgmmas in flight, stages, turns, prefetched loads."""

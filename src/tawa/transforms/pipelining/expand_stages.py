@@ -1,0 +1,393 @@
+"""Expand stages: writes one loop anew as its schedule says; `pipeline_stages` shows before and after.
+
+Longer than most: one class knows, for each of prologue, steady loop and epilogue, where a value of another iteration
+is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tawa.analysis.loops.costs import is_free
+from tawa.analysis.loops.dependences import DependenceInfo, captured, sum_only, waits_for_itself
+from tawa.dialects.arith import constant_int
+from tawa.dialects.scf import YIELD, ForOp
+from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
+from tawa.ir import Block, Builder, Operation, Region, Value, ValueMap, clone_op
+from tawa.ir.attributes import bool_attr, int_attr
+from tawa.plan.schedule import Schedule
+
+_LESS, _UNSIGNED_GREATER = 2, 8  # arith.cmpi predicates
+_WRAP = {"overflowFlags": "#arith.overflow<none>"}
+_DOTS = frozenset({WarpGroupDotOp.NAME, WarpGroupDotWaitOp.NAME})
+
+Key = tuple[Value, int]
+
+
+def expand_stages(graph: DependenceInfo, schedule: Schedule) -> None:
+    """Replaces the loop of `graph` by prologue, steady loop and epilogue. The schedule keeps its dependences."""
+    _Expander(graph, schedule).run()
+
+
+@dataclass(slots=True, eq=False)
+class _Flight:
+    """A dot in flight: its node, its result, and whether another dot has taken that over."""
+
+    node: int
+    result: Value
+    taken: bool = False
+    alone: bool = True  # nothing but free operations was issued since
+
+
+@dataclass(slots=True, eq=False)
+class _Section:
+    """One kernel iteration as it is written: where, how it finds the values it uses, and what is in flight."""
+
+    builder: Builder
+    find: Callable[[Value, int], Value]
+    flights: list[_Flight] = field(default_factory=list[_Flight])
+    waited: ValueMap = field(default_factory=dict[Value, Value])
+
+    def current(self, value: Value) -> Value:
+        """`value` behind the waits so far."""
+        while value in self.waited:
+            value = self.waited[value]
+        return value
+
+
+class _Expander:
+    """Writes one loop anew. A value of iteration t − r, seen from kernel iteration t, is the key (value, r)."""
+
+    def __init__(self, graph: DependenceInfo, schedule: Schedule) -> None:
+        self.graph = graph
+        self.loop = graph.loop
+        self.stages = [op.stage for op in schedule.ops]
+        self.sequence = schedule.sequence
+        self.last = schedule.stages - 1
+        self.numbers = {op: number for number, op in enumerate(graph.nodes)}
+        self.carried: dict[Key, None] = {}
+        self.releases: dict[int, list[int]] = {}
+        for edge in graph.edges:
+            across = edge.distance + self.stages[edge.target] - self.stages[edge.source]
+            if edge.kind == "release" and across == 0:
+                self.releases.setdefault(edge.target, []).append(edge.source)
+
+    def run(self) -> None:
+        """Replaces the loop."""
+        self._find_carried()
+        op, last = self.loop.op, self.last
+        if last == 0:
+            results = self._pipeline(Builder.before(op))
+        else:
+            builder = Builder.before(op)
+            then, other = Block(), Block()
+            enough = self._enough_trips(builder)
+            branch = builder.create(
+                "scf.if",
+                (enough,),
+                [result.type for result in op.results],
+                regions=[Region([then]), Region([other])],
+                hints=[result.hint for result in op.results],
+            )
+            inside = Builder.at_end(then, op.loc)
+            inside.create(YIELD, self._pipeline(inside))
+            results = branch.results
+            outside = Builder.at_end(other, op.loc)
+            rest = self.loop.inits if last == 1 else outside.insert(clone_op(op, {})).results
+            outside.create(YIELD, rest)
+        for result, value in zip(op.results, results, strict=True):
+            result.replace_all_uses_with(value)
+        op.erase()
+
+    def _enough_trips(self, builder: Builder) -> Value:
+        """Whether there are at least S trips; the difference of the bounds is exact as an unsigned number."""
+        lower, upper, step = self.loop.bounds
+        some = _compare(builder, _LESS, lower, upper)
+        if self.last == 1:
+            return some
+        length = builder.create("arith.subi", (upper, lower), (lower.type,), properties=dict(_WRAP)).result
+        ahead = self._steps(builder, step, self.last - 1)
+        longer = _compare(builder, _UNSIGNED_GREATER, length, ahead)
+        return builder.create("arith.andi", (some, longer), ("i1",)).result
+
+    def _steps(self, builder: Builder, step: Value, count: int) -> Value:
+        """`count` steps of the loop variable."""
+        known = constant_int(step)
+        if count == 1:
+            return step
+        if known is not None:
+            return builder.constant(known * count, step.type)
+        factor = builder.constant(count, step.type)
+        return builder.create("arith.muli", (step, factor), (step.type,), properties=dict(_WRAP)).result
+
+    def _moved(self, builder: Builder, value: Value, count: int) -> Value:
+        """The loop variable `count` iterations later (earlier where it is negative)."""
+        if count == 0:
+            return value
+        distance = self._steps(builder, self.loop.bounds[2], abs(count))
+        name = "arith.addi" if count > 0 else "arith.subi"
+        return builder.create(name, (value, distance), (value.type,), properties=dict(_WRAP)).result
+
+    # -- what is carried from one kernel iteration to the next -----------------------------------------------------
+
+    def _stage_of(self, value: Value) -> int | None:
+        """The stage that makes `value`; None for what the loop carries and for what comes from outside."""
+        number = self.numbers.get(value.defining_op) if value.defining_op else None
+        return None if number is None else self.stages[number]
+
+    def _before(self, value: Value) -> Value | None:
+        """What a carried value was one iteration earlier; None for any other value."""
+        if value.owner is self.loop.body and value.index > 0:
+            return self.loop.yielded[value.index - 1]
+        return None
+
+    def _canonical(self, value: Value, age: int) -> Key:
+        """One key for what has two names: a result an iteration later is what the loop carries of it."""
+        stage = self._stage_of(value)
+        if stage is not None and age > stage:
+            for arg, source in zip(self.loop.iter_args, self.loop.yielded, strict=True):
+                if source is value:
+                    return arg, age - 1
+        return value, age
+
+    def _made_now(self, value: Value, age: int, earliest: int) -> Key | None:
+        """The result, and its iteration, that (value, age) is, where a kernel iteration not before `earliest` makes it.
+
+        earliest: 0 is the present one, −1 the one before.
+        """
+        seen: set[Value] = set()
+        while value not in seen:
+            seen.add(value)
+            stage = self._stage_of(value)
+            if stage is not None:
+                return (value, age) if stage - age >= earliest else None
+            source = self._before(value)
+            if source is None:
+                return None
+            value, age = source, age + 1
+        return None
+
+    def _demand(self, value: Value, age: int) -> None:
+        """Carries what is needed so that (value, age) is known in each kernel iteration."""
+        if not self._made_now(value, age, 0):
+            self._carry(value, age)
+
+    def _carry(self, value: Value, age: int) -> None:
+        """Carries (value, age), and what it is made from."""
+        if self._stage_of(value) is None and self._before(value) is None:
+            return
+        key = self._canonical(value, age)
+        if key not in self.carried:
+            self.carried[key] = None
+            value, age = key
+            source = self._before(value)
+            self._demand(value if source is None else source, age - 1 if source is None else age)
+
+    def _find_carried(self) -> None:
+        """What the steady loop itself needs, then what the epilogue and the results of the loop need of it."""
+        for number in self.sequence:
+            for value in captured(self.graph.nodes[number]):
+                self._demand(value, self.stages[number])
+        for turn in range(self.last):
+            for number in self.sequence:
+                if self.stages[number] > turn:
+                    for value in captured(self.graph.nodes[number]):
+                        self._demand_behind(value, self.stages[number], turn)
+        for arg in self.loop.iter_args:
+            self._demand_behind(arg, 0, 0)
+
+    def _demand_behind(self, value: Value, age: int, turn: int) -> None:
+        """Carries (value, age) as kernel iteration trips + `turn` needs it, unless one from trips on makes it."""
+        if not self._made_now(value, age, -turn):
+            self._carry(value, age - turn)
+
+    # -- the three parts -------------------------------------------------------------------------------------------
+
+    def _pipeline(self, builder: Builder) -> list[Value]:
+        """Prologue, steady loop and epilogue; returns what the loop returns."""
+        known: dict[Key, Value] = {}  # (result, iteration)
+        for turn in range(self.last):
+            self._iteration(builder, turn, lambda stage, at=turn: stage <= at, self._from_start(builder, known), known)
+        start = self._from_start(builder, known)
+        loop, behind, keys = self._steady(builder, start)
+        at_end: dict[Key, Value] = dict(zip(keys, loop.results, strict=False))
+        made: dict[Key, Value] = {}  # (result, iteration − trips)
+        find = self._from_end(builder, made, at_end, behind)
+        for turn in range(self.last):
+            self._iteration(builder, turn, lambda stage, at=turn: stage > at, find, made)
+        return [find(arg, 0) for arg in self.loop.iter_args]
+
+    def _iteration(
+        self,
+        builder: Builder,
+        turn: int,
+        active: Callable[[int], bool],
+        find: Callable[[Value, int], Value],
+        known: dict[Key, Value],
+    ) -> None:
+        """A partial kernel iteration in straight code; its results go to `known` by iteration."""
+        section = _Section(builder, lambda value, age: find(value, turn - age))
+        for number in self.sequence:
+            stage = self.stages[number]
+            if active(stage):
+                copy = self._emit(section, number)
+                for old, new in zip(self.graph.nodes[number].results, copy.results, strict=True):
+                    known[old, turn - stage] = new
+        self._wait_for(section, len(section.flights))
+        for key, value in known.items():
+            known[key] = section.current(value)
+
+    def _from_start(self, builder: Builder, known: dict[Key, Value]) -> Callable[[Value, int], Value]:
+        """Finds values by iteration, the first being 0."""
+
+        def find(value: Value, iteration: int) -> Value:
+            if value is self.loop.induction:
+                return self._moved(builder, self.loop.bounds[0], iteration)
+            if (value, iteration) in known:
+                return known[value, iteration]
+            source = self._before(value)
+            if source is None:
+                return value
+            return self.loop.inits[value.index - 1] if iteration == 0 else find(source, iteration - 1)
+
+        return find
+
+    def _from_end(
+        self, builder: Builder, made: dict[Key, Value], at_end: dict[Key, Value], behind: Value
+    ) -> Callable[[Value, int], Value]:
+        """Finds values by iteration, the first behind the last being 0. behind: the loop variable there."""
+
+        def find(value: Value, iteration: int) -> Value:
+            if value is self.loop.induction:
+                return self._moved(builder, behind, iteration)
+            found = self._made_now(value, -iteration, -self.last)
+            if found and (found[0], -found[1]) in made:
+                return made[found[0], -found[1]]
+            if self._stage_of(value) is None and self._before(value) is None:
+                return value
+            return at_end[self._canonical(value, -iteration)]
+
+        return find
+
+    def _steady(self, builder: Builder, start: Callable[[Value, int], Value]) -> tuple[Operation, Value, list[Key]]:
+        """The loop over whole kernel iterations; also the loop variable behind the last, and what results stand for."""
+        keys = list(self.carried)
+        lower, upper, step = self.loop.bounds
+        begin = self._moved(builder, lower, self.last)
+        inits = [start(value, self.last - age) for value, age in keys]
+        body = Block()
+        loop = Operation(
+            ForOp.NAME,
+            (begin, upper, step, *inits),
+            [value.type for value in inits],
+            properties=dict(self.loop.op.properties),
+            attributes=dict(self.loop.op.attributes),
+            loc=self.loop.op.loc,
+            hints=[value.hint for value, _ in keys],
+        )
+        induction = body.add_arg(lower.type, self.loop.induction.hint)
+        args = {key: body.add_arg(init.type, key[0].hint) for key, init in zip(keys, inits, strict=True)}
+        loop.add_region(Region([body]))
+        inside = Builder.at_end(body, self.loop.op.loc)
+        local: ValueMap = {}
+        section = _Section(inside, lambda value, age: self._in_steady(inside, value, age, induction, args, local))
+        for number in self.sequence:
+            copy = self._emit(section, number)
+            local.update(zip(self.graph.nodes[number].results, copy.results, strict=True))
+        self._wait_for(section, len(section.flights))
+        following = [self._next(section, value, age) for value, age in keys]
+        uses_variable = self.last > 0 and any(
+            self.loop.induction in captured(op)
+            for op, stage in zip(self.graph.nodes, self.stages, strict=True)
+            if stage
+        )
+        behind = begin
+        if uses_variable:
+            view = ForOp(loop)
+            view.carry(begin, "next")
+            following.append(self._moved(inside, induction, 1))
+            behind = loop.results[-1]
+        inside.create(YIELD, following)
+        builder.insert(loop)
+        return loop, behind, keys
+
+    def _in_steady(
+        self, builder: Builder, value: Value, age: int, induction: Value, args: dict[Key, Value], local: ValueMap
+    ) -> Value:
+        if value is self.loop.induction:
+            return self._moved(builder, induction, -age)
+        found = self._made_now(value, age, 0)
+        if found:
+            return local[found[0]]
+        if self._stage_of(value) is None and self._before(value) is None:
+            return value
+        return args[self._canonical(value, age)]
+
+    def _next(self, section: _Section, value: Value, age: int) -> Value:
+        """What (value, age) is in the following kernel iteration."""
+        source = self._before(value)
+        found = section.find(value, age - 1) if source is None else section.find(source, age)
+        return section.current(found)
+
+    # -- one operation ---------------------------------------------------------------------------------------------
+
+    def _emit(self, section: _Section, number: int) -> Operation:
+        """Writes one node, behind the waits that it needs."""
+        op, stage = self.graph.nodes[number], self.stages[number]
+        used = captured(op)
+        found = {value: section.find(value, stage) for value in used}
+        dot = WarpGroupDotOp.of(op)
+        needed = 0
+        takes: list[tuple[int, _Flight]] = []
+        for position, flight in enumerate(section.flights):
+            results = [value for value in used if found[value] is flight.result]
+            for value in results:
+                if sum_only(op, value) and len(self.graph.nodes[flight.node].result.uses) == 1:
+                    takes.append((position, flight))
+                else:
+                    needed = position + 1
+            if flight.node in self.releases.get(number, ()):
+                needed = position + 1
+        if (dot and waits_for_itself(dot)) or (op.regions and any(nested.name in _DOTS for nested in op.walk())):
+            needed = len(section.flights)
+        for position, flight in takes:
+            flight.taken = flight.taken or position >= needed  # what is waited for has landed before it is taken over
+        self._wait_for(section, needed)
+        copy = clone_op(op, {value: section.current(new) for value, new in found.items()})
+        section.builder.insert(copy)
+        for flight in section.flights:
+            flight.alone = flight.alone and is_free(op)
+        if dot and not waits_for_itself(dot):
+            copy.properties["isAsync"] = bool_attr(True)
+            section.flights.append(_Flight(number, copy.result))
+        return copy
+
+    def _wait_for(self, section: _Section, count: int) -> None:
+        """Waits for the first `count` dots in flight; their results are used as the wait returns them."""
+        done = section.flights[:count]
+        if not done:
+            return
+        section.flights = section.flights[count:]
+        issued = done[0].result.defining_op
+        if len(done) == 1 and done[0].alone and not section.flights and issued is not None:
+            # Triton may copy a wait of its own accord, when it changes layouts, and then tiles in flight with it.
+            issued.properties["isAsync"] = bool_attr(False)
+            return
+        through = [flight for flight in done if not flight.taken]
+        if not through:  # a wait must return something: what took their sums over, still in flight
+            through = [flight for flight in section.flights if not flight.taken]
+        values = [section.current(flight.result) for flight in through]
+        section.builder.loc = self.graph.nodes[done[-1].node].loc
+        wait = section.builder.create(
+            WarpGroupDotWaitOp.NAME,
+            values,
+            [value.type for value in values],
+            properties={"pendings": int_attr(len(section.flights))},
+            hints=[value.hint for value in values],
+        )
+        section.waited.update(zip(values, wait.results, strict=True))
+
+
+def _compare(builder: Builder, predicate: int, left: Value, right: Value) -> Value:
+    return builder.create("arith.cmpi", (left, right), ("i1",), properties={"predicate": f"{predicate} : i64"}).result

@@ -1,0 +1,201 @@
+"""Ping-pong: consumer groups take turns on the tensor cores. A ring with an empty payload is the token.
+
+                                          create turn0, turn1: D = 1, no payload;  put turn0[0]
+    group consumer0 { for k {             group consumer0 { for k, i {
+      s = dot(q, x) {isAsync}               get turn0[i]; s = dot(q, x) {isAsync}
+      o = dot(p, y) {isAsync}               o = dot(p, y) {isAsync}; consumed turn0[i]; put turn1[i]; i' = i + 1
+      wait; softmax; wait } }       →       wait; softmax; wait }; get turn0[i]; consumed turn0[i] }
+    group consumer1 { the same }          group consumer1 { for k, i {
+                                            get turn1[i]; … ; consumed turn1[i]; put turn0[i + 1] … } }
+
+A turn is a *section*: dots that are issued one after another (`tawa.plan.decide.turns`). While one group issues its dots, the
+others do the arithmetic of theirs.
+
+No section holds a release, hence rings need no more slots than before: of two groups that run one program, the one
+that waits for its turn has released all that the other one had released when its section began.
+
+A group is given the token only when it has released the one before, for it gave that on: the rings of tokens need no
+barriers for empty slots (`implied_empty`), and a turn costs one wait and one arrival.
+
+The last group hands the token back to the first, which takes it at its end, so that no credit is left.
+
+Requires: `resolve_groups`, `pipeline_mma` and `pipeline_stages`: sections are what those made of the loops.
+Ensures: every group makes the same number of turns, in the order of the groups.
+Declines when there is one group, when no loop has dots, or when the control flow around a section may differ from
+group to group.
+Source: J. Shah et al., "FlashAttention-3" (2024), section 3.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.dims.lockstep import TwinInfo
+from tawa.dialects.aref import RingType
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.warp import GroupOp, find_groups
+from tawa.errors import PlanError
+from tawa.ir import Block, Builder, Module, Operation, Region, Value, source_of
+from tawa.ir.attributes import bool_attr, string_attr
+from tawa.plan import Plan
+from tawa.plan.decide.turns import Section, dots_of_group
+from tawa.remarks import Remark
+from tawa.transforms.result import PassResult
+
+_TOKEN = RingType(1, ())
+_CURE = "ping_pong=False lets the groups run freely"
+
+
+@dataclass(frozen=True, slots=True)
+class PingPong:
+    """Options: the Plan, whose `ping_pong` says whether to do it, and whose `turns` say of which dots."""
+
+    plan: Plan
+
+    def run(self, module: Module) -> PassResult:
+        """Puts the tokens in."""
+        if not self.plan.ping_pong:
+            return PassResult(changed=False)
+        groups = find_groups(module)
+        consumers = [group for group in groups if group.role == "consumer"]
+        sections = [self._sections(module, group) for group in consumers]
+        obstacle = _obstacle(consumers, sections)
+        if obstacle is not None:
+            op, reason = obstacle
+            return PassResult(False, (Remark("declined", reason, source_of(module, op or groups[0].op), _CURE),))
+        tokens = _make_tokens(groups[0], len(consumers))
+        for number, (group, turns) in enumerate(zip(consumers, sections, strict=True)):
+            _Turns(number, tokens, turns).write(group)
+        places = len(sections[0])
+        where = "at one place" if places == 1 else f"at {places} places"
+        text = f"ping-pong: {len(consumers)} groups take turns on the tensor cores, {where} of their program"
+        return PassResult(True, (Remark("note", text, source_of(module, sections[0][0].first)),))
+
+    def _sections(self, module: Module, group: GroupOp) -> list[Section]:
+        """The turns of a group, as the Plan says; raises PlanError where its dots cannot make such turns."""
+        dots = dots_of_group(group)
+        found: list[Section] = []
+        for first, last in self.plan.turns or ():
+            alike = 0 <= first <= last < len(dots) and dots[first].parent is dots[last].parent
+            if not alike or any(it.last is dots[first] for it in found):
+                where = source_of(module, dots[min(first, len(dots) - 1)]) if dots else None
+                raise PlanError(
+                    f"the Plan has a turn from dot {first} to dot {last} ({where}); a group has {len(dots)}, and "
+                    "a turn is of dots in one block; cure: leave turns out"
+                )
+            found.append(Section(dots[first], dots[last]))
+        return found
+
+
+def _make_tokens(first_group: GroupOp, count: int) -> list[Value]:
+    """A token for each group; that of group 0 is there before the groups start."""
+    builder = Builder.before(first_group.op)
+    tokens = [
+        builder.create("aref.create", (), (str(_TOKEN),), properties=_properties(name), hints=(name,)).result
+        for name in (f"turn{number}" for number in range(count))
+    ]
+    _put(builder, tokens[0], _first(builder, tokens[0]), fresh=True)
+    return tokens
+
+
+def _properties(name: str) -> dict[str, str]:
+    return {"name": string_attr(name), "implied_empty": bool_attr(True)}
+
+
+def _first(builder: Builder, token: Value) -> Value:
+    return builder.create("aref.first", (token,), (_TOKEN.index_type,), hints=("turn",)).result
+
+
+def _put(builder: Builder, token: Value, count: Value, *, fresh: bool = False) -> None:
+    body = Block()
+    body.append(Operation("aref.filled", loc=builder.loc))
+    properties = {"fresh": bool_attr(True)} if fresh else {}
+    builder.create("aref.put", (token, count), properties=properties, regions=[Region([body])])
+
+
+# -- the same control flow in every group ------------------------------------------------------------------------------
+
+
+def _obstacle(groups: list[GroupOp], sections: list[list[Section]]) -> tuple[Operation | None, str] | None:
+    """Why the groups cannot take turns, and where; None when they can."""
+    if len(groups) < 2:
+        return None, "one consumer group has nobody to take turns with"
+    if not sections[0]:
+        return None, "no loop has dots on the tensor cores that groups could take turns with"
+    for group, others in zip(groups[1:], sections[1:], strict=True):
+        comparison = TwinInfo()
+        if not comparison.pair(groups[0].body, group.body) or len(others) != len(sections[0]):
+            return None, "the programs of the groups differ, so that their turns may not match"
+        for section in sections[0]:
+            for outer in section.first.ancestors():
+                if outer is groups[0].op:
+                    break
+                if not comparison.decides_alike(outer):
+                    return outer, "how often a group's dots are issued may differ from group to group"
+    return None
+
+
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+
+class _Turns:
+    """Writes the turns of one group, and carries their running count through its control flow."""
+
+    def __init__(self, number: int, tokens: list[Value], sections: list[Section]) -> None:
+        self.mine = tokens[number]
+        self.following = tokens[(number + 1) % len(tokens)]
+        self.leads = number == 0
+        self.wraps = number + 1 == len(tokens)
+        self.starts = {section.first: section for section in sections}
+        self.ends = {section.last: section for section in sections}
+
+    def write(self, group: GroupOp) -> None:
+        """All turns; the first group takes the last token that comes round."""
+        builder = Builder.at_start(group.body, group.op.loc)
+        count = self._through_block(group.body, _first(builder, self.mine))
+        if self.leads:
+            end = Builder.before(group.body.terminator)
+            end.create("aref.get", (self.mine, count))
+            end.create("aref.consumed", (self.mine, count))
+
+    def _through_block(self, block: Block, count: Value) -> Value:
+        """Writes the turns of a block, which begins with `count`; returns the count at its end."""
+        for op in list(block.ops):
+            if op in self.starts:
+                Builder.before(op).create("aref.get", (self.mine, count))
+            if op in self.ends:
+                count = self._hand_on(op, count)
+            elif any(nested in self.starts for nested in op.walk() if nested is not op):
+                count = self._through(op, count)
+        return count
+
+    def _hand_on(self, last: Operation, count: Value) -> Value:
+        """Gives the token to the next group, behind the last dot of a section; the count after that."""
+        builder = Builder.after(last)
+        following = builder.create("aref.advance", (count,), (count.type,), hints=("turn",)).result
+        builder.create("aref.consumed", (self.mine, count))
+        _put(builder, self.following, following if self.wraps else count)  # group 0 has had one token already
+        return following
+
+    def _through(self, op: Operation, count: Value) -> Value:
+        """Carries the count through a loop or a branch that holds sections."""
+        loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
+        if loop:
+            inside = loop.carry(count, "turn")
+            loop.body.terminator.add_operand(self._through_block(loop.body, inside))
+            return op.results[-1]
+        if branch:
+            branch.ensure_else()
+            for block in branch.branches:
+                block.terminator.add_operand(self._through_block(block, count))
+        else:
+            assert repeat is not None, f"{op.name} holds a dot and is no known control flow"
+            op.add_operand(count)
+            for block in (repeat.before, repeat.after):
+                inside = block.add_arg(count.type, "turn")
+                block.terminator.add_operand(self._through_block(block, inside))
+        op.results.append(Value(count.type, op, len(op.results), "turn"))
+        return op.results[-1]
+
+
+__all__ = ["PingPong"]

@@ -1,0 +1,146 @@
+"""Load ahead: what a consumer loads by itself in a loop, it loads an iteration before it is used.
+
+    for k:                            x0 = load(p + lower), where lower < upper
+      …                               for k, x:
+      x = load(p + k)           →       n = load(p + k + step), where k + step < upper
+      … use x                           … use x
+                                        yield n
+
+Rows that meet a product stay with the consumer: gates, softmax statistics, biases. Where it loads them it waits for
+global memory in each iteration; stock Triton's pipeliner copies them ahead. The forward pass of the gated delta rule,
+whose iterations wait for each other, is slower than stock Triton's without.
+
+Only loads of numbers and rows, whose address is computed from the loop's variable, from what the loop counts, and from
+what it does not change, and that nothing written in the loop may lie in. The schedule of a staged loop moves loads by
+itself.
+
+Requires: `partition`.
+Ensures: the same values; no address is read that the loop as it was does not read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.loops.prefetchable_loads import AheadLoads
+from tawa.analysis.names import name_of, name_text
+from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import LoadOp
+from tawa.dialects.warp import find_groups
+from tawa.errors import PlanError
+from tawa.ir import Builder, Module, Value, clone_op
+from tawa.ir.attributes import array_attr
+from tawa.plan import Plan
+from tawa.transforms.result import PassResult
+
+_LESS, _UNSIGNED_LESS = 2, 6  # arith.cmpi; what is left of a loop is exact as an unsigned number
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchLoads:
+    """Options: the Plan, whose operands say which loads are prefetched."""
+
+    plan: Plan
+
+    def run(self, module: Module) -> PassResult:
+        """Moves them in every consumer. Raises PlanError for one that cannot be."""
+        wanted = {it.key for it in self.plan.operands if it.prefetched and it.argument is not None}
+        moved: set[object] = set()
+        for group in find_groups(module) if wanted else ():
+            for op in list(group.op.walk()) if group.role == "consumer" else ():
+                loop = ForOp.of(op)
+                if loop and not loop.unsigned:
+                    ahead = _Ahead(loop, AheadLoads(loop))
+                    for load in ahead.found.loads():
+                        if name_of(load.op) in wanted:
+                            ahead.move(load)
+                            moved.add(name_of(load.op))
+        for it in self.plan.operands:
+            if it.key in wanted and it.key not in moved:
+                where = f" ({it.line})" if it.line else ""
+                raise PlanError(
+                    f"the Plan prefetches {name_text(it.key)}{where}, which its loop cannot load an iteration ahead; "
+                    "cure: prefetched=false"
+                )
+        return PassResult(bool(moved))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """One loop under change, and what is known of it."""
+
+    loop: ForOp
+    found: AheadLoads
+
+    # -- the move ----------------------------------------------------------------------------------------------------
+
+    def move(self, load: LoadOp) -> None:
+        lower, upper, step = self.loop.bounds
+        first, start = Builder.before(self.loop.op), Builder.at_start(self.loop.body)
+        first.loc = start.loc = load.op.loc
+        inits = dict(zip(self.loop.iter_args, self.loop.inits, strict=True))
+        init = self._load(load, first, {self.loop.induction: lower, **inits}, _less(first, lower, upper))
+        following = _arithmetic(start, "arith.addi", self.loop.induction, step)
+        left = _arithmetic(start, "arith.subi", upper, self.loop.induction)
+        ahead: dict[Value, Value] = {self.loop.induction: following}
+        now: dict[Value, Value] = {}
+        for arg, end in zip(self.loop.iter_args, self.loop.yielded, strict=True):
+            if self.found.is_known(arg) and self._leads_to(load, arg):
+                ahead[arg] = self._computed(end, start, now)
+        made = self._load(load, start, ahead, _less(start, step, left, _UNSIGNED_LESS))
+        carried = self.loop.carry(init, load.op.result.hint)
+        self.loop.body.terminator.add_operand(made)
+        load.op.result.replace_all_uses_with(carried)
+        load.op.erase()
+
+    def _leads_to(self, load: LoadOp, arg: Value) -> bool:
+        """Whether the address or the mask depends on a carried value."""
+        seen: set[Value] = set()
+        work = list(load.op.operands)
+        while work:
+            value = work.pop()
+            if value is arg:
+                return True
+            op = value.defining_op
+            if value in seen or op is None or op.parent is not self.loop.body:
+                continue
+            seen.add(value)
+            work += op.operands
+        return False
+
+    def _load(self, load: LoadOp, builder: Builder, values: dict[Value, Value], some: Value) -> Value:
+        """The load with other values for what the loop changes, where `some` holds."""
+        operands = [self._computed(operand, builder, values) for operand in load.op.operands]
+        tile, mask = load.tile, load.mask
+        if tile is not None:
+            type = f"tensor<{'x'.join(map(str, tile.shape))}xi1, {tile.encoding}>" if mask is None else mask.type
+            some = builder.create("tt.splat", (some,), (type,)).result
+        if mask is not None:
+            some = builder.create("arith.andi", (operands[1], some), (some.type,)).result
+        rest = operands[2:] if mask is not None else operands[1:]
+        made = clone_op(load.op, dict(zip(load.op.operands, operands, strict=True)))
+        made.set_operands([operands[0], some, *rest])
+        made.properties["operandSegmentSizes"] = array_attr([1, 1, len(rest)])
+        return builder.insert(made).result
+
+    def _computed(self, value: Value, builder: Builder, values: dict[Value, Value]) -> Value:
+        """A value of the loop's body, computed again from other values for its arguments."""
+        op = value.defining_op
+        if value in values or op is None or op.parent is not self.loop.body:
+            return values.get(value, value)
+        for operand in op.operands:
+            self._computed(operand, builder, values)
+        builder.insert(clone_op(op, values))
+        return values[value]
+
+
+def _arithmetic(builder: Builder, name: str, left: Value, right: Value) -> Value:
+    wrap = {"overflowFlags": "#arith.overflow<none>"}
+    return builder.create(name, (left, right), (left.type,), properties=wrap).result
+
+
+def _less(builder: Builder, left: Value, right: Value, predicate: int = _LESS) -> Value:
+    return builder.create("arith.cmpi", (left, right), ("i1",), properties={"predicate": f"{predicate} : i64"}).result
+
+
+__all__ = ["PrefetchLoads"]

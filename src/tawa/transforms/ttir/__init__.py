@@ -1,0 +1,1 @@
+"""Passes on Triton's tile program, before it has layouts."""

@@ -1,0 +1,129 @@
+"""Kernel descriptors: a box's tensor described in the kernel, outside of the loop of the load.
+
+    %d = make_tensor_descriptor (addptr %a, offset), [max(M, 1), K], [s, 1]
+
+Where it may be made, and whether it can be, is known before (`tawa.analysis.tma.descriptor_places`). One whose pointer is
+known before all loops stands in the entry block, right behind the last of what it is computed from. One whose pointer a
+loop around loads from a table is made in front of what holds the load, in the outermost block that knows all it needs:
+once for a group of tiles, or for a tile, which then begins where the tensor does.
+
+A size of 0 or less, which no descriptor can have, becomes 1, and every index is moved far past the end, so that what is
+read is still zero. A stride that comes from memory may be anything: its limits say what must hold of it for the
+descriptor to be used at all, and where that does not hold the descriptor is one of 16 bytes a row, which no copy uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tawa.analysis.affine import Affine
+from tawa.analysis.box import BOX_BYTES, OPEN, Box, BoxDim
+from tawa.analysis.polynomials import Poly
+from tawa.analysis.tma.descriptor_places import Limit, Place
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Builder, Operation, Value
+from tawa.transforms.materialize import Materializer, arithmetic, cast, last_of
+from tawa.transforms.ttir.added_arguments import descriptor_type
+
+_PADDING = {"padding": "1 : i32"}  # zero
+_BEYOND = 1 << 30  # an index that is past every size that is 1, and a multiple of 16 bytes
+
+
+class KernelDescriptors:
+    """Descriptors made in one function."""
+
+    def __init__(self, function: FuncOp, affine: Affine) -> None:
+        self.function, self.affine = function, affine
+        self._made: dict[tuple[object, ...], tuple[Value, list[Value | None]]] = {}
+
+    def make(
+        self, box: Box, place: Place, limits: Sequence[Limit], numbers: Materializer, nested: bool
+    ) -> tuple[Value, Sequence[Value | None]]:
+        """The descriptor of a box, and what is to be added to each index; equal ones are made once."""
+        dims = tuple((dim.stride, dim.sizes, dim.run, dim.last, dim.block) for dim in box.dims)
+        key = (place.before, box.base, box.offset, dims)
+        if key not in self._made:
+            self._made[key] = self._make(box, place, limits, numbers, nested)
+        return self._made[key]
+
+    def _make(
+        self, box: Box, place: Place, limits: Sequence[Limit], numbers: Materializer, nested: bool
+    ) -> tuple[Value, list[Value | None]]:
+        builder = self._point(box, place)
+        sizes: list[Value] = []
+        shifts: list[Value | None] = []
+        for dim in box.dims:
+            size, shift = self._size(dim, numbers, builder)
+            sizes.append(size)
+            shifts.append(shift)
+        strides = [self._stride(dim.stride, limits, box.element_bytes, numbers, builder) for dim in box.dims]
+        base = box.base
+        if box.offset.terms:
+            offset = numbers.number(box.offset, builder, "i64", "offset")
+            base = builder.create("tt.addptr", (base, offset), (base.type,), hints=(base.hint,)).result
+        type = descriptor_type(box.block, box.element, nested)
+        made = builder.create(
+            "tt.make_tensor_descriptor", (base, *sizes, *strides), (type,), properties=dict(_PADDING), hints=("desc",)
+        )
+        return made.result, shifts
+
+    def _size(self, dim: BoxDim, numbers: Materializer, builder: Builder) -> tuple[Value, Value | None]:
+        """The size of a dimension, at least 1, and how far its indices are moved where it was less."""
+        if not dim.sizes:
+            last = OPEN if dim.last is None else min(OPEN, dim.last + dim.block)
+            return builder.constant(last), None
+        if len(dim.sizes) == 1 and (dim.sizes[0].number or 0) > 0 and dim.run == 1:
+            return self._number(dim.sizes[0], numbers, builder), None
+        size: Value | None = None
+        for poly in dim.sizes:
+            value = self._number(poly, numbers, builder)
+            if dim.run > 1:
+                value = arithmetic(builder, "arith.divsi", value, builder.constant(dim.run), "size")
+            size = value if size is None else arithmetic(builder, "arith.minsi", size, value, "size")
+        assert size is not None
+        some = arithmetic(builder, "arith.maxsi", size, builder.constant(1), "size")
+        zero, beyond = builder.constant(0), builder.constant(_BEYOND)
+        holds = builder.create("arith.cmpi", (size, zero), ("i1",), properties={"predicate": "4 : i64"}).result
+        return some, builder.create("arith.select", (holds, zero, beyond), ("i32",), hints=("shift",)).result
+
+    def _number(self, poly: Poly, numbers: Materializer, builder: Builder) -> Value:
+        """A size, the greatest there can be where it is greater still."""
+        if not self.affine.atoms.wide(poly):
+            return numbers.number(poly, builder, "i32", "size")
+        size = numbers.number(poly, builder, "i64", "size")
+        size = arithmetic(builder, "arith.minsi", size, builder.constant(OPEN, "i64"), "size")
+        return cast(builder, size, "i32")
+
+    def _stride(
+        self, stride: Poly, limits: Sequence[Limit], width: int, numbers: Materializer, builder: Builder
+    ) -> Value:
+        value = numbers.number(stride, builder, "i64", "stride")
+        limit = next((limit for limit in limits if limit.stride == stride), None)
+        if limit is None:
+            return value
+        holds, least = holds_at(builder, limit, numbers), builder.constant(BOX_BYTES // width, "i64")
+        return builder.create("arith.select", (holds, value, least), ("i64",), hints=("stride",)).result
+
+    def _point(self, box: Box, place: Place) -> Builder:
+        """In a loop right in front of the load's; in the entry block behind the last that the descriptor needs."""
+        if place.block is not self.function.body:
+            return Builder.before(place.before)
+        needed: list[Value] = [box.base]
+        for poly in (box.offset, *(part for dim in box.dims for part in (dim.stride, *dim.sizes))):
+            atoms = [atom for atom in self.affine.atoms.of(poly) if isinstance(atom, Value)]
+            needed += [made for atom in atoms if (made := place.version(atom)) is not None]
+        last: Operation | None = last_of(needed, self.function.body.ops)
+        return Builder.after(last) if last is not None else Builder.at_start(self.function.body, box.access.loc)
+
+
+def holds_at(builder: Builder, limit: Limit, numbers: Materializer) -> Value:
+    """Whether a limit is kept, as an i1."""
+    stride = numbers.number(limit.stride, builder, "i64", "stride")
+    # Below nothing as an unsigned number: what is 0 or less becomes the greatest there is.
+    less = arithmetic(builder, "arith.subi", stride, builder.constant(1, "i64"))
+    most = builder.constant(limit.below - 1, "i64")
+    unsigned_less = {"predicate": "6 : i64"}
+    return builder.create("arith.cmpi", (less, most), ("i1",), properties=unsigned_less, hints=("fits",)).result
+
+
+__all__ = ["KernelDescriptors", "holds_at"]

@@ -1,0 +1,130 @@
+"""Make persistent: a program of a kernel with one tile a program works on one tile after another, on TTIR.
+
+    func(%a, …)                          func(%a, …, %grid_0, %grid_1)
+      %x = get_program_id x                %tiles = muli %grid_0, %grid_1
+      %y = get_program_id y        →       for %tile in range(get_program_id x, %tiles, get_num_programs x) {
+      work                                   %x = remsi %tile, %grid_0
+      return                                 %y = divsi %tile, %grid_0
+                                             work }
+
+Return:
+The first programs of the grid are launched, as many as there are SMs, and the size of the grid comes as arguments added
+behind the others (i32), one for each axis up to the last that the kernel looks at; the grid has to be 1 along the rest.
+Then the producer loads the first operands of the next tile while the consumer stores this one, and partitions are
+started once. Scalars that are the same for all tiles, and descriptors made of such, stay in front of the loop.
+
+Programs of a grid have no order among them, so that any order does; but one that waits for another could wait for what
+it would do itself later: with atomics, volatile loads, barriers, printing, or unknown effects a kernel stays as it is,
+and so does one whose assembly asks the hardware for its place in the grid.
+
+Requires: TTIR without layouts, one structured function.
+Ensures: launched on any number of programs, it does what the whole grid did.
+Source: S. Gupta, J. Stuart and J. Owens, "A Study of Persistent Threads Style GPU Programming" (InPar 2012).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tawa.dialects.effects import gives_order, is_pure
+from tawa.dialects.tt import GRID_SIZE, FuncOp
+from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar, source_of
+from tawa.ir.attributes import read_int
+from tawa.remarks import Remark
+from tawa.transforms.materialize import arithmetic
+from tawa.transforms.result import PassResult
+from tawa.transforms.ttir.added_arguments import add_number
+
+_ID, _COUNT = "tt.get_program_id", "tt.get_num_programs"
+_CONSTANT, _DESCRIPTOR = "arith.constant", "tt.make_tensor_descriptor"
+_PLACE = re.compile(r"%(n?ctaid|n?clusterid|cluster_)")
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentResult(PassResult):
+    """axes: how many sizes of the grid were added as arguments."""
+
+    axes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MakePersistent:
+    """No options."""
+
+    def run(self, module: Module) -> PersistentResult:
+        """Puts the loop around the work; a `declined` remark where that may not be."""
+        refusal = why_not_persistent(module)
+        if refusal is not None:
+            return PersistentResult(False, (refusal,))
+        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+        axes = grid_axes(module)
+        _wrap(function, axes)
+        return PersistentResult(True, axes=axes)
+
+
+def grid_axes(module: Module) -> int:
+    """How many axes of the grid the kernel looks at, those before the last of them included; at least 1."""
+    return max((_axis(op) + 1 for op in module.walk() if op.name in (_ID, _COUNT)), default=1)
+
+
+def why_not_persistent(module: Module) -> Remark | None:
+    """Why the programs of a kernel may not be done in turn; None where they may."""
+    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
+    if len(functions) != 1 or not functions[0].structured:
+        return Remark("declined", "a persistent kernel is made of one function without jumps")
+    for op in functions[0].op.walk():
+        if gives_order(op) or _PLACE.search(op.properties.get("asm_string", "")):
+            reason = f"{op.name} may give programs an order, which a persistent kernel would change"
+            return Remark("declined", reason, source_of(module, op), "persistent=False")
+    return None
+
+
+def _wrap(function: FuncOp, axes: int) -> None:
+    sizes = [add_number(function, f"{GRID_SIZE}{axis}") for axis in range(axes)]
+    body, asked = function.body, [op for op in function.op.walk() if op.name in (_ID, _COUNT)]
+    front = Builder(body, body.ops[0], function.op.loc)
+    tiles = sizes[0]
+    for size in sizes[1:]:
+        tiles = arithmetic(front, "arith.muli", tiles, size, "tiles")
+    first = front.create(_ID, (), ("i32",), properties={"axis": "0 : i32"}, hints=("first",))
+    step = front.create(_COUNT, (), ("i32",), properties={"axis": "0 : i32"}, hints=("programs",))
+    inside = Block(("i32",), ("tile",))
+    ids = _ids(Builder.at_end(inside, function.op.loc), inside.args[0], sizes)
+    for op in asked:
+        op.result.replace_all_uses_with((ids if op.name == _ID else sizes)[_axis(op)])
+        op.erase()
+    work = body.ops[body.index_of(step) + 1 : -1]
+    for op in work:
+        if not _same_for_all(op, body):
+            inside.append(op.detach())
+    inside.append(Operation("scf.yield", loc=function.op.loc))
+    bounds = (first.result, tiles, step.result)
+    Builder.before(body.terminator).create("scf.for", bounds, regions=[Region([inside])])
+
+
+def _same_for_all(op: Operation, body: Block) -> bool:
+    """Whether `op` may stay in front of the loop over tiles, and is better there."""
+    if op.regions or not is_pure(op) or any(_block(operand) is not body for operand in op.operands):
+        return False
+    return op.name in (_CONSTANT, _DESCRIPTOR) or all(is_scalar(result.type) for result in op.results)
+
+
+def _block(value: Value) -> Block | None:
+    return value.defining_op.parent if value.defining_op else value.owner  # type: ignore[return-value]
+
+
+def _axis(op: Operation) -> int:
+    return read_int(op.properties["axis"])
+
+
+def _ids(builder: Builder, tile: Value, sizes: list[Value]) -> list[Value]:
+    """The program ids of a tile, the first axis fastest, as the hardware counts."""
+    ids: list[Value] = []
+    for size in sizes[:-1]:
+        ids.append(arithmetic(builder, "arith.remsi", tile, size, "pid"))
+        tile = arithmetic(builder, "arith.divsi", tile, size, "pid")
+    return [*ids, tile]
+
+
+__all__ = ["MakePersistent", "PersistentResult", "grid_axes", "why_not_persistent"]

@@ -1,0 +1,155 @@
+"""Split rows: a program for the whole tile becomes one for a group's part of it, on TTIR.
+
+    %r = make_range {0..128}                     %g = elementwise_inline_asm "tawa.group"(2)
+    %rows = addi splat(%row), %r                 %offset = muli %g, 64
+    %q = descriptor_load %d, %row, 0        →    %r = addi make_range {0..64}, splat(%offset)
+    %s = dot %q, %k, %zeros : 128x128            %rows = addi splat(%row), %r
+    descriptor_store %o, %s, %row, 0             %q = descriptor_load %d, (addi %row, %offset), 0
+                                                 %s = dot %q, %k, %zeros : 64x128
+                                                 descriptor_store %o, %s, (addi %row, %offset), 0
+
+The boxes of %d and %o are halved too, in the type of the kernel's argument: the launcher takes the box of a host
+descriptor from there. The number of the group stays a marker (`tawa.dialects.tt.GroupIndexOp`) until the partition of
+the consumer is cloned. Loop bounds and branches stay those of the whole tile, so all groups run in step.
+
+Requires: TTIR without layouts.
+Ensures: running the program once for each number of a group does what the whole program did, element by element.
+Declined when `tawa.analysis.dims.split_dims` finds an operation that needs more than a part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tawa.analysis.dims.split_dims import Axis, SplitInfo, find_split
+from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp, GroupIndexOp
+from tawa.ir import Builder, Module, Operation, TensorDescType, TensorType, Value, clone_op, parse_type, source_of
+from tawa.ir.attributes import int_attr, read_int
+from tawa.plan import Plan
+from tawa.remarks import Remark
+from tawa.symbolic.dim_relations import demanded, shape_of
+from tawa.transforms.result import PassResult
+
+_WRAP = {"overflowFlags": "#arith.overflow<none>"}
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRows:
+    """Options: the number of consumer groups, and what is split; None: rows where they suffice, columns otherwise."""
+
+    groups: int
+    axis: Axis | None = None
+
+    def run(self, module: Module) -> PassResult:
+        """Rewrites the kernel for one group, or says why not."""
+        info = find_split(module, self.groups, self.axis)
+        if isinstance(info, Remark):
+            return PassResult(changed=False, remarks=(info,))
+        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+        _Rewrite(function, info).run()
+        text = f"{info.size} {info.axis} are split over {info.groups} groups of {info.part}"
+        return PassResult(
+            changed=True, remarks=(Remark("note", text, source_of(module, function.op)),), decided=Plan(split=info.axis)
+        )
+
+
+class _Rewrite:
+    """One kernel under change."""
+
+    def __init__(self, function: FuncOp, info: SplitInfo) -> None:
+        self.function = function
+        self.info = info
+        self.top = Builder.at_start(function.body, function.op.loc)
+        self.group = GroupIndexOp.create(self.top, info.groups)
+        self.offsets: dict[int, Value] = {}
+        self.versions: dict[tuple[Value, int], Value] = {}
+
+    def run(self) -> None:
+        """Free values first, while the types are still those of the whole tile."""
+        for (op, index), dim in self.info.uses.items():
+            op.set_operand(index, self.version(op.operands[index], dim))
+        accesses = [op for op in self.function.op.walk() if DescriptorLoadOp.of(op) or DescriptorStoreOp.of(op)]
+        for op in accesses:
+            if op.operands[0] in self.info.dims:
+                self.shift(op, self.info.dims[op.operands[0]])
+        for value, dim in self.info.dims.items():
+            value.type = part_type(value.type, dim, self.info.groups)
+        self.retype_function()
+        self.drop_unused()
+
+    def offset(self, part: int) -> Value:
+        """Where a group's part of `part` elements begins; made once, at the top."""
+        if part not in self.offsets:
+            factors = (self.group, self.top.constant(part))
+            self.offsets[part] = self.top.create(
+                "arith.muli", factors, ("i32",), properties=dict(_WRAP), hints=("offset",)
+            ).result
+        return self.offsets[part]
+
+    def shift(self, op: Operation, dim: int) -> None:
+        """A box begins where the group's part begins."""
+        index = (1 if DescriptorLoadOp.of(op) else 2) + dim
+        start = op.operands[index]
+        offset = self.offset(shape_of(op.operands[0])[dim] // self.info.groups)
+        shifted = Builder.before(op).create(
+            "arith.addi", (start, offset), (start.type,), properties=dict(_WRAP), hints=(start.hint,)
+        )
+        op.set_operand(index, shifted.result)
+
+    def version(self, value: Value, dim: int) -> Value:
+        """The group's part of a free value along `dim`."""
+        known = self.versions.get((value, dim))
+        if known is not None:
+            return known
+        op = value.defining_op
+        assert op is not None
+        if op.name == "tt.make_range":
+            made = [self.part_of_range(op)]
+        else:
+            copy = clone_op(op, {})
+            for index, at in demanded(op, dim).items():
+                copy.set_operand(index, self.version(op.operands[index], at))
+            for result in copy.results:
+                result.type = part_type(result.type, dim, self.info.groups)
+            if op.name == "arith.constant":
+                copy.properties["value"] = f"{op.properties['value'].rpartition(' : ')[0]} : {copy.result.type}"
+            made = Builder.after(op).insert(copy).results
+        self.versions.update({(result, dim): part for result, part in zip(op.results, made, strict=True)})
+        return self.versions[value, dim]
+
+    def part_of_range(self, op: Operation) -> Value:
+        """``start .. start + size/G``, moved by the group's offset."""
+        start = read_int(op.properties["start"])
+        part = (read_int(op.properties["end"]) - start) // self.info.groups
+        type = part_type(op.result.type, 0, self.info.groups)
+        builder = Builder.after(op)
+        properties = {"end": int_attr(start + part), "start": int_attr(start)}
+        numbers = builder.create("tt.make_range", (), (type,), properties=properties, hints=(op.result.hint,)).result
+        offset = builder.create("tt.splat", (self.offset(part),), (type,)).result
+        hints = (op.result.hint,)
+        return builder.create("arith.addi", (numbers, offset), (type,), properties=dict(_WRAP), hints=hints).result
+
+    def retype_function(self) -> None:
+        """The function's type says what its arguments say."""
+        _, arrow, results = self.function.op.properties["function_type"].rpartition(" -> ")
+        arguments = ", ".join(arg.type for arg in self.function.body.args)
+        self.function.op.properties["function_type"] = f"({arguments}){arrow}{results}"
+
+    def drop_unused(self) -> None:
+        """Free values of the whole tile that nothing needs any more."""
+        free = {value.owner: None for value, _ in self.versions if isinstance(value.owner, Operation)}
+        for op in reversed([op for op in self.function.op.walk() if op in free]):
+            if not any(result.uses for result in op.results):
+                op.erase()
+
+
+def part_type(text: str, dim: int, groups: int) -> str:
+    """The type of a group's part of a tile or of a box, spelled as the whole one was."""
+    type = parse_type(text)
+    whole = type.block if isinstance(type, TensorDescType) else type
+    assert isinstance(whole, TensorType)
+    part = replace(whole, shape=(*whole.shape[:dim], whole.shape[dim] // groups, *whole.shape[dim + 1 :]))
+    if whole is type:
+        return str(part)
+    inner = str(part) if text.startswith("!tt.tensordesc<tensor<") else str(part)[len("tensor<") : -1]
+    return f"!tt.tensordesc<{inner}>"

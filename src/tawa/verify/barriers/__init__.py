@@ -1,0 +1,1 @@
+"""The barrier check, and the refinement of the aref level by the barrier level."""

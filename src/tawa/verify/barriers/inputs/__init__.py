@@ -1,0 +1,1 @@
+"""Which numbers are tried, so that every decision is seen to go each way."""

@@ -1,0 +1,299 @@
+"""Which numbers to try: the arguments that control flow depends on, in steps that change a trip count.
+
+    for k in range(0, K, 64)                      K = 0, 64, 128, …
+    for t in range(0, (M + 127) / 128 · …)        M = 0, 128, 256
+
+The unit of an argument is found by walking back from each loop bound: division by a constant multiplies it, and so
+does the step: a constant, or what it is where the arguments that it is computed from are as small as they may be, but
+no less than 1 (a step is positive). Outer loops (those around other loops of the protocol) are tried with fewer trips.
+Numbers that are no arguments (program ids, numbers read from memory) are tried in such steps too where they bound
+innermost loops.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice, product
+
+from tawa.dialects.arith import constant_int
+from tawa.dialects.scalars import width_of
+from tawa.dialects.tt import same_number
+from tawa.errors import AssumptionError
+from tawa.ir import Operation, Value
+from tawa.verify.assumptions import Assumption, is_grid_size, parse_assumptions, positive_step
+from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram, number_key
+from tawa.verify.effort import Effort
+
+_NAME = re.compile(r'(?:loc\()?"([^"]+)"\(')
+OUTER_TRIPS = 2
+BUDGET: Mapping[Effort, int] = {"fast": 2_000, "full": 60_000}
+"""Steps over all runs."""
+MOST_CHOICES: Mapping[Effort, int] = {"fast": 6_000, "full": 400_000}
+"""How many scalars may be computed from one number that is chosen to the next: it bounds the choices that are kept."""
+_SAME_NUMBER = frozenset({"arith.extsi", "arith.index_cast", "arith.trunci"})
+_MOST_STEPS = 4096
+"""How far numbers are sought that satisfy the facts, in steps of a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Numbers to try for one argument, smallest first, and the facts without which there were others."""
+
+    argument: Value
+    name: str
+    numbers: tuple[int, ...]
+    facts: tuple[str, ...] = ()
+    outer: bool = False  # it bounds a loop around others
+    fixed: bool = False  # by the caller
+
+
+def argument_name(program: BarrierProgram, argument: Value) -> str:
+    """What the user calls an argument, where the text knows; else `arg` and its number."""
+    loc = program.module.locs.get(argument.loc, argument.loc)
+    found = _NAME.match(loc)
+    return found.group(1) if found else argument.hint or f"arg{argument.index}"
+
+
+def trips_to_try(program: BarrierProgram, effort: Effort, most: int | None) -> Sequence[int]:
+    """The trip counts of an innermost loop: all up to 2·D + 1, or 0, 1 and the one that goes twice around each ring.
+
+    Once around shows a missing release, twice a wrong parity; deferred releases need D + P + 1.
+    """
+    depth = program.depth
+    if effort == "full":
+        return range((2 * depth + 1 if most is None else most) + 1)
+    around = depth + max(depth, program.most_in_flight) + 1
+    return sorted({0, 1, around} if most is None else {0, min(1, most), min(around, most)})
+
+
+def read_facts(program: BarrierProgram, assume: Sequence[str]) -> tuple[Assumption, ...]:
+    """The facts of a caller; raises AssumptionError where one is about no integer argument of the kernel."""
+    facts = parse_assumptions(assume)
+    names = [argument_name(program, arg) for arg in program.entry.args if width_of(arg.type) is not None]
+    for fact in facts:
+        if fact.name not in names:
+            there = f"its integer arguments are {', '.join(names)}" if names else "it has no integer argument"
+            raise AssumptionError(f"{fact.name!r} in {str(fact)!r} is no integer argument of the kernel: {there}")
+    return facts
+
+
+def choices(
+    program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption], trips: Sequence[int]
+) -> list[Choices]:
+    """For each argument that matters, the numbers to try that satisfy the facts about it.
+
+    trips: the trip counts of an innermost loop; outer loops get those up to 2.
+    """
+    smallest = _Smallest(program, arguments, facts)
+    units, around, within = _units(program, smallest)
+    strides = {root for op in program.loops if op.name == "scf.for" and (root := smallest.root(op.operands[2]))}
+    compared = _compared(program)
+    found: list[Choices] = []
+    for leaf in program.leaves:
+        name = argument_name(program, leaf)
+        about = [fact for fact in facts if fact.name == name]
+        if name in arguments:
+            found.append(Choices(leaf, name, (arguments[name],), fixed=True))
+            continue
+        wanted = _wanted(trips, leaf in around, leaf in within)
+        steps = sorted(units.get(leaf, {1}))
+        free = {unit * it for unit in steps for it in wanted}
+        pool = {number for unit in steps for number in _steps(unit, wanted, about)}
+        if leaf.type == "i1":
+            free = pool = {0, 1}
+        elif leaf not in units or program.assumes:
+            pool.update(number for least in compared.get(leaf, ()) for number in (least, least + 1))
+        used = tuple(str(fact) for fact in about if not all(fact.holds(number) for number in free | pool))
+        if leaf in strides:
+            used += (positive_step(name),) if _least(about) <= 0 and not is_grid_size(name) else ()
+            pool = {number for number in pool if number > 0} | {smallest.of(leaf), smallest.of(leaf) + 1}
+        found.append(
+            Choices(leaf, name, tuple(number for number in sorted(pool) if _fits(about, number)), used, leaf in around)
+        )
+    return found
+
+
+def _wanted(trips: Sequence[int], around: bool, within: bool) -> Sequence[int]:
+    """Fewer trips for what bounds outer loops: rings go around across them, and the runs would be many and long."""
+    if not around:
+        return trips
+    most = min(max(trips), OUTER_TRIPS + within)
+    return sorted({min(it, most) for it in trips})
+
+
+def _steps(unit: int, trips: Sequence[int], facts: Sequence[Assumption]) -> Iterable[int]:
+    """The numbers that stand for `trips` steps past the least one that the facts allow, and that one."""
+    least = _least(facts)
+    first = -(-max(least, 0) // unit) * unit
+    multiples = (number for number in islice(count(first, unit), _MOST_STEPS) if _fits(facts, number))
+    wanted = frozenset(trips)
+    allowed = [number for at, number in enumerate(islice(multiples, max(trips) + 1)) if at in wanted]
+    return allowed + [least] * (least > 0 and _fits(facts, least))
+
+
+def _least(facts: Sequence[Assumption]) -> int:
+    """What the facts bound an argument by from below; 0 where they do not."""
+    bounds = [fact for fact in facts if fact.modulus is None and fact.relation in (">", ">=", "==")]
+    return max((fact.number + (fact.relation == ">") for fact in bounds), default=0)
+
+
+def _fits(facts: Sequence[Assumption], number: int) -> bool:
+    return all(fact.holds(number) for fact in facts)
+
+
+def vectors(found: list[Choices], effort: Effort = "full") -> Iterator[dict[Value, int]]:
+    """All combinations, those with few trips first; `fast` leaves out those of `crowded`."""
+    ranked = sorted(
+        product(*(range(len(choice.numbers)) for choice in found)), key=lambda places: (sum(places), places)
+    )
+    many = crowded(found, effort)
+    for places in ranked:
+        pairs = list(zip(found, places, strict=True))
+        if sum(choice in many and place == len(choice.numbers) - 1 for choice, place in pairs) < 2:
+            yield {choice.argument: choice.numbers[place] for choice, place in pairs}
+
+
+def crowded(found: list[Choices], effort: Effort) -> list[Choices]:
+    """Bounds of outer loops of which `fast` tries no two at their largest at once."""
+    return [choice for choice in found if choice.outer and len(choice.numbers) > 2] if effort == "fast" else []
+
+
+def inner_numbers(
+    program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption], trips: Sequence[int]
+) -> Mapping[str, tuple[int, ...]]:
+    """Numbers to try for what is no argument but bounds innermost loops, so that these go around their rings too.
+
+    By name: ``program_id(0)``, ``num_programs(0)``, and ``*`` for all numbers read from memory.
+    """
+    found: dict[str, set[int]] = {}
+    for op, roots, step in _loops(program, _Smallest(program, arguments, facts)):
+        if op not in program.outer_loops:
+            reached = _Reached()
+            for root in roots:
+                _walk(program, root, step, reached)
+            for name, units in reached.others.items():
+                found.setdefault(name, set()).update(unit * it for unit in units for it in trips)
+    return {name: tuple(sorted(numbers)) for name, numbers in found.items()}
+
+
+class _Smallest:
+    """What a step is where the arguments behind it are as small as they may be, but no less than 1."""
+
+    def __init__(self, program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption]) -> None:
+        self.program, self.arguments, self.facts = program, arguments, facts
+
+    def of(self, value: Value) -> int:
+        """The number; 1 where it is computed from anything else, or is less."""
+        return max(self._of(value) or 1, 1)
+
+    def root(self, value: Value) -> Value | None:
+        """The argument that `value` is, perhaps in another width, or a positive constant times."""
+        if value in self.program.leaves:
+            return value
+        op, sources = value.defining_op, list(self.program.carried.get(value, ()))
+        if op is not None and (op.name in _SAME_NUMBER or same_number(op)):
+            sources = op.operands
+        elif op is not None and op.name == "arith.muli":
+            sources = [it for it in op.operands if (constant_int(it) or 0) <= 0]
+        return self.root(sources[0]) if len(sources) == 1 else None
+
+    def _of(self, value: Value) -> int | None:
+        if value in self.program.leaves:
+            name = argument_name(self.program, value)
+            about = [fact for fact in self.facts if fact.name == name]
+            least = max(_least(about), 1)
+            possible = (number for number in range(least, least + _MOST_STEPS) if _fits(about, number))
+            return self.arguments.get(name) or next(possible, None)
+        op, sources = value.defining_op, self.program.carried.get(value, ())
+        if op is None:
+            return self._of(sources[0]) if len(sources) == 1 else None
+        if op.name in NUMBER_OPS:
+            return 1 if NUMBER_OPS[op.name] == "num_programs" else 0
+        compute = self.program.scalar(op)
+        inputs = [self._of(operand) for operand in op.operands] if compute is not None else [None]
+        return None if compute is None or None in inputs else compute(*inputs)
+
+
+def units_of(
+    program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption]
+) -> Mapping[Value, set[int]]:
+    """For each argument: the steps in which it changes trip counts."""
+    return _units(program, _Smallest(program, arguments, facts))[0]
+
+
+def _units(program: BarrierProgram, smallest: _Smallest) -> tuple[dict[Value, set[int]], set[Value], set[Value]]:
+    """For each argument: the steps in which it changes trip counts; and which arguments bound outer and inner loops."""
+    units: dict[Value, set[int]] = {}
+    outer, inner = set[Value](), set[Value]()
+    for op, roots, step in _loops(program, smallest):
+        reached = _Reached()
+        for root in roots:
+            _walk(program, root, step, reached)
+        for leaf, steps in reached.leaves.items():
+            units.setdefault(leaf, set()).update(steps)
+        (outer if op in program.outer_loops else inner).update(reached.leaves)
+    return units, outer, inner
+
+
+def _loops(program: BarrierProgram, smallest: _Smallest) -> Iterator[tuple[Operation, list[Value], int]]:
+    """The loops that matter, each with the numbers that bound it and its step."""
+    for op in program.loops:
+        if op in program.ended_by_memory:
+            continue
+        if op.name == "scf.for":
+            yield op, op.operands[:2], smallest.of(op.operands[2])
+        else:
+            yield op, op.regions[0].block.terminator.operands[:1], 1
+
+
+def _compared(program: BarrierProgram) -> dict[Value, list[int]]:
+    """The constants that an argument itself is compared with."""
+    found: dict[Value, list[int]] = {}
+    for op in program.ops:
+        if op.name == "arith.cmpi" and op in program.kept:
+            for value, other in (op.operands, op.operands[::-1]):
+                constant = constant_int(other)
+                if value in program.leaves and constant is not None and constant >= 0:
+                    found.setdefault(value, []).append(constant)
+    return found
+
+
+@dataclass(slots=True)
+class _Reached:
+    """What a bound is computed from, and the steps in which it changes the trip count.
+
+    leaves: arguments. others: program numbers by name, and ``*`` for numbers read from memory.
+    """
+
+    leaves: dict[Value, set[int]] = field(default_factory=dict[Value, set[int]])
+    others: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    seen: set[Value] = field(default_factory=set[Value])
+
+
+def _walk(program: BarrierProgram, value: Value, unit: int, reached: _Reached) -> None:
+    if value in reached.seen:
+        return
+    reached.seen.add(value)
+    if value in program.leaves:
+        reached.leaves.setdefault(value, set()).add(unit)
+    for source in program.carried.get(value, ()):
+        _walk(program, source, unit, reached)
+    op = value.defining_op
+    if op is None:
+        return
+    if op.name in NUMBER_OPS or op.name == "tt.load":
+        name = number_key(op) if op.name in NUMBER_OPS else "*"
+        reached.others.setdefault(name, set()).add(unit)
+    if not op.name.startswith("arith.") or not op.operands:
+        return
+    factor = constant_int(op.operands[-1])
+    if op.name in ("arith.divsi", "arith.divui", "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi") and factor:
+        unit *= factor
+    elif op.name == "arith.shrsi" and factor:
+        unit <<= factor
+    elif op.name == "arith.muli" and factor:
+        unit = max(1, unit // factor)
+    for operand in op.operands:
+        _walk(program, operand, unit, reached)

@@ -1,0 +1,367 @@
+"""What choices of numbers have in common when they make the same run, found without unrolling.
+
+    tiles = (M + 127) / 128 · (N + 127) / 128       M = 128, N = 256 and M = 256, N = 128: two tiles
+    for t in range(pid, tiles, programs): …         pid 0 of 1 with two tiles, pid 1 of 2 with four: two trips
+
+Scalars that do not change in a loop are computed, those of a branch too, and equal trees of operations once. What
+loops, conditions and protocol operations read of them makes the fingerprint; of a loop whose induction variable
+decides nothing, only the number of trips counts, and what is never reached does not count at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tawa.dialects.scalars import evaluate, width_of
+from tawa.dialects.scf import trips_of
+from tawa.dialects.ttg import WarpSpecializeOp
+from tawa.ir import Block, Operation, Value
+from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram, number_key
+from tawa.verify.barriers.run.events import NeedsNumber
+from tawa.verify.dataflow import captures
+
+Cell = int
+"""The number of a scalar; scalars that are computed in the same way have the same one."""
+Known = int | str | None
+"""What a scalar is: a number, an address, or nothing that the language defines."""
+Compute = Callable[..., Known]
+Print = tuple[object, ...]
+ALWAYS: Cell = 0
+"""A condition that holds."""
+_PEELED = 2
+"""So many trips of a loop around others are foreseen one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A scalar that is computed where `reached` holds; `op` where it is an operation of the program."""
+
+    cell: Cell
+    compute: Compute
+    operands: tuple[Cell, ...]
+    op: Operation | None = None
+    reached: Cell = ALWAYS
+
+    def fill(self, cells: list[Known]) -> None:
+        """Computes it from the others; what is not reached stays as it is, unknown."""
+        if not cells[self.reached]:
+            return
+        inputs = [cells[operand] for operand in self.operands]
+        if self.op is None:
+            cells[self.cell] = self.compute(*inputs)
+        elif None in inputs:
+            (cells[self.cell],) = evaluate(self.op, inputs)  # type: ignore[arg-type]
+        else:
+            cells[self.cell] = self.compute(*inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A scalar that somebody chooses: an argument, a program number, or a number in memory, where `reached` holds.
+
+    group: those that must be known together: numbers of programs along one axis, numbers behind one pointer.
+    """
+
+    cell: Cell
+    kind: Literal["argument", "program", "memory"]
+    group: Hashable
+    argument: Value | None = None
+    key: str = ""
+    address: Cell = ALWAYS
+    reached: Cell = ALWAYS
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A condition that the program takes for granted, where `reached` holds."""
+
+    cell: Cell
+    reached: Cell
+
+
+class Fingerprints:
+    """Made once a program: how the numbers that decide its runs come about.
+
+    first: what each cell is to begin with. steps: what becomes of the others, in order.
+    outs: the cells that make the fingerprint. trips: those of them that count trips.
+    within: of a condition under which things are reached, the one around it.
+    open_memory: whether numbers are read from memory that cannot be foreseen.
+    """
+
+    def __init__(self, program: BarrierProgram) -> None:
+        self.program = program
+        self.first: list[Known] = [1]
+        self.steps: list[Made | Given | Assumed] = []
+        self.open_memory = False
+        self.trips: list[Cell] = []
+        self._outs: dict[Cell, None] = {}
+        self._cells: dict[Value, Cell] = {}
+        self._same: dict[Hashable, Cell] = {}
+        self._roots: dict[Cell, Cell] = {}
+        self._leaves = set(program.leaves)
+        self._guards: list[Cell] = [ALWAYS]
+        self.within: dict[Cell, Cell] = {}
+        self.straight = len(program.function.regions[0].blocks) == 1
+        if self.straight:
+            self._cells.update((value, self._constant(number)) for value, number in program.constants.items())
+            for arg in program.entry.args:
+                if arg.type.startswith("!tt.ptr"):
+                    cell = self._cells[arg] = self._constant(f"arg{arg.index}")
+                    self._roots[cell] = cell
+            self._block(program.entry)
+        for leaf in program.leaves:
+            cell = self._cell_of(leaf)
+            if not self.straight and cell is not None:
+                self._outs[cell] = None
+        self.outs = tuple(self._outs)
+        self.trips = sorted({*self.trips})
+
+    def of(self, numbers: Mapping[Value, int], chosen: Mapping[str, int]) -> Print | None:
+        """The fingerprint of one choice; None where it cannot tell. Raises NeedsNumber as unrolling does."""
+        if not self.straight or self.open_memory:
+            return None
+        cells = list(self.first)
+        for step in self.steps:
+            if isinstance(step, Made):
+                step.fill(cells)
+            elif isinstance(step, Given):
+                if step.argument is not None:
+                    cells[step.cell] = numbers[step.argument]
+                    continue
+                key = self.key_of(step, cells)
+                if key is not None and key not in chosen:
+                    raise NeedsNumber(key)
+                cells[step.cell] = None if key is None else chosen[key]
+        return tuple(cells[out] for out in self.outs)
+
+    def key_of(self, given: Given, cells: list[Known]) -> str | None:
+        """What the number is called; None where nothing asks for it."""
+        if not cells[given.reached]:
+            return None
+        if given.kind == "program":
+            return given.key
+        address = cells[given.address]
+        return None if address is None else f"*({address})"
+
+    # -- the program -------------------------------------------------------------------------------------------------
+
+    def _block(self, block: Block) -> None:
+        for op in self.program.kept_in(block):
+            for result in op.results:
+                self._cells.pop(result, None)  # of the trip before
+            match op.name:
+                case "ttg.warp_specialize":
+                    self._fork(op)
+                case "scf.for":
+                    self._for(op)
+                case "scf.if":
+                    self._if(op)
+                case "llvm.intr.assume" if self._cell_of(op.operands[0]) is not None:
+                    self.steps.append(Assumed(self._cells[op.operands[0]], self._guards[-1]))
+                case _:
+                    if not self._computed(op):
+                        self._note(op.operands)
+                        self._inside(op)
+        if block.ops:
+            self._note(block.terminator.operands)
+
+    def _inside(self, op: Operation) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                self._block(block)
+
+    def _enter(self, reached: Cell) -> None:
+        """What follows is reached only where this holds too, until the guard is popped."""
+        self.within.setdefault(reached, self._guards[-1])
+        self._guards.append(reached)
+
+    def _fork(self, op: Operation) -> None:
+        fork = WarpSpecializeOp(op)
+        self._block(fork.default)
+        for block in fork.partitions:
+            for arg, given in zip(block.args, captures(op), strict=True):
+                cell = self._cell_of(given)
+                if cell is not None:
+                    self._cells[arg] = cell
+            self._block(block)
+
+    def _for(self, op: Operation) -> None:
+        """Of a loop with known bounds the trips count, and the bounds only where its body can tell."""
+        bounds = [self._cell_of(bound) for bound in op.operands[:3]]
+        self._note(op.operands[3:])
+        if None in bounds:
+            self._note(op.operands[:3])
+            self._inside(op)
+            return
+        fewer = self.program.shortened.get(op)
+        trips = self._make(_trips, tuple(bounds)) if fewer is None else self._constant(fewer.trips)  # type: ignore[arg-type]
+        self.trips.append(self._out(trips))
+        induction = op.regions[0].block.args[0]
+        peeled = 0
+        if induction in self.program.needed:
+            peeled = _PEELED if op in self.program.outer_loops else 0
+            for trip in range(peeled):
+                place = self._constant(trip)
+                self._enter(self._make(_more, (trips, place)))
+                self._cells[induction] = self._make(_place, (*bounds, place))  # type: ignore[arg-type]
+                self._inside(op)
+            self._cells.pop(induction, None)
+        self._enter(self._make(_more, (trips, self._constant(peeled))))
+        if induction in self.program.needed:
+            self._note(op.operands[:3])
+        self._inside(op)
+        del self._guards[-1 - peeled :]
+
+    def _if(self, op: Operation) -> None:
+        condition = self._cell_of(op.operands[0])
+        if condition is None:
+            self._inside(op)
+            return
+        self._out(condition)
+        ends: list[Block] = []
+        for region, reach in zip(op.regions, (_may, _may_not), strict=True):
+            for block in region.blocks[:1]:
+                if block.ops:
+                    self._enter(self._make(reach, (condition,)))
+                    self._block(block)
+                    self._guards.pop()
+                    ends.append(block)
+        if len(ends) == 2:
+            for result, yes, no in zip(op.results, *(end.terminator.operands for end in ends), strict=True):
+                cells = (condition, self._cell_of(yes), self._cell_of(no))
+                if cells[1] is not None and cells[2] is not None:
+                    self._cells[result] = self._make(_either, cells)  # type: ignore[arg-type]
+
+    def _computed(self, op: Operation) -> bool:
+        """Whether `op` is a scalar that can be foreseen; it then has a cell."""
+        if len(op.results) != 1:
+            return False
+        if op.name in NUMBER_OPS:
+            key = number_key(op)
+            self._cells[op.result] = self._given(("program", key), "program", key[key.index("(") :], key=key)
+            return True
+        if op.name == "tt.load":
+            address = self._cell_of(op.operands[0])
+            if width_of(op.result.type) is None:
+                return False
+            if address is None:
+                self.open_memory = True
+                return False
+            root = self._roots.get(address, address)
+            self._cells[op.result] = self._given(("memory", address), "memory", root, address=address)
+            return True
+        compute: Compute | None = _address if op.name == "tt.addptr" else self.program.scalar(op)
+        if compute is None:
+            return False
+        operands: list[Cell] = []
+        for operand in op.operands:
+            cell = self._cell_of(operand)
+            if cell is None:
+                return False
+            operands.append(cell)
+        if compute is _address:
+            cell = self._make(_address, tuple(operands))
+            self._roots[cell] = self._roots.get(operands[0], operands[0])
+        else:
+            cell = self._make(compute, tuple(operands), op)
+        self._cells[op.result] = cell
+        return True
+
+    # -- cells -------------------------------------------------------------------------------------------------------
+
+    def _cell_of(self, value: Value) -> Cell | None:
+        cell = self._cells.get(value)
+        if cell is None and value in self._leaves:
+            cell = self._cells[value] = self._new(None)
+            self.steps.append(Given(cell, "argument", value, argument=value))
+        return cell
+
+    def _new(self, known: Known) -> Cell:
+        self.first.append(known)
+        return len(self.first) - 1
+
+    def _constant(self, known: Known) -> Cell:
+        key = ("constant", known)
+        if key not in self._same:
+            self._same[key] = self._new(known)
+        return self._same[key]
+
+    def _make(self, compute: Compute, operands: tuple[Cell, ...], op: Operation | None = None) -> Cell:
+        """A cell computed from others, at once where these are constants."""
+        key = (compute, operands) if op is None else (op.name, *op.properties.items(), op.result.type, operands)
+        for guard in self._guards:
+            found = self._same.get((key, guard))
+            if found is not None:
+                return found
+        made = Made(len(self.first), compute, operands, op, self._guards[-1])
+        self._same[key, made.reached] = self._new(None)
+        if all(self.first[operand] is not None for operand in operands):
+            replace(made, reached=ALWAYS).fill(self.first)
+        if self.first[made.cell] is None:
+            self.steps.append(made)
+        return made.cell
+
+    def _given(
+        self, name: Hashable, kind: Literal["program", "memory"], group: Hashable, key: str = "", address: Cell = ALWAYS
+    ) -> Cell:
+        """A number to be chosen, once for all places that ask for it where an earlier one does."""
+        for guard in self._guards:
+            if (name, guard) in self._same:
+                return self._same[name, guard]
+        cell = self._same[name, self._guards[-1]] = self._new(None)
+        self.steps.append(Given(cell, kind, group, key=key, address=address, reached=self._guards[-1]))
+        return cell
+
+    def _note(self, values: list[Value]) -> None:
+        for value in values:
+            cell = self._cell_of(value)
+            if cell is not None:
+                self._out(cell)
+
+    def _out(self, cell: Cell) -> Cell:
+        """What is read where the program gets to."""
+        if self.first[cell] is None:
+            guard = self._guards[-1]
+            cell = cell if guard == ALWAYS else self._make(_same, (cell,))
+            self._outs[cell] = None
+        return cell
+
+
+def _trips(lower: int | None, upper: int | None, step: int | None) -> int | None:
+    if lower is None or upper is None or step is None:
+        return None
+    return trips_of(lower, upper, step)
+
+
+def _more(trips: int | None, done: int | None) -> int:
+    """Without a number of trips the run ends there."""
+    return int(trips is not None and done is not None and trips > done)
+
+
+def _place(lower: int | None, upper: int | None, step: int | None, trip: int | None) -> int | None:
+    return None if lower is None or step is None or trip is None else lower + trip * step
+
+
+def _may(condition: int | None) -> int:
+    """What is not known may hold."""
+    return int(condition != 0)
+
+
+def _may_not(condition: int | None) -> int:
+    return int(condition is None or condition == 0)
+
+
+def _either(condition: int | None, yes: Known, no: Known) -> Known:
+    if condition is None:
+        return yes if yes == no else None
+    return yes if condition else no
+
+
+def _same(value: Known) -> Known:
+    return value
+
+
+def _address(base: Known, offset: Known) -> Known:
+    return f"{base}+{offset}" if isinstance(base, str) and isinstance(offset, int) else None

@@ -1,0 +1,232 @@
+"""Outcomes that cannot be, by what stands around a decision: loops that have a trip, branches that were taken.
+
+    for i in range(pid, T):
+        if pid < T:             always: the loop has no trip otherwise
+
+Each comparison is a difference of two numbers and a constant, x − y <= c. Those that hold around the decision, and the
+outcome that is asked for, contradict each other where they add up to 0 <= c with a negative c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tawa.ir import Block, Operation, Value
+from tawa.ir.attributes import read_int
+from tawa.verify.barriers.program.kernel import NUMBER_OPS
+from tawa.verify.barriers.program.origins import Origins
+from tawa.verify.barriers.program.outcomes import CHOICES, NO, YES
+
+Key = Value | int | None | tuple[object, ...]
+"""A number by its tree, by how it is computed from others, or by its value; None is 0."""
+Difference = tuple[Key, Key, int]
+"""x, y, c: x − y <= c."""
+_KEEPS_SIGN = frozenset({"arith.extsi", "arith.index_cast"})
+_UNSIGNED = 6
+"""The first predicate of ``arith.cmpi`` without a sign."""
+_DEEP = 4
+"""Sums, minima and maxima that are looked into."""
+
+
+class Implied:
+    """What cannot be in one program."""
+
+    def __init__(self, origins: Origins) -> None:
+        self.origins = origins
+
+    def asks_for_trips(self, op: Operation) -> bool:
+        """Whether a comparison says how far apart the bounds of a loop are, without a sign: upper - lower > 128.
+
+        It stands in front of a loop that is cut in two, and is a question about trips, which are tried for themselves.
+        """
+        if op.name != "arith.cmpi" or read_int(op.properties["predicate"]) < _UNSIGNED:
+            return False
+        apart = {self._number(loop.operands[1]) + self._number(loop.operands[0]) for loop in self._loops()}
+        for value, other in (op.operands, op.operands[::-1]):
+            made = self._same(value).defining_op
+            if made is not None and made.name == "arith.subi" and self.origins.constant(other) is not None:
+                upper, lower = made.operands
+                if self._number(upper) + self._number(lower) in apart:
+                    return True
+        return False
+
+    def _loops(self) -> list[Operation]:
+        return [op for op in self.origins.program.decisions if op.name == "scf.for"]
+
+    def unreachable(self, op: Operation) -> bool:
+        """Whether a branch around `op` cannot be taken. False says nothing."""
+        inside = op
+        for outer in op.ancestors():
+            if outer.name == "scf.if" and outer not in self.origins.program.guards:
+                condition = outer.operands[0].defining_op
+                taken = YES if inside.parent is outer.regions[0].block else NO
+                if condition is not None and self.excludes(condition, taken, outer):
+                    return True
+            inside = outer
+        return False
+
+    def excludes(self, op: Operation, outcome: int, at: Operation | None = None) -> bool:
+        """Whether `op` cannot go this way where `at` stands, which is where it stands itself. False says nothing."""
+        at = op if at is None else at
+        if outcome in (YES, NO) and self._is_settled(op, outcome, at):
+            return True
+        asked = list(self._outcome(op, outcome)) if outcome in (YES, NO) else []
+        if not asked:
+            return False
+        known = [*asked, *self._around(at)]
+        values = [*op.operands[:2]]
+        for outer in at.ancestors():
+            values += outer.operands[:2] if outer.name == "scf.for" else ()
+        for value in values:
+            known += self._about(value, _DEEP)
+        return _contradict(known)
+
+    def _is_settled(self, op: Operation, outcome: int, at: Operation) -> bool:
+        """Whether a branch around `at` asked the same of the same numbers, and was told the opposite."""
+        asked = self._equality(op)
+        inside = at
+        for outer in at.ancestors() if asked is not None else ():
+            if outer.name == "scf.if" and outer not in self.origins.program.guards:
+                condition = outer.operands[0].defining_op
+                known = self._equality(condition) if condition is not None else None
+                taken = YES if inside.parent is outer.regions[0].block else NO
+                if asked is not None and known is not None and asked[0] == known[0]:
+                    return (asked[1] == known[1]) != (outcome == taken)
+            inside = outer
+        return False
+
+    def _equality(self, op: Operation) -> tuple[frozenset[Difference], bool] | None:
+        """Of a comparison for equality: the difference, either way round, and whether it holds for equal numbers."""
+        if op.name != "arith.cmpi" or read_int(op.properties["predicate"]) > 1:
+            return None
+        (x, a), (y, b) = (self._number(operand) for operand in op.operands)
+        return frozenset({(x, y, b - a), (y, x, a - b)}), read_int(op.properties["predicate"]) == 0
+
+    def _number(self, value: Value) -> tuple[Key, int]:
+        """A value as another one and a constant."""
+        more = 0
+        while True:
+            value = self._same(value)
+            fixed = self.origins.constant(value)
+            if fixed is not None:
+                return None, more + fixed
+            op = value.defining_op
+            if op is not None and op.name in ("arith.addi", "arith.subi"):
+                left, right = op.operands
+                by = self.origins.constant(right)
+                if by is not None:
+                    value, more = left, more + (by if op.name == "arith.addi" else -by)
+                    continue
+                by = self.origins.constant(left) if op.name == "arith.addi" else None
+                if by is not None:
+                    value, more = right, more + by
+                    continue
+            tree = self.origins.program.tree(value)
+            return (self._shape(value, _DEEP) if tree is None else tree), more
+
+    def _shape(self, value: Value, deep: int) -> Key:
+        """A value by what it is computed from, so that the same number computed twice is one."""
+        value = self._same(value)
+        fixed, op = self.origins.constant(value), value.defining_op
+        if fixed is not None:
+            return "constant", fixed
+        if op is None or not deep or not op.operands or op.regions or self.origins.program.scalar(op) is None:
+            return value
+        made = op.name, op.result.type, str(sorted(op.properties.items()))
+        return *made, *(self._shape(it, deep - 1) for it in op.operands)
+
+    def _same(self, value: Value) -> Value:
+        """Past what a partition is given, and past casts that leave the sign."""
+        while True:
+            op, sources = value.defining_op, self.origins.program.carried.get(value, ())
+            if op is None and len(sources) == 1:
+                value = sources[0]
+            elif op is not None and op.name in _KEEPS_SIGN and op.operands[0].type != "i1":
+                value = op.operands[0]
+            else:
+                return value
+
+    def _at_most(self, left: Value, right: Value, more: int = 0) -> Difference:
+        """That left <= right + more."""
+        (x, a), (y, b) = self._number(left), self._number(right)
+        return x, y, b - a + more
+
+    def _outcome(self, op: Operation, outcome: int) -> Iterator[Difference]:
+        if op.name == "scf.for":
+            yield self._at_most(op.operands[0], op.operands[1], -1 if outcome == YES else 0)
+        elif op.name in CHOICES and op.name.endswith("si"):
+            yield from self._compared(2, op.operands[0], op.operands[1], outcome == YES)
+        elif op.name == "arith.cmpi":
+            predicate = read_int(op.properties["predicate"])
+            yield from self._compared(predicate, op.operands[0], op.operands[1], outcome == YES)
+
+    def _compared(self, predicate: int, left: Value, right: Value, holds: bool) -> Iterator[Difference]:
+        match predicate, holds:
+            case (0, True) | (1, False):
+                yield self._at_most(left, right)
+                yield self._at_most(right, left)
+            case (2, True) | (5, False):
+                yield self._at_most(left, right, -1)
+            case (3, True) | (4, False):
+                yield self._at_most(left, right)
+            case (4, True) | (3, False):
+                yield self._at_most(right, left, -1)
+            case (5, True) | (2, False):
+                yield self._at_most(right, left)
+            case _:  # unequal, or without a sign
+                pass
+
+    def _around(self, op: Operation) -> Iterator[Difference]:
+        """What holds wherever the program comes to `op`."""
+        inside = op
+        for outer in op.ancestors():
+            if outer.name == "scf.for":
+                place = outer.regions[0].block.args[0]
+                lower, upper = outer.operands[:2]
+                yield self._at_most(lower, upper, -1)
+                yield self._at_most(lower, place)
+                yield self._at_most(place, upper, -1)
+            elif outer.name == "scf.if" and outer not in self.origins.program.guards:
+                condition = outer.operands[0].defining_op
+                if condition is not None and condition.name == "arith.cmpi":
+                    yield from self._outcome(condition, YES if inside.parent is outer.regions[0].block else NO)
+            inside = outer
+
+    def _never_negative(self, value: Value) -> bool:
+        """Numbers of a program, and places of a loop that begins at one."""
+        value = self._same(value)
+        fixed, op = self.origins.constant(value), value.defining_op
+        if fixed is not None or op is not None:
+            return fixed >= 0 if fixed is not None else op is not None and op.name in NUMBER_OPS
+        loop = value.owner.parent_op if isinstance(value.owner, Block) and value.index == 0 else None
+        return loop is not None and loop.name == "scf.for" and self._never_negative(loop.operands[0])
+
+    def _about(self, value: Value, deep: int) -> Iterator[Difference]:
+        """min(x, y) <= x, max(x, y) >= x, and x + y >= x where y is never negative."""
+        op = self._same(value).defining_op
+        if op is None or not deep:
+            return
+        if op.name in ("arith.minsi", "arith.maxsi"):
+            for operand in op.operands:
+                yield self._at_most(*((value, operand) if op.name == "arith.minsi" else (operand, value)))
+        if op.name == "arith.addi":
+            for one, other in (op.operands, op.operands[::-1]):
+                if self._never_negative(other):
+                    yield self._at_most(one, value)
+        if op.name in ("arith.minsi", "arith.maxsi", "arith.addi", "arith.subi"):
+            for operand in op.operands:
+                yield from self._about(operand, deep - 1)
+
+
+def _contradict(known: list[Difference]) -> bool:
+    """Whether there are no such numbers: a circle of differences is negative."""
+    distances: dict[Key, int] = {}
+    for _ in range(len(known) + 1):
+        changed = False
+        for x, y, most in known:
+            reached = distances.get(y, 0) + most
+            if reached < distances.get(x, 0):
+                distances[x], changed = reached, True
+        if not changed:
+            return False
+    return True

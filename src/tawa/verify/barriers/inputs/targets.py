@@ -1,0 +1,399 @@
+"""Which inputs send a decision the other way: the program is read backwards, from the decision to what it is made of.
+
+    k != 1280 does not hold, for k in range(0, K, 64)       K of at least 1281
+    (pid % 8) == 5                                          pid = 5
+    k · 64 + 3 == 1283, for k in range(0, n)                n of at least 21
+    i == 40, i carried through a loop over K, step 64       K of at least 2561
+
+What is found are candidates: a run tells whether one does it. Where nothing is found and each step was exact, there are
+no such inputs: the first slots are filled by a loop of at most D trips, so that its slot never wraps around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice, product
+
+from tawa.dialects.scalars import width_of
+from tawa.ir import Block, Operation, Value
+from tawa.ir.attributes import read_int
+from tawa.verify.barriers.inputs.wanted import GROWS, MEMORY, RELATIONS, ROUNDS, Inputs, Root, Wanted, before, merged
+from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram, number_key
+from tawa.verify.barriers.program.origins import Origins
+
+_MOST = 8
+"""Candidates that are followed at each step."""
+_DEEP, _STEPS = 40, 250
+_OTHERS = (0, 1)
+"""What the other side of a comparison, a sum or a product is tried with where it is no constant."""
+
+
+class Targets(Origins):
+    """The way back from decisions of one program. `unsure`: a step was taken that may have missed inputs."""
+
+    def __init__(self, program: BarrierProgram) -> None:
+        super().__init__(program)
+        self.unsure = False
+        self._busy: set[tuple[object, ...]] = set()
+        self._depth = self._steps = 0
+        self._given: Inputs = {}
+
+    # -- goals -------------------------------------------------------------------------------------------------------
+
+    def reached(self, op: Operation, given: Inputs) -> list[Inputs]:
+        """Inputs for which the program comes to `op`, where some are given."""
+        self._given = given
+        found: list[Inputs] = [given]
+        inside: Operation = op
+        for outer in op.ancestors():
+            self._steps = 0
+            if outer.name == "scf.if" and outer not in self.program.guards:
+                found = self.both(found, self.truth(outer.operands[0], _holds(outer, 0, inside)))
+            elif outer.name == "scf.for":
+                found = self.both(found, self.trips(outer, 1))
+            inside = outer
+        return found
+
+    def truth(self, value: Value, want: bool) -> list[Inputs]:
+        """Inputs for which a condition holds, or does not."""
+        return self._followed(("truth", value, want), self._truth(value, want))
+
+    def equal(self, value: Value, number: int) -> list[Inputs]:
+        """Inputs for which a value is a number."""
+        return self.within(value, number, number)
+
+    def within(self, value: Value, low: int, high: int) -> list[Inputs]:
+        """Inputs for which a value is one of some numbers."""
+        steps = self._within(value, low, high) if low <= high and self.meets(value, low, high) else iter(())
+        return self._followed(("within", value, low, high), steps)
+
+    def at_least(self, value: Value, number: int) -> list[Inputs]:
+        """Inputs for which a value is a number or more."""
+        steps = self._at_least(value, number) if self.meets(value, number, None) else iter(())
+        return self._followed(("least", value, number), steps)
+
+    def apart(self, left: Value, right: Value, distance: int) -> list[Inputs]:
+        """Inputs for which left = right + distance."""
+        fixed = self.constant(right)
+        if fixed is not None:
+            return self.equal(left, fixed + distance)
+        fixed = self.constant(left)
+        if fixed is not None:
+            return self.equal(right, fixed - distance)
+        self.unsure = True
+        found: list[Inputs] = []
+        for number in self._typical(right):
+            found += self.both(self.equal(right, number), self.equal(left, number + distance))
+        for number in self._typical(left):
+            found += self.both(self.equal(left, number), self.equal(right, number - distance))
+        return found[:_MOST]
+
+    def above(self, left: Value, right: Value, distance: int) -> list[Inputs]:
+        """Inputs for which left >= right + distance."""
+        fixed = self.constant(right)
+        if fixed is not None:
+            return self.at_least(left, fixed + distance)
+        fixed = self.constant(left)
+        if fixed is not None:
+            self.unsure = True  # all that is less
+            return [*self.within(right, 0, fixed - distance), *self.equal(right, fixed - distance)]
+        self.unsure = True
+        found: list[Inputs] = []
+        for number in self._typical(right):
+            found += self.both(self.equal(right, number), self.at_least(left, number + distance))
+        return found[:_MOST]
+
+    def _typical(self, value: Value, deep: int = 4) -> tuple[int, ...]:
+        """What a value is tried with where it is no constant and another number decides."""
+        value = self.source(value)
+        op = value.defining_op
+        given = self._given.get(value if op is None else self._root(value, op) or value)
+        fixed = given.number if given is not None else self.constant(value)
+        if fixed is not None:
+            return (fixed,)
+        if op is None and isinstance(value.owner, Block) and value.index == 0:
+            loop = value.owner.parent_op
+            if loop is not None and loop.name == "scf.for":
+                low = self._typical(loop.operands[0], deep - 1)[0] if deep else 0
+                by = self.constant(loop.operands[2]) or 1
+                return (low, low + by, low + 2 * by, low + 3 * by)
+        compute = self.program.scalar(op) if op is not None and deep else None
+        if op is not None and compute is not None and len(op.operands) == 2 and op.result.type != "i1":
+            pairs = product(*(self._typical(operand, deep - 1) for operand in op.operands))
+            made = dict.fromkeys(number for pair in pairs if (number := compute(*pair)) is not None)
+            return tuple(islice(made, len(_OTHERS) + 2)) or _OTHERS
+        return _OTHERS
+
+    def trips(self, loop: Operation, count: int) -> list[Inputs]:
+        """Inputs for which a loop makes at least so many trips."""
+        lower, upper, step = loop.operands[:3]
+        low, by = self.constant(lower), self.constant(step)
+        if by is None:
+            self.unsure = True
+            by = 1
+        if low is not None:
+            return self.at_least(upper, low + (count - 1) * by + 1)
+        distance = self.distance(lower, upper)
+        if distance is not None:
+            return [{}] if distance > (count - 1) * by else []
+        self.unsure = True
+        found: list[Inputs] = []
+        for number in self._typical(lower):
+            found += self.both(self.equal(lower, number), self.at_least(upper, number + (count - 1) * by + 1))
+        return found[:_MOST]
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def _followed(self, key: tuple[object, ...], steps: Iterator[list[Inputs]]) -> list[Inputs]:
+        if key in self._busy:
+            return []
+        self._steps += 1
+        if self._depth > _DEEP or self._steps > _STEPS:
+            self.unsure = True
+            return []
+        self._busy.add(key)
+        self._depth += 1
+        try:
+            found: list[Inputs] = []
+            for some in steps:
+                found += [it for it in some if it not in found]
+                if len(found) > _MOST:
+                    self.unsure = True
+                    break
+            return found[:_MOST]
+        finally:
+            self._busy.discard(key)
+            self._depth -= 1
+
+    def both(self, one: list[Inputs], other: list[Inputs]) -> list[Inputs]:
+        """Inputs that are in both."""
+        pairs = (both for first in one for second in other if (both := merged(first, second)) is not None)
+        found = list(islice(pairs, _MOST + 1))
+        self.unsure = self.unsure or len(found) > _MOST
+        return found[:_MOST]
+
+    def _where(self, found: list[Inputs], condition: Value, way: bool) -> list[Inputs]:
+        """Those inputs for which a condition holds as well, or does not."""
+        before, both = self._given, list[Inputs]()
+        for one in found:
+            self._given = {**before, **one}
+            both += self.both([one], self.truth(condition, way))
+        self._given = before
+        self.unsure = self.unsure or len(both) > _MOST
+        return both[:_MOST]
+
+    def _truth(self, value: Value, want: bool) -> Iterator[list[Inputs]]:
+        value = self.source(value)
+        known, op = self.constant(value), value.defining_op
+        if known is not None:
+            yield [{}] if bool(known) == want else []
+            return
+        if op is not None and op.name == "arith.cmpi":
+            left, right = op.operands
+            predicate = read_int(op.properties["predicate"])
+            for relation in RELATIONS[predicate][want]:
+                match relation:
+                    case "=":
+                        yield self.apart(left, right, 0)
+                    case ">":
+                        yield self.above(left, right, 1)
+                    case _:
+                        yield self.above(right, left, 1)
+            if predicate > 5:  # without a sign a negative number is a large one
+                yield self.equal(left if want == (predicate > 7) else right, -1)
+            return
+        if op is not None and op.name in ("arith.andi", "arith.ori") and op.result.type == "i1":
+            left, right = op.operands
+            if want == (op.name == "arith.andi"):
+                yield self.both(self.truth(left, want), self.truth(right, want))
+            else:
+                yield self.truth(left, want)
+                yield self.truth(right, want)
+            return
+        if op is not None and op.name == "arith.xori" and op.result.type == "i1":
+            for first, second in ((False, want), (True, not want)):
+                yield self.both(self.truth(op.operands[0], first), self.truth(op.operands[1], second))
+            return
+        yield from self._within(value, int(want), int(want))
+
+    def _within(self, value: Value, low: int, high: int) -> Iterator[list[Inputs]]:
+        value = self.source(value)
+        fixed, op = self.constant(value), value.defining_op
+        if fixed is not None:
+            yield [{}] if low <= fixed <= high else []
+        elif op is None or op.name in _CONTROL:
+            yield from self._handed_on(value, low, high)
+        elif (root := self._root(value, op)) is not None:
+            yield self._some(root, low, high)
+        elif op.name == "arith.select":
+            for operand, way in ((op.operands[1], True), (op.operands[2], False)):
+                yield self._where(self.within(operand, low, high), op.operands[0], way)
+        elif op.name in ("arith.cmpi", "arith.andi", "arith.ori", "arith.xori") and op.result.type == "i1":
+            for number in (0, 1):
+                if low <= number <= high:
+                    yield self.truth(value, bool(number))
+        elif op.name.startswith("arith.") and len(op.operands) == 2:
+            yield from self._computed(op, low, high)
+        elif op.name == "arith.trunci":
+            self.unsure = True
+            yield self.within(op.operands[0], low, high)
+        else:
+            self.unsure = True
+
+    def _computed(self, op: Operation, low: int, high: int) -> Iterator[list[Inputs]]:
+        left, right = op.operands
+        if op.name in _CHOICES:
+            yield self.within(left, low, high)
+            yield self.within(right, low, high)
+            return
+        a, b = self.constant(left), self.constant(right)
+        if b is not None:
+            limits = self.limits(left) if op.name in ("arith.remsi", "arith.remui") and b > 0 else None
+            whole = limits is not None and limits[0] >= 0 and limits[1] < ROUNDS * b  # all rounds are looked at
+            for some in before(op.name, low, high, b)[0] if whole else self._before(op.name, low, high, b):
+                yield self.within(left, *some)
+        elif a is not None and op.name in ("arith.addi", "arith.muli", "arith.xori", "arith.andi", "arith.ori"):
+            for some in self._before(op.name, low, high, a):
+                yield self.within(right, *some)
+        elif a is not None and op.name == "arith.subi":
+            yield self.within(right, a - high, a - low)
+        else:
+            self.unsure = True
+            linear = op.name in ("arith.addi", "arith.subi")
+            if low <= 0 <= high and not linear:
+                yield self.equal(left, 0)
+            if op.name in ("arith.remsi", "arith.remui") and low >= 0:
+                yield self.both(self.within(left, low, high), self.at_least(right, high + 1))
+            for other in self._typical(right) if linear else (1,):
+                for some in self._before(op.name, low, high, other):
+                    yield self.both(self.within(left, *some), self.equal(right, other))
+            for other in self._typical(left) if op.name == "arith.addi" else (1,) if op.name == "arith.muli" else ():
+                for some in self._before(op.name, low, high, other):
+                    yield self.both(self.within(right, *some), self.equal(left, other))
+            for other in self._typical(left) if op.name == "arith.subi" else ():
+                yield self.both(self.within(right, other - high, other - low), self.equal(left, other))
+
+    def _before(self, name: str, low: int, high: int, by: int) -> list[tuple[int, int]]:
+        pieces, exact = before(name, low, high, by)
+        self.unsure = self.unsure or not exact
+        return pieces
+
+    def _at_least(self, value: Value, number: int) -> Iterator[list[Inputs]]:
+        value = self.source(value)
+        fixed, op = self.constant(value), value.defining_op
+        if fixed is not None:
+            yield [{}] if fixed >= number else []
+        elif op is None or op.name in _CONTROL:
+            yield from self._handed_on(value, number, None)
+        elif (root := self._root(value, op)) is not None:
+            yield [{root: Wanted(number, False)}] if number > 0 else [{}]
+        elif op.name in ("arith.minsi", "arith.minui"):
+            yield self.both(self.at_least(op.operands[0], number), self.at_least(op.operands[1], number))
+        elif op.name in ("arith.maxsi", "arith.maxui"):
+            for operand in op.operands:
+                yield self.at_least(operand, number)
+        elif op.name == "arith.select":
+            for operand, way in ((op.operands[1], True), (op.operands[2], False)):
+                yield self._where(self.at_least(operand, number), op.operands[0], way)
+        elif len(op.operands) == 2 and (by := self.constant(op.operands[1])) is not None and op.name in GROWS:
+            if op.name in ("arith.muli", "arith.divsi", "arith.divui", "arith.ceildivsi", "arith.ceildivui") and by < 1:
+                self.unsure = True
+                return
+            yield self.at_least(op.operands[0], GROWS[op.name](number, by))
+        elif op.name in ("arith.addi", "arith.muli"):
+            left, right = op.operands
+            self.unsure = True
+            for other in _OTHERS if op.name == "arith.addi" else (1,):
+                for one, two in ((left, right), (right, left)):
+                    yield self.both(self.at_least(one, GROWS[op.name](number, other)), self.at_least(two, other))
+        elif op.name == "arith.subi":
+            left, right = op.operands
+            self.unsure = True
+            for other in _OTHERS:
+                yield self.both(self.at_least(left, number + other), self.equal(right, other))
+        else:
+            yield from self._within(value, number, number)
+            if op.name != "arith.cmpi":
+                self.unsure = True
+
+    def _root(self, value: Value, op: Operation) -> Root | None:
+        if op.name in NUMBER_OPS:
+            return number_key(op)
+        return MEMORY if op.name == "tt.load" and width_of(value.type) is not None else None
+
+    def _some(self, root: Root, low: int, high: int) -> list[Inputs]:
+        """The ends of a range, of its part from 0 on where it has one; programs have no negative numbers."""
+        if isinstance(root, str) and root != MEMORY:
+            low = max(low, int(root.startswith("num_programs")))
+        elif low < 0 <= high:
+            self.unsure, low = True, 0
+        self.unsure = self.unsure or high > low + 1  # the numbers between are not tried
+        return [{root: Wanted(number, True)} for number in sorted({low, high})] if low <= high else []
+
+    def _goal(self, value: Value, low: int, high: int | None) -> list[Inputs]:
+        return self.at_least(value, low) if high is None else self.within(value, low, high)
+
+    def _handed_on(self, value: Value, low: int, high: int | None) -> Iterator[list[Inputs]]:
+        """An argument of the kernel; what a loop or a branch hands on. high: None where anything above will do."""
+        op = value.defining_op
+        holder = op if op is not None else value.owner.parent_op if isinstance(value.owner, Block) else None
+        if holder is None or holder.name == "tt.func":
+            if value not in self.program.leaves:
+                self.unsure = True
+            elif high is None:
+                yield [{value: Wanted(low, False)}] if low > 0 else [{}]
+            else:
+                yield self._some(value, low, high)
+        elif holder.name == "scf.if":
+            for region, way in zip(holder.regions, (True, False), strict=True):
+                if region.blocks and region.blocks[0].ops:
+                    yielded = region.block.terminator.operands[value.index]
+                    yield self.both(self._goal(yielded, low, high), self.truth(holder.operands[0], way))
+        elif holder.name == "scf.for" and op is None and value.index == 0:
+            yield from self._place(holder, low, high)
+        elif holder.name == "scf.for":
+            yield from self._carried(holder, value.index - (op is None), low, high)
+        else:
+            for source in self.program.carried.get(value, ()):
+                self.unsure = True
+                yield self._goal(source, low, high)
+
+    def _place(self, loop: Operation, low: int, high: int | None) -> Iterator[list[Inputs]]:
+        first, step = self.constant(loop.operands[0]), self.constant(loop.operands[2])
+        if first is not None and step is not None and step > 0:
+            count = max(0, -(-(low - first) // step))
+            if high is None or first + count * step <= high:
+                yield self.trips(loop, count + 1)
+            return
+        self.unsure = True
+        number = low if high is None else min(max(low, 0), high)
+        yield self.both(self._goal(loop.operands[0], low, high), self.at_least(loop.operands[1], number + 1))
+        for begin in _OTHERS:
+            if number >= begin and (number - begin) % (step or 1) == 0:
+                one = self.both(self.equal(loop.operands[0], begin), self.at_least(loop.operands[1], number + 1))
+                yield one if step is not None else self.both(one, self.equal(loop.operands[2], 1))
+
+    def _carried(self, loop: Operation, place: int, low: int, high: int | None) -> Iterator[list[Inputs]]:
+        first, arg = loop.operands[3 + place], loop.regions[0].block.args[1 + place]
+        following = loop.regions[0].block.terminator.operands[place]
+        yield self._goal(first, low, high)
+        start, more = self.constant(first), self.increment(following, arg)
+        if more is not None and start is not None:
+            if more:
+                near, far = (low, high) if more > 0 else (-high if high is not None else -start, -low)
+                begin, by = (start, more) if more > 0 else (-start, -more)
+                count = max(0, -(-(near - begin) // by))
+                if far is None or begin + count * by <= far:
+                    yield self.trips(loop, count + 1)
+            return
+        if following is not arg:
+            self.unsure = True  # after how many trips is not followed
+            yield self.both(self._goal(following, low, high), self.trips(loop, 2))
+
+
+def _holds(branch: Operation, region: int, inside: Operation) -> bool:
+    return any(inside.parent is block for block in branch.regions[region].blocks)
+
+
+_CONTROL = frozenset({"scf.for", "scf.if", "scf.while", "ttg.warp_specialize", "warp.group"})
+_CHOICES = frozenset({"arith.minsi", "arith.minui", "arith.maxsi", "arith.maxui"})

@@ -1,0 +1,1 @@
+"""The program that the barrier check unrolls: its operations, decisions and loops."""

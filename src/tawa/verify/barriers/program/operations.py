@@ -1,0 +1,316 @@
+"""What each operation on barriers, shared memory and wgmma groups is, as protocol events.
+
+    "ttng.wait_barrier"(%full[%s], %p, %pred)   →   Event("wait", barrier=full[1], parity=0)   where %pred holds
+
+An operation that touches shared memory or barriers in a way not known here raises `NotUnderstood`, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from tawa.dialects.ttg import warps_of
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import MemDescType, Operation, Value, parse_type
+from tawa.ir.attributes import read_array, read_int
+from tawa.verify.barriers.program.kernel import MAKE_DESCRIPTOR, Memory, NotUnderstood
+from tawa.verify.barriers.run.events import Environment, Event, InFlight, Opaque, Recorder, Trace, Undefined
+
+Step = Callable[[Recorder, Operation, Environment, Trace], None]
+_WARP = 32
+_int = lru_cache(maxsize=1024)(read_int)
+
+
+def number(op: Operation, value: Value, env: Environment, what: str) -> int:
+    """What an operand is; raises NotUnderstood where it is not a number, Undefined where it has no value."""
+    known = env.get(value)
+    if isinstance(known, int):
+        return known
+    if isinstance(known, Opaque) and known.op is not None and known.undefined:
+        raise Undefined(known.op)
+    cause = known.op.name if isinstance(known, Opaque) and known.op is not None else "an unknown value"
+    raise NotUnderstood(f"{what} of {op.name} depends on {cause}", op)
+
+
+def memory_of(op: Operation, value: Value, env: Environment) -> Memory:
+    """The shared memory that an operand is; raises NotUnderstood where it is none of this kernel."""
+    known = env.get(value)
+    if isinstance(known, Memory):
+        return known
+    raise NotUnderstood(f"{op.name} touches shared memory that is not an allocation of this kernel", op)
+
+
+def holds(op: Operation, condition: Value | None, env: Environment) -> bool:
+    """Whether a predicated operation takes place."""
+    return condition is None or bool(number(op, condition, env, "the predicate"))
+
+
+def predicate(op: Operation, after: int) -> Value | None:
+    """The i1 operand at or behind position `after`."""
+    rest = [operand for operand in op.operands[after:] if operand.type == "i1"]
+    return rest[0] if rest else None
+
+
+def check_uses(self: Recorder, op: Operation, env: Environment, trace: Trace, skip: int = -1) -> None:
+    """Notes a use of a tile that a wgmma may still write, or that no wait has handed on.
+
+    That the group is complete is not enough: only what a wait returns is tied to it. Registers of the dot's own result
+    may be copied as early as behind the dot.
+    """
+    for index, operand in enumerate(op.operands):
+        known = env.get(operand) if index != skip else None
+        if isinstance(known, InFlight):
+            self.emit(trace, Event("use", op, amount=int(all(group < trace.done for group in known.groups))))
+
+
+def alloc(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    """New shared memory, written at once where it has a value."""
+    memory = Memory(self.program.alloc_numbers[op])
+    env[op.result] = memory
+    if op.operands:
+        check_uses(self, op, env, trace)
+        self.emit(trace, Event("write", op, (memory,)))
+
+
+def view(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    """Part of other shared memory."""
+    memory = memory_of(op, op.operands[0], env)
+    match op.name:
+        case "ttg.memdesc_index":
+            if memory.reshaped or memory.box is not None:
+                raise NotUnderstood("an index into a reshaped view of shared memory", op)
+            slot = number(op, op.operands[1], env, "the slot")
+            memory = Memory(memory.alloc, (*memory.path, slot))
+        case "ttg.memdesc_subslice":
+            if memory.reshaped or memory.box is not None:
+                raise NotUnderstood("a slice of a reshaped view of shared memory", op)
+            offsets, type = read_array(op.properties["offsets"]), parse_type(op.result.type)
+            assert isinstance(type, MemDescType)
+            box = tuple((start, start + size) for start, size in zip(offsets, type.shape, strict=True))
+            memory = memory._replace(box=box)
+        case "ttg.memdesc_trans":
+            pass
+        case _:
+            memory = memory._replace(reshaped=True)
+    env[op.result] = memory
+
+
+def index_step(op: Operation) -> Step:
+    """`view` of ``ttg.memdesc_index``, of which loops have many."""
+    source, at, result = op.operands[0], op.operands[1], op.result
+    known: dict[tuple[Memory, int], Memory] = {}
+
+    def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+        memory, slot = env.get(source), env.get(at)
+        if type(slot) is int and isinstance(memory, Memory):
+            part = known.get((memory, slot))
+            if part is not None:
+                env[result] = part
+                return
+            view(self, op, env, trace)
+            made = env[result]
+            assert isinstance(made, Memory)
+            known[memory, slot] = made
+        else:
+            view(self, op, env, trace)
+
+    return step
+
+
+def dot_step(op: Operation) -> Step:
+    """One wgmma: reads its operands until its group is waited for."""
+    view = WarpGroupDotOp(op)
+    sources = [operand for operand in (view.a, view.b) if operand.type.startswith("!ttg.memdesc")]
+    used = [
+        operand for operand in op.operands if operand.type.startswith("tensor<") and operand is not view.accumulator
+    ]
+    accumulator, result, is_async = view.accumulator, op.result, view.is_async
+
+    def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+        if used:
+            check_uses(self, op, env, trace, skip=2)
+        reads = tuple([memory_of(op, source, env) for source in sources])
+        number = trace.issued
+        trace.issued += 1
+        if not is_async:
+            trace.done = trace.issued  # it waits for itself, and so for everything before it
+            env[result] = None
+            self.emit(trace, Event("dot", op, reads))
+            self.emit(trace, Event("dot wait", op))
+            return
+        before = env.get(accumulator)
+        groups = before.groups if isinstance(before, InFlight) else ()
+        env[result] = InFlight(frozenset([number, *[group for group in groups if group >= trace.done]]))
+        self.emit(trace, Event("dot", op, reads))
+
+    return step
+
+
+def _init(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    count = _int(op.properties["count"])
+    self.emit(trace, Event("init", op, barrier=memory_of(op, op.operands[0], env), amount=count))
+
+
+def _inval(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    self.emit(trace, Event("inval", op, barrier=memory_of(op, op.operands[0], env)))
+
+
+def wait_step(op: Operation) -> Step:
+    """A wait for a parity, where its predicate holds."""
+    barrier, wanted, condition = op.operands[0], op.operands[1], predicate(op, 2)
+
+    def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+        if holds(op, condition, env):
+            parity = number(op, wanted, env, "the parity") & 1
+            self.emit(trace, Event("wait", op, (), memory_of(op, barrier, env), 0, parity))
+
+    return step
+
+
+def arrive_step(op: Operation) -> Step:
+    """An arrival, where its predicate holds."""
+    barrier, condition, count = op.operands[0], predicate(op, 1), _int(op.properties.get("count", "1 : i32"))
+
+    def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+        if holds(op, condition, env):
+            self.emit(trace, Event("arrive", op, (), memory_of(op, barrier, env), count))
+
+    return step
+
+
+def _expect(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    if holds(op, predicate(op, 1), env):
+        size = _int(op.properties["size"])
+        self.emit(trace, Event("expect", op, barrier=memory_of(op, op.operands[0], env), amount=size))
+
+
+def _copy_in(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    views = [index for index, operand in enumerate(op.operands) if operand.type.startswith("!ttg.memdesc")]
+    if len(views) != 2 or op.properties.get("multicast", "false") not in ("false", ""):
+        raise NotUnderstood("a TMA copy of an unknown form", op)
+    barrier, target = (op.operands[index] for index in views)
+    if holds(op, predicate(op, views[1] + 1), env):
+        type = parse_type(target.type)
+        assert isinstance(type, MemDescType)
+        memory = memory_of(op, target, env)
+        full = memory_of(op, barrier, env)
+        self.emit(trace, Event("copy in", op, (memory,), full, type.bytes, descriptor=_descriptor_of(op, env)))
+
+
+def _copy_out(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    sources = [operand for operand in op.operands if operand.type.startswith("!ttg.memdesc")]
+    memory = tuple(memory_of(op, source, env) for source in sources)
+    self.emit(trace, Event("copy out", op, memory, descriptor=_descriptor_of(op, env)))
+
+
+def _descriptor_of(op: Operation, env: Environment) -> Memory | None:
+    """Where the descriptor of a copy lies; None for one that is made once."""
+    known = env.get(op.operands[0])
+    return known if isinstance(known, Memory) else None
+
+
+def _describe(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    memory = Memory(self.program.alloc_numbers[op])
+    env[op.result] = memory
+    self.emit(trace, Event("describe", op, (memory,)))
+
+
+def _pendings(kind: str) -> Step:
+    def handle(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+        pendings = _int(op.properties.get("pendings") or op.properties.get("num") or "0 : i32")
+        self.emit(trace, Event(kind, op, amount=pendings))
+
+    return handle
+
+
+def _plain(kind: str) -> Step:
+    def handle(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+        self.emit(trace, Event(kind, op))
+
+    return handle
+
+
+def _store(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    check_uses(self, op, env, trace)
+    self.emit(trace, Event("write", op, (memory_of(op, op.operands[1], env),)))
+
+
+def _read(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    self.emit(trace, Event("read", op, (memory_of(op, op.operands[0], env),)))
+
+
+def _dealloc(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    memory = memory_of(op, op.operands[0], env)
+    if not _holds_barriers(op.operands[0]):
+        self.emit(trace, Event("free", op, (memory,)))
+
+
+def free(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    """Behind the last use of what ``local_alloc`` `op` made, where no ``local_dealloc`` says when it is free."""
+    if not _holds_barriers(op.result):
+        self.emit(trace, Event("free", op, (memory_of(op, op.result, env),)))
+
+
+def _holds_barriers(value: Value) -> bool:
+    type = parse_type(value.type)
+    return isinstance(type, MemDescType) and type.element == "i64"
+
+
+def _async_copy(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    self.emit(trace, Event("cp.async", op, (memory_of(op, op.operands[1], env),)))
+
+
+def _copies_arrive(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    """Each thread of the partition arrives once, when the copies it issued before have landed."""
+    if "noIncrement" not in op.properties:
+        raise NotUnderstood("an arrival of cp.async that raises the count of its barrier", op)
+    threads = warps_of(op) * _WARP
+    self.emit(trace, Event("copies arrive", op, barrier=memory_of(op, op.operands[0], env), amount=threads))
+
+
+def _dot_wait(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    pendings = _int(op.properties["pendings"])
+    trace.done = max(trace.done, trace.issued - pendings)
+    for operand, result in zip(op.operands, op.results, strict=True):
+        known = env.get(operand)
+        complete = isinstance(known, InFlight) and all(group < trace.done for group in known.groups)
+        env[result] = None if complete else known
+    self.emit(trace, Event("dot wait", op, amount=pendings))
+
+
+def _assume(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
+    known = env.get(op.operands[0])
+    if isinstance(known, int):
+        self.assumed[op] = None
+        self.broken |= not known
+
+
+MAKERS: dict[str, Callable[[Operation], Step]] = {
+    "ttg.memdesc_index": index_step,
+    "ttng.wait_barrier": wait_step,
+    "ttng.arrive_barrier": arrive_step,
+    "ttng.warp_group_dot": dot_step,
+}
+"""Operations of which loops have many: what each is, found out once."""
+
+STEPS: dict[str, Step] = {
+    "ttng.init_barrier": _init,
+    "ttng.inval_barrier": _inval,
+    "ttng.barrier_expect": _expect,
+    "ttng.async_tma_copy_global_to_local": _copy_in,
+    "ttng.async_tma_copy_local_to_global": _copy_out,
+    "ttng.async_tma_reduce": _copy_out,
+    "ttng.async_tma_store_wait": _pendings("store wait"),
+    "ttng.fence_async_shared": _plain("fence"),
+    "ttg.local_store": _store,
+    "ttg.local_load": _read,
+    "ttg.local_dealloc": _dealloc,
+    "ttg.async_copy_global_to_local": _async_copy,
+    "ttg.async_commit_group": _plain("cp.async commit"),
+    "ttg.async_wait": _pendings("cp.async wait"),
+    "ttng.async_copy_mbarrier_arrive": _copies_arrive,
+    "ttng.warp_group_dot_wait": _dot_wait,
+    "llvm.intr.assume": _assume,
+    MAKE_DESCRIPTOR: _describe,
+}

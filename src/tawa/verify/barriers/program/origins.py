@@ -1,0 +1,139 @@
+"""What numbers are in the text: constants, distances between two, what a trip of a loop adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tawa.dialects.tt import same_number
+from tawa.ir import Block, Value
+from tawa.verify.barriers.program.kernel import BarrierProgram
+
+_SAME = frozenset({"arith.extsi", "arith.extui", "arith.index_cast", "arith.index_castui", "arith.bitcast"})
+
+
+_EXACT: Mapping[str, Callable[[int, int], int]] = {
+    "arith.addi": lambda one, other: one + other,
+    "arith.subi": lambda one, other: one - other,
+    "arith.muli": lambda one, other: one * other,
+}
+_NO_WRAP = 1 << 31
+"""Numbers that are less do not wrap around, in 32 bits and more."""
+
+
+class Origins:
+    """Numbers of one program."""
+
+    def __init__(self, program: BarrierProgram) -> None:
+        self.program = program
+
+    def source(self, value: Value) -> Value:
+        """Past casts, and past what a partition is given."""
+        while True:
+            op = value.defining_op
+            if op is None:
+                sources = self.program.carried.get(value, ())
+                if len(sources) != 1:
+                    return value
+                value = sources[0]
+            elif op.name in _SAME or same_number(op):
+                value = op.operands[0]
+            else:
+                return value
+
+    def constant(self, value: Value) -> int | None:
+        """The number in the text."""
+        value = self.source(value)
+        if value in self.program.constants:
+            return self.program.constants[value]
+        op = value.defining_op
+        compute = self.program.scalar(op) if op is not None else None
+        if op is None or compute is None or not op.operands:
+            return compute() if compute is not None else None
+        inputs = [self.constant(operand) for operand in op.operands] if op.name.startswith("arith.") else [None]
+        return None if None in inputs else compute(*inputs)
+
+    def distance(self, lower: Value, upper: Value) -> int | None:
+        """The most that `upper` can be past `lower`, where the text says so: min(…, lower + 128)."""
+        lower, upper = self.source(lower), self.source(upper)
+        if lower is upper or (
+            self.program.tree(lower) is not None and self.program.tree(lower) == self.program.tree(upper)
+        ):
+            return 0
+        op = upper.defining_op
+        if op is None:
+            return None
+        if op.name == "arith.addi":
+            for value, more in (op.operands, op.operands[::-1]):
+                fixed = self.constant(more)
+                rest = None if fixed is None else self.distance(lower, value)
+                if rest is not None and fixed is not None:
+                    return rest + fixed
+        if op.name in ("arith.minsi", "arith.minui"):
+            known = [it for it in (self.distance(lower, operand) for operand in op.operands) if it is not None]
+            return min(known) if known else None
+        return None
+
+    def increment(self, following: Value, arg: Value) -> int | None:
+        """What each trip adds; where it wraps around as well, what it adds until then."""
+        following = self.source(following)
+        if following is arg:
+            return 0
+        op = following.defining_op
+        if op is None:
+            return None
+        if op.name == "arith.addi":
+            for value, more in (op.operands, op.operands[::-1]):
+                if self.source(value) is arg and (by := self.constant(more)) is not None:
+                    return by
+        if op.name == "arith.select":
+            grows = {self.increment(operand, arg) for operand in op.operands[1:]} - {None, 0}
+            return grows.pop() if len(grows) == 1 else None
+        return None
+
+    def limits(self, value: Value) -> tuple[int, int] | None:
+        """From where to where a loop's variable goes, if its bounds are constants."""
+        value = self.source(value)
+        loop = value.owner.parent_op if isinstance(value.owner, Block) and value.index == 0 else None
+        if loop is None or loop.name != "scf.for":
+            return None
+        lower, upper, step = (self.constant(it) for it in loop.operands[:3])
+        if lower is None or upper is None or step is None or step < 1:
+            return None
+        return lower, upper - 1
+
+    def meets(self, value: Value, low: int, high: int | None) -> bool:
+        """Whether a number can lie from low to high (None: without an end), as far as constants say."""
+        least, most = self.bounds(value)
+        return (most is None or most >= low) and (least is None or high is None or least <= high)
+
+    def bounds(self, value: Value, deep: int = 8) -> tuple[int | None, int | None]:
+        """The least and the largest that a number can be, as far as constants say; None where they do not.
+
+        min(max(x, 0), 1)  →  0, 1        min(x, 1) // 128  →  None, 0
+        """
+        value = self.source(value)
+        fixed, op = self.constant(value), value.defining_op
+        if fixed is not None:
+            return fixed, fixed
+        if op is None or not deep or len(op.operands) != 2 or op.result.type not in ("i32", "i64"):
+            return None, None
+        (a, b), (c, d) = (self.bounds(operand, deep - 1) for operand in op.operands)
+        if op.name == "arith.minsi":
+            return _least(a, c), min((it for it in (b, d) if it is not None), default=None)
+        if op.name == "arith.maxsi":
+            return max((it for it in (a, c) if it is not None), default=None), _most(b, d)
+        if op.name == "arith.divsi" and c == d and c is not None and c > 0:
+            return (0 if a is not None and a >= 0 else None), (max(b, 0) // c if b is not None else None)
+        compute = _EXACT.get(op.name)
+        if compute is None or a is None or b is None or c is None or d is None:
+            return None, None
+        made = [compute(one, other) for one in (a, b) for other in (c, d)]
+        return (min(made), max(made)) if max(abs(it) for it in made) < _NO_WRAP else (None, None)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else min(one, other)
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)

@@ -1,0 +1,1 @@
+"""One run: its events, and the happens-before order that decides all interleavings."""

@@ -1,0 +1,352 @@
+"""One run of an unrolled program decides all its runs: happens-before over mbarriers, copies and wgmma groups.
+
+The partitions take turns; every event gets the set of events that must have happened before it, in whatever order the
+hardware runs the partitions and completes copies (a bit mask). Two things make one run stand for all:
+
+    a contribution (arrival, expect, bytes) to phase k must follow the completion of phase k − 1
+    a wait passes at the first phase that its parity allows after what its partition already knows; the barrier must
+    not be able to go past that phase before the wait has seen it
+
+Where either fails, another order of the same events behaves differently, and that order is the fault: too many
+arrivals, an aliased parity, a phase overrun. Where both hold, all maximal runs have the same events in the same
+partial order (one Mazurkiewicz trace), so a deadlock here is a deadlock everywhere, and two accesses that this order
+leaves open do meet in some run. This is partial-order reduction taken to its end: one run a trip-count vector.
+
+Here is what runs and what barriers do; `barrier_memory` has the accesses, `barrier_history` the order of steps.
+
+Source: PTX ISA, "mbarrier" (phase, expect-tx, try_wait.parity); Lamport's happens-before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from tawa.verify.barriers.program.kernel import BarrierProgram, Memory
+from tawa.verify.barriers.run.events import Event, Segment
+from tawa.verify.barriers.run.history import Access, Happening, History, Thread, spell
+from tawa.verify.barriers.run.memory import SharedMemory
+from tawa.verify.verdict import FaultKind
+
+
+@dataclass(slots=True)
+class _Barrier:
+    """One mbarrier. `phases`: bits of the completions so far; `masks`: what each of them follows."""
+
+    init: int
+    count: int
+    pending: int
+    tx: int = 0
+    mask: int = 0
+    phases: list[int] = field(default_factory=list[int])
+    masks: list[int] = field(default_factory=list[int])
+    waits: list[tuple[int, bool]] = field(default_factory=list[tuple[int, bool]])
+    touched: int = 0
+
+    def known(self, phase: int, mask: int) -> bool:
+        """Whether the completion of a phase lies in the past of somebody who knows `mask`: all it follows does."""
+        return bool(mask & self.phases[phase]) or not self.masks[phase] & ~self.phases[phase] & ~mask
+
+
+class BarrierRun:
+    """Executes one unrolled program. Raises Fault."""
+
+    def __init__(self, program: BarrierProgram, segments: list[Segment]) -> None:
+        self.program = program
+        self.segments = segments
+        self.history = History(program)
+        self.name, self.fault = self.history.name, self.history.fault
+        self.memory = SharedMemory(self.history)
+        self.barriers: dict[Memory, _Barrier] = {}
+        self.dead: set[Memory] = set()
+
+    def execute(self) -> int:
+        """Runs to the end; the number of steps."""
+        mask = 0
+        main: Thread | None = None
+        for segment in self.segments:
+            threads = [Thread(trace, mask) for trace in segment]
+            if main is not None:
+                main.trace, main.next = segment[0], 0
+                threads[0] = main
+            self._together(threads)
+            main = threads[0]
+            for thread in threads:
+                mask |= thread.mask
+                if thread is not main:
+                    self._at_end(thread)
+            main.mask = mask
+        if main is not None:
+            self._at_end(main)
+            self._end_of_kernel(main.mask)
+        return len(self.history.steps)
+
+    def _together(self, threads: list[Thread]) -> None:
+        moved = True
+        while moved:
+            moved = False
+            for thread in threads:
+                while not thread.finished and self._step(thread, thread.trace.events[thread.next]):
+                    thread.next += 1
+                    moved = True
+        blocked = [thread for thread in threads if not thread.finished]
+        if blocked:
+            self._deadlock(blocked)
+
+    def _step(self, thread: Thread, event: Event) -> bool:
+        """Executes one event; False when it has to wait."""
+        match event.kind:
+            case "wait":
+                return self._wait(thread, event)
+            case "arrive":
+                mask = self.history.add(thread, event)
+                self._contribute(thread, event, mask, arrivals=event.amount, tx=0)
+            case "expect":
+                mask = self.history.add(thread, event)
+                self._contribute(thread, event, mask, arrivals=1, tx=event.amount)
+            case "copy in":
+                self._copy_in(thread, event)
+            case "copy out":
+                self.history.add(thread, event)
+                read = (*event.memory, event.descriptor) if event.descriptor is not None else event.memory
+                thread.stores.append([self.memory.read(thread, event, memory, asynchronous=True) for memory in read])
+            case "store wait":
+                self.history.add(thread, event)
+                self._drain(thread, thread.stores, event.amount)
+            case "dot":
+                self.history.add(thread, event)
+                thread.groups.append(
+                    [self.memory.read(thread, event, memory, asynchronous=True) for memory in event.memory]
+                )
+            case "dot wait":
+                self.history.add(thread, event)
+                self._drain(thread, thread.groups, event.amount)
+            case "write" | "free":
+                self.history.add(thread, event)
+                for memory in event.memory:
+                    access = self.memory.write(thread, event, memory, asynchronous=False)
+                    access.end = access.start
+                    thread.unfenced.append(access)
+                    if event.kind == "free":
+                        self.memory.forget(memory)
+            case "read":
+                self.history.add(thread, event)
+                for memory in event.memory:
+                    access = self.memory.read(thread, event, memory, asynchronous=False)
+                    access.end = access.start
+                    thread.unfenced.append(access)
+            case "describe":
+                self.history.add(thread, event)
+                access = self.memory.write(thread, event, event.memory[0], asynchronous=False)
+                access.end = access.fence = access.start  # Triton's back end fences what it writes, for TMA
+            case "fence":
+                self.history.add(thread, event)
+                for access in thread.unfenced:
+                    if access.end & thread.mask:
+                        access.fence |= self.history.bit
+                thread.unfenced = [access for access in thread.unfenced if not access.fence]
+                self.memory.fence_copies(thread)
+            case "cp.async":
+                self.history.add(thread, event)
+                access = self.memory.write(thread, event, event.memory[0], asynchronous=False)
+                thread.uncommitted.append(access)
+                thread.unfenced.append(access)
+            case "cp.async commit":
+                self.history.add(thread, event)
+                thread.copies.append(thread.uncommitted)
+                thread.uncommitted = []
+            case "cp.async wait":
+                self.history.add(thread, event)
+                for group in list(thread.copies)[: len(thread.copies) - event.amount]:
+                    for access in group:  # those an arrival speaks of have an end already: from here on it is known
+                        thread.mask |= access.end
+                self._drain(thread, thread.copies, event.amount)
+            case "copies arrive":
+                self._copies_arrive(thread, event)
+            case "init" | "inval":
+                self._lifecycle(thread, event)
+            case _:
+                self.history.add(thread, event)
+                message = (
+                    f"{event.op.name} uses the result of a wgmma past its wait: only what the wait returns is complete"
+                    if event.amount
+                    else f"{event.op.name} uses an accumulator that a wgmma still writes"
+                )
+                raise self.fault("accumulator in flight", message, thread.mask)
+        return True
+
+    # -- mbarriers ---------------------------------------------------------------------------------------------------
+
+    def _lifecycle(self, thread: Thread, event: Event) -> None:
+        key = _place(event)
+        mask = self.history.add(thread, event)
+        known = self.barriers.get(key)
+        if event.kind == "init":
+            if known is not None:
+                message = f"{self.name(key)} is initialised again without having been invalidated"
+                raise self.fault("barrier lifecycle", message, mask)
+            if event.amount < 1:
+                raise self.fault("arrive count", f"{self.name(key)} expects {event.amount} arrivals", mask)
+            self.barriers[key] = _Barrier(self.history.bit, event.amount, event.amount, touched=self.history.bit)
+            return
+        if known is None:
+            raise self.fault("barrier lifecycle", f"{self.name(key)} is invalidated but not initialised", mask)
+        if known.touched & ~mask or known.tx:
+            message = f"{self.name(key)} is invalidated while another partition may still use it"
+            raise self.fault("barrier lifecycle", message, mask | known.touched)
+        del self.barriers[key]
+        self.dead.add(key)
+
+    def _barrier(self, thread: Thread, event: Event) -> _Barrier:
+        key = _place(event)
+        barrier = self.barriers.get(key)
+        if barrier is None or not thread.mask & barrier.init:
+            why = "has been invalidated" if key in self.dead else "is not initialised"
+            last = Happening(thread.trace.partition, event.kind, event, key)
+            raise self.fault("barrier lifecycle", f"{self.name(key)} {why}", thread.mask, last)
+        return barrier
+
+    def _contribute(self, thread: Thread, event: Event, mask: int, arrivals: int, tx: int) -> None:
+        """Adds arrivals and bytes to the phase that is open; completes it where nothing is left."""
+        barrier, key = self._barrier(thread, event), _place(event)
+        barrier.touched |= self.history.bit
+        if barrier.phases and not barrier.known(len(barrier.phases) - 1, mask):
+            kind: FaultKind = "transaction bytes" if event.kind == "copy in" else "arrive count"
+            phase = len(barrier.phases) - 1
+            message = (
+                f"{spell(event)} on {self.name(key)} may come before phase {phase} is complete, and then counts "
+                f"for that phase ({barrier.count} arrivals complete one)"
+            )
+            raise self.fault(kind, message, mask)
+        barrier.pending -= arrivals
+        barrier.tx += tx
+        barrier.mask |= mask
+        if barrier.pending < 0:
+            message = f"{self.name(key)}: {-barrier.pending} arrivals more than the {barrier.count} of a phase"
+            raise self.fault("arrive count", message, barrier.mask)
+        if barrier.pending == 0 and barrier.tx < 0:
+            message = f"{self.name(key)}: {-barrier.tx} bytes more arrive than were expected"
+            raise self.fault("transaction bytes", message, barrier.mask)
+        if barrier.pending == 0 and barrier.tx == 0:
+            self._complete(barrier, key)
+
+    def _complete(self, barrier: _Barrier, key: Memory) -> None:
+        phase = len(barrier.phases)
+        self.history.steps.append(Happening("barrier", "phase completes", None, key, phase & 1))
+        bit = self.history.bit
+        for wait, fresh in barrier.waits:
+            if wait & ~barrier.mask:
+                kind: FaultKind = "phase overrun" if fresh or phase == 0 else "parity alias"
+                message = (
+                    f"{self.name(key)} may complete phase {phase} before a wait for phase {phase - 1} has seen it: "
+                    f"the parity is then that of an older phase"
+                )
+                late = self.history.steps[wait.bit_length() - 1]
+                raise self.fault(kind, message, barrier.mask | bit, late)
+        barrier.phases.append(bit)
+        barrier.masks.append(barrier.mask | bit)
+        barrier.pending, barrier.mask = barrier.count, 0
+        barrier.waits.clear()
+
+    def _wait(self, thread: Thread, event: Event) -> bool:
+        barrier, key = self._barrier(thread, event), _place(event)
+        completed = known = len(barrier.phases)
+        while known and not barrier.known(known - 1, thread.mask):
+            known -= 1
+        fresh = known & 1 == event.parity
+        passes = known + 1 if fresh else known
+        if completed < passes:
+            return False
+        if completed > passes:
+            last = Happening(thread.trace.partition, "wait", event, key, event.parity)
+            mask = thread.mask | barrier.masks[passes]
+            if fresh:
+                how = f"may find phase {passes} complete already, and then waits for phase {passes + 1}"
+            else:
+                how = f"passes at once, or waits for phase {passes + 1} where phase {passes} is complete already"
+            message = f"a wait on {self.name(key)} for parity {event.parity} {how}: which one is a matter of time"
+            raise self.fault("phase overrun" if fresh else "parity alias", message, mask, last)
+        if passes:
+            thread.mask |= barrier.masks[passes - 1]
+        self.history.add(thread, event)
+        barrier.touched |= self.history.bit
+        barrier.waits.append((self.history.bit, fresh))
+        return True
+
+    def _deadlock(self, blocked: list[Thread]) -> None:
+        mask, reasons, kind = 0, list[str](), "deadlock"
+        last: list[Happening] = []
+        for thread in blocked:
+            event = thread.trace.events[thread.next]
+            key = _place(event)
+            barrier = self.barriers[key]
+            mask |= thread.mask | barrier.mask
+            missing = [f"{barrier.pending} of {barrier.count} arrivals"] if barrier.pending else []
+            missing += [f"{barrier.tx} bytes"] if barrier.tx else []
+            phase = f"phase {len(barrier.phases)} (parity {event.parity}) of {self.name(key)}"
+            lacks = f", which lacks {' and '.join(missing)}" if missing else ""
+            reasons.append(f"{thread.trace.partition} waits for {phase}{lacks}")
+            last.append(Happening(thread.trace.partition, "wait", event, key, event.parity))
+            if barrier.tx:
+                kind = "transaction bytes"
+            elif barrier.pending < barrier.count and kind == "deadlock":
+                kind = "arrive count"
+        for barrier in self.barriers.values():
+            if barrier.pending == 0 and barrier.tx:
+                kind = "transaction bytes"
+        raise self.fault(
+            _fault_kind(kind), "deadlock: " + "; ".join(reasons), (1 << len(self.history.steps)) - 1, *last
+        )
+
+    def _copy_in(self, thread: Thread, event: Event) -> None:
+        self.history.add(thread, event)
+        accesses = [self.memory.write(thread, event, memory, asynchronous=True) for memory in event.memory]
+        if event.descriptor is not None:
+            accesses.append(self.memory.read(thread, event, event.descriptor, asynchronous=True))
+        self.history.steps.append(Happening("TMA", "copy lands", event, event.memory[0]))
+        for access in accesses:
+            access.end = self.history.bit
+        self._contribute(thread, event, thread.mask | self.history.bit, arrivals=0, tx=-event.amount)
+
+    def _copies_arrive(self, thread: Thread, event: Event) -> None:
+        """The copies that were issued before land, then all threads of the partition arrive; nobody waits for it."""
+        mask = self.history.add(thread, event)
+        issued = [access for group in (*thread.copies, thread.uncommitted) for access in group if not access.end]
+        if issued:
+            self.history.steps.append(Happening("cp.async", "copies land", event, issued[0].event.memory[0]))
+            mask |= self.history.bit
+        for access in issued:
+            access.end = self.history.bit
+        self._contribute(thread, event, mask, arrivals=event.amount, tx=0)
+
+    def _drain(self, thread: Thread, queue: deque[list[Access]], left: int) -> None:
+        while len(queue) > left:
+            for access in queue.popleft():
+                access.end = access.end or self.history.bit
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def _at_end(self, thread: Thread) -> None:
+        if any(thread.stores):
+            message = f"{thread.trace.partition} ends while a TMA store may still read shared memory"
+            raise self.fault("leftover credit", message, thread.mask)
+
+    def _end_of_kernel(self, mask: int) -> None:
+        for key, barrier in self.barriers.items():
+            if barrier.tx:
+                message = f"the kernel ends with {barrier.tx} bytes of {self.name(key)} outstanding"
+                raise self.fault("transaction bytes", message, (1 << len(self.history.steps)) - 1)
+        late = self.memory.still_written(mask)
+        if late is not None:
+            memory, write = late
+            message = f"the kernel ends while a TMA copy may still write {self.name(memory)}"
+            raise self.fault("leftover credit", message, mask | write.start)
+
+
+def _place(event: Event) -> Memory:
+    assert event.barrier is not None
+    return event.barrier._replace(reshaped=False) if event.barrier.reshaped else event.barrier
+
+
+def _fault_kind(kind: str) -> FaultKind:
+    return "transaction bytes" if kind == "transaction bytes" else "arrive count" if kind != "deadlock" else "deadlock"

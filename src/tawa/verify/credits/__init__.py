@@ -1,0 +1,1 @@
+"""The credit check of the aref level."""

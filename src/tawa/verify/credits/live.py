@@ -1,0 +1,93 @@
+"""What may still come behind each instruction of a skeleton: registers that are read, and marked instructions.
+
+Registers that are read no more are no part of a run's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tawa.verify.credits.skeleton import Code
+
+Uses = tuple[int, int, bool, int]
+"""Registers read and written, as bits; whether the next instruction can follow; where it can jump to (or −1)."""
+
+
+def uses_of(code: list[tuple[Any, ...]]) -> list[Uses]:
+    """What each instruction does to registers, and what may follow it."""
+    return [_uses(instruction) for instruction in code]
+
+
+def live_registers(code: list[Uses], kinds: dict[int, int]) -> list[tuple[tuple[int, int], ...]]:
+    """Which registers are still read behind each point, as sets in the bits of numbers until they settle."""
+    before = [0] * (len(code) + 1)
+    changed = True
+    while changed:
+        changed = False
+        for at in range(len(code) - 1, -1, -1):
+            reads, writes, goes_on, jump = code[at]
+            after = (before[at + 1] if goes_on else 0) | (before[jump] if jump >= 0 else 0)
+            now = reads | (after & ~writes)
+            if now != before[at]:
+                before[at] = now
+                changed = True
+    made = {bits: tuple((at, kind) for at, kind in kinds.items() if bits >> at & 1) for bits in dict.fromkeys(before)}
+    return [made[bits] for bits in before]
+
+
+def reached(code: list[Uses], marks: dict[int, int]) -> list[int]:
+    """For each instruction the bits of all marked ones that may run from there on, itself included."""
+    found = [0] * (len(code) + 1)
+    changed = True
+    while changed:
+        changed = False
+        for at in range(len(code) - 1, -1, -1):
+            _, _, goes_on, jump = code[at]
+            now = marks.get(at, 0) | (found[at + 1] if goes_on else 0) | (found[jump] if jump >= 0 else 0)
+            if now != found[at]:
+                found[at] = now
+                changed = True
+    return found
+
+
+def _uses(instruction: tuple[Any, ...]) -> Uses:
+    match instruction:
+        case (Code.SCALAR, _, ins, out, _):
+            return _bits(ins), 1 << out, True, -1
+        case (Code.ADVANCE, one, out):
+            return 1 << one, 1 << out, True, -1
+        case (Code.PUT, _, count, _):
+            return 1 << count, 0, True, -1
+        case (Code.GET, _, count, _, views):
+            return 1 << count, _bits(views), True, -1
+        case (Code.CONSUMED, _, count, condition, _):
+            return 1 << count | _bits((condition,)), 0, True, -1
+        case (Code.DOT, views, _):
+            return _bits(views), 0, True, -1
+        case (Code.MOVE, sources, targets):
+            return _bits(sources), _bits(targets), True, -1
+        case (Code.FOR, lower, upper, step, induction, _, target):
+            return _bits((lower, upper, step)), _bits((induction,)), True, target
+        case (Code.NEXT, first, induction):
+            return 0, _bits((induction,)), True, first
+        case (Code.IF, condition, target):
+            return 1 << condition, 0, True, target
+        case (Code.JUMP, target):
+            return 0, 0, False, target
+        case (Code.TEST, condition, target, _):
+            return 1 << condition, 0, True, target
+        case (Code.ASSUME, condition):
+            return 1 << condition, 0, True, -1
+        case (Code.END, *_):
+            return 0, 0, False, -1
+        case _:
+            return 0, 0, True, -1
+
+
+def _bits(registers: Iterable[int]) -> int:
+    bits = 0
+    for number in registers:
+        if number >= 0:
+            bits |= 1 << number
+    return bits

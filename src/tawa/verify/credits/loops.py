@@ -1,0 +1,70 @@
+"""How often a loop of the skeleton goes round in a run with numbers, and which number of it is to be chosen next.
+
+    for t in range(pid, T, programs)     pid, then programs, then T: so far from pid that there are 0, 1, 2, … trips
+    for t in range(pid, 8, 2)            pid: so far below 8
+    for t in range(0, 8, S)              S: 1, 2, and what makes 3, 4, … trips of it
+
+A step that has been chosen relates all that is computed from it: ``lower + step < upper`` says whether there are two
+trips or more. So trips are never chosen themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tawa.dialects.scf import trips_of
+from tawa.ir import Operation
+from tawa.verify.assumptions import is_grid_size
+from tawa.verify.credits.skeleton import Term
+from tawa.verify.credits.state import ImpossibleError, NeedError
+
+
+def counted(lower: Any, upper: Any, step: Any, op: Operation | None) -> int:
+    """The trips. Raises `NeedError` for what is not known yet, `ImpossibleError` where the loop would never end."""
+    if isinstance(lower, Term) and not isinstance(upper, Term):
+        if isinstance(step, Term):
+            raise NeedError(_factor(step), role="step", loop=op)
+        raise NeedError(lower, lower=upper, step=-step)
+    if isinstance(lower, Term):
+        raise NeedError(lower, role="start")
+    if isinstance(step, Term):
+        distance = 0 if isinstance(upper, Term) else max(upper - lower, 0)
+        raise NeedError(_factor(step), lower=distance, role="step", loop=op)
+    if isinstance(upper, Term):
+        raise NeedError(upper, lower=lower, step=max(step, 1))
+    trips = trips_of(lower, upper, step)
+    if trips is None:
+        raise ImpossibleError(op, step=True)
+    return trips
+
+
+def steps_to_try(distance: int, trips: int) -> Iterator[int]:
+    """1 and 2, and between two known bounds the steps with which there are 1, 2, … trips."""
+    yield from sorted({1, 2, *(-(-distance // count) for count in range(1, trips + 1) if distance)})
+
+
+def is_positive(number: Any) -> bool:
+    """Whether a number is certainly 1 or more."""
+    if isinstance(number, int):
+        return number > 0
+    match number.key[0]:
+        case "tt.get_num_programs":
+            return True
+        case "argument":
+            return is_grid_size(number.name)
+        case "arith.extsi" | "arith.extui" | "arith.index_cast":
+            return is_positive(number.key[-1])
+        case "arith.addi" | "arith.muli" | "arith.minsi":
+            return all(map(is_positive, number.key[-2:]))
+        case "arith.maxsi":
+            return any(map(is_positive, number.key[-2:]))
+        case _:
+            return False
+
+
+def _factor(step: Term) -> Term:
+    """The number to choose where a step is computed: what it is computed from, by arithmetic, first of all."""
+    while step.key[0].startswith("arith.") and step.parts:
+        step = step.parts[0]
+    return step

@@ -1,0 +1,192 @@
+"""Loads that feed a dot, and how: through shared memory or through registers."""
+
+from __future__ import annotations
+
+from tawa.analysis.rings.loads import DotLoadInfo, dots_fed_by, find_dot_loads, same_layout
+from tawa.ir import Module
+from tests.support import programs
+from tests.support.programs import (
+    ACC,
+    BUFFER,
+    OPERAND,
+    POINTERS,
+    TILE,
+    TRANSPOSED,
+    alloc,
+    dot,
+    for_loop,
+    kernel,
+    load,
+    op,
+    parse,
+)
+
+
+def looped(*lines: str, carried: str = "next") -> Module:
+    loop = for_loop("\n".join(lines), carried={"sum": ("zeros", carried, ACC)}, results="%acc")
+    return parse(kernel(f"{loop}\n{programs.store()}"))
+
+
+def found(*lines: str) -> dict[str, DotLoadInfo]:
+    return {info.load.op.result.hint: info for info in find_dot_loads(looped(*lines))}
+
+
+def test_a_load_whose_tile_goes_to_shared_memory_only_is_replaced_by_the_slot() -> None:
+    info = found(programs.iteration())["a"]
+    assert not info.through_registers
+    assert [it.result.hint for it in info.allocations] == ["x"]
+    assert str(info.payload) == programs.SLOT
+
+
+def test_a_load_that_is_converted_goes_through_registers() -> None:
+    convert = op("ttg.convert_layout", "%a", TILE, "%x", OPERAND)
+    use = dot("next", "x", "y", "sum").replace(f"({BUFFER}, ", f"({OPERAND}, ")
+    infos = found(load("a", "a_desc"), convert, load("b", "b_desc"), alloc("y", "b"), use)
+    assert infos["a"].through_registers and not infos["b"].through_registers
+    assert infos["a"].allocations == ()
+
+
+def test_a_load_that_is_used_both_ways_goes_through_both() -> None:
+    both = op("arith.addf", "%a, %a", f"{TILE}, {TILE}", "%seen", TILE)
+    infos = found(programs.iteration(), both)
+    assert infos["a"].through_registers and len(infos["a"].allocations) == 1
+
+
+def test_a_view_of_the_slot_still_feeds_the_dot() -> None:
+    trans = op("ttg.memdesc_trans", "%y", BUFFER, "%t", TRANSPOSED, properties="order = array<i32: 1, 0>")
+    use = dot("next", "x", "t", "sum").replace(f", {BUFFER}, ", f", {TRANSPOSED}, ")
+    infos = found(load("a", "a_desc"), load("b", "b_desc"), alloc("x", "a"), alloc("y", "b"), trans, use)
+    assert list(infos) == ["a", "b"]
+
+
+def test_work_on_the_tile_between_load_and_dot_does_not_hide_the_load() -> None:
+    work = op("arith.mulf", "%b, %b", f"{TILE}, {TILE}", "%bb", TILE)
+    infos = found(
+        load("a", "a_desc"), alloc("x", "a"), load("b", "b_desc"), work, alloc("y", "bb"), dot("next", "x", "y", "sum")
+    )
+    assert infos["b"].through_registers and [it.name for it in infos["b"].dots] == ["ttng.warp_group_dot"]
+
+
+def test_an_accumulator_is_not_an_operand() -> None:
+    module = looped(programs.iteration())
+    loop = programs.the(module, "scf.for")
+    assert dots_fed_by(loop.regions[0].block.args[1]) == []
+
+
+def test_a_load_behind_another_dot_is_not_followed_through_it() -> None:
+    module = looped(programs.iteration(result="half"), programs.iteration("half", "next", "_2"))
+    infos = find_dot_loads(module)
+    assert [len(info.dots) for info in infos] == [1, 1, 1, 1]
+
+
+def test_loads_outside_loops_and_loads_that_feed_no_dot_stay() -> None:
+    alone = load("bias", "c_desc")
+    body = f"{load('before', 'a_desc', '%zero, %zero')}\n{alloc('z', 'before')}"
+    loop = for_loop("\n".join((programs.iteration(), alone)), carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+    module = parse(kernel(f"{body}\n{loop}\n{programs.store()}"))
+    assert [info.load.op.result.hint for info in find_dot_loads(module)] == ["a", "b"]
+
+
+def test_an_allocation_in_another_layout_is_not_the_slot() -> None:
+    other = op("ttg.local_alloc", "%b", TILE, "%y", TRANSPOSED)
+    use = dot("next", "x", "y", "sum").replace(f", {BUFFER}, ", f", {TRANSPOSED}, ")
+    infos = found(load("a", "a_desc"), alloc("x", "a"), load("b", "b_desc"), other, use)
+    assert infos["b"].allocations == () and infos["b"].through_registers
+    assert str(infos["b"].payload) == programs.SLOT
+
+
+def test_layouts_that_differ_in_rank_only_place_a_tile_alike() -> None:
+    module = parse(programs.tile_gemm())
+    module.aliases["#shared3"] = module.aliases["#shared"].replace("}>", ", rank = 3}>")
+    assert same_layout(module, "#shared", "#shared3")
+    assert not same_layout(module, "#shared", "#shared_t")
+
+
+# -- through pointers --------------------------------------------------------------------------------------------------
+
+WIDE = "{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}"
+
+
+def addresses(name: str = "ptrs") -> str:
+    """Rows of 64 elements side by side, at multiples of 16 bytes."""
+    row, at = "tensor<64xi32, #ttg.slice<{dim = 0, parent = #blocked}>>", "tensor<1x64xi32, #blocked>"
+    wide, base = "tensor<64x64xi32, #blocked>", "!tt.ptr<f16>"
+    return "\n".join(
+        (
+            op("tt.make_range", "", "", f"%{name}_r", row, properties="start = 0 : i32, end = 64 : i32"),
+            op("tt.expand_dims", f"%{name}_r", row, f"%{name}_e", at, properties="axis = 0 : i32"),
+            op("tt.broadcast", f"%{name}_e", at, f"%{name}_b", wide),
+            op("tt.splat", "%out", base, f"%{name}_s", POINTERS),
+            op("tt.addptr", f"%{name}_s, %{name}_b", f"{POINTERS}, {wide}", f"%{name}", POINTERS),
+        )
+    )
+
+
+def by_pointers(*lines: str, other: str = "") -> dict[str, DotLoadInfo]:
+    operands = f"%ptrs, %mask, %{other}" if other else "%ptrs"
+    types = f"{POINTERS}, tensor<64x64xi1, #blocked>, {TILE}" if other else POINTERS
+    a = op("tt.load", operands, types, "%a", TILE)
+    module = looped(
+        addresses(), *lines, a, alloc("x", "a"), load("b", "b_desc"), alloc("y", "b"), dot("next", "x", "y", "sum")
+    )
+    return {info.load.op.result.hint: info for info in find_dot_loads(wide(module))}
+
+
+def wide(module: Module) -> Module:
+    """The arguments are divisible by 16, and a thread has eight elements of a tile side by side."""
+    module.aliases["#blocked"] = f"#ttg.blocked<{WIDE}>"
+    function = programs.the(module, "tt.func")
+    count = len(function.regions[0].blocks[0].args)
+    function.properties["arg_attrs"] = f"[{', '.join(['{tt.divisibility = 16 : i32}'] * count)}]"
+    return module
+
+
+def filler(value: str) -> str:
+    everywhere = "tensor<64x64xi1, #blocked>"
+    return "\n".join(
+        (
+            op("arith.constant", "", "", "%mask", everywhere, properties=f"value = dense<true> : {everywhere}"),
+            op("arith.constant", "", "", "%fill", TILE, properties=f"value = dense<{value}> : {TILE}"),
+        )
+    )
+
+
+def test_a_load_through_pointers_that_lie_side_by_side_goes_by_cp_async_into_the_slot_of_its_allocation() -> None:
+    info = by_pointers()["a"]
+    assert info.fill == "cp.async" and str(info.payload) == programs.SLOT
+    assert [it.result.hint for it in info.allocations] == ["x"]
+
+
+def test_lanes_outside_the_mask_are_filled_by_cp_async_with_zeros_only() -> None:
+    assert by_pointers(filler("0.000000e+00"), other="fill")["a"].fill == "cp.async"
+    assert by_pointers(filler("1.000000e+00"), other="fill")["a"].fill == "registers"
+    assert by_pointers(filler("-0.000000e+00"), other="fill")["a"].fill == "registers"
+
+
+def test_an_allocation_whose_other_dimension_is_dense_is_filled_through_registers() -> None:
+    text = (
+        addresses(),
+        op("tt.load", "%ptrs", POINTERS, "%a", TILE),
+        alloc("x", "a"),
+        load("b", "b_desc"),
+        alloc("y", "b"),
+    )
+    module = wide(looped(*text, dot("next", "x", "y", "sum")))
+    module.aliases["#shared"] = module.aliases["#shared"].replace("transposed = false", "transposed = true")
+    info = find_dot_loads(module)[0]
+    assert info.through_registers and info.fill == "cp.async"
+    assert "order = [1, 0]" in info.payload.encoding
+
+
+def test_a_tile_that_meets_a_product_stays_where_it_is() -> None:
+    bias = op("tt.load", "%ptrs", POINTERS, "%bias", TILE)
+    body = (addresses(), bias, programs.iteration("sum", "half"))
+    narrow = op("arith.truncf", "%half", ACC, "%h", ACC.replace("f32", "f16"))
+    turned = op("ttg.convert_layout", "%h", ACC.replace("f32", "f16"), "%t", TILE)
+    met = op("arith.addf", "%t, %bias", f"{TILE}, {TILE}", "%p", TILE)
+    second = (alloc("z", "p"), load("v", "b_desc"), alloc("w", "v"), dot("next", "z", "w", "half"))
+    assert [info.load.op.result.hint for info in find_dot_loads(wide(looped(*body, narrow, turned, met, *second)))] == [
+        "a",
+        "b",
+        "v",
+    ]

@@ -1,0 +1,174 @@
+"""`stage_stores`: TMA stores through a staging buffer; where the buffer comes from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tawa.errors import PlanError
+from tawa.ir import parse_module
+from tawa.pipeline import Outcome, Target, specialise
+from tawa.plan import PlanOptions, StorePlan
+from tawa.transforms.epilogue.stage_stores import StageStores
+from tests.support import programs
+from tests.support.filecheck import brief, check
+from tests.support.passes import after
+from tests.support.protocol import run
+from tests.transforms.pipelining.test_ping_pong import grouped
+
+
+def staged(text: str) -> str:
+    return brief(after(StageStores, text)[0])
+
+
+def staged_stores(made: Outcome) -> set[bool | None]:
+    """What the Plan says of the kernel's stores."""
+    assert made.plan is not None and made.plan.stores
+    return {it.staged for it in made.plan.stores}
+
+
+def tiles(stores: str, **arguments: str) -> str:
+    """A loop over %m tiles whose epilogue is `stores`."""
+    body = programs.for_loop(f"{programs.gemm_loop()}\n{stores}", induction="tile", upper="m")
+    return programs.kernel(body, arguments=arguments)
+
+
+def test_an_epilogue_behind_the_join_is_left_to_triton() -> None:
+    text = staged(programs.tile_gemm())
+    assert "tt.descriptor_store" in text and "async_tma_store_wait" not in text
+
+
+def test_a_store_inside_the_consumer_leaves_from_a_buffer_and_waits_at_the_next_use() -> None:
+    check(
+        staged(programs.persistent_gemm()),
+        """
+        CHECK:      partition = "consumer"
+        CHECK:      [[S:%\\w+]] = "ttg.local_alloc"()
+        CHECK-NEXT: "scf.for"
+        CHECK:      "aref.consumed"({{.*}}#
+        CHECK:      [[N:%\\w+]] = "arith.truncf"
+        CHECK-NEXT: "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: "ttg.local_store"([[N]], [[S]])
+        CHECK-NEXT: "ttng.fence_async_shared"() <{bCluster = false}>
+        CHECK-NEXT: "ttng.async_tma_copy_local_to_global"(%c_desc_0, {{.*}}, [[S]])
+        CHECK-NOT:  tt.descriptor_store
+        CHECK:      "scf.yield"
+        CHECK-NEXT: })
+        CHECK-NEXT: "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: "ttg.local_dealloc"([[S]])
+        CHECK-NEXT: "warp.end"
+        """,
+    )
+
+
+def test_two_stores_of_one_type_share_a_buffer_and_wait_before_each_use() -> None:
+    again = programs.store().replace("%acc_", "%again_")
+    text = staged(tiles(f"{programs.store()}\n{again}"))
+    assert text.count('"ttg.local_alloc"') == 1
+    assert text.count('"ttng.async_tma_store_wait"') == 3
+    check(text, 'CHECK-COUNT-2: "ttng.async_tma_store_wait"\nCHECK-NEXT: "ttg.local_store"')
+
+
+def test_stores_of_two_types_have_a_buffer_each() -> None:
+    wide = "!tt.tensordesc<tensor<64x64xf32, #shared>>"
+    store = programs.op("tt.descriptor_store", "%wide, %acc, %zero, %zero", f"{wide}, {programs.ACC}, i32, i32")
+    module, _ = after(StageStores, tiles(f"{programs.store()}\n{store}", wide=wide))
+    buffers = {op.result.type for op in programs.ops_named(module, "ttg.local_alloc")}
+    assert buffers == {programs.SLOT, programs.SLOT.replace("f16", "f32")}
+
+
+def test_the_buffer_of_one_store_is_made_for_it_and_lives_until_it_has_left() -> None:
+    """So it takes the place of tiles that the loop before it kept."""
+    made = specialise(grouped(programs.tile_gemm()), PlanOptions(aref_depth=2), Target(4, 3, groups=2))
+    check(
+        brief(parse_module(made.aref)),
+        """
+        CHECK:      partition = "consumer0"
+        CHECK-NOT:  ttg.local_alloc
+        CHECK:      "scf.yield"
+        CHECK:      [[S:%\\w+]] = "ttg.local_alloc"()
+        CHECK-NEXT: "ttng.async_tma_store_wait"
+        CHECK-NEXT: "ttg.local_store"({{.*}}, [[S]])
+        CHECK:      "ttng.async_tma_copy_local_to_global"({{.*}}, [[S]])
+        CHECK-NEXT: "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: "ttg.local_dealloc"([[S]])
+        CHECK-NEXT: "warp.end"
+        """,
+    )
+
+
+def test_a_layout_change_that_others_read_stays() -> None:
+    stored = (
+        programs.store() + "\n" + programs.op("ttg.local_alloc", "%acc_tile", programs.TILE, "%seen", programs.BUFFER)
+    )
+    stored += "\n" + programs.op("ttg.local_dealloc", "%seen", programs.BUFFER)
+    text = staged(tiles(stored))
+    assert '"ttg.convert_layout"' in text
+
+
+def test_a_kernel_that_reads_what_it_stores_keeps_its_stores_in_place() -> None:
+    again = programs.load("back", "c_desc", "%zero, %zero")
+    keep = programs.op(
+        "tt.descriptor_store", "%d_desc, %back, %zero, %zero", f"{programs.DESC}, {programs.TILE}, i32, i32"
+    )
+    text = tiles(f"{programs.store()}\n{again}\n{keep}", d_desc=programs.DESC)
+    made = specialise(text, PlanOptions(aref_depth=2), Target(4, 3))
+    assert staged_stores(made) == {False}
+    assert "tt.descriptor_store" in made.aref and "async_tma_store_wait" not in made.aref
+
+
+def test_a_release_behind_a_store_keeps_the_store_in_place() -> None:
+    properties = "atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 4 : i32"
+    types = "!tt.ptr<i32>, i32, i1"
+    ready = programs.op("tt.atomic_rmw", "%lock, %one, %flag", types, "%old", "i32", properties=properties)
+    text = tiles(f"{programs.store()}\n{ready}", lock="!tt.ptr<i32>")
+    made = specialise(text, PlanOptions(aref_depth=2), Target(4, 3))
+    assert staged_stores(made) == {False}
+
+
+def test_stores_are_waited_for_before_a_loop_makes_their_descriptor_anew() -> None:
+    made = specialise(programs.remade_store(), PlanOptions(aref_depth=2), Target(4, 3))
+    assert staged_stores(made) == {True}
+    check(
+        brief(parse_module(made.aref)),
+        """
+        CHECK:      [[STAGE:%\\w+]] = "ttg.local_alloc"()
+        CHECK:      "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: [[D:%\\w+]] = "tt.make_tensor_descriptor"(%p_0
+        CHECK:      "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: "ttg.local_store"({{.*}}, [[STAGE]])
+        CHECK:      "ttng.async_tma_copy_local_to_global"([[D]], {{.*}}, [[STAGE]])
+        """,
+    )
+
+
+def test_a_store_through_the_descriptor_of_the_tile_before_stays_in_place() -> None:
+    tile = "\n".join((programs.gemm_loop(), programs.store(desc="before"), programs.made("own_c", "p")))
+    carried = {"before": ("c_desc", "own_c", programs.DESC)}
+    loop = programs.for_loop(tile, induction="tile", upper="m", carried=carried, results="%last")
+    text = programs.kernel(f"{programs.EXTENTS}\n{loop}", arguments=programs.BASES)
+    made = specialise(text, PlanOptions(aref_depth=2), Target(4, 3))
+    assert staged_stores(made) == {False}
+    assert "tt.descriptor_store" in made.aref
+
+
+def test_a_pinned_plan_may_not_defer_stores_that_others_wait_for() -> None:
+    again = programs.load("back", "c_desc", "%zero, %zero")
+    keep = programs.op(
+        "tt.descriptor_store", "%d_desc, %back, %zero, %zero", f"{programs.DESC}, {programs.TILE}, i32, i32"
+    )
+    text = tiles(f"{programs.store()}\n{again}\n{keep}", d_desc=programs.DESC)
+    own = specialise(text, PlanOptions(aref_depth=2), Target(4, 3)).plan
+    assert own is not None and specialise(text, PlanOptions(), Target(4, 3), own).applied
+    every = (StorePlan(staged=True),)
+    one = tuple(replace(it, staged=it.argument == "c_desc") for it in own.stores)
+    for stores in (every, one):
+        with pytest.raises(PlanError, match=r"staged stores \(c_desc, kernel.py:\d+\).* cure: staged=false"):
+            specialise(text, PlanOptions(), Target(4, 3), replace(own, stores=stores))
+
+
+def test_a_store_in_every_tile_is_staged_in_every_tile() -> None:
+    made = specialise(programs.persistent_gemm(3), PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
+    trace = run(parse_module(made.aref), {"n": 2, "m": 3})
+    assert trace.stores == 3 and trace.wrong == []

@@ -1,0 +1,94 @@
+"""`separate_slots`: wgmmas in sibling regions that read one slot find its address each for themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.dialects.tt import same_number
+from tawa.ir import Module, Operation, print_module
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.transforms.lowering.duplicate_slot_views import DuplicateSlotViews
+from tawa.transforms.lowering.lower_arefs import LowerArefs
+from tests.support import programs
+from tests.support.passes import after
+from tests.support.programs import ACC, alloc, binary, branch, compare, dot, for_loop, kernel, load, ops_named, store
+
+
+def loop(result: str, init: str, upper: str) -> str:
+    """A loop whose dots read %x, made outside of it, and a tile of each iteration. As B: A would wait in registers."""
+    k, sum, next, b, y = (f"{name}_{result}" for name in ("k", "sum", "next", "b", "y"))
+    body = "\n".join((load(b, "b_desc", f"%{k}, %zero"), alloc(y, b), dot(next, y, "x", sum)))
+    return for_loop(body, induction=k, upper=upper, carried={sum: (init, next, ACC)}, results=f"%{result}")
+
+
+def each_tile(*body: str) -> str:
+    """%m tiles; of each, %x is loaded once and %acc stored."""
+    start = (load("a", "a_desc", "%zero, %tile"), alloc("x", "a"))
+    return kernel(for_loop("\n".join((*start, *body, store())), induction="tile", upper="m"))
+
+
+def two_loops() -> str:
+    return each_tile(loop("half", "zeros", "n"), loop("acc", "half", "tile"))
+
+
+def two_branches() -> str:
+    odd = (binary("odd", "remsi", "tile", "two"), compare("is_even", "odd", "zero", 0))
+    sides = loop("acc_then", "zeros", "n"), loop("acc_else", "zeros", "m")
+    return each_tile(*odd, branch(*sides, condition="is_even", result="acc", type=ACC))
+
+
+def slots_of_dots(module: Module) -> list[Operation]:
+    """What makes the slot number of the second operand of each dot."""
+    views = [dot.operands[1].defining_op for dot in ops_named(module, "ttng.warp_group_dot")]
+    assert all(view is not None and view.name == "ttg.memdesc_index" for view in views)
+    return [view.operands[1].owner for view in views]  # type: ignore[misc, union-attr]
+
+
+def made(text: str, depth: int = 2) -> Module:
+    return after(DuplicateSlotViews, text, depth=depth, mma_depth=0)[0]
+
+
+@pytest.mark.parametrize("text", [two_loops(), two_branches()], ids=["loops", "branches"])
+def test_two_loops_that_read_one_slot_have_a_number_each(text: str) -> None:
+    first, second = slots_of_dots(made(text))
+    assert first is not second
+    assert same_number(first) and same_number(second)
+    assert first.operands == second.operands
+
+
+def test_the_number_is_made_in_front_of_the_loop_not_in_it() -> None:
+    for slot in slots_of_dots(made(two_loops())):
+        assert slot.parent is not None
+        assert "scf.for" in [op.name for op in slot.parent.ops[slot.parent.index_of(slot) :]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        programs.tile_gemm(),
+        programs.persistent_gemm(),
+        programs.two_loops(),
+        programs.nested_loops(),
+        each_tile(loop("acc", "zeros", "n")),
+        each_tile(load("c", "b_desc", "%zero, %tile"), alloc("z", "c"), dot("start", "z", "x", "zeros"),
+                  loop("half", "start", "n"), loop("acc", "half", "tile")),
+    ],
+    ids=["tile", "persistent", "loops with a slot each", "nested", "one loop", "a dot in front of both loops"],
+)  # fmt: skip
+def test_a_slot_whose_address_is_on_every_way_stays(text: str) -> None:
+    before = print_module(after(LowerArefs, text, depth=2, mma_depth=0)[0])
+    assert print_module(made(text)) == before
+
+
+def test_a_ring_of_one_slot_has_nothing_to_tell_apart() -> None:
+    assert not any(same_number(op) for op in made(two_loops(), depth=1).walk())
+
+
+@pytest.mark.parametrize("text", [two_loops(), two_branches()], ids=["loops", "branches"])
+def test_the_checks_read_through_it(text: str) -> None:
+    options = PlanOptions(enable_warp_specialization=True, aref_depth=2)
+    outcome = specialise(text, options, Target(num_warps=4, num_stages=2), verification="full")
+    assert outcome.applied, outcome.remarks
+    assert outcome.barrier.count("shfl.sync.idx") == 2
+    assert outcome.verdict is not None and type(outcome.verdict).__name__ == "Proved"

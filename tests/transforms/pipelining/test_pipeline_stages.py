@@ -1,0 +1,249 @@
+"""`pipeline_stages`: what the loop becomes, that its meaning stays, and that its protocol is proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tawa.analysis.loops.dependences import find_dependences
+from tawa.errors import PlanError
+from tawa.flow import Flow, Step, run
+from tawa.ir import Module, parse_module, print_module
+from tawa.pipeline import BARRIERS
+from tawa.plan import LoopPlan, Plan
+from tawa.plan.decide.loops import choose_schedules, numbered, staged_loops
+from tawa.plan.schedule import Schedule
+from tawa.plan.scheduler import Limits, candidate_schedules
+from tawa.transforms.lowering.lower_arefs import LowerArefs
+from tawa.transforms.pipelining.pipeline_mma import PipelineMma
+from tawa.transforms.pipelining.pipeline_stages import PipelineStages
+from tawa.verify.barriers.check import check_barriers
+from tawa.verify.credits.check import check_credits
+from tawa.verify.verdict import Proved
+from tests.support import programs, staged
+from tests.support.filecheck import brief, check
+from tests.support.passes import after, checked, flow_behind, flow_of, plan_for, to_arefs, unchecked
+
+
+def made(text: str, depth: int = 2) -> str:
+    return brief(after(PipelineStages, text, depth=depth)[0])
+
+
+def with_schedules(text: str, depth: int, pick: int, mma_depth: int = 1) -> tuple[Module, Module, list[Schedule]]:
+    """Aref and barrier level with the `pick`-th candidate of up to three stages for each loop."""
+    flow = flow_of(text, plan_for(parse_module(text), depth, min(mma_depth, depth - 1)))
+    found: list[Schedule] = []
+
+    def choose(flow: Flow) -> None:
+        for number, loop in numbered(staged_loops(flow.module)):
+            candidates = candidate_schedules(find_dependences(loop), Limits(4, max_stages=3), number)
+            found.extend([candidates[pick % len(candidates)]] if candidates else [])
+        flow.plan = Plan(loops=tuple(LoopPlan(it.loop, schedule=it) for it in found)).over(flow.plan)
+
+    steps = [Step("schedule", choose) if step.name == "schedule" else step for step in to_arefs()]
+    assert run(flow, steps) is None
+    aref = parse_module(print_module(checked(flow.module)))
+    assert run(flow, unchecked(BARRIERS)) is None
+    return aref, checked(flow.module), found
+
+
+# -- what it becomes ---------------------------------------------------------------------------------------------------
+
+
+def test_the_steady_loop_issues_both_dots_and_waits_for_one_before_the_arithmetic() -> None:
+    check(
+        made(staged.attention()),
+        """
+        CHECK:      partition = "consumer"
+        CHECK:      [[ANY:%\\w+]] = "arith.cmpi"([[ZERO:%\\w+]], %n_0) <{predicate = 2 : i64}>
+        CHECK:      "scf.if"([[ANY]]) ({
+        CHECK:      [[K0:%\\w+]] = "aref.get"([[RA:%\\w+]], [[C0:%\\w+]])
+        CHECK-NEXT: [[S0:%\\w+]] = "ttng.warp_group_dot"([[K0]], [[K0]], %zeros_0) <{{.*}}isAsync = false
+        CHECK:      "aref.consumed"([[RA]], [[C0]])
+        CHECK-NEXT: "arith.mulf"([[S0]], [[S0]])
+        CHECK-NOT:  warp_group_dot
+        CHECK:      "scf.for"({{.*}}, %n_0, %one_1,
+        CHECK-NEXT: ^bb{{.*}}, [[I:%\\w+]]: !aref.index<2>, [[J:%\\w+]]: !aref.index<2>,
+        CHECK-SAME: [[P:%\\w+]]: {{.*}}dot_op{{.*}}, [[A:%\\w+]]: tensor<64x64xf32, #mma>):
+        CHECK-NEXT: [[K:%\\w+]] = "aref.get"([[RA]], [[I]])
+        CHECK-NEXT: [[S:%\\w+]] = "ttng.warp_group_dot"([[K]], [[K]], %zeros_0) <{{.*}}isAsync = true
+        CHECK-NEXT: [[V:%\\w+]] = "aref.get"([[RB:%\\w+]], [[J]])
+        CHECK-NEXT: [[D:%\\w+]] = "ttng.warp_group_dot"([[P]], [[V]], [[A]]) <{{.*}}isAsync = true
+        CHECK:      [[SW:%\\w+]] = "ttng.warp_group_dot_wait"([[S]]) <{pendings = 1 : i32}>
+        CHECK-NEXT: "aref.consumed"([[RA]], [[I]])
+        CHECK-NEXT: [[T:%\\w+]] = "arith.mulf"([[SW]], [[SW]])
+        CHECK-NEXT: "math.exp2"([[T]])
+        CHECK-NEXT: [[DW:%\\w+]] = "ttng.warp_group_dot_wait"([[D]]) <{pendings = 0 : i32}>
+        CHECK-NEXT: "aref.consumed"([[RB]], [[J]])
+        CHECK:      "arith.mulf"([[DW]], %half_0)
+        CHECK-NOT:  warp_group_dot
+        CHECK:      })
+        CHECK-NEXT: [[VL:%\\w+]] = "aref.get"([[RB]], [[JL:%\\w+#1]])
+        CHECK-NEXT: [[LAST:%\\w+]] = "ttng.warp_group_dot"({{.*}}, [[VL]], {{.*}}) <{{.*}}isAsync = false
+        CHECK:      "aref.consumed"([[RB]], [[JL]])
+        CHECK-NEXT: "scf.yield"([[LAST]],
+        CHECK-NEXT: }, {
+        CHECK-NEXT: "scf.yield"(%zeros_0,
+        """,
+    )
+
+
+def test_three_stages_ask_for_two_trips_and_keep_the_loop_for_fewer() -> None:
+    candidates = [with_schedules(staged.attention(), 2, pick) for pick in range(6)]
+    aref = next(aref for aref, _, found in candidates if found[0].stages == 3)
+    check(
+        brief(aref),
+        """
+        CHECK:      partition = "consumer"
+        CHECK:      [[LONGER:%\\w+]] = "arith.cmpi"({{.*}}) <{predicate = 8 : i64}>
+        CHECK-NEXT: [[BOTH:%\\w+]] = "arith.andi"({{%\\w+}}, [[LONGER]])
+        CHECK-NEXT: "scf.if"([[BOTH]]) ({
+        CHECK:      "scf.for"
+        CHECK:      }, {
+        CHECK-NEXT: "scf.for"(%zero_1, %n_0, %one_1,
+        CHECK:      isAsync = false
+        CHECK-NOT:  isAsync = true
+        """,
+    )
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_a_loop_whose_step_is_an_argument_keeps_its_bits_and_its_credits(stages: int) -> None:
+    text = staged.kernel(f"{staged.attention_loop(step='m')}\n{programs.store()}")
+    candidates = [with_schedules(text, 2, pick) for pick in range(6)]
+    aref, barrier, _ = next(made for made in candidates if made[2][0].stages == stages)
+    assert isinstance(check_credits(aref), Proved)
+    for n, m in [(0, 3), (-4, 3), (3, 3), (4, 3), (6, 3), (7, 3), (5, 1)]:
+        assert staged.output(barrier, n, m) == staged.expected(text, n, m)
+
+
+def test_a_loop_that_the_fine_grained_pipeline_took_is_left_alone() -> None:
+    before, _ = after(PipelineMma, programs.tile_gemm())
+    behind, _ = after(PipelineStages, programs.tile_gemm())
+    assert brief(before) == brief(behind)
+
+
+def test_a_loop_that_gains_nothing_is_left_alone() -> None:
+    body = programs.iteration() + "\n" + programs.binary("scaled", "mulf", "next", "next", programs.ACC)
+    text = programs.kernel(
+        programs.for_loop(body, carried={"sum": ("zeros", "scaled", programs.ACC)}, results="%acc")
+        + "\n"
+        + programs.store()
+    )
+    before, _ = after(PipelineMma, text)
+    assert brief(before) == brief(after(PipelineStages, text)[0])
+
+
+def test_a_note_says_how_many_stages_and_what_bounds_them() -> None:
+    _, remarks = after(PipelineStages, staged.attention())
+    assert "2 stages in this loop: 606 cycles an iteration, not fewer than 468 for the sake of" in remarks[-1].reason
+    assert str(remarks[-1].location) == "kernel.py:9"
+
+
+def test_dots_of_one_stage_that_nothing_separates_take_over_the_sum_in_flight() -> None:
+    text = staged.text(
+        staged.Body(
+            (staged.Step("load dot", 0, 0), staged.Step("register dot", 1, 0), staged.Step("add", 0, 1)), (0, 0, 0)
+        )
+    )
+    for n in (0, 1, 4):
+        assert staged.output(with_schedules(text, 2, 0)[1], n, 1) == staged.expected(text, n, 1)
+
+
+# -- pinned ------------------------------------------------------------------------------------------------------------
+
+
+def behind_mma(text: str) -> tuple[Module, Plan]:
+    flow = flow_behind(PipelineMma, text)
+    return flow.module, flow.plan
+
+
+def with_schedule(plan: Plan, schedule: Schedule) -> Plan:
+    return Plan(loops=(LoopPlan(schedule.loop, schedule=schedule),)).over(plan)
+
+
+def test_a_pinned_schedule_is_taken() -> None:
+    module, plan = behind_mma(staged.attention())
+    flat = next(
+        it for it in candidate_schedules(find_dependences(staged_loops(module)[0]), Limits(4)) if it.stages == 1
+    )
+    plan = with_schedule(plan, flat)
+    assert choose_schedules(module, plan) == {0: flat}
+    PipelineStages(plan).run(module)
+    check(brief(module), 'CHECK: partition = "consumer"\nCHECK-NOT: scf.if')
+
+
+def test_a_pinned_schedule_that_breaks_a_dependence_or_has_no_loop_is_refused() -> None:
+    module, plan = behind_mma(staged.attention())
+    (right,) = choose_schedules(module, plan).values()
+    flipped = replace(right, ops=tuple(replace(it, order=len(right.ops) - 1 - it.order) for it in right.ops))
+    with pytest.raises(PlanError, match="which it depends on"):
+        choose_schedules(module, with_schedule(plan, flipped))
+    with pytest.raises(PlanError, match=r"schedules of loops \[1\], the kernel has 1 to schedule: \[0\]"):
+        choose_schedules(module, with_schedule(plan, replace(right, loop=1)))
+
+
+def test_a_loop_that_cannot_be_staged_says_why_not_to_who_pins_a_schedule_of_it() -> None:
+    module, plan = behind_mma(staged.attention())
+    (right,) = choose_schedules(module, plan).values()
+    loop = staged_loops(module)[0]
+    loop.op.properties["unsignedCmp"] = "true"
+    assert choose_schedules(module, plan) == {}
+    with pytest.raises(PlanError, match=r"loop 0 \(kernel.py:9\) cannot be staged: it counts unsigned; cure: leave"):
+        choose_schedules(module, with_schedule(plan, right))
+
+
+# -- meaning and protocol ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", staged.PROGRAMS)
+def test_the_bits_stay_and_both_levels_are_proved_for_every_trip_count(name: str, depth: int) -> None:
+    text = staged.PROGRAMS[name]()
+    mma_depth = min(1, depth - 1)
+    aref, _ = after(PipelineStages, text, depth=depth, mma_depth=mma_depth)
+    barrier, _ = after(LowerArefs, text, depth=depth, mma_depth=mma_depth)
+    assert check_credits(aref) == Proved("all trip counts")
+    for n in sorted({0, 1, depth - 1, depth, depth + 1, 2 * depth, 2 * depth + 1}):
+        for m in (0, 1, 2) if name in ("two_loops", "persistent") else (1,):
+            wanted = staged.expected(text, n, m)
+            for order in ("eager", "late"):
+                assert staged.output(aref, n, m, order) == wanted, (n, m, order)
+            assert staged.output(barrier, n, m, "random", seed=n) == wanted, (n, m)
+
+
+@pytest.mark.parametrize("pick", range(6))
+@pytest.mark.parametrize("name", staged.PROGRAMS)
+def test_every_schedule_that_was_weighed_keeps_the_bits_and_is_proved(name: str, pick: int) -> None:
+    text = staged.PROGRAMS[name]()
+    aref, barrier, found = with_schedules(text, 2, pick)
+    assert found and all(need <= 2 for schedule in found for _, need in schedule.ring_depths)
+    assert isinstance(check_credits(aref), Proved)
+    assert isinstance(check_barriers(barrier, effort="fast"), Proved)
+    for n in range(5):
+        assert staged.output(barrier, n, 2, "late") == staged.expected(text, n, 2), n
+
+
+def test_a_ring_shallower_than_the_schedule_needs_is_a_deadlock_that_the_verifier_finds() -> None:
+    needs = [with_schedules(staged.attention(), 1, pick) for pick in range(6)]
+    deep = [aref for aref, _, found in needs if any(depth > 1 for _, depth in found[0].ring_depths)]
+    assert deep and not any(isinstance(check_credits(aref), Proved) for aref in deep)
+
+
+@given(staged.bodies(), st.integers(1, 4), st.integers(0, 1000), st.sampled_from([0, 1]))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_loop_changes_its_bits_or_its_protocol(body: staged.Body, depth: int, pick: int, mma_depth: int) -> None:
+    text = staged.text(body)
+    aref, barrier, found = with_schedules(text, depth, pick, mma_depth)
+    verdict = check_credits(aref)
+    if any(need > depth for schedule in found for _, need in schedule.ring_depths):
+        return
+    assert isinstance(verdict, Proved), verdict
+    assert isinstance(check_barriers(barrier, effort="fast"), Proved)
+    for n, m in ((0, 0), (1, 2), (3, 1), (4, 5)):
+        wanted = staged.expected(text, n, m)
+        assert staged.output(aref, n, m, "late") == wanted, (n, m)
+        assert staged.output(barrier, n, m, "random", seed=n) == wanted, (n, m)

@@ -1,0 +1,101 @@
+"""`scale_behind_max`: the largest of scaled numbers is the largest number, scaled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from tawa.ir import Module, print_module
+from tawa.sim import Descriptor, simulate
+from tawa.transforms.pipelining.scale_behind_max import ScaleBehindMax
+from tests.support import programs
+from tests.support.programs import ACC, binary, kernel, load, op, ops_named, store
+
+ROWS = "tensor<64xf32, #ttg.slice<{dim = 1, parent = #mma}>>"
+COLUMN = "tensor<64x1xf32, #mma>"
+HALVES = "tensor<64x64xf16, #mma>"
+
+ANY = st.floats(width=32, allow_nan=False)
+SCALES = st.floats(width=32, min_value=2.0**-149, allow_infinity=False)
+
+
+def softmax_like(scale: str = "1.250000e+00", combine: str = "maxnumf", *extra: str) -> str:
+    """Each row minus its largest number, all scaled. extra: what else the scaled tile is used for."""
+    spread = op("tt.broadcast", "%column", COLUMN, "%spread", ACC)
+    return kernel(
+        "\n".join(
+            (
+                load("t", "a_desc", "%zero, %zero"),
+                op("ttg.convert_layout", "%t", programs.TILE, "%u", HALVES),
+                op("arith.extf", "%u", HALVES, "%x", ACC),
+                op("arith.constant", "", "", "%scale", ACC, properties=f"value = dense<{scale}> : {ACC}"),
+                binary("s", "mulf", "x", "scale", ACC),
+                f'%m = "tt.reduce"(%s) <{{axis = 1 : i32}}> ({{\n^bb0(%l: f32, %r: f32):\n'
+                f'%p = "arith.{combine}"(%l, %r) : (f32, f32) -> f32\n"tt.reduce.return"(%p) : (f32) -> ()\n'
+                f"}}) : ({ACC}) -> {ROWS}",
+                op("tt.expand_dims", "%m", ROWS, "%column", COLUMN, properties="axis = 1 : i32"),
+                spread,
+                binary("d", "subf", "s", "spread", ACC),
+                *extra,
+                store("d"),
+            )
+        )
+    )
+
+
+def bits(module: Module) -> bytes:
+    """What the program makes of one random tile."""
+    tile = np.random.default_rng(3).standard_normal((64, 64)).astype(np.float16)
+    tile[5, 6], tile[7] = np.inf, -np.inf
+    out = np.full((64, 64), np.nan, np.float16)
+    arguments = {"a_desc": Descriptor(tile), "b_desc": Descriptor(tile), "c_desc": Descriptor(out)}
+    simulate(module, {**arguments, "out": np.zeros(1, np.float16), "n": 0, "m": 0}, (1,))
+    return out.tobytes()
+
+
+@pytest.mark.parametrize("combine", ["maxnumf", "maximumf", "minnumf", "minimumf"])
+def test_the_product_moves_behind_and_no_bit_changes(combine: str) -> None:
+    module = programs.parse(softmax_like("1.250000e+00", combine))
+    before = bits(module)
+    assert ScaleBehindMax().run(module).changed
+    (reduce,) = ops_named(module, "tt.reduce")
+    assert reduce.operands[0].hint == "x"
+    (user,) = reduce.result.users
+    assert user.name == "arith.mulf" and user.result.type == ROWS
+    assert bits(module) == before
+
+
+def test_a_product_that_nothing_needs_any_more_goes() -> None:
+    text = softmax_like().replace("(%s, %spread)", "(%x, %spread)")
+    module = programs.parse(text)
+    assert ScaleBehindMax().run(module).changed
+    assert [each.result.type for each in ops_named(module, "arith.mulf")] == [ROWS]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        softmax_like("-1.250000e+00"),
+        softmax_like("0.000000e+00"),
+        softmax_like("0x7F800000"),
+        softmax_like("1.250000e+00", "addf"),
+        softmax_like("1.250000e+00", "maxnumf", store("s", at="%one, %zero")),
+    ],
+    ids=["negative", "zero", "infinity", "a sum", "the product is stored"],
+)
+def test_what_would_differ_or_gain_nothing_is_left_alone(text: str) -> None:
+    module = programs.parse(text)
+    before = print_module(module)
+    assert not ScaleBehindMax().run(module).changed
+    assert print_module(module) == before
+
+
+@given(arrays.arrays(np.float32, 16, elements=ANY), SCALES)
+def test_rounded_products_keep_the_order(numbers: np.ndarray, scale: float) -> None:
+    factor = np.float32(scale)
+    with np.errstate(over="ignore", under="ignore"):
+        assert (numbers * factor).max() == numbers.max() * factor
+        assert (numbers * factor).min() == numbers.min() * factor

@@ -1,0 +1,450 @@
+"""`raise_loads`: pointer loads that read a box become TMA loads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tawa.analysis.launch_values import LaunchSpec
+from tawa.analysis.tma.promotions import Make, find_raises
+from tawa.dialects import structure_rules
+from tawa.ir import Builder, Module, StructureError, Value, clone_op, parse_module, print_module, verify_structure
+from tawa.transforms.drop_dead import DropDead
+from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
+from tests.analysis.tile_programs import TileProgram
+from tests.support import programs
+from tests.support.filecheck import brief, check
+from tests.support.programs import parse, the
+
+ARGUMENTS = {"a": "!tt.ptr<f16>", "b": "!tt.ptr<f16>", "c": "!tt.ptr<f32>", "m": "i32", "k": "i32", "s": "i32"}
+
+
+def gemm(turned: bool = False, in_loop: bool = True, divisible: tuple[str, ...] = ("a", "b", "s", "k")) -> Module:
+    """C = A · B for one tile: rows of A move by pointers, B is made anew from the loop variable.
+
+    turned: B is stored the other way round.
+    """
+    p = TileProgram(divisible, **ARGUMENTS)
+    a_at, b_rows = _operands(p, turned)
+    tile = "tensor<64x32xf32>"
+    zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
+
+    def body(args: list[Value]) -> list[Value]:
+        k, pointers, total = args
+        k.hint = "k0"
+        a = p.load(pointers)
+        offset = p.mul(k, p.args["k"]) if not turned else k
+        b = p.load(p.add(b_rows, p.splat(offset, 32, 32)))
+        names = {"inputPrecision": "0 : i32", "maxNumImpreciseAcc": "0 : i32"}
+        total = p.op("tt.dot", [a, b, total], tile, **names)
+        return [p.add(pointers, p.splat(p.number(32), 64, 32)), total]
+
+    if in_loop:
+        loop = p.loop((p.number(0), p.args["k"], p.number(32)), [a_at, zeros], body)
+        p.store(p.splat(p.args["c"], 64, 32), loop.results[1])
+    else:
+        p.store(p.splat(p.args["c"], 64, 32), body([p.number(0), a_at, zeros])[1])
+    return p.finish()
+
+
+def _operands(p: TileProgram, turned: bool) -> tuple[Value, Value]:
+    first = p.mul(p.pid(), p.number(64))
+    rows = p.mul(p.expand(p.add(p.splat(first, 64), p.range(64)), 1), p.splat(p.args["s"], 64, 1))
+    a_at = p.add(p.splat(p.args["a"], 64, 32), p.add(p.broadcast(rows, 64, 32), p.spread(p.range(32), 0, 64, 32)))
+    axis = 0 if turned else 1
+    far = p.expand(p.range(32), axis)
+    far = p.mul(far, p.splat(p.args["k"], *((1, 32) if turned else (32, 1))))
+    near = p.spread(p.range(32), 1 - axis, 32, 32)
+    return a_at, p.add(p.splat(p.args["b"], 32, 32), p.add(p.broadcast(far, 32, 32), near))
+
+
+def raised(module: Module, make: Make = "host", nested: bool = True, in_turn: bool = False) -> RaiseResult:
+    """The result of the pass; the module is sound and reads back as itself."""
+    result = PromoteToTma(find_raises(module, make, nested, in_turn=in_turn)).run(module)
+    errors: list[StructureError] = verify_structure(module, structure_rules())
+    assert [str(error) for error in errors] == []
+    text = print_module(module)
+    assert print_module(parse_module(text)) == text
+    return result
+
+
+def test_descriptors_are_added_behind_the_arguments() -> None:
+    module = gemm()
+    result = raised(module)
+    assert result.changed and result.raised == 2
+    check(
+        print_module(module, locations=False),
+        """
+        CHECK: arg_attrs = [{{.*}}, {tawa.base = 0 : i32}, {}, {}, {}, {}, {tawa.base = 1 : i32}, {}, {}, {}, {}]
+        CHECK-SAME: i32, i32, i32, !tt.tensordesc<tensor<64x32xf16>>, i32, i32, i64, i64,
+        CHECK-SAME: !tt.tensordesc<tensor<32x32xf16>>, i32, i32, i64, i64) -> ()
+        """,
+    )
+    check(
+        brief(module),
+        """
+        CHECK: [[ROW:%at_\\d+|%\\d+]] = "arith.muli"({{.*}})
+        CHECK: "scf.for"
+        CHECK: "tt.descriptor_load"(%tawa_desc_0_0, [[ROW]], %k0_0) <{cache = 1 : i32, evict = 1 : i32}>
+        CHECK: "tt.descriptor_load"(%tawa_desc_1_0, %k0_0,
+        CHECK: "tt.dot"
+        CHECK-NOT: tt.load
+        """,
+    )
+    assert [(spec.base, spec.block, spec.argument) for spec in result.launch.descriptors] == [
+        (0, (64, 32), 6),
+        (1, (32, 32), 11),
+    ]
+
+
+def test_nothing_is_left_of_the_pointers() -> None:
+    module = gemm()
+    raised(module)
+    text = brief(module)
+    assert text.count("tt.addptr") == 0
+    check(text, 'CHECK: "scf.yield"(%{{\\w+}})\n')
+
+
+def test_descriptors_are_made_before_the_loop() -> None:
+    module = gemm()
+    result = raised(module, "kernel")
+    assert result.raised == 2 and not result.launch.descriptors
+    check(
+        print_module(module, locations=False),
+        """
+        CHECK: "tt.make_tensor_descriptor"(%b_0,{{.*}}padding = 1 : i32{{.*}} -> !tt.tensordesc<tensor<32x32xf16>>
+        CHECK: [[A:%\\w+]] = "tt.addptr"(%a_0,
+        CHECK: "tt.make_tensor_descriptor"([[A]],{{.*}}padding = 1 : i32{{.*}} -> !tt.tensordesc<tensor<64x32xf16>>
+        CHECK: "scf.for"
+        CHECK: "tt.descriptor_load"(%desc_
+        """,
+    )
+
+
+def test_later_releases_spell_descriptors_without_the_tensor() -> None:
+    makes: tuple[Make, ...] = ("host", "kernel")
+    for make in makes:
+        module = gemm()
+        raised(module, make, nested=False)
+        text = print_module(module, locations=False)
+        assert "!tt.tensordesc<64x32xf16>" in text and "tensordesc<tensor<" not in text
+        assert '"tt.descriptor_load"' in text and "<{cache" not in text
+
+
+def test_a_turned_operand_is_loaded_as_it_lies_and_turned() -> None:
+    module = gemm(turned=True)
+    raised(module)
+    check(
+        brief(module),
+        """
+        CHECK: [[B:%\\w+]] = "tt.descriptor_load"(%tawa_desc_1_0, {{.*}}, %k0_0)
+        CHECK: [[T:%\\w+]] = "tt.trans"([[B]]) <{order = array<i32: 1, 0>}>
+        CHECK: "tt.dot"({{.*}}, [[T]],
+        """,
+    )
+
+
+def test_a_load_outside_of_loops_stays() -> None:
+    module = gemm(in_loop=False)
+    before = print_module(module)
+    result = PromoteToTma(find_raises(module)).run(module)
+    assert not result.changed and result.remarks == ()
+    assert print_module(module) == before
+
+
+def test_what_stays_is_said_with_its_reason_and_cure() -> None:
+    module = gemm(divisible=("a", "b", "k"))
+    result = raised(module, "kernel")
+    assert result.raised == 1
+    stays = next(remark for remark in result.remarks if "stays" in remark.reason)
+    assert stays.reason == "a load stays with pointers: its stride s is not known to be a multiple of 16 bytes"
+    assert "multiple of 16" in stays.cure
+
+
+def test_equal_tensors_share_a_descriptor() -> None:
+    module = gemm()
+    loop = next(op for op in module.walk() if op.name == "scf.for")
+    dot = next(op for op in module.walk() if op.name == "tt.dot")
+    first = next(op for op in loop.walk() if op.name == "tt.load")
+    again = Builder.before(dot).insert(clone_op(first, {}))
+    total = clone_op(dot, {})
+    total.set_operand(0, again.result)
+    Builder.before(dot).insert(total)
+    dot.set_operand(2, total.result)
+    result = raised(module)
+    assert result.raised == 3
+    assert len(result.launch.descriptors) == 2
+
+
+# -- a part of what can be raised -----------------------------------------------------------------------------------
+
+
+def chosen(module: Module, loads: Sequence[int] | None = None, stores: Sequence[int] | None = None) -> RaiseResult:
+    """The pass, for the loads and stores of these numbers."""
+    raises = find_raises(module, in_turn=True)
+    some_loads = None if loads is None else frozenset(raises.loads[at].op for at in loads)
+    some_stores = None if stores is None else frozenset(raises.stores[at].op for at in stores)
+    result = PromoteToTma(raises, some_loads, some_stores).run(module)
+    assert verify_structure(module, structure_rules()) == []
+    return result
+
+
+def test_only_what_is_chosen_is_raised() -> None:
+    module = gemm()
+    result = chosen(module, loads=[1])
+    assert (result.changed, result.raised, result.left) == (True, 1, 1)
+    assert [(spec.base, spec.block) for spec in result.launch.descriptors] == [(1, (32, 32))]
+    assert [brief(module).count(name) for name in ("tt.descriptor_load", "tt.load")] == [1, 1]
+    assert [remark.reason for remark in result.remarks[:2]] == [
+        "a load stays with pointers: the Plan says so",
+        "a load through pointers is made by TMA: boxes of 32x32",
+    ]
+
+
+def test_a_launch_is_asked_only_for_the_sake_of_what_is_chosen() -> None:
+    whole, part = chosen(gemm(divisible=("a", "b"))), chosen(gemm(divisible=("a", "b")), loads=[1])
+    assert any("s" in str(it) for it in whole.launch.conditions)
+    assert part.launch.conditions and not any("s" in str(it) for it in part.launch.conditions)
+
+
+def test_all_by_name_is_the_same_as_all() -> None:
+    module, named = with_store(), with_store()
+    assert chosen(module) == chosen(named, loads=[0, 1], stores=[0])
+    assert print_module(module) == print_module(named)
+
+
+def test_a_store_that_is_not_chosen_stays() -> None:
+    module = with_store()
+    result = chosen(module, stores=[])
+    assert result.raised == 2 and "tt.store" in brief(module) and "tt.descriptor_store" not in brief(module)
+    assert result.remarks[-1].reason == "a store stays with pointers: the Plan says so"
+
+
+def test_without_a_load_nothing_is_raised() -> None:
+    module = with_store()
+    before = print_module(module)
+    result = chosen(module, loads=[], stores=[0])
+    assert not result.changed and result.launch == LaunchSpec() and print_module(module) == before
+    assert {remark.reason for remark in result.remarks} == {"a load stays with pointers: the Plan says so"}
+
+
+def test_what_cannot_be_raised_keeps_its_reason() -> None:
+    module = gemm(divisible=("a", "b", "k"))
+    raises = find_raises(module, "kernel")
+    result = PromoteToTma(raises, frozenset(load.op for load in raises.loads)).run(module)
+    assert result.raised == 1 and "its stride s is not known" in result.remarks[0].reason
+
+
+# -- what stays -----------------------------------------------------------------------------------------------------
+
+
+def test_a_call_is_not_followed() -> None:
+    module = gemm()
+    function = module.body.ops[0]
+    module.body.append(clone_op(function, {})).properties["sym_name"] = '"other"'
+    result = PromoteToTma(find_raises(module)).run(module)
+    assert not result.changed
+    assert "calls or jumps" in result.remarks[0].reason
+
+
+def test_the_pass_gives_the_same_text_every_time() -> None:
+    texts: set[str] = set()
+    for _ in range(3):
+        module = gemm()
+        raised(module, "kernel")
+        texts.add(print_module(module))
+    assert len(texts) == 1
+
+
+# -- what is dead ---------------------------------------------------------------------------------------------------
+
+
+def test_what_a_loop_carries_for_itself_is_dropped() -> None:
+    p = TileProgram((), **ARGUMENTS)
+    kept: list[Value] = []
+
+    def body(args: list[Value]) -> list[Value]:
+        kept.append(args[2])
+        return [p.add(args[1], p.number(1)), p.add(args[2], args[0])]
+
+    loop = p.loop((p.number(0), p.args["k"], p.number(1)), [p.number(3), p.number(4)], body)
+    p.store(p.args["c"], loop.results[1])
+    module = p.finish()
+    assert DropDead().run(module).changed
+    assert verify_structure(module, structure_rules()) == []
+    assert len(loop.results) == 1 and loop.results[0].index == 0
+    assert [arg.index for arg in kept] == [1]
+
+
+def test_what_a_while_carries_for_itself_is_dropped() -> None:
+    module = parse(programs.while_sum())
+    loop = the(module, "scf.while")
+    assert DropDead().run(module).changed
+    assert verify_structure(module, structure_rules()) == []
+    assert [value.hint for value in loop.regions[1].block.args] == ["sum", "t"]
+    assert [len(values) for values in (loop.operands, loop.results)] == [2, 2]
+    assert not DropDead().run(module).changed
+
+
+def test_effects_are_not_dropped() -> None:
+    p = TileProgram((), **ARGUMENTS)
+
+    def body(args: list[Value]) -> list[Value]:
+        p.store(p.args["c"], args[0])
+        return []
+
+    p.loop((p.number(0), p.args["k"], p.number(1)), [], body)
+    module = p.finish()
+    before = print_module(module)
+    assert not DropDead().run(module).changed
+    assert print_module(module) == before
+
+
+@pytest.mark.parametrize("make", ["host", "kernel"])
+def test_remarks_say_what_was_raised(make: Make) -> None:
+    result = raised(gemm(), make)
+    assert [remark.reason for remark in result.remarks] == [
+        "a load through pointers is made by TMA: boxes of 64x32",
+        "a load through pointers is made by TMA: boxes of 32x32",
+    ]
+
+
+@pytest.mark.parametrize("of_descriptor", [True, False])
+def test_what_belongs_to_a_users_descriptor_is_no_argument_of_a_launch(of_descriptor: bool) -> None:
+    """A begins behind as many rows as the descriptor has: the launcher cannot say where, so the kernel does."""
+    kinds = {"d": "!tt.tensordesc<tensor<64x32xf16>>"} if of_descriptor else {}
+    kinds |= {"rows": "i32", "columns": "i32", "far": "i64", "near": "i64"}
+    p = TileProgram(("a", "b", "s", "k", "rows"), **kinds, **ARGUMENTS)
+    p.args["a"], start = p.add(p.args["a"], p.mul(p.args["rows"], p.args["s"])), p.args["a"]
+    a_at, b_rows = _operands(p, turned=False)
+    tile = "tensor<64x32xf32>"
+    zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
+
+    def body(args: list[Value]) -> list[Value]:
+        dots = p.op("tt.dot", [p.load(args[1]), p.load(b_rows), args[2]], tile, inputPrecision="0 : i32",
+                    maxNumImpreciseAcc="0 : i32")  # fmt: skip
+        return [p.add(args[1], p.splat(p.number(32), 64, 32)), dots]
+
+    loop = p.loop((p.number(0), p.args["k"], p.number(32)), [a_at, zeros], body)
+    p.store(p.splat(p.args["c"], 64, 32), loop.results[1])
+    module = p.finish()
+    spec = raised(module).launch
+    first = next(descriptor for descriptor in spec.descriptors if descriptor.base == start.index)
+    assert str(first.offset) == ("0" if of_descriptor else "(rows * s)")
+    assert bool(p.args["rows"].uses) is of_descriptor  # the row to begin at is an index
+
+
+def with_store(**changes: bool) -> Module:
+    """`gemm` with rows of C behind its loop, at multiples of 16 bytes or not."""
+    known = {"aligned": True, "masked": True, "wrapped": False, "read": False, "again": False, "barrier": False,
+             **changes}  # fmt: skip
+    p = TileProgram(("a", "b", "s", "k", *(["c", "n"] if known["aligned"] else [])), **ARGUMENTS, n="i32")
+    a_at, b_rows = _operands(p, turned=False)
+    tile = "tensor<64x32xf32>"
+    zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
+
+    def body(args: list[Value]) -> list[Value]:
+        k, pointers, total = args
+        a = p.load(pointers)
+        b = p.load(p.add(b_rows, p.splat(p.mul(k, p.args["k"]), 32, 32)))
+        total = p.op("tt.dot", [a, b, total], tile, inputPrecision="0 : i32", maxNumImpreciseAcc="0 : i32")
+        return [p.add(pointers, p.splat(p.number(32), 64, 32)), total]
+
+    loop = p.loop((p.number(0), p.args["k"], p.number(32)), [a_at, zeros], body)
+    rows = p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64))
+    if known["wrapped"]:
+        rows = p.binary("remsi", rows, p.splat(p.args["m"], 64))
+    rows = p.expand(rows, 1)
+    at = p.add(p.broadcast(p.mul(rows, p.splat(p.args["n"], 64, 1)), 64, 32), p.spread(p.range(32), 0, 64, 32))
+    inside = p.op("arith.cmpi", [rows, p.splat(p.args["m"], 64, 1)], "tensor<64x1xi1>", predicate="2 : i64")
+    mask = [p.broadcast(inside, 64, 32)] if known["masked"] else []
+    pointers, total = p.add(p.splat(p.args["c"], 64, 32), at), loop.results[1]
+    p.store(pointers, total, *mask)
+    if known["barrier"]:
+        p.effect("gpu.barrier", [])
+    if known["read"]:
+        p.load(pointers)
+    if known["again"]:
+        p.store(pointers, p.add(total, total), *mask)
+    return p.finish()
+
+
+def stored(in_turn: bool = True, **changes: bool) -> tuple[Module, RaiseResult]:
+    """`with_store` behind the pass."""
+    module = with_store(**changes)
+    return module, raised(module, in_turn=in_turn)
+
+
+def test_a_store_that_another_tile_follows_goes_by_tma() -> None:
+    module, result = stored()
+    check(brief(module), r'CHECK: "tt.descriptor_store"(%tawa_desc_2_0, %{{\w+}}, %{{\w+}}, %{{\w+}})')
+    descriptor = result.launch.descriptors[2]
+    assert (descriptor.base, descriptor.block, [str(it) for it in descriptor.shape]) == (2, (64, 32), ["m", "32"])
+    assert any(remark.reason == "a store through pointers is made by TMA: boxes of 64x32" for remark in result.remarks)
+
+
+def test_without_a_mask_all_rows_are_stored() -> None:
+    _, result = stored(masked=False)
+    assert str(result.launch.descriptors[2].shape[0]) == str(0x7FFF0000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"in_turn": False}, ""),
+        ({"aligned": False}, "that rows begin at multiples of 16 bytes is not known when the kernel is compiled"),
+        ({"wrapped": True}, "its index wraps around or is clamped"),
+        ({"read": True}, "the kernel reads or writes that tensor elsewhere, too"),
+        ({"again": True}, "the kernel reads or writes that tensor elsewhere, too"),
+        ({"barrier": True}, "gpu.barrier may tell others that it is done"),
+    ],
+)
+def test_other_stores_stay(changes: dict[str, bool], reason: str) -> None:
+    module, result = stored(**changes)
+    assert "tt.store" in brief(module) and len(result.launch.descriptors) == 2
+    assert not reason or any(f"a store stays with pointers: {reason}" in remark.reason for remark in result.remarks)
+
+
+def queries(aligned: bool = True, in_turn: bool = True, make: Make = "host") -> tuple[Module, RaiseResult]:
+    """A loop whose dots read one tile that is loaded in front of it, of rows at multiples of 16 bytes or not."""
+    p = TileProgram(("a", "b", "k", *(["s"] if aligned else [])), **ARGUMENTS)
+    rows = p.expand(p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64)), 1)
+    at = p.add(p.broadcast(p.mul(rows, p.splat(p.args["s"], 64, 1)), 64, 32), p.spread(p.range(32), 0, 64, 32))
+    inside = p.op("arith.cmpi", [rows, p.splat(p.args["m"], 64, 1)], "tensor<64x1xi1>", predicate="2 : i64")
+    pointers = p.add(p.splat(p.args["a"], 64, 32), at)
+    q = p.load(pointers, p.broadcast(inside, 64, 32), p.zeros(pointers))
+    _, b_rows = _operands(p, turned=False)
+    tile = "tensor<64x32xf32>"
+    zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
+
+    def body(args: list[Value]) -> list[Value]:
+        b = p.load(p.add(b_rows, p.splat(p.mul(args[0], p.args["k"]), 32, 32)))
+        return [p.op("tt.dot", [q, b, args[1]], tile, inputPrecision="0 : i32", maxNumImpreciseAcc="0 : i32")]
+
+    loop = p.loop((p.number(0), p.args["k"], p.number(32)), [zeros], body)
+    p.effect("tt.store", [p.add(p.splat(p.args["c"], 64, 32), at), loop.results[0]])
+    module = p.finish()
+    return module, raised(module, make, in_turn=in_turn)
+
+
+def test_a_tile_that_a_whole_loop_reads_comes_by_tma_where_another_follows() -> None:
+    module, result = queries()
+    assert "tt.load" not in brief(module) and result.raised == 2
+    blocks = {descriptor.base: descriptor.block for descriptor in result.launch.descriptors}
+    assert blocks[0] == (64, 32)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"in_turn": False}, ""),
+        ({"make": "kernel"}, ""),
+        ({"aligned": False}, "that rows begin at multiples of 16 bytes is not known when the kernel is compiled"),
+    ],
+)
+def test_otherwise_it_stays(changes: dict[str, Any], reason: str) -> None:
+    module, result = queries(**changes)
+    assert "tt.load" in brief(module) and result.raised == 1
+    assert not reason or any(f"a load stays with pointers: {reason}" in remark.reason for remark in result.remarks)

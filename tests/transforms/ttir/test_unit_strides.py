@@ -1,0 +1,39 @@
+"""`unit_strides`: strides become 1, and each launch is asked."""
+
+from __future__ import annotations
+
+from tawa.analysis.launch_values import Argument
+from tawa.analysis.tma.promotions import find_raises
+from tawa.analysis.tma.unit_strides import find_unit_strides
+from tawa.dialects import structure_rules
+from tawa.dialects.tt import FuncOp
+from tawa.ir import print_module, verify_structure
+from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
+from tests.analysis.tma.test_unit_strides import ALL, product
+
+
+def test_one_stands_in_the_place_of_a_stride() -> None:
+    module = product()
+    args = FuncOp(module.body.ops[0]).body.args
+    assert AssumeUnitStrides((Argument(4, "sk"),)).run(module).changed
+    assert verify_structure(module, structure_rules()) == []
+    assert [bool(args[at].uses) for at in (3, 4, 5)] == [True, False, True]
+
+
+def test_each_launch_is_asked() -> None:
+    result = AssumeUnitStrides((Argument(4, "sk"), Argument(5, "sc"))).run(product())
+    assert [str(it) for it in result.conditions] == ["sk == 1", "sc == 1"]
+
+
+def test_no_stride_changes_nothing() -> None:
+    module = product()
+    before = print_module(module)
+    result = AssumeUnitStrides(()).run(module)
+    assert not result.changed and result.conditions == () and print_module(module) == before
+
+
+def test_afterwards_the_tiles_are_boxes() -> None:
+    module = product()
+    assert find_raises(module).loads[0].decision is None
+    AssumeUnitStrides(find_unit_strides(module, ALL)).run(module)
+    assert find_raises(module).loads[0].decision is not None

@@ -1,0 +1,295 @@
+"""The barrier check proves what is right and names what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tawa.ir import Module, Operation, parse_module
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.verify.barriers.check import check_barriers, check_refinement
+from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown, Verdict
+from tests.support import programs
+from tests.support.programs import LOCK, branch, compare, gemm_loop, kernel, scalar_load, store
+from tests.verify import mutations_barrier as mutate
+
+DATA = Path(__file__).parent / "data"
+PROGRAMS = {
+    "tile": programs.tile_gemm,
+    "persistent": programs.persistent_gemm,
+    "two_loops": programs.two_loops,
+    "gate_up": programs.gate_up,
+    "branching": programs.branching_gemm,
+    "while": programs.while_gemm,
+    "nested": programs.nested_loops,
+    "remade": programs.remade_gemm,
+    "remade_store": programs.remade_store,
+    "guarded": programs.guarded_gemm,
+    "while_sum": programs.while_sum,
+    "while_listed": programs.while_listed,
+}
+FORESEEN = [name for name in PROGRAMS if name != "while_listed"]
+"""Those whose runs are decided by scalars alone: a loop that memory ends goes round as often as is chosen."""
+
+
+def made(program: str, depth: int = 2, mma_depth: int = 1) -> tuple[str, str]:
+    """The aref level and the barrier level."""
+    options = PlanOptions(aref_depth=depth, mma_depth=mma_depth)
+    outcome = specialise(PROGRAMS[program](), options, Target(num_warps=4, num_stages=3))
+    assert outcome.applied, outcome.remarks
+    return outcome.aref, outcome.barrier
+
+
+def barrier(program: str, depth: int = 2, mma_depth: int = 1) -> Module:
+    return parse_module(made(program, depth, mma_depth)[1])
+
+
+def data(name: str) -> Module:
+    return parse_module((DATA / f"{name}.mlir").read_text())
+
+
+def ops(module: Module, name: str) -> list[Operation]:
+    return [op for op in module.walk() if op.name == name]
+
+
+def kind_of(verdict: Verdict) -> FaultKind:
+    assert isinstance(verdict, Refuted), verdict
+    assert verdict.witness.steps
+    return verdict.witness.kind
+
+
+# -- no false alarm ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("depth", "mma_depth"), [(1, 0), (2, 0), (2, 1), (3, 2)])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_the_pipeline_makes_is_proved_and_refines_its_arefs(program: str, depth: int, mma_depth: int) -> None:
+    aref, low = made(program, depth, mma_depth)
+    verdict = check_barriers(parse_module(low))
+    assert isinstance(verdict, Proved), verdict
+    assert "only" not in verdict.bound
+    refines = check_refinement(parse_module(aref), parse_module(low), max_trips=3)
+    assert isinstance(refines, Proved), refines
+
+
+@pytest.mark.parametrize("path", sorted(Path("tests/data").glob("*.mlir")), ids=lambda path: path.stem)
+def test_what_the_pipeline_makes_of_real_kernels_is_proved(path: Path) -> None:
+    outcome = specialise(path.read_text(), PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
+    if outcome.applied:
+        assert isinstance(check_barriers(parse_module(outcome.barrier)), Proved)
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("gluon_*.mlir")), ids=lambda path: path.stem)
+def test_hand_written_kernels_are_proved(path: Path) -> None:
+    assert isinstance(check_barriers(parse_module(path.read_text())), Proved)
+
+
+# -- assumptions, budgets, limits --------------------------------------------------------------------------------------
+
+
+def test_an_assumption_of_the_program_is_used_and_stated() -> None:
+    verdict = check_barriers(data("gluon_attention_ping_pong.triton3_6"))
+    assert isinstance(verdict, Proved)
+    assert verdict.assumptions == ("llvm.intr.assume of the program",)
+
+
+def test_attention_that_may_be_empty_is_refuted_unless_assumed_otherwise() -> None:
+    module = data("gluon_attention_ping_pong.triton3_6")
+    for op in ops(module, "llvm.intr.assume"):
+        op.erase()
+    assert kind_of(check_barriers(module)) == "deadlock"
+    assert isinstance(check_barriers(module, assume=("L >= 128",)), Proved)
+
+
+def test_arguments_can_be_fixed() -> None:
+    verdict = check_barriers(barrier("persistent"), arguments={"n": 3, "m": 2})
+    assert isinstance(verdict, Proved)
+    assert "n in 3; m in 2 (1 run)" in verdict.bound
+
+
+def test_a_budget_that_ends_early_is_unknown() -> None:
+    verdict = check_barriers(barrier("persistent"), budget_states=10)
+    assert isinstance(verdict, Unknown)
+    assert "budget" in verdict.reason
+
+
+def test_an_unknown_operation_on_shared_memory_is_unknown() -> None:
+    module = barrier("tile")
+    ops(module, "ttng.arrive_barrier")[0].name = "ttng.mystery"
+    verdict = check_barriers(module)
+    assert isinstance(verdict, Unknown)
+    assert "ttng.mystery" in verdict.reason
+
+
+def test_the_same_program_gets_the_same_verdict() -> None:
+    module = barrier("tile")
+    ops(module, "ttng.arrive_barrier")[0].erase()
+    assert check_barriers(module) == check_barriers(module)
+
+
+# -- faults by name ----------------------------------------------------------------------------------------------------
+
+NAMED: list[tuple[FaultKind, str, mutate.Change, str, int]] = [
+    ("deadlock", "tile", mutate.drop, mutate.ARRIVE, 0),
+    ("deadlock", "persistent", mutate.flip_parity, mutate.WAIT, 1),
+    ("read before write", "tile", mutate.drop, mutate.WAIT, 0),
+    ("arrive count", "persistent", mutate.drop, mutate.WAIT, 1),
+    ("write before release", "persistent", mutate.add("pendings", 1), mutate.DOT_WAIT, 0),
+    ("write before release", "persistent", mutate.drop, mutate.STORE_WAIT, 0),
+    ("write-write race", "persistent", mutate.double, mutate.COPY, 0),
+    ("phase overrun", "persistent", mutate.double, mutate.ARRIVE, 0),
+    ("arrive count", "persistent", mutate.double, mutate.EXPECT, 0),
+    ("arrive count", "persistent", mutate.add("count", 1), mutate.INIT, 1),
+    ("transaction bytes", "persistent", mutate.one_tile_more, mutate.EXPECT, 0),
+    ("transaction bytes", "persistent", mutate.add("size", 1), mutate.EXPECT, 0),
+    ("transaction bytes", "persistent", mutate.drop, mutate.COPY, 0),
+    ("missing fence", "persistent", mutate.drop, mutate.FENCE, 0),
+    ("accumulator in flight", "persistent", mutate.drop, mutate.DOT_WAIT, 1),
+    ("barrier lifecycle", "tile", mutate.drop, mutate.INIT, 0),
+    ("barrier lifecycle", "tile", mutate.double, mutate.INIT, 0),
+    ("write before release", "persistent", mutate.drop, mutate.STORE_WAIT, 1),  # its buffer is given back too soon
+    ("parity alias", "tile", mutate.constant_parity(1), mutate.WAIT, 1),
+]
+
+
+@pytest.mark.parametrize(("kind", "program", "change", "name", "place"), NAMED)
+def test_a_fault_is_named(kind: FaultKind, program: str, change: mutate.Change, name: str, place: int) -> None:
+    module = barrier(program)
+    assert change(ops(module, name)[place])
+    assert kind_of(check_barriers(module)) == kind
+
+
+@pytest.mark.parametrize("program", ["guarded", "while_listed"])
+def test_a_missing_release_is_found_behind_a_guard_and_in_a_loop_that_memory_ends(program: str) -> None:
+    module = barrier(program)
+    assert mutate.drop(ops(module, mutate.ARRIVE)[0])
+    assert kind_of(check_barriers(module)) == "deadlock"
+
+
+def test_partitions_whose_loops_memory_ends_differently_are_refuted() -> None:
+    """A loop is told from another by its condition and by where it reads, not by the place of its operations."""
+    for change in (_other_condition, _other_place):
+        module = barrier("while_listed")
+        change(ops(module, "scf.while")[1])
+        assert isinstance(check_barriers(module), Refuted)
+
+
+def _other_condition(loop: Operation) -> None:
+    next(it for it in loop.walk() if it.name == "arith.cmpi").properties["predicate"] = "3 : i64"
+
+
+def _other_place(loop: Operation) -> None:
+    addptr = next(it for it in loop.walk() if it.name == "tt.addptr")
+    addptr.set_operand(1, loop.regions[1].block.args[1])
+
+
+def test_what_happens_behind_a_guard_is_checked_whatever_decides_it() -> None:
+    """No number that is tried is more than 1000."""
+    many = programs.op("arith.constant", "", "", "%many", "i32", properties="value = 1000 : i32")
+    go = f"{scalar_load('count', 'lock')}\n{compare('go', 'many', 'count', 2)}"
+    work = branch(f"{gemm_loop()}\n{store()}", condition="go")
+    text = kernel(f"{many}\n{go}\n{work}", arguments=LOCK)
+    outcome = specialise(text, PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
+    assert outcome.applied, outcome.remarks
+    module = parse_module(outcome.barrier)
+    assert isinstance(check_barriers(module), Proved)
+    assert mutate.drop(ops(module, mutate.ARRIVE)[0])
+    assert kind_of(check_barriers(module)) == "deadlock"
+    aref = parse_module(outcome.aref)
+    ops(aref, "aref.consumed")[0].erase()
+    assert isinstance(check_refinement(aref, parse_module(outcome.barrier)), Refuted)
+
+
+def test_how_often_a_loop_goes_round_that_memory_ends_is_part_of_the_verdict() -> None:
+    found = check_barriers(barrier("while_listed", depth=2))
+    assert isinstance(found, Proved)
+    assert "trips of loops that memory ends in 0, 1, …, 5" in found.bound
+    assert found.assumptions == ("numbers in memory are the same in every partition",)
+
+
+def test_a_loop_that_something_unknown_ends_is_not_foreseen() -> None:
+    """Each partition that asks might be told something else."""
+    text = made("while_listed")[1].replace('"tt.load"(%there', '"tt.mystery"(%there')
+    verdict = check_barriers(parse_module(text))
+    assert isinstance(verdict, Unknown)
+
+
+def test_a_store_that_nothing_waits_for_is_left_over() -> None:
+    module = barrier("persistent")
+    ops(module, "ttg.local_dealloc")[0].erase()
+    assert isinstance(check_barriers(module), Proved)
+    assert mutate.drop(ops(module, mutate.STORE_WAIT)[1])
+    assert kind_of(check_barriers(module)) == "leftover credit"
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_descriptor_that_is_made_while_a_copy_may_read_the_one_before_is_refuted(slot: int) -> None:
+    module = barrier("remade", 2, 0)
+    maker = next(op for op in ops(module, "tt.make_tensor_descriptor") if op.result.hint.startswith("own_a"))
+    assert maker.parent is not None
+    waits = [op for op in maker.parent.ops[: maker.parent.index_of(maker)] if op.name == mutate.WAIT]
+    assert len(waits) == 2
+    assert mutate.drop(waits[slot])
+    assert kind_of(check_barriers(module, effort="fast")) == "write before release"
+
+
+def test_a_descriptor_that_is_made_while_a_store_may_read_the_one_before_is_refuted() -> None:
+    module = barrier("remade_store")
+    (maker,) = ops(module, "tt.make_tensor_descriptor")
+    assert maker.parent is not None
+    assert mutate.drop(maker.parent.ops[maker.parent.index_of(maker) - 1])
+    assert kind_of(check_barriers(module, effort="fast")) == "write before release"
+
+
+def test_two_readers_and_one_arrival_are_refuted() -> None:
+    module = data("gluon_attention_ping_pong.triton3_6")
+    for init in ops(module, mutate.INIT):
+        init.properties["count"] = "1 : i32"
+    assert isinstance(check_barriers(module), Refuted)
+
+
+def test_the_witness_has_numbers_lines_slots_and_parities() -> None:
+    module = barrier("tile")
+    mutate.drop(ops(module, mutate.ARRIVE)[0])
+    verdict = check_barriers(module)
+    assert isinstance(verdict, Refuted)
+    witness = verdict.witness
+    assert witness.inputs == {"n": 3}
+    waits = [step for step in witness.steps if step.action == "wait"]
+    assert (waits[-1].target, waits[-1].slot, waits[-1].parity) == ("ring0_empty", 0, 0)
+    assert any(step.location is not None and step.location.line == 11 for step in witness.steps)
+
+
+# -- refinement --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "place"),
+    [
+        (mutate.flip_parity, mutate.WAIT, 0),
+        (mutate.next_slot(0), mutate.ARRIVE, 0),
+        (mutate.copy_target, mutate.COPY, 0),
+        (mutate.dot_operand, mutate.DOT, 0),
+        (mutate.drop, mutate.ARRIVE, 1),
+        (mutate.later, mutate.ARRIVE, 0),
+    ],
+)
+def test_another_order_or_place_does_not_refine(change: mutate.Change, name: str, place: int) -> None:
+    aref, low = made("persistent")
+    module = parse_module(low)
+    changed = change(ops(module, name)[place])
+    verdict = check_refinement(parse_module(aref), module, max_trips=3)
+    assert kind_of(verdict) == "refinement" if changed else isinstance(verdict, Proved)
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_missing_wait_for_what_was_put_does_not_refine(slot: int) -> None:
+    aref, low = made("remade")
+    module = parse_module(low)
+    maker = next(op for op in ops(module, "tt.make_tensor_descriptor") if op.result.hint.startswith("own_a"))
+    assert maker.parent is not None
+    waits = [op for op in maker.parent.ops[: maker.parent.index_of(maker)] if op.name == mutate.WAIT]
+    assert mutate.drop(waits[slot])
+    assert kind_of(check_refinement(parse_module(aref), module, max_trips=3)) == "refinement"

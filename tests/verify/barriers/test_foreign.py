@@ -1,0 +1,217 @@
+"""Programs that others wrote: stock Triton's own pipelines, and operations that the pipeline here does not make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tawa.ir import Module, parse_module
+from tawa.verify.barriers.check import check_barriers
+from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown
+
+TILE = "!ttg.memdesc<64x64xf16, #shared, #smem, mutable>"
+HALF = "!ttg.memdesc<32x64xf16, #shared, #smem, mutable, 64x64>"
+BARRIER = "!ttg.memdesc<1xi64, #barriers, #smem, mutable>"
+DESCRIPTOR = "!tt.tensordesc<tensor<64x64xf16, #shared>>"
+DATA = "tensor<64x64xf16, #blocked>"
+PIECE = "tensor<32x64xf16, #blocked>"
+POINTERS = "tensor<64x64x!tt.ptr<f16>, #blocked>"
+RESULT = "tensor<64x64xf32, #mma>"
+ARGUMENTS = (
+    f"%desc: {DESCRIPTOR}, %data: {DATA}, %piece: {PIECE}, %at: {POINTERS}, %acc: {RESULT}, "
+    "%counter: !tt.ptr<i32>, %n: i32"
+)
+
+ALLOC = f'%tile = "ttg.local_alloc"() : () -> {TILE}'
+MAKE = f'%bar = "ttg.local_alloc"() : () -> {BARRIER}'
+INIT = f'"ttng.init_barrier"(%bar) <{{count = 1 : i32}}> : ({BARRIER}) -> ()'
+INVAL = f'"ttng.inval_barrier"(%bar) : ({BARRIER}) -> ()'
+EXPECT = f'"ttng.barrier_expect"(%bar, %yes) <{{size = 8192 : i32}}> : ({BARRIER}, i1) -> ()'
+COPY_IN = (
+    f'"ttng.async_tma_copy_global_to_local"(%desc, %zero, %zero, %bar, %tile, %yes) : '
+    f"({DESCRIPTOR}, i32, i32, {BARRIER}, {TILE}, i1) -> ()"
+)
+WAIT = f'"ttng.wait_barrier"(%bar, %zero) <{{operandSegmentSizes = array<i32: 1, 1, 0, 0>}}> : ({BARRIER}, i32) -> ()'
+LOAD = f'%got = "ttg.local_load"(%tile) : ({TILE}) -> {DATA}'
+STORE = f'"ttg.local_store"(%data, %tile) : ({DATA}, {TILE}) -> ()'
+FENCE = '"ttng.fence_async_shared"() <{bCluster = false}> : () -> ()'
+COPY_OUT = f'"ttng.async_tma_copy_local_to_global"(%desc, %zero, %zero, %tile) : ({DESCRIPTOR}, i32, i32, {TILE}) -> ()'
+STORE_WAIT = '"ttng.async_tma_store_wait"() <{pendings = 0 : i32}> : () -> ()'
+CP_ASYNC = (
+    f'%copy = "ttg.async_copy_global_to_local"(%at, %tile) <{{operandSegmentSizes = array<i32: 1, 1, 0, 0>}}> : '
+    f"({POINTERS}, {TILE}) -> !ttg.async.token"
+)
+COMMIT = '%group = "ttg.async_commit_group"(%copy) : (!ttg.async.token) -> !ttg.async.token'
+DOT = (
+    f'%sum = "ttng.warp_group_dot"(%tile, %tile, %acc) <{{inputPrecision = 0 : i32, isAsync = true, '
+    f"maxNumImpreciseAcc = 0 : i32}}> : ({TILE}, {TILE}, {RESULT}) -> {RESULT}"
+)
+DOT_WAIT = f'%done = "ttng.warp_group_dot_wait"(%sum) <{{pendings = 0 : i32}}> : ({RESULT}) -> {RESULT}'
+
+
+def cp_wait(left: int) -> str:
+    return f'%waited = "ttg.async_wait"(%group) <{{num = {left} : i32}}> : (!ttg.async.token) -> !ttg.async.token'
+
+
+def slice_of(name: str, row: int) -> str:
+    return f'%{name} = "ttg.memdesc_subslice"(%tile) <{{offsets = array<i32: {row}, 0>}}> : ({TILE}) -> {HALF}'
+
+
+def store_into(name: str) -> str:
+    return f'"ttg.local_store"(%piece, %{name}) : ({PIECE}, {HALF}) -> ()'
+
+
+def copy_out_of(name: str) -> str:
+    return COPY_OUT.replace("%tile", f"%{name}").replace(TILE, HALF)
+
+
+def kernel(*lines: str) -> Module:
+    constants = (
+        '%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32',
+        '%yes = "arith.constant"() <{value = true}> : () -> i1',
+    )
+    body = "\n".join((*constants, *lines, '"tt.return"() : () -> ()'))
+    return parse_module(
+        f'"builtin.module"() ({{\n"tt.func"() <{{sym_name = "kernel"}}> ({{\n^bb0({ARGUMENTS}):\n{body}\n'
+        "}) : () -> ()\n}) : () -> ()\n"
+    )
+
+
+LANDED = (ALLOC, MAKE, INIT, EXPECT, COPY_IN, WAIT)
+RIGHT: dict[str, tuple[str, ...]] = {
+    "cp.async, waited for and fenced": (ALLOC, CP_ASYNC, COMMIT, cp_wait(0), FENCE, DOT, DOT_WAIT),
+    "a barrier that is invalidated and made again": (*LANDED, INVAL, INIT, INVAL),
+    "a store into one half while TMA reads the other": (
+        *(ALLOC, slice_of("low", 0), slice_of("high", 32), store_into("low"), FENCE, copy_out_of("low")),
+        *(store_into("high"), STORE_WAIT),
+    ),
+    "a TMA store that is waited for before its tile is written": (
+        *(ALLOC, STORE, FENCE, COPY_OUT, STORE_WAIT, STORE, FENCE, COPY_OUT, STORE_WAIT),
+    ),
+    "a tile in flight that a select hands on": (
+        *LANDED,
+        DOT,
+        f'%one = "arith.select"(%yes, %sum, %acc) : (i1, {RESULT}, {RESULT}) -> {RESULT}',
+        DOT_WAIT.replace("%sum", "%one"),
+    ),
+}
+WRONG: dict[str, tuple[FaultKind, tuple[str, ...]]] = {
+    "cp.async, read before its group is complete": (
+        "read before write",
+        (ALLOC, CP_ASYNC, COMMIT, cp_wait(1), FENCE, DOT, DOT_WAIT),
+    ),
+    "cp.async, not committed": ("read before write", (ALLOC, CP_ASYNC, cp_wait(0).replace("%group", "%copy"), LOAD)),
+    "cp.async, without a fence": ("missing fence", (ALLOC, CP_ASYNC, COMMIT, cp_wait(0), DOT, DOT_WAIT)),
+    "a barrier that is made again while it lives": ("barrier lifecycle", (*LANDED, INIT)),
+    "a barrier that is waited for after its end": ("barrier lifecycle", (*LANDED, INVAL, WAIT)),
+    "a barrier that is invalidated before its bytes are there": (
+        "barrier lifecycle",
+        (ALLOC, MAKE, INIT, EXPECT, INVAL),
+    ),
+    "a store into the half that TMA reads": (
+        "write before release",
+        (ALLOC, slice_of("low", 0), store_into("low"), FENCE, copy_out_of("low"), store_into("low"), STORE_WAIT),
+    ),
+    "a store into the whole while TMA reads a half": (
+        "write before release",
+        (ALLOC, slice_of("low", 0), store_into("low"), FENCE, copy_out_of("low"), STORE, STORE_WAIT),
+    ),
+    "a tile that is written while a TMA store reads it": (
+        "write before release",
+        (ALLOC, STORE, FENCE, COPY_OUT, STORE, STORE_WAIT),
+    ),
+    "a TMA store that is in flight at the end": ("leftover credit", (ALLOC, STORE, FENCE, COPY_OUT)),
+    "a tile in flight that is used behind a select": (
+        "accumulator in flight",
+        (
+            *LANDED,
+            DOT,
+            f'%one = "arith.select"(%yes, %sum, %acc) : (i1, {RESULT}, {RESULT}) -> {RESULT}',
+            f'%bad = "arith.addf"(%one, %one) : ({RESULT}, {RESULT}) -> {RESULT}',
+            DOT_WAIT,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_proved(name: str) -> None:
+    verdict = check_barriers(kernel(*RIGHT[name]))
+    assert isinstance(verdict, Proved), verdict
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_named(name: str) -> None:
+    kind, lines = WRONG[name]
+    verdict = check_barriers(kernel(*lines))
+    assert isinstance(verdict, Refuted), verdict
+    assert verdict.witness.kind == kind, verdict.witness.message
+
+
+ATOMIC = '%ticket = "tt.atomic_rmw"(%counter, %zero, %yes) : (!tt.ptr<i32>, i32, i1) -> i32'
+CONDITION = '%more = "arith.cmpi"(%ticket, %zero) <{predicate = 4 : i64}> : (i32, i32) -> i1'
+
+
+def test_control_flow_on_the_result_of_an_atomic_is_unknown_and_says_so() -> None:
+    body = f'"scf.if"(%more) ({{\n{INVAL}\n"scf.yield"() : () -> ()\n}}, {{\n}}) : (i1) -> ()'
+    verdict = check_barriers(kernel(*LANDED, ATOMIC, CONDITION, body))
+    assert isinstance(verdict, Unknown), verdict
+    assert "scf.if" in verdict.reason
+    assert "tt.atomic_rmw" in verdict.reason
+
+
+def test_a_division_by_zero_is_no_run_and_the_verdict_says_so() -> None:
+    divide = '%part = "arith.divsi"(%zero, %n) : (i32, i32) -> i32'
+    condition = CONDITION.replace("%ticket", "%part")
+    body = f'"scf.if"(%more) ({{\n{INVAL}\n"scf.yield"() : () -> ()\n}}, {{\n}}) : (i1) -> ()'
+    verdict = check_barriers(kernel(*LANDED, divide, condition, body))
+    assert isinstance(verdict, Proved), verdict
+    assert verdict.assumptions == ("no division by zero",)
+
+
+# -- stock Triton ------------------------------------------------------------------------------------------------------
+
+STOCK = ("tile_fp16_nn", "persistent", "persistent_epilogue_flat", "two_loops", "device_desc_8warps")
+
+
+def stock(name: str) -> Module:
+    """What stock Triton makes of a case, as the bridge reads it."""
+    bridge: Any = pytest.importorskip("tawa.bridge.triton.generic_print")
+    pytest.importorskip("triton")
+    from triton._C import libtriton
+
+    from tawa.kernels.gemm import cases as gemm
+    from tawa.kernels.pointers import cases as pointers
+    from tests.matrix.compiling import compile_case
+
+    native: Any = libtriton
+    context = native.ir.context()
+    native.ir.load_dialects(context)
+    native.nvidia.load_dialects(context)
+    family, _, case = name.rpartition(" ")
+    text: str = compile_case((pointers if family else gemm).find(case), None).asm["ttgir"]
+    return parse_module(bridge.print_generic(bridge.parse_module(text, context)))
+
+
+@pytest.mark.parametrize("name", STOCK)
+def test_pipelines_of_stock_triton_are_proved(name: str) -> None:
+    verdict = check_barriers(stock(name), effort="fast")
+    assert isinstance(verdict, Proved), verdict
+
+
+def test_a_pointer_gemm_of_triton_3_6_lacks_a_fence_that_3_9_has() -> None:
+    """What cp.async wrote through the generic proxy is read by a wgmma through the async proxy."""
+    from tawa.bridge.triton.versions import triton_version
+
+    verdict = check_barriers(stock("pointer masked_nn"), effort="fast")
+    if triton_version()[:2] == (3, 6):
+        assert isinstance(verdict, Refuted) and verdict.witness.kind == "missing fence", verdict
+    else:
+        assert isinstance(verdict, Proved), verdict
+
+
+def test_tiles_given_out_by_an_atomic_are_unknown() -> None:
+    verdict = check_barriers(stock("dynamic_tiles"))
+    assert isinstance(verdict, Unknown), verdict
+    assert "scf.while depends on tt.atomic_rmw" in verdict.reason

@@ -1,0 +1,448 @@
+"""The aref check: right programs are proved for all trip counts, each way to break one is refuted by a run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tawa.errors import AssumptionError
+from tawa.ir import Module, Operation, ValueMap, clone_op, parse_module
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.verify.assumptions import parse_assumptions
+from tawa.verify.credits.check import ALL, check_credits
+from tawa.verify.credits.facts import Facts
+from tawa.verify.credits.program import compile_skeleton
+from tawa.verify.credits.search import FULL, Search
+from tawa.verify.effort import Effort
+from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict
+from tawa.verify.witness import describe
+from tests.support import programs
+from tests.support.nests import Statement, nests, text
+from tests.support.programs import ACC, LOCK, binary, for_loop, gemm_loop, iteration, kernel, scalar_load, store
+from tests.verify import mutations_aref as change
+
+DATA = Path(__file__).parents[1] / "data"
+PROGRAMS: dict[str, Callable[[], str]] = {
+    "tile": programs.tile_gemm,
+    "persistent": programs.persistent_gemm,
+    "two_loops": programs.two_loops,
+    "gate_up": programs.gate_up,
+    "branching": programs.branching_gemm,
+    "while": programs.while_gemm,
+    "nested": programs.nested_loops,
+    "guarded": programs.guarded_gemm,
+    "while_sum": programs.while_sum,
+    "while_listed": programs.while_listed,
+}
+PLANS = [(depth, p) for depth in range(1, 5) for p in range(3) if depth > p]
+
+
+@functools.cache
+def aref(name: str, depth: int = 3, mma_depth: int = 1) -> str:
+    options = PlanOptions(aref_depth=depth, mma_depth=mma_depth)
+    made = specialise(PROGRAMS[name](), options, Target(num_warps=4, num_stages=3))
+    assert made.applied, made.remarks
+    return made.aref
+
+
+def verdict(text: str, mutate: Callable[[Module], object] | None = None, **options: object) -> Verdict:
+    module = parse_module(text)
+    if mutate is not None:
+        assert mutate(module) is not False
+    return check_credits(module, **options)  # type: ignore[arg-type]
+
+
+def with_numbers(of: str | Module, assume: Sequence[str] = (), budget: int = FULL) -> Verdict:
+    """What the search with numbers says, which comes into its own only where free numbers do not prove."""
+    program = compile_skeleton(parse_module(of) if isinstance(of, str) else of)
+    assert program is not None
+    return Search(program, Facts(program, parse_assumptions(assume)), budget).verdict()
+
+
+def refuted(found: Verdict) -> Refuted:
+    assert isinstance(found, Refuted), found
+    return found
+
+
+def named(module: Module, name: str) -> list[Operation]:
+    return [op for op in module.walk() if op.name == name]
+
+
+# -- right programs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("depth", "mma_depth"), PLANS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_the_pipeline_makes_is_proved_for_all_trip_counts(name: str, depth: int, mma_depth: int) -> None:
+    assert verdict(aref(name, depth, mma_depth)) == Proved(ALL)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_numbers_prove_a_branch_that_depends_on_the_iteration_within_a_stated_bound(depth: int) -> None:
+    found = with_numbers(aref("branching", depth, 0))
+    assert isinstance(found, Proved)
+    assert found.bound.startswith("up to ") and "depends on how far a loop is" in found.bound
+
+
+@pytest.mark.parametrize("file", sorted(DATA.glob("*.mlir")), ids=lambda file: file.stem)
+def test_real_kernels_are_proved(file: Path) -> None:
+    made = specialise(file.read_text(), PlanOptions(enable_warp_specialization=True), Target(4, 3))
+    if made.applied:
+        assert check_credits(parse_module(made.aref), effort="fast") == Proved(ALL)
+
+
+def test_a_module_without_rings_is_proved() -> None:
+    assert verdict(programs.tile_gemm()) == Proved(ALL)
+
+
+@given(nests(), st.sampled_from([(1, 0), (2, 1), (3, 2)]))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_nest_of_loops_and_branches_raises_an_alarm(nest: tuple[Statement, ...], plan: tuple[int, int]) -> None:
+    options = PlanOptions(aref_depth=plan[0], mma_depth=plan[1])
+    made = specialise(text(nest), options, Target(4, 3, 10**9), verification="off")
+    assert made.applied, made.remarks
+    found = check_credits(parse_module(made.aref), effort="fast")
+    assert isinstance(found, Proved) or (isinstance(found, Unknown) and "budget" in found.reason), describe(found)
+
+
+SIX = "\n".join((binary("four", "addi", "two", "two"), binary("six", "addi", "four", "two")))
+
+
+def window(lower: str = "lo") -> str:
+    loop = for_loop(iteration(), lower=lower, upper="hi", carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+    return f"{loop}\n{store()}"
+
+
+def ends(*of: str) -> str:
+    """%hi is the least of two, %lo is 6 below it."""
+    return "\n".join((SIX, binary("hi", "minsi", *of), binary("lo", "subi", "hi", "six")))
+
+
+def for_each_tile(body: str) -> str:
+    return kernel(for_loop(body, induction="tile", upper="m"))
+
+
+COMPUTED: dict[str, Callable[[], str]] = {
+    "loaded": lambda: kernel(
+        "\n".join((scalar_load("trips", "lock"), gemm_loop(upper="trips"), store())), arguments=LOCK
+    ),
+    "window": lambda: kernel(f"{ends('n', 'm')}\n{window()}"),
+    "up to the tile": lambda: for_each_tile(f"{ends('n', 'tile')}\n{window('zero')}"),
+    "window of the tile": lambda: for_each_tile(f"{ends('n', 'tile')}\n{window()}"),
+}
+
+
+def computed(name: str) -> str:
+    made = specialise(COMPUTED[name](), PlanOptions(only_if_faster=False), Target(4, 3), verification="off")
+    assert made.applied, made.remarks
+    return made.aref
+
+
+@pytest.mark.parametrize("effort", ["fast", "full"])
+@pytest.mark.parametrize("name", COMPUTED)
+def test_bounds_that_are_computed_are_no_obstacle(name: str, effort: Effort) -> None:
+    assert check_credits(parse_module(computed(name)), effort=effort) == Proved(ALL)
+    assert isinstance(with_numbers(computed(name)), Proved)
+
+
+@pytest.mark.parametrize("name", ["loaded", "window"])
+def test_a_put_too_many_that_does_not_wait_is_refuted(name: str) -> None:
+    def one_more(module: Module) -> None:
+        split = next(op for op in named(module, "arith.select") if op.result.hint.startswith("split"))
+        constant = split.operands[1].owner.operands[1].owner  # type: ignore[union-attr]
+        constant.properties["value"] = "5 : i32"  # type: ignore[union-attr]
+
+    found = refuted(verdict(computed(name), one_more))
+    assert found.witness.kind == "write before release"
+
+
+# -- what goes wrong, with its name ------------------------------------------------------------------------------------
+
+
+def test_as_many_slots_as_wgmmas_in_flight_is_a_deadlock_that_names_the_depth() -> None:
+    witness = refuted(verdict(aref("persistent", 2, 1), change.one_slot)).witness
+    assert witness.kind == "deadlock"
+    assert "D = 1" in witness.message and "D ≥ 2 is needed" in witness.message
+    assert {step.partition for step in witness.steps} == {"producer", "consumer"}
+
+
+def test_a_release_before_the_wgmma_is_done_is_refuted_at_its_line() -> None:
+    def move(module: Module) -> object:
+        return change.before_the_wait(named(module, "aref.consumed")[0])
+
+    witness = refuted(verdict(aref("tile", 3, 1), move)).witness
+    assert witness.kind == "write before release"
+    assert "while a wgmma in flight reads it" in witness.message
+    assert witness.steps[-1].action == "consumed 0"
+
+
+def test_a_read_behind_the_release_is_refuted() -> None:
+    def release_first(module: Module) -> None:
+        dot, consumed = named(module, "ttng.warp_group_dot")[0], named(module, "aref.consumed")[0]
+        block, at = change.place(dot)
+        consumed.detach()
+        block.insert(at, consumed)
+
+    witness = refuted(verdict(aref("nested", 2, 0), release_first)).witness
+    assert witness.kind == "write before release"
+
+
+def test_a_release_that_is_dropped_is_a_deadlock_or_left_over() -> None:
+    for number, kind in ((0, "deadlock"), (-1, "leftover credit")):
+        text = aref("tile", 3, 1)
+        found = refuted(verdict(text, lambda module, at=number: named(module, "aref.consumed")[at].erase()))
+        assert found.witness.kind in (kind, "leftover credit")
+
+
+def test_a_witness_is_the_smallest_vector() -> None:
+    found = refuted(verdict(aref("persistent", 3, 1), change.consumer_counts_by_two))
+    assert sum(found.witness.inputs.values()) == 2
+    assert "leftover" in describe(found) or "refuted" in describe(found)
+
+
+def test_a_step_says_its_line_in_the_source() -> None:
+    module = parse_module(aref("tile"))
+    for op in module.walk():
+        op.loc = 'loc("kernel.py":12:4)'
+    change.consumer_counts_by_two(module)
+    witness = refuted(check_credits(module)).witness
+    assert str(witness.steps[-1].location) == "kernel.py:12"
+    assert witness.steps[-1].slot is not None
+
+
+def test_two_writers_are_refuted() -> None:
+    assert "2 writers" in refuted(verdict(aref("persistent"), change.a_second_writer)).witness.message
+
+
+def test_every_reader_has_to_release() -> None:
+    text = aref("persistent")
+    assert verdict(text, change.a_second_reader) == Proved(ALL)
+    refuted(verdict(text, change.a_second_reader_never_releases))
+
+
+# -- token rings and crossed order -------------------------------------------------------------------------------------
+
+
+def tokens(body: str) -> str:
+    """Two partitions and two rings of one slot without payload; %a and %b are what they say."""
+    rings = "\n".join(
+        f'%{ring} = "aref.create"() <{{name = "{ring}"}}> : () -> !aref.ring<1 x ()>\n'
+        f'%{ring}0 = "aref.first"(%{ring}) : (!aref.ring<1 x ()>) -> !aref.index<1>'
+        for ring in "ab"
+    )
+    return programs.kernel(f"{rings}\n{body}")
+
+
+def access(kind: str, ring: str) -> str:
+    region = ' ({\n"aref.filled"() : () -> ()\n})' if kind == "put" else ""
+    return f'"aref.{kind}"(%{ring}, %{ring}i){region} : (!aref.ring<1 x ()>, !aref.index<1>) -> ()'
+
+
+def partition(name: str, *accesses: tuple[str, str], upper: str = "n") -> str:
+    steps = [access(kind, ring) for kind, ring in accesses]
+    steps += [f'%{ring}n = "aref.advance"(%{ring}i) : (!aref.index<1>) -> !aref.index<1>' for ring in "ab"]
+    carried = {f"{ring}i": (f"{ring}0", f"{ring}n", "!aref.index<1>") for ring in "ab"}
+    loop = programs.for_loop("\n".join(steps), upper=upper, carried=carried, results=f"%{name}:2")
+    return (
+        f'"warp.group"() <{{partition = "{name}", role = "consumer", num_warps = 4 : i32}}> ({{\n'
+        f'{loop}\n"warp.end"() : () -> ()\n}}) : () -> ()'
+    )
+
+
+def pairs(upper: str, before: str = "") -> str:
+    """One partition gives a token a trip; the other takes two at a time, in a loop of step two."""
+    second = '%a2 = "aref.advance"(%ai) : (!aref.index<1>) -> !aref.index<1>'
+    steps = [access("get", "a"), access("consumed", "a"), second]
+    steps += [access(kind, "a").replace("%ai", "%a2") for kind in ("get", "consumed")]
+    steps.append('%an = "aref.advance"(%a2) : (!aref.index<1>) -> !aref.index<1>')
+    carried = {"ai": ("a0", "an", "!aref.index<1>")}
+    loop = programs.for_loop("\n".join(steps), upper=upper, carried=carried, results="%taken")
+    taker = (
+        '"warp.group"() <{partition = "two", role = "consumer", num_warps = 4 : i32}> ({\n'
+        f'{loop.replace("%one", "%two", 1)}\n"warp.end"() : () -> ()\n}}) : () -> ()'
+    )
+    return tokens("\n".join((before, partition("one", ("put", "a"), upper=upper), taker)))
+
+
+GIVE_A, GIVE_B = ("put", "a"), ("put", "b")
+TAKE_A, TAKE_B = (("get", "a"), ("consumed", "a")), (("get", "b"), ("consumed", "b"))
+
+
+def test_partitions_that_hand_tokens_to_each_other_are_proved() -> None:
+    text = tokens(partition("one", GIVE_A, *TAKE_B) + "\n" + partition("two", *TAKE_A, GIVE_B))
+    assert verdict(text) == Proved(ALL)
+
+
+def test_a_token_that_is_never_given_is_a_deadlock() -> None:
+    text = tokens(partition("one", GIVE_A, *TAKE_B) + "\n" + partition("two", *TAKE_A))
+    assert refuted(verdict(text)).witness.kind == "deadlock"
+
+
+def test_partitions_that_both_wait_for_the_other_s_token_first_are_refuted() -> None:
+    text = tokens(partition("one", *TAKE_B, GIVE_A) + "\n" + partition("two", *TAKE_A, GIVE_B))
+    witness = refuted(verdict(text)).witness
+    assert witness.kind == "deadlock"
+    assert "each waits" in witness.message
+
+
+def test_rings_read_in_crossed_order_with_one_slot_are_a_deadlock_that_says_so() -> None:
+    twice = (GIVE_A, GIVE_B)
+    late = (("get", "b"), ("get", "a"), ("consumed", "a"), ("consumed", "b"))
+    assert verdict(tokens(partition("one", *twice) + "\n" + partition("two", *late))) == Proved(ALL)
+    text = tokens(partition("one", GIVE_A, GIVE_B) + "\n" + partition("two", *late))
+    # Both fillings of a before the first of b: one slot of a does not do.
+    crossed = text.replace(access("put", "a"), access("put", "a") + "\n" + _again("put"), 1)
+    crossed = crossed.replace(access("consumed", "a"), access("consumed", "a") + "\n" + _again("get", "consumed"), 1)
+    witness = refuted(verdict(crossed)).witness
+    assert witness.kind == "deadlock"
+    assert "crossed order" in witness.message
+
+
+def _again(*kinds: str) -> str:
+    """Accesses to ring a at twice the count plus one are not expressible: the second of a pair uses the next count."""
+    advance = '%a2 = "aref.advance"(%ai) : (!aref.index<1>) -> !aref.index<1>'
+    return "\n".join((advance, *(access(kind, "a").replace("%ai", "%a2") for kind in kinds)))
+
+
+def test_a_partition_that_runs_longer_than_the_other_is_refuted() -> None:
+    text = tokens(partition("one", GIVE_A, *TAKE_B) + "\n" + partition("two", *TAKE_A, GIVE_B, upper="m"))
+    found = refuted(verdict(text))
+    assert sorted(found.witness.inputs) == ["m", "n"]
+    assert sum(found.witness.inputs.values()) == 1
+
+
+# -- assumptions, budgets, what it does not know -----------------------------------------------------------------------
+
+
+def test_an_assumption_excludes_trip_counts_and_is_stated() -> None:
+    """Without its first release the kernel is right for no trip at all."""
+
+    def drop(module: Module) -> None:
+        named(module, "aref.consumed")[-1].erase()
+
+    text = aref("tile", 3, 0)
+    refuted(verdict(text, drop))
+    found = verdict(text, drop, assume=("n <= 0",))
+    assert found == Proved(ALL, ("n <= 0",))
+
+
+@pytest.mark.parametrize(("fact", "right"), [("n % 2 == 0", True), ("n >= 2 and n % 2 == 0", True), ("n >= 2", False)])
+def test_an_assumption_with_a_modulus_excludes_trip_counts_between_others(fact: str, right: bool) -> None:
+    """One partition gives a token a trip, the other takes two at a time: an odd number of trips is one short."""
+    found = check_credits(parse_module(pairs("n")), assume=(fact,))
+    assert isinstance(found, Proved if right else Refuted), describe(found)
+    assert found.assumptions == tuple(fact.split(" and "))
+
+
+def test_an_assumption_about_an_argument_reaches_the_bounds_computed_from_it() -> None:
+    """ceil(n / 64) trips: an even number where n is a multiple of 128."""
+    rounded = "\n".join((
+        '%c63 = "arith.constant"() <{value = 63 : i32}> : () -> i32',
+        '%c64 = "arith.constant"() <{value = 64 : i32}> : () -> i32',
+        programs.binary("up", "addi", "n", "c63"),
+        programs.binary("trips", "divsi", "up", "c64"),
+    ))  # fmt: skip
+    module = parse_module(pairs("trips", rounded))
+    found = check_credits(module, assume=("n % 128 == 0",))
+    assert isinstance(found, Proved) and found.assumptions == ("n % 128 == 0",)
+    assert isinstance(check_credits(module, assume=("n % 64 == 0",)), Refuted)
+
+
+def test_what_the_kernel_assumes_is_used_and_stated_with_its_line() -> None:
+    condition = "\n".join((
+        programs.binary("rest", "remsi", "n", "two"),
+        programs.compare("even", "rest", "zero", 0),
+        '"llvm.intr.assume"(%even) : (i1) -> () loc("kernel.py":7:4)',
+    ))  # fmt: skip
+    assert isinstance(check_credits(parse_module(pairs("n"))), Refuted)
+    found = check_credits(parse_module(pairs("n", condition)))
+    assert isinstance(found, Proved) and found.assumptions == ("tl.assume at kernel.py:7",)
+
+
+@pytest.mark.parametrize("fact", ["n % 2 == 0", "n % 6 == 3", "n >= 5", "n != 2"])
+def test_where_all_trip_counts_are_right_those_that_an_assumption_leaves_are(fact: str) -> None:
+    assert with_numbers(aref("tile"), (fact,)) == Proved(ALL, (fact,))
+
+
+def test_an_assumption_about_an_argument_that_decides_nothing_is_not_stated() -> None:
+    assert with_numbers(aref("tile"), ("m >= 3", "n >= 1")) == Proved(ALL, ("n >= 1",))
+
+
+@pytest.mark.parametrize("fact", ["n >= 5", "n >= 1000000", "n % 2 == 0", "n == 3"])
+def test_what_is_right_without_an_assumption_states_none(fact: str) -> None:
+    assert verdict(aref("tile"), assume=(fact,)) == Proved(ALL)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_loops_with_one_bound_and_different_steps_are_tried_at_each_trip_of_both(swapped: bool) -> None:
+    """Whichever partition comes first: in steps of two alone, no odd number of trips would be tried."""
+    module = parse_module(pairs("n"))
+    if swapped:
+        giver = named(module, "warp.group")[0]
+        block = giver.parent
+        assert block is not None
+        giver.detach()
+        block.insert(len(block.ops) - 1, giver)
+    witness = refuted(check_credits(module)).witness
+    assert witness.inputs == {"n": 1}
+
+
+def test_assumptions_that_no_number_satisfies_prove_nothing() -> None:
+    found = with_numbers(aref("tile"), ("n > 3", "n < 3"))
+    assert isinstance(found, Unknown) and "no numbers satisfy" in found.reason
+
+
+def test_trip_counts_too_long_to_be_tried_are_no_success() -> None:
+    found = with_numbers(aref("tile"), ("n >= 1000000",))
+    assert isinstance(found, Unknown) and "more trips than can be tried" in found.reason
+
+
+@pytest.mark.parametrize("fact", ["n <= 1000", "n <= 2", "n == 3"])
+def test_an_upper_limit_is_part_of_the_proof(fact: str) -> None:
+    assert with_numbers(aref("tile"), (fact,)) == Proved(ALL, (fact,))
+
+
+def test_an_assumption_about_no_argument_is_an_error_that_lists_them() -> None:
+    with pytest.raises(AssumptionError, match=r"no integer argument L\. Its integer arguments: n, m"):
+        verdict(aref("tile"), assume=("L >= 1",))
+
+
+def test_an_exhausted_budget_is_no_success() -> None:
+    found = verdict(aref("two_loops"), budget=10)
+    assert isinstance(found, Unknown) and "budget" in found.reason
+
+
+def test_a_small_budget_states_the_bound_it_reached() -> None:
+    found = with_numbers(aref("two_loops", 4, 2), budget=3000)
+    assert isinstance(found, Proved) and found.bound.startswith("all runs of at most ")
+
+
+def test_an_unknown_access_is_unknown_at_its_place() -> None:
+    def spoil(module: Module) -> None:
+        named(module, "aref.consumed")[0].name = "aref.steal"
+
+    found = verdict(aref("tile"), spoil)
+    assert isinstance(found, Unknown) and "aref.steal" in found.reason
+
+
+def test_loops_of_both_partitions_are_one_unknown_only_if_their_bounds_are_the_same() -> None:
+    def other_bound(module: Module) -> None:
+        loop = [op for op in module.walk() if op.name == "scf.for"][-1]
+        arguments = named(module, "tt.func")[0].regions[0].block.args
+        loop.set_operand(1, arguments[5])
+
+    witness = refuted(verdict(aref("tile"), other_bound)).witness
+    assert {"m", "n"} <= set(witness.inputs)
+
+
+def test_a_clone_of_a_partition_does_not_change_the_verdict_twice() -> None:
+    module = parse_module(aref("tile"))
+    group = named(module, "warp.group")[0]
+    clone_op(group, ValueMap())  # detached: nothing of it is in the module
+    assert check_credits(module) == check_credits(module) == Proved(ALL)

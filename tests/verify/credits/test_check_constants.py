@@ -1,0 +1,69 @@
+"""Constants that a release compares with how far a loop is, at the aref level."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.ir import Builder, Module, parse_module
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.verify.credits.check import check_credits
+from tawa.verify.effort import Effort
+from tawa.verify.verdict import Proved, Refuted, Unknown
+from tests.verify.barriers.inputs.test_beyond import NE, SLT, TILE, Condition, Make
+from tests.verify.barriers.test_check import ops
+
+FAR: dict[str, Condition] = {
+    "k != 1280": lambda m: m.compare(NE, m.k, 1280),
+    "k < 1280": lambda m: m.compare(SLT, m.k, 1280),
+    "k / 64 != 20": lambda m: m.compare(NE, m.op("divsi", m.k, 64), 20),
+    "k · 64 + 3 != 81923": lambda m: m.compare(NE, m.op("addi", m.op("muli", m.k, 64), 3), 81923),
+    "min(k, 1280) != 1280": lambda m: m.compare(NE, m.op("minsi", m.k, 1280), 1280),
+    "pid + k != 1285": lambda m: m.compare(NE, m.op("addi", m.pid(), m.k), 1285),
+    "(k · 7) % 1001 != 952": lambda m: m.compare(NE, m.op("remsi", m.op("muli", m.k, 7), 1001), 952),
+    "not (pid == 5 and k == 1280)": lambda m: m.op(
+        "xori", m.op("andi", m.compare(NE, m.pid(), 6), m.compare(NE, m.k, 1280)), 0
+    ),
+}
+NEAR: dict[str, Condition] = {
+    "k != 64": lambda m: m.compare(NE, m.k, 64),
+    "k < 128": lambda m: m.compare(SLT, m.k, 128),
+    "k / 64 != 1": lambda m: m.compare(NE, m.op("divsi", m.k, 64), 1),
+}
+
+
+def released_if(condition: Condition) -> Module:
+    """A GEMM whose consumer gives its slots back only where the condition holds."""
+    outcome = specialise(TILE.read_text(), PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
+    module = parse_module(outcome.aref)
+    release = next(
+        op for op in ops(module, "aref.consumed") if any(outer.name == "scf.for" for outer in op.ancestors())
+    )
+    loop = next(outer for outer in release.ancestors() if outer.name == "scf.for")
+    make = Make(Builder.before(release), loop.regions[0].block.args[0])
+    holds = condition(make)
+    if len(release.operands) > 2:
+        holds = make.op("andi", release.operands[2], holds)
+    operands = (*release.operands[:2], holds)
+    make.builder.create("aref.consumed", operands, (), properties=dict(release.properties))
+    release.erase()
+    return module
+
+
+@pytest.mark.parametrize("effort", ["fast", "full"])
+@pytest.mark.parametrize("name", FAR)
+def test_a_release_that_fails_past_the_trips_tried_is_not_proved(name: str, effort: Effort) -> None:
+    verdict = check_credits(released_if(FAR[name]), effort=effort)
+    assert isinstance(verdict, Unknown | Refuted), verdict
+
+
+@pytest.mark.parametrize("effort", ["fast", "full"])
+@pytest.mark.parametrize("name", NEAR)
+def test_a_release_that_fails_within_the_trips_tried_is_refuted(name: str, effort: Effort) -> None:
+    verdict = check_credits(released_if(NEAR[name]), effort=effort)
+    assert isinstance(verdict, Refuted), verdict
+
+
+def test_a_release_that_always_comes_is_proved() -> None:
+    verdict = check_credits(released_if(lambda m: m.compare(SLT, m.number(-1), m.k)))
+    assert isinstance(verdict, Proved), verdict

@@ -1,0 +1,250 @@
+"""Loops whose step only a launch knows: a peeled iteration belongs to the trips that the other partitions make.
+
+Two dots of an iteration that feed each other: the first iteration is peeled behind ``lower < upper``, and the loop goes
+on from ``lower + step``. Each fault of these bounds is refuted by a run with numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import pytest
+
+from tawa.ir import Builder, Module, Operation, Value, parse_module
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.verify.assumptions import POSITIVE_STEP, positive_step
+from tawa.verify.barriers.check import check_barriers, check_refinement
+from tawa.verify.credits.check import ALL, check_credits
+from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict
+from tests.support.programs import binary, for_loop, op, store
+from tests.support.staged import attention_loop, kernel
+from tests.verify.credits.test_check import named, with_numbers
+from tests.verify.credits.test_check_mutations import wrong
+
+LOOSE = "the step of a loop is no constant: few numbers are tried for it"
+OPTIONS = PlanOptions(aref_depth=2, mma_depth=1, only_if_faster=False)
+PROGRAMS = op("tt.get_num_programs", "", "", "%programs", "i32", properties="axis = 0 : i32")
+PID = op("tt.get_program_id", "", "", "%pid", "i32", properties="axis = 0 : i32")
+BEFORE = "\n".join(
+    (
+        PROGRAMS,
+        PID,
+        binary("twice", "muli", "m", "two"),
+        binary("one_more", "addi", "m", "one"),
+        binary("next_program", "addi", "pid", "one"),
+        binary("by_programs", "muli", "programs", "m"),
+        binary("shorter", "subi", "n", "two"),
+        op("arith.constant", "", "", "%seven", "i32", properties="value = 7 : i32"),
+        op("arith.constant", "", "", "%below", "i32", properties="value = -5 : i32"),
+        op("arith.constant", "", "", "%nothing", "i32", properties="value = 0 : i32"),
+    )
+)
+STEPS = {
+    "m": (positive_step("m"),),
+    "programs": (),
+    "twice": (positive_step("m"),),
+    "one_more": (POSITIVE_STEP,),
+    "next_program": (POSITIVE_STEP,),
+    "by_programs": (POSITIVE_STEP,),
+}
+BOUNDS = [("zero", "n"), ("pid", "n"), ("below", "n"), ("below", "shorter"), ("pid", "seven"), ("below", "seven")]
+
+
+@functools.cache
+def levels(step: str, lower: str = "zero", upper: str = "n", around: bool = False) -> tuple[str, str]:
+    """The aref and the barrier level of the loop; around: in a loop over tiles of the same step."""
+    body = f"{attention_loop(upper=upper, lower=lower, step=step)}\n{store()}"
+    tiles = for_loop(body, induction="tile", lower="pid", upper="n", step=step)
+    source = kernel(f"{BEFORE}\n{tiles if around else body}")
+    made = specialise(source, OPTIONS, Target(4, 3, 10**9), verification="off")
+    assert made.applied, made.remarks
+    return made.aref, made.barrier
+
+
+def aref(step: str, *bounds: str, around: bool = False) -> Module:
+    """The aref level; its first iteration is peeled."""
+    module = parse_module(levels(step, *bounds, around=around)[0])
+    assert any(guard(it) for it in named(module, "scf.if")), "nothing is peeled"
+    return module
+
+
+def guard(branch: Operation) -> bool:
+    """Whether a branch is what a peeled iteration stands in."""
+    return any(it.name == "ttng.warp_group_dot" for it in branch.walk())
+
+
+@pytest.mark.parametrize("around", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_peeled_iteration_is_tied_to_the_trips_of_a_loop_of_any_step(step: str, around: bool) -> None:
+    assert check_credits(aref(step, around=around), effort="fast") == Proved(ALL, STEPS[step])
+
+
+@pytest.mark.parametrize("bounds", BOUNDS[1:])
+def test_wherever_such_a_loop_begins_and_ends_it_is_proved(bounds: tuple[str, str]) -> None:
+    if bounds == ("below", "seven"):  # there is a trip whatever the step is: nothing asks
+        assert check_credits(parse_module(levels("m", *bounds)[0])) == Proved(ALL, STEPS["m"])
+        return
+    assert check_credits(aref("m", *bounds)) == Proved(ALL, STEPS["m"])
+
+
+@pytest.mark.parametrize("around", [False, True])
+@pytest.mark.parametrize("steps", [("m", "programs"), ("one", "m"), ("m", "one"), ("twice", "two"), ("two", "one")])
+def test_loops_in_a_row_with_the_same_bounds_and_other_steps_are_proved(steps: tuple[str, str], around: bool) -> None:
+    """One condition guards the peeled iterations of both."""
+    loops = [attention_loop("first", step=steps[0]), attention_loop("acc", "_2", init="first", step=steps[1])]
+    body = "\n".join((*loops, store()))
+    source = kernel(f"{BEFORE}\n{for_loop(body, induction='tile', lower='pid', upper='m') if around else body}")
+    made = specialise(source, OPTIONS, Target(4, 3, 10**9), verification="off")
+    assert made.applied, made.remarks
+    module = parse_module(made.aref)
+    assert sum(map(guard, named(module, "scf.if"))) == 2
+    found = check_credits(module, effort="fast")
+    assert isinstance(found, Proved) and found.bound == ALL, found
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_runs_with_numbers_raise_no_alarm_and_say_which_they_are(bounds: tuple[str, str], step: str) -> None:
+    found = with_numbers(levels(step, *bounds)[0])
+    assert isinstance(found, Proved), found
+    assert found.bound != ALL and found.bound.endswith(LOOSE)
+
+
+@pytest.mark.parametrize("fact", ["m >= 1", "m == 132", "m % 8 == 0 and m > 0"])
+def test_a_fact_that_says_that_the_step_is_positive_takes_the_place_of_the_language(fact: str) -> None:
+    found = check_credits(aref("m"), assume=(fact,))
+    assert isinstance(found, Proved) and found.bound == ALL
+    assert found.assumptions == tuple(fact.split(" and "))
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+def compared(module: Module) -> tuple[Operation, Builder]:
+    """The comparison that decides the guard, and a builder in front of it."""
+    branch = next(it for it in named(module, "scf.if") if guard(it))
+    compare = branch.operands[0].defining_op
+    assert compare is not None and compare.name == "arith.cmpi"
+    return compare, Builder.before(compare)
+
+
+def step_of(module: Module) -> Value:
+    """The step of the rest of the loop, which stands in front of the guard."""
+    branch = next(it for it in named(module, "scf.if") if guard(it))
+    return next(it for it in branch.walk() if it.name == "scf.for").operands[2]
+
+
+def relation(predicate: int) -> Callable[[Module], None]:
+    def change(module: Module) -> None:
+        compared(module)[0].properties["predicate"] = f"{predicate} : i64"
+
+    return change
+
+
+def farther(by: Callable[[Module, Builder], Value]) -> Callable[[Module], None]:
+    """``lower + by < upper``."""
+
+    def change(module: Module) -> None:
+        compare, builder = compared(module)
+        lower = compare.operands[0]
+        compare.set_operand(0, builder.create("arith.addi", (lower, by(module, builder)), ("i32",)).result)
+
+    return change
+
+
+def decided(value: int) -> Callable[[Module], None]:
+    def change(module: Module) -> None:
+        branch = next(it for it in named(module, "scf.if") if guard(it))
+        branch.set_operand(0, Builder.before(branch).constant(value, "i1"))
+
+    return change
+
+
+def moved(which: Callable[[Operation], bool], bound: int, name: str) -> Callable[[Module], None]:
+    """Moves one bound of a loop by a step."""
+
+    def change(module: Module) -> None:
+        loop = next(it for it in named(module, "scf.for") if which(it))
+        at = Builder.before(loop).create(name, (loop.operands[bound], loop.operands[2]), ("i32",)).result
+        loop.set_operand(bound, at)
+
+    return change
+
+
+def computes(loop: Operation) -> bool:
+    return any(it.name == "ttng.warp_group_dot" for it in loop.walk())
+
+
+def fills(loop: Operation) -> bool:
+    return any(it.name == "aref.put" for it in loop.walk())
+
+
+FAULTS: dict[str, Callable[[Module], None]] = {
+    "lower <= upper": relation(3),
+    "lower != upper": relation(1),
+    "lower > upper": relation(4),
+    "lower + 1 < upper": farther(lambda _, builder: builder.constant(1, "i32")),
+    "lower + step < upper": farther(lambda module, _: step_of(module)),
+    "always": decided(1),
+    "never": decided(0),
+    "the rest begins a step late": moved(computes, 0, "arith.addi"),
+    "the rest begins a step early": moved(computes, 0, "arith.subi"),
+    "the rest ends a step late": moved(computes, 1, "arith.addi"),
+    "the rest ends a step early": moved(computes, 1, "arith.subi"),
+    "the producer begins a step late": moved(fills, 0, "arith.addi"),
+    "the producer ends a step late": moved(fills, 1, "arith.addi"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("bounds", [("zero", "n"), ("pid", "n")])
+@pytest.mark.parametrize("step", ["m", "programs", "twice"])
+def test_a_peeled_iteration_behind_another_condition_is_refuted(step: str, bounds: tuple[str, str], fault: str) -> None:
+    module = aref(step, *bounds)
+    FAULTS[fault](module)
+    found = check_credits(module)
+    assert isinstance(found, Refuted), found
+    assert found.witness.kind in ("deadlock", "leftover credit", "order")
+
+
+@pytest.mark.parametrize("fault", [None, *FAULTS])
+def test_an_interpreter_of_its_own_finds_the_same_faults(fault: str | None) -> None:
+    module = aref("m")
+    if fault is not None:
+        FAULTS[fault](module)
+    found = wrong(module, 2, steps=(1, 2, 3))
+    assert bool(found) == (fault is not None), found
+
+
+# -- the barrier level -------------------------------------------------------------------------------------------------
+
+
+def at_barriers(step: str, *bounds: str) -> Verdict:
+    return check_barriers(parse_module(levels(step, *bounds)[1]), effort="fast")
+
+
+def test_a_step_of_zero_is_no_run_and_the_verdict_says_so() -> None:
+    found = at_barriers("m")
+    assert isinstance(found, Proved), found
+    assert found.assumptions == (positive_step("m"),)
+    assert "m in 1, 2" in found.bound
+    above, below = (parse_module(text) for text in levels("m"))
+    assert isinstance(check_refinement(above, below), Proved)
+
+
+def test_a_step_of_zero_in_the_text_is_no_loop_that_anybody_understands() -> None:
+    assert isinstance(at_barriers("nothing"), Unknown)
+
+
+@pytest.mark.parametrize(("fact", "ends"), [("m == 132", "0, 132, 660"), ("m >= 7", "0, 7, 35")])
+def test_bounds_are_tried_in_units_of_the_smallest_step_there_is(fact: str, ends: str) -> None:
+    found = check_barriers(parse_module(levels("m")[1]), assume=(fact,), effort="fast")
+    assert isinstance(found, Proved) and f"n in {ends}" in found.bound, found
+
+
+def test_a_loop_whose_step_may_be_zero_keeps_its_faults() -> None:
+    module = parse_module(levels("m")[1])
+    named(module, "ttng.wait_barrier")[0].erase()
+    assert isinstance(check_barriers(module, effort="fast"), Refuted)

@@ -1,0 +1,207 @@
+"""Proofs for free trip counts: they hold for the loops of attention kernels, and never for a program that goes wrong.
+
+A mutant that is proved so must be right in every run that the search with numbers, and an interpreter that shares
+nothing with either, can find.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from tawa.ir import Module, Operation, parse_module
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
+from tawa.verify.credits.check import ALL, check_credits
+from tawa.verify.credits.free import MOST, prove_free
+from tawa.verify.credits.program import compile_skeleton
+from tawa.verify.credits.skeleton import MAIN, UnsupportedError
+from tawa.verify.verdict import Proved, Refuted
+from tests.support.nests import Statement, nests, text
+from tests.support.programs import ACC, binary, for_loop, gemm_loop, iteration, kernel, op, store
+from tests.verify.credits.test_check import PROGRAMS, aref, named, pairs, with_numbers
+from tests.verify.credits.test_check_mutations import wrong
+from tests.verify.mutations_aref import mutants
+
+PLANS = [(1, 0), (2, 1), (3, 2)]
+BOUNDS = ("zero", "two", "n", "m", "least", "half")
+
+
+def proved(module: Module, budget: int = MOST) -> bool:
+    """Where two write one ring, or an operation is unknown, the check says so before any run."""
+    try:
+        program = compile_skeleton(module)
+    except UnsupportedError:
+        return False
+    assert program is not None
+    writers = [[name for name in ring.writers if name != MAIN] for ring in program.rings]
+    return all(len(names) < 2 for names in writers) and prove_free(program, budget)
+
+
+def in_a_row(bounds: list[tuple[str, str]]) -> str:
+    """Loops from bound to bound over one accumulator, as attention has for full and for masked blocks."""
+    parts = [
+        binary("least", "minsi", "n", "m"),
+        binary("half", "divsi", "least", "two"),
+    ]
+    for at, (lower, upper) in enumerate(bounds):
+        carried = {"sum": (f"sum{at}" if at else "zeros", "next", ACC)}
+        parts.append(for_loop(iteration(), lower=lower, upper=upper, carried=carried, results=f"%sum{at + 1}"))
+    return "\n".join((*parts, store(f"sum{len(bounds)}")))
+
+
+def specialised(source: str, depth: int, mma_depth: int) -> str:
+    options = PlanOptions(aref_depth=depth, mma_depth=mma_depth, only_if_faster=False)
+    made = specialise(source, options, Target(4, 3, 10**9), verification="off")
+    assert made.applied, made.remarks
+    return made.aref
+
+
+def splits(module: Module) -> list[Operation]:
+    return [op for op in named(module, "arith.select") if op.result.hint.startswith("split")]
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+ROWS = {
+    "full and masked": [("zero", "half"), ("half", "m")],
+    "masked, full, masked": [("half", "least"), ("least", "m"), ("m", "n")],
+    "the same twice": [("zero", "n"), ("zero", "n")],
+    "from another place": [("half", "m"), ("least", "m")],
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", ROWS)
+def test_loops_in_a_row_are_proved_at_a_small_cost(name: str, plan: tuple[int, int]) -> None:
+    assert proved(parse_module(specialised(kernel(in_a_row(ROWS[name])), *plan)), 4000)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_loops_in_a_row_in_each_tile_are_proved(name: str) -> None:
+    tiles = for_loop(in_a_row(ROWS[name]).replace("%m,", "%tile,"), induction="tile", upper="m")
+    assert proved(parse_module(specialised(kernel(tiles), 2, 1)))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(BOUNDS), st.sampled_from(BOUNDS[2:])), min_size=1, max_size=4),
+    st.sampled_from(PLANS),
+)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_the_bounds_of_loops_in_a_row_are_they_are_proved(
+    bounds: list[tuple[str, str]], plan: tuple[int, int]
+) -> None:
+    assume(not any({("zero", upper), ("two", upper)} <= set(bounds) for upper in BOUNDS))
+    module = parse_module(specialised(kernel(in_a_row(bounds)), *plan))
+    assert check_credits(module, effort="fast") == Proved(ALL)
+
+
+# -- what is not -------------------------------------------------------------------------------------------------------
+
+
+def test_what_rests_on_a_relation_of_numbers_is_left_to_the_search() -> None:
+    """One partition gives a token a trip, the other takes two at a time."""
+    module = parse_module(pairs("n"))
+    assert not proved(module)
+    found = check_credits(module, assume=("n % 2 == 0",))
+    assert isinstance(found, Proved) and found.assumptions == ("n % 2 == 0",)
+
+
+def test_where_one_loop_stands_tells_of_another_is_left_to_the_search() -> None:
+    """No trip of the first loop behind the early puts: then the second has none either."""
+    module = parse_module(specialised(kernel(in_a_row([("zero", "n"), ("two", "n")])), 1, 0))
+    assert not proved(module)
+    assert isinstance(check_credits(module), Proved)
+
+
+@pytest.mark.parametrize("name", ["while", "while_sum", "while_listed"])
+def test_a_while_is_a_loop_of_free_trips(name: str) -> None:
+    assert proved(parse_module(aref(name)))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_whiles_that_are_decided_by_different_numbers_are_different_loops(place: int) -> None:
+    module = parse_module(aref("while_listed"))
+    loop = named(module, "scf.while")[place]
+    next(it for it in loop.walk() if it.name == "arith.cmpi").properties["predicate"] = "3 : i64"
+    assert not proved(module)
+
+
+LONG_LOOP = op("arith.constant", "", "", "%many", "i32", properties="value = 4096 : i32")
+
+
+def test_a_loop_of_many_constant_trips_costs_as_much_as_any_other() -> None:
+    module = parse_module(specialised(kernel(f"{LONG_LOOP}\n{gemm_loop(upper='many')}\n{store()}"), 3, 1))
+    assert proved(module, 1000)
+    named(module, "aref.consumed")[0].erase()
+    assert not proved(module)
+
+
+@pytest.mark.parametrize("change", ["one more", "another end", "another comparison"])
+def test_a_split_is_known_only_as_early_puts_compute_it(change: str) -> None:
+    module = parse_module(specialised(kernel(in_a_row(ROWS["full and masked"])), 2, 1))
+    [split] = splits(module)
+    condition, near = (split.operands[at].owner for at in (0, 1))
+    assert isinstance(condition, Operation) and isinstance(near, Operation)
+    assert proved(module)
+    match change:
+        case "one more":  # than there are slots
+            constant = near.operands[1].owner
+            assert isinstance(constant, Operation)
+            constant.properties["value"] = "3 : i32"
+        case "another end":
+            split.set_operand(2, near.operands[0])
+        case _:
+            less = condition.operands[0].owner
+            assert isinstance(less, Operation)
+            less.properties["predicate"] = "4 : i64"
+    assert not proved(module)
+
+
+# -- against numbers, and against an interpreter -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_mutant_that_goes_wrong_is_proved(name: str) -> None:
+    missed: list[str] = []
+    kept = 0
+    for mutant in mutants(aref(name, 2, 1)):
+        if not proved(mutant.module):
+            continue
+        kept += 1
+        if "second" not in mutant.kind and mutant.kind != "does not wait" and (reason := wrong(mutant.module, 2)):
+            missed.append(f"{mutant}: {reason}")
+        if isinstance(found := with_numbers(mutant.module, budget=15_000), Refuted):
+            missed.append(f"{mutant}: {found.witness.message}")
+    assert missed == []
+    assert kept > 2
+
+
+def hold_against_numbers(aref: str, first: int) -> None:
+    """Three mutants, one after the other from `first` on."""
+    for mutant in itertools.islice(mutants(aref), first, first + 3):
+        if proved(mutant.module):
+            assert not isinstance(with_numbers(mutant.module, budget=15_000), Refuted), str(mutant)
+
+
+@given(nests(), st.sampled_from(PLANS), st.integers(0, 60))
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_mutant_of_a_random_nest_that_goes_wrong_is_proved(
+    nest: tuple[Statement, ...], plan: tuple[int, int], lot: int
+) -> None:
+    hold_against_numbers(specialised(text(nest), *plan), lot)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(BOUNDS), st.sampled_from(BOUNDS[2:])), min_size=1, max_size=3),
+    st.sampled_from(PLANS),
+    st.integers(0, 60),
+)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_mutant_of_loops_in_a_row_that_goes_wrong_is_proved(
+    bounds: list[tuple[str, str]], plan: tuple[int, int], lot: int
+) -> None:
+    hold_against_numbers(specialised(kernel(in_a_row(bounds)), *plan), lot)
