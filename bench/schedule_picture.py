@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tawa.analysis.loops.costs import LATENCY_CYCLES, OpCost, cost_of
+from tawa.analysis.loops.costs import OpCost, cost_of
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.machine.hopper import LATENCY_CYCLES
 
 if TYPE_CHECKING:
     from schedule import ScheduledLoop

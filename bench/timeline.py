@@ -1,7 +1,8 @@
 """The picture of one SM at work, stock Triton above Tawa, on the simulator's clock: ``python bench/timeline.py``.
 
 A persistent fp16 GEMM with four tiles of 128 x 256 and K = 512 for one program. No GPU: times come from the cost model
-(`tawa.sim.time.cost`). Writes ``docs/images/timeline.png``, and into ``build`` the same as SVG and a Chrome trace of each.
+(`tawa.sim.time.cost`). Writes ``docs/images/timeline.png``, and into ``build`` the same as SVG and a Chrome trace of
+each.
 """
 
 from __future__ import annotations

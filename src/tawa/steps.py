@@ -11,8 +11,9 @@ from tawa.analysis.launch_values import Condition
 from tawa.analysis.names import name_module
 from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
+from tawa.machine.hopper import WARP_GROUP
 from tawa.plan import Plan
-from tawa.plan.candidates import GROUP_WARPS, warps_of_group
+from tawa.plan.candidates import warps_of_group
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.plan.decide.paths import choose_launches, choose_raises, choose_unit_strides
 from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
@@ -92,8 +93,8 @@ def split_rows(flow: Flow) -> Remark | None:
         return None
     warps = warps_of_group(flow.target.num_warps, groups)
     if warps is None:
-        reason = f"num_warps={flow.target.num_warps} does not make {groups} groups of {GROUP_WARPS} warps"
-        cure = f"use num_warps={groups * GROUP_WARPS}"
+        reason = f"num_warps={flow.target.num_warps} does not make {groups} groups of {WARP_GROUP} warps"
+        cure = f"use num_warps={groups * WARP_GROUP}"
         return Remark("declined", f"rows are not split: {reason}", None, cure)
     made = SplitRows(groups, flow.plan.split).run(flow.module)
     if not made.changed:

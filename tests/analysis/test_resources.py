@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.resources import (
-    SLACK_BYTES,
-    RegisterInfo,
-    SharedInfo,
-    shared_beside_rings,
-    wgmma_registers,
-)
+from tawa.analysis.resources import RegisterInfo, SharedInfo, shared_beside_rings, wgmma_registers
 from tawa.analysis.rings.channels import find_channels
 from tawa.analysis.rings.loads import find_dot_loads
+from tawa.machine.hopper import SLACK_BYTES
 from tests.support import programs
 from tests.support.programs import ACC, TILE, TILE_BYTES, op, parse
 

@@ -1,8 +1,4 @@
-"""Resources of one SM on Hopper, and what a kernel needs of them beside its rings.
-
-Limits: CUDA C++ Programming Guide, "Compute Capability 9.0": 228 KiB of shared memory an SM, 227 KiB a block, 64 K
-registers.
-"""
+"""What a kernel needs of an SM beside its rings: shared memory and registers."""
 
 from __future__ import annotations
 
@@ -19,17 +15,7 @@ from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
-
-SHARED_BYTES = 227 * 1024
-SM_SHARED_BYTES = 228 * 1024
-CTA_RESERVED_BYTES = 1024
-REGISTERS = 64 * 1024
-MAX_REGISTERS = 256
-WARP = 32
-WARP_GROUP = 4
-REGISTER_STEP = 8
-# Alignment gaps between buffers (TMA tiles start at multiples of 1024 bytes), barriers and small scratch.
-SLACK_BYTES = 1024
+from tawa.machine.hopper import REGISTERS, SLACK_BYTES, WARP
 
 
 @dataclass(frozen=True, slots=True)

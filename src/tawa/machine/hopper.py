@@ -1,10 +1,111 @@
-"""Every number of the planner that was tuned or estimated, and where it comes from.
+"""NVIDIA Hopper in numbers, and every number of Tawa that was tuned or estimated, each with its source.
 
-What the machine is like (bytes, registers, rates) stands with the analyses that count it: `tawa.analysis.resources`,
-`tawa.analysis.loops.costs`.
+Limits of an SM and of a thread, rates of its units, the latencies that the scheduler weighs, the cost model of the
+simulator's clock, and the thresholds of the planner. Nothing here computes: the analyses, the planner and the simulator
+do.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+
+# -- limits (CUDA C++ Programming Guide, "Compute Capability 9.0") -----------------------------------------------------
+
+SHARED_BYTES = 227 * 1024
+"""Shared memory of a CTA at most."""
+SM_SHARED_BYTES = 228 * 1024
+"""Shared memory of an SM."""
+CTA_RESERVED_BYTES = 1024
+"""Shared memory that the system takes for each CTA."""
+REGISTERS = 64 * 1024
+"""Registers of an SM, 32 bits each."""
+MAX_REGISTERS = 256
+"""Registers of a thread at most, as allocated (255 can be addressed)."""
+REGISTER_STEP = 8
+"""Registers of a thread are allocated, and set by `setmaxnreg`, in these steps."""
+WARP = 32
+"""Threads of a warp."""
+WARP_GROUP = 4
+"""Warps of a warp group: they issue a wgmma together."""
+PROCESSORS = 132
+"""SMs of an H100 or H200 (SXM)."""
+WGMMA_ROWS = 64
+"""M of one wgmma: B is read from shared memory once for each 64 rows."""
+SLACK_BYTES = 1024
+"""Shared memory for what lies between buffers (TMA tiles begin at multiples of 1024 bytes), barriers, small scratch."""
+
+# -- rates of an SM, for each cycle (H100 whitepaper; CUDA C++ Programming Guide, "Arithmetic Instructions") -----------
+
+FP16_FMA_PER_CYCLE = 2048
+"""Multiply-adds of the tensor cores: 989.4 TFLOP/s / (2 · 132 SMs · 1.83 GHz); tf32 half of it, fp8 and int8 twice."""
+SHARED_BYTES_PER_CYCLE = 128
+"""32 banks of 4 bytes."""
+LANES_PER_CYCLE = 128
+"""fp32 operations. A warp has a quarter of an SM to itself, so that 4 warps or more see all of it."""
+CONVERSIONS_PER_CYCLE = 64
+SPECIAL_PER_CYCLE = 16
+"""exp2, log2, sin, cos, rsqrt."""
+
+# -- latencies that the scheduler weighs (tawa.analysis.loops.costs) ---------------------------------------------------
+# A scheduler needs proportions, not times: these are rounder than those of the simulator's clock below, and of a chip
+# that is not busy.
+
+LATENCY_CYCLES = 32
+"""From the last product of a wgmma to its registers, the wait included; an estimate."""
+SHARED_LATENCY_CYCLES = 30
+BARRIER_CYCLES = 20
+GLOBAL_CYCLES = 400
+SHUFFLE_CYCLES = 25
+INNER_TRIPS = 8
+"""Trips of an inner loop with unknown bounds."""
+
+# -- the simulator's clock (tawa.sim.time.cost) ------------------------------------------------------------------------
+# Sources: [W] NVIDIA H100 whitepaper, [A] NVIDIA A100 whitepaper, [G] CUDA C++ Programming Guide, "Arithmetic
+# Instructions", compute capability 9.0, [L] Luo et al., arXiv 2402.13499 and 2501.12084 (measured latencies), [E] an
+# estimate, [M] measured on an H200 (bench/results/ablation.json): a ring that loads one slot at a time (D=2 P=1, 8
+# warps, one CTA an SM) takes 1598 cycles a step of 32 KiB (128x128x64, 317 TFLOP/s) and 1856 a step of 48 KiB
+# (128x256x64, 546 TFLOP/s) at 1.83 GHz: 64 bytes a cycle, and 1085 cycles of which some 130 are barriers and issue.
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Rates for each cycle of one SM, and latencies in cycles.
+
+    fp16_fma_per_cycle: 989.4 TFLOP/s / (2 · 132 SMs · 1.83 GHz) = 2048 [W]; tf32 half of it, fp8 and int8 twice.
+    shared_bytes_per_cycle: 32 banks of 4 bytes [G].
+    memory_bytes_per_cycle, memory_latency_cycles: [M], below. 64 bytes is also the width of the SM's port to L2 [A];
+        the latency is that of a busy chip (unloaded: L2 260, DRAM 480, TMA 170 more [L]). DRAM alone gives 3.35 TB/s /
+        (132 · 1.83 GHz) = 13.9 bytes to each SM (H200: 4.8 TB/s, 19.9): the rate holds where four of five bytes hit
+        L2, as tiles of a GEMM do.
+    lanes_per_cycle: 128 fp32 operations [G]; `tawa.sim.time.cost` says how many of them another operation is worth.
+    shared_latency_cycles: 29 [L]. wgmma_latency_cycles: from the last product to the registers [E].
+    barrier_cycles: an arrive, an expect, or a wait that passes at once [E]: one access to shared memory.
+    tma_issue_cycles, fence_cycles, shuffle_cycles, scalar_cycles, fork_cycles: [E].
+    """
+
+    clock_ghz: float = 1.83
+    fp16_fma_per_cycle: int = FP16_FMA_PER_CYCLE
+    shared_bytes_per_cycle: int = SHARED_BYTES_PER_CYCLE
+    memory_bytes_per_cycle: int = 64
+    lanes_per_cycle: int = LANES_PER_CYCLE
+    memory_latency_cycles: int = 950
+    shared_latency_cycles: int = 29
+    wgmma_latency_cycles: int = 32
+    barrier_cycles: int = 29
+    tma_issue_cycles: int = 20
+    fence_cycles: int = 20
+    shuffle_cycles: int = 25
+    scalar_cycles: int = 2
+    fork_cycles: int = 200
+
+    def fma_per_cycle(self, element: str) -> int:
+        """Multiply-adds of the tensor cores on operands of `element`."""
+        bits = {"f32": 32, "tf32": 32, "f16": 16, "bf16": 16}.get(element, 8)
+        return self.fp16_fma_per_cycle * 16 // bits
+
+
+H100 = CostModel()
+"""The model that timelines take unless told otherwise."""
 
 # -- rings and P (tawa.plan.planner) -----------------------------------------------------------------------------------
 
@@ -21,7 +122,7 @@ EARLY_PUTS = 2
 AMPLE_SLOTS = 3
 """Slots from which on one more in the consumer's hands costs CTAs that share an SM nothing (bench/small.py)."""
 
-# -- whether it pays (tawa.plan.profitability, tawa.plan.decide.persistent, tawa.plan.cost.launch_work) ----------------------------
+# -- whether it pays (tawa.plan.profitability, tawa.plan.decide.persistent, tawa.plan.cost.launch_work) ---------------
 
 LEAST_FILLS = 3
 """Slots that a program fills at least, or else stock Triton loads them all ahead as well."""
@@ -45,7 +146,7 @@ STORE_CYCLES = 500
 ROW_BYTES = 128
 """What TMA fetches of a row at a time (bench/results/small.json: 128 x 64 x 32 at 2048³ and 4096³)."""
 
-# -- registers (tawa.plan.cost.registers, tawa.plan.candidates, tawa.plan.decide.loops) --------------------------------------------
+# -- registers (tawa.plan.cost.registers, tawa.plan.candidates, tawa.plan.decide.loops) -------------------------------
 
 PRODUCER_REGISTERS = 24
 """Of a producer that only issues TMA copies: the least that `setmaxnreg` takes (PTX ISA)."""
@@ -75,7 +176,7 @@ BYTES_AHEAD = 32
 """Of all that a loop carries for loads that it does an iteration ahead, for each thread."""
 
 TURN_CYCLES = 40
-"""What a turn costs a group: a wait and an arrival, of 20 cycles each in `tawa.analysis.loops.costs`."""
+"""What a turn costs a group: a wait and an arrival, of `BARRIER_CYCLES` each."""
 
 # -- schedules (tawa.plan.scheduler) -----------------------------------------------------------------------------------
 

@@ -17,14 +17,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import HARMLESS_BYTES
+from tawa.machine.hopper import HARMLESS_BYTES, WARP_GROUP
 from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import LoopPlan, OperandPlan, Plan, RingPlan
 from tawa.remarks import Remark
-
-GROUP_WARPS = 4
-"""One wgmma is of four warps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ def wanted_groups(question: Question) -> tuple[int, bool]:
     asked = pins.groups or pins.consumer_groups or options.num_consumer_groups
     if asked is not None:
         return asked, True
-    groups = question.num_warps // GROUP_WARPS
+    groups = question.num_warps // WARP_GROUP
     if options.ping_pong or pins.ping_pong:
         return max(2, groups), True  # taking turns needs two
     return (groups if groups > 1 and question.chained else 1), False
@@ -127,10 +124,10 @@ def warps_of_group(num_warps: int, groups: int) -> int | None:
     In Meta's branch of Triton, whose option `num_consumer_groups` is, ``num_warps=4`` means each group's. None where no
     whole wgmma's worth of warps comes out.
     """
-    if num_warps == GROUP_WARPS:
-        return GROUP_WARPS
+    if num_warps == WARP_GROUP:
+        return WARP_GROUP
     warps, left = divmod(num_warps, groups)
-    return None if left or warps % GROUP_WARPS else warps
+    return None if left or warps % WARP_GROUP else warps
 
 
 def _in_groups(question: Question, start: Candidate) -> Generator[Candidate, Trial, Choice]:
@@ -263,6 +260,6 @@ NO_STOCK = 2**63 - 1
 """In place of what may spill: Triton cannot compile the stock kernel."""
 
 __all__ = [
-    "GROUP_WARPS", "NO_STOCK", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",
+    "NO_STOCK", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",
     "wanted_groups", "warps_of_group",
 ]  # fmt: skip

@@ -27,12 +27,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
-from tawa.analysis.loops.costs import LATENCY_CYCLES
 from tawa.analysis.loops.dependences import DependenceInfo
 from tawa.dialects.aref import ConsumedOp
 from tawa.errors import PlanError
-from tawa.machine.hopper import ALIKE, GAIN, MAX_STAGES, MOST_DELAYED, MOST_DOTS, RESERVED_REGISTERS
-from tawa.plan.cost.loop_costs import WARP_GROUP, Limits, LoopCosts, label_of
+from tawa.machine.hopper import (
+    ALIKE,
+    GAIN,
+    LATENCY_CYCLES,
+    MAX_STAGES,
+    MOST_DELAYED,
+    MOST_DOTS,
+    RESERVED_REGISTERS,
+    WARP_GROUP,
+)
+from tawa.plan.cost.loop_costs import Limits, LoopCosts, label_of
 from tawa.plan.schedule import Schedule, ScheduledOp
 
 

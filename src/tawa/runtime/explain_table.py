@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tawa.analysis.resources import SHARED_BYTES
+from tawa.machine.hopper import SHARED_BYTES
 
 if TYPE_CHECKING:
     from tawa.plan.decided import Decision

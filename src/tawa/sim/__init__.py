@@ -12,12 +12,13 @@ Not modelled: layouts, the finite precision of fp8 sums in wgmma, memory consist
 the other), the reuse of shared memory that has died, and in times whatever `cost` leaves out.
 """
 
+from tawa.machine.hopper import H100, CostModel
 from tawa.sim.errors import SimulationError, UnsupportedOp
 from tawa.sim.formats import from_floats, to_floats
 from tawa.sim.launch import Descriptor, SimulationResult, simulate
 from tawa.sim.machine.addresses import Addresses
 from tawa.sim.machine.cta import Event
-from tawa.sim.time.cost import H100, Cost, CostModel, cycles
+from tawa.sim.time.cost import Cost, cycles
 from tawa.sim.time.picture import render
 from tawa.sim.time.timeline import Span, Summary, Timeline, chrome_trace, summary
 

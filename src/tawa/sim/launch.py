@@ -12,6 +12,7 @@ import numpy as np
 
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
+from tawa.machine.hopper import H100, CostModel
 from tawa.remarks import SourceLocation
 from tawa.sim.errors import ArgumentError
 from tawa.sim.interpreter import run_region
@@ -22,7 +23,6 @@ from tawa.sim.machine.values import Pointer, TensorDescriptor
 from tawa.sim.numbers import Array, is_float, round_to, wrap
 from tawa.sim.ops.global_memory import block_shape
 from tawa.sim.time.clock import time_trace
-from tawa.sim.time.cost import H100, CostModel
 from tawa.sim.time.timeline import Timeline
 
 _SIGN = re.compile(r"^[su]i(?=\d)")

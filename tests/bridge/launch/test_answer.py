@@ -22,11 +22,11 @@ from tawa.analysis.tma.launch_choice import (
 )
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.launch.added_arguments import launched_by_us
-from tawa.bridge.launch.answer import HOPPER_PROCESSORS, answer_for, argument_domain
+from tawa.bridge.launch.answer import answer_for, argument_domain
 from tawa.bridge.launch.launcher import Launcher
 from tawa.errors import PlanError
 from tawa.kernels.pointers.cases import CASES
-from tawa.machine.hopper import LEAST_CYCLES
+from tawa.machine.hopper import LEAST_CYCLES, PROCESSORS
 from tawa.plan import PlanOptions
 from tests.matrix.compiling import attempted, signature
 
@@ -46,7 +46,7 @@ def kernel(
 
 
 def launcher(made: Any, spec: LaunchSpec) -> Launcher:
-    return Launcher(made, print, spec, lambda *_: (), lambda: None, processors=HOPPER_PROCESSORS)
+    return Launcher(made, print, spec, lambda *_: (), lambda: None, processors=PROCESSORS)
 
 
 @functools.cache
@@ -71,7 +71,7 @@ def test_the_answer_is_the_launchers() -> None:
     for name, made, spec in automatic():
         launch = launcher(made, spec)
         domain = argument_domain(made)
-        clauses = clauses_of(spec, len(launch.paths), HOPPER_PROCESSORS)
+        clauses = clauses_of(spec, len(launch.paths), PROCESSORS)
         condition = simplified(clauses, {**domain, **grid_domain(len(launch.paths))})
         for _ in range(60):
             values = {index: _value(it, lot) for index, it in domain.items()}
@@ -79,7 +79,7 @@ def test_the_answer_is_the_launchers() -> None:
             grid = (lot.choice([1, 16, 132, 133, 1056, 5000]), lot.choice([1, 1, 3]))
             told = [values.get(index, 0) for index in range(len(launch.paths))]
             stock = isinstance(launch.made(told, grid), str)
-            answer = answer_for(made, arguments, grid, HOPPER_PROCESSORS)
+            answer = answer_for(made, arguments, grid, PROCESSORS)
             assert answer.decision == ("declined" if stock else "specialised"), (name, arguments, grid)
             assert all(it.holds([*told, *grid_values(grid)]) for it in condition) == (not stock), (name, arguments)
             seen.add(answer.decision)
@@ -183,6 +183,6 @@ def test_the_launcher_asks_the_same_function() -> None:
     launch = launcher(kernel(SPEC), SPEC)
     for m, k, grid in ((1, 64, (1,)), (1, 4096, (1,)), (0, 4096, (1,))):
         values = [0, m, k]
-        why = why_not_launchable(SPEC, values, grid) or why_slower(SPEC, values, grid, HOPPER_PROCESSORS)
+        why = why_not_launchable(SPEC, values, grid) or why_slower(SPEC, values, grid, PROCESSORS)
         made = launch.made([0, m, k], grid)
         assert (made if isinstance(made, str) else "") == why

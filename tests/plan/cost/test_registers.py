@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.resources import REGISTERS, RegisterInfo
+from tawa.analysis.resources import RegisterInfo
+from tawa.machine.hopper import REGISTERS
 from tawa.plan.cost.registers import consumer_registers, register_cap, stock_ctas
 
 

@@ -13,7 +13,7 @@ import pytest
 from tawa.ir import Operation, parse_module
 from tawa.sim import H100, cycles
 
-ABLATION = Path(__file__).parents[2] / "bench" / "results" / "ablation.json"
+ABLATION = Path(__file__).parents[3] / "bench" / "results" / "ablation.json"
 SMS, CLOCK_HZ = 132, 1.83e9
 STEP_K = 64
 

@@ -15,7 +15,7 @@ from tests.support import programs
 from tests.support.programs import LOCK, branch, compare, gemm_loop, kernel, scalar_load, store
 from tests.verify import mutations_barrier as mutate
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 PROGRAMS = {
     "tile": programs.tile_gemm,
     "persistent": programs.persistent_gemm,

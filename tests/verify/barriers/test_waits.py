@@ -14,7 +14,7 @@ pytest.importorskip("triton.experimental.gluon")
 
 
 def gluon_kernel(through: bool) -> Module:
-    from tests.verify import gluon_waits
+    from tests.verify.barriers import gluon_waits
 
     boxes = {name: [64, 64] for name in ("a_desc", "b_desc", "c_desc")}
     constants = {"THROUGH": through, "num_warps": 4}

@@ -27,7 +27,7 @@ from tests.support.nests import Statement, nests, text
 from tests.support.programs import ACC, LOCK, binary, for_loop, gemm_loop, iteration, kernel, scalar_load, store
 from tests.verify import mutations_aref as change
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 PROGRAMS: dict[str, Callable[[], str]] = {
     "tile": programs.tile_gemm,
     "persistent": programs.persistent_gemm,

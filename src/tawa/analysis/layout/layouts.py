@@ -17,7 +17,6 @@ from tawa.ir.text import match_bracket, parse_dictionary, print_dictionary, spli
 
 _BLOCKED, _SLICE = "#ttg.blocked", "#ttg.slice"
 _FIELDS = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
-WARP = 32
 
 
 @dataclass(frozen=True, slots=True)

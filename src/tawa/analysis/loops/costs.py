@@ -1,12 +1,9 @@
 """How long an operation keeps a partition or the tensor cores busy: what the scheduler weighs, in cycles of one SM.
 
 A partition is one stream of instructions: it is held for `stream_cycles`. A dot is only issued by it; the tensor cores
-are busy for `tensor_cycles`, and its result is there `LATENCY_CYCLES` later. A scheduler needs proportions, not times:
-the clock of the simulator (`tawa.sim.time.cost`) has the finer model, with memory and several partitions.
-
-Rates: NVIDIA H100 whitepaper (2048 fp16 multiply-adds a cycle and SM, 128 fp32 lanes); CUDA C++ Programming Guide,
-"Arithmetic Instructions", compute capability 9.0 (16 special functions and 64 conversions a cycle and SM, 128 bytes of
-shared memory). A warp has a quarter of an SM to itself, so that 4 warps or more see all of it.
+are busy for `tensor_cycles`, and its result is available `LATENCY_CYCLES` later. A scheduler needs proportions, not
+times: the clock of the simulator (`tawa.sim.time.cost`) has the finer model, with memory and several partitions. Rates
+and latencies are those of `tawa.machine.hopper`.
 """
 
 from __future__ import annotations
@@ -19,23 +16,25 @@ from tawa.dialects.scf import LOOPS, IfOp
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
+from tawa.machine.hopper import (
+    BARRIER_CYCLES,
+    CONVERSIONS_PER_CYCLE,
+    FP16_FMA_PER_CYCLE,
+    GLOBAL_CYCLES,
+    INNER_TRIPS,
+    LANES_PER_CYCLE,
+    SHARED_BYTES_PER_CYCLE,
+    SHARED_LATENCY_CYCLES,
+    SHUFFLE_CYCLES,
+    SPECIAL_PER_CYCLE,
+    WARP_GROUP,
+    WGMMA_ROWS,
+)
 
 Unit = Literal["tensor cores", "cuda cores", "special functions", "shared memory", "issue"]
 UNITS: tuple[Unit, ...] = ("tensor cores", "cuda cores", "special functions", "shared memory", "issue")
 
-LATENCY_CYCLES = 32
-"""From the last product of a wgmma to its registers, the wait included; an estimate."""
-FP16_FMA_PER_CYCLE = 2048
-SHARED_BYTES_PER_CYCLE = 128
-SHARED_LATENCY_CYCLES = 30
-BARRIER_CYCLES = 20
-GLOBAL_CYCLES = 400
-SHUFFLE_CYCLES = 25
-INNER_TRIPS = 8
-"""Trips of an inner loop whose bounds nobody knows."""
-_WGMMA_ROWS = 64
 _ACCUMULATOR = "#mma"  # how Triton's text names layouts of dots
-_WARPS = 4
 
 REPEATS = frozenset({"tt.splat", "tt.broadcast", "tt.expand_dims", "arith.constant"})
 """What repeats a value that is there: the tile takes no registers of its own."""
@@ -48,7 +47,6 @@ _FREE = frozenset(
 )
 _BARRIERS = frozenset({"aref.get", "aref.consumed", "aref.put", "gpu.barrier", "ttng.fence_async_shared"})
 _SPECIAL = frozenset({"math.exp2", "math.exp", "math.log2", "math.log", "math.sin", "math.cos", "math.sqrt"})
-_SPECIAL_LANES, _CONVERSION_LANES, _LANES = 16, 64, 128
 _CONVERSIONS = frozenset({"arith.truncf", "arith.extf", "tt.fp_to_fp", "arith.sitofp", "arith.fptosi"})
 # fp32 lane slots of what is a sequence of instructions; estimates.
 _SEQUENCES = {"arith.divf": 10, "math.erf": 24, "math.tanh": 24, "arith.divsi": 40, "arith.remsi": 40}
@@ -122,7 +120,7 @@ def _products(dot: WarpGroupDotOp) -> int:
         return 0
     rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
     batch = math.prod(out.shape[:-2]) if isinstance(out, TensorType) else 1
-    read = b.bytes // batch * max(1, rows // _WGMMA_ROWS) + (a.bytes // batch if isinstance(a, MemDescType) else 0)
+    read = b.bytes // batch * max(1, rows // WGMMA_ROWS) + (a.bytes // batch if isinstance(a, MemDescType) else 0)
     products = math.ceil(rows * inner * columns / fma_per_cycle(a.element))
     return batch * max(products, math.ceil(read / SHARED_BYTES_PER_CYCLE))
 
@@ -156,15 +154,15 @@ def _arithmetic(op: Operation, num_warps: int) -> OpCost:
     elements = max((_elements(value.type) for value in (*op.operands, *op.results)), default=1)
     if elements == 1:
         return OpCost(2)
-    share = min(num_warps, _WARPS) / _WARPS
+    share = min(num_warps, WARP_GROUP) / WARP_GROUP
     if op.name in _SPECIAL:
-        return OpCost(math.ceil(elements / (_SPECIAL_LANES * share)), 0, "special functions")
+        return OpCost(math.ceil(elements / (SPECIAL_PER_CYCLE * share)), 0, "special functions")
     shuffles = 5 * SHUFFLE_CYCLES if op.name in ("tt.reduce", "tt.scan", "tt.gather", "tt.histogram") else 0
     inner = [it for it in op.regions[0].block.ops if it.results] if op.regions else []
     slots = _SEQUENCES.get(op.name, max(1, len(inner)))
     if op.name in _CONVERSIONS:
-        slots = _LANES // _CONVERSION_LANES
-    return OpCost(math.ceil(elements * slots / (_LANES * share)) + shuffles, 0, "cuda cores")
+        slots = LANES_PER_CYCLE // CONVERSIONS_PER_CYCLE
+    return OpCost(math.ceil(elements * slots / (LANES_PER_CYCLE * share)) + shuffles, 0, "cuda cores")
 
 
 def _elements(type: str) -> int:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tawa.analysis.layout.layouts import WARP
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.dialects.effects import effects_of, gives_order, is_plain_load, is_pure
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DOTS, LoadOp
 from tawa.ir import Operation, TensorType, Value, parse_type
+from tawa.machine.hopper import WARP
 from tawa.symbolic.dim_relations import has_rows
 
 _DIVISIONS = ("arith.div", "arith.rem", "arith.ceildiv", "arith.floordiv")

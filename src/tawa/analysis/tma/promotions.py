@@ -4,7 +4,8 @@
     store %q, %c                                      a launch must fulfil K·2 % 16 == 0; nothing is taken for granted
 
 What is proved of an address is in `tawa.analysis.boxes`; here it is decided where the descriptor is made, and whether
-all that a descriptor needs is known there. Nothing is changed: `tawa.transforms.ttir.promote_to_tma` rewrites what is chosen.
+all that a descriptor needs is known there. Nothing is changed: `tawa.transforms.ttir.promote_to_tma` rewrites what the
+Plan chooses.
 
 Only loads in a loop that feed a dot are looked at: others gain nothing. Rows that a wrap-around (``% M``) reads from
 elsewhere are zero afterwards; they must not reach memory (`tawa.analysis.memory.out_of_bounds_uses`).

@@ -38,8 +38,8 @@ from tawa.bridge.triton.handover import Handover, Stage, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.bridge.triton.surroundings import folder_failure
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
+from tawa.machine.hopper import WARP_GROUP
 from tawa.pipeline import Outcome
-from tawa.plan.candidates import GROUP_WARPS
 from tawa.remarks import Remark
 
 _log = logging.getLogger("tawa")
@@ -255,7 +255,7 @@ def _nothing_to_do(source: Source, request: Request, num_warps: int) -> Remark |
     groups_wanted = request.plan is not None or options.num_consumer_groups is not None or options.ping_pong
     if "tt.dot" not in source.ttir:
         reason, cure = "no tl.dot in the kernel: there is nothing to feed by separate warps", ""
-    elif num_warps < GROUP_WARPS and not groups_wanted:
+    elif num_warps < WARP_GROUP and not groups_wanted:
         reason, cure = wrong_warps(num_warps)
     else:
         return None

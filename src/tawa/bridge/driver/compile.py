@@ -14,15 +14,14 @@ from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.surroundings import surroundings_named, temporary_text
 from tawa.bridge.triton.versions import refuse_pinned, refuse_untested
 from tawa.errors import KernelError
-
-HOPPER_WARP_SIZE = 32
+from tawa.machine.hopper import WARP
 
 
 def hopper_target() -> Any:
     """Triton's target for H100 and H200."""
     from triton.backends.compiler import GPUTarget
 
-    return GPUTarget("cuda", CAPABILITY, HOPPER_WARP_SIZE)
+    return GPUTarget("cuda", CAPABILITY, WARP)
 
 
 def jit_function(kernel: Any) -> Any:

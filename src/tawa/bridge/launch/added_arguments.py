@@ -1,9 +1,9 @@
 """Launches that are more than a launch: arguments the user does not pass, or a choice between two kernels.
 
-A kernel whose pointer loads were raised to TMA (`tawa.transforms.ttir.promote_to_tma`, ``make="host"``) has descriptors behind
-its own arguments, a persistent one (`tawa.transforms.ttir.make_persistent`) the size of its grid. Its `CompiledKernel`
-becomes a `KernelWithArguments` as soon as it is made, whose `Launcher` (`tawa.bridge.launch.launcher`) makes them, or
-launches the persistent form, or the stock kernel in its place.
+A kernel whose pointer loads were promoted to TMA (`tawa.transforms.ttir.promote_to_tma`, ``make="host"``) has
+descriptors behind its own arguments, a persistent one (`tawa.transforms.ttir.make_persistent`) the size of its grid.
+Its `CompiledKernel` becomes a `KernelWithArguments` as soon as it is made, whose `Launcher`
+(`tawa.bridge.launch.launcher`) makes them, or launches the persistent form, or the stock kernel in its place.
 
 Only launches that go through `CompiledKernel.run` can be changed so. Code that compiles a kernel and launches the cubin
 by itself (ahead-of-time tools) knows nothing of added arguments; so they are added only where a `JITFunction`, or

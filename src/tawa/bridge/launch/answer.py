@@ -26,10 +26,9 @@ from tawa.bridge.launch.added_arguments import launch_spec
 from tawa.bridge.launch.argument_paths import argument_paths, plain_value
 from tawa.bridge.report import record
 from tawa.errors import PlanError
+from tawa.machine.hopper import PROCESSORS
 
 Decision = Literal["specialised", "declined", "depends"]
-HOPPER_PROCESSORS = 132
-"""SMs of an H100 or H200 (SXM), where there is no GPU to ask."""
 
 _MEASURED = "the first launch measures it to be faster"
 _PAYS_NEVER = "no launch is expected to pay: where programs do not share an SM, they are over too soon"
@@ -80,7 +79,7 @@ def answer_for(
 
 def argument_domain(compiled: Any) -> Domain:
     """The ranges of a compiled kernel's arguments that follow from their types, by index."""
-    return _Question(compiled, LaunchSpec(), HOPPER_PROCESSORS).of_types
+    return _Question(compiled, LaunchSpec(), PROCESSORS).of_types
 
 
 def _with_measurement(answer: Answer) -> Answer:
@@ -278,7 +277,7 @@ def _processors() -> int:
     try:
         return added_arguments.multiprocessors()
     except Exception:  # no driver, no GPU, no PyTorch: nothing that an explanation needs
-        return HOPPER_PROCESSORS
+        return PROCESSORS
 
 
-__all__ = ["HOPPER_PROCESSORS", "Answer", "Decision", "answer_for", "argument_domain"]
+__all__ = ["Answer", "Decision", "answer_for", "argument_domain"]

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tawa.analysis.loops.costs import LATENCY_CYCLES, REPEATS, UNITS, OpCost, cost_of, registers_of
+from tawa.analysis.loops.costs import REPEATS, UNITS, OpCost, cost_of, registers_of
 from tawa.analysis.loops.dependences import Dependence, DependenceInfo, waits_for_itself
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Operation, TensorType, Value, parse_type
-from tawa.machine.hopper import MAX_STAGES
+from tawa.machine.hopper import LATENCY_CYCLES, MAX_STAGES
 from tawa.plan.schedule import Bound, Carried
 
-WARP_GROUP = 4
 _SCALE = 1000
 
 

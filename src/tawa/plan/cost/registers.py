@@ -9,28 +9,25 @@ import math
 from collections.abc import Sequence
 
 from tawa.analysis.layout.layouts import per_thread, tile_order
-from tawa.analysis.resources import (
-    CTA_RESERVED_BYTES,
-    MAX_REGISTERS,
-    REGISTER_STEP,
-    REGISTERS,
-    SM_SHARED_BYTES,
-    WARP,
-    WARP_GROUP,
-    RegisterInfo,
-    wgmma_registers,
-)
+from tawa.analysis.resources import RegisterInfo, wgmma_registers
 from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.ir import Module
 from tawa.machine.hopper import (
     ADDRESS_REGISTERS,
     CHAINED_REGISTERS,
+    CTA_RESERVED_BYTES,
     INSTRUCTION_REGISTERS,
     LEAST_WORKING_REGISTERS,
     MAX_PRODUCER_REGISTERS,
+    MAX_REGISTERS,
     MOST_CTAS,
     POINTER_REGISTERS,
     PRODUCER_REGISTERS,
+    REGISTER_STEP,
+    REGISTERS,
+    SM_SHARED_BYTES,
+    WARP,
+    WARP_GROUP,
     WORKING_REGISTERS,
 )
 

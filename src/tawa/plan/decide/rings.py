@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined, taken_apart
 from tawa.analysis.loops.chained_dots import has_chained_dots
 from tawa.analysis.memory.provenance import stores_must_not_wait
-from tawa.analysis.resources import SHARED_BYTES, shared_beside_rings, wgmma_registers
+from tawa.analysis.resources import shared_beside_rings, wgmma_registers
 from tawa.analysis.rings.channels import channels_of_groups, find_channels, outer_channels
 from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
 from tawa.dialects.tt import FuncOp
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import attribute_of, read_int
+from tawa.machine.hopper import SHARED_BYTES
 from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
 from tawa.plan.decide.loops import loops_with_dots

@@ -11,6 +11,7 @@ from tawa.dialects.ttg import warps_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_int
+from tawa.machine.hopper import WARP
 from tawa.sim.errors import UnsupportedOp
 from tawa.sim.machine import mbarriers
 from tawa.sim.machine.cta import Action, Partition, Pause, Run
@@ -38,7 +39,6 @@ from tawa.sim.ops.tiles import product
 
 Step = Callable[[Partition, Operation, list[Any]], list[Any]]
 Wait = Callable[[Partition, Operation, list[Any]], Run]
-_WARP = 32
 
 
 def _used(value: Any) -> Any:
@@ -237,7 +237,7 @@ def _cp_async(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 
 def _copies_arrive(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     """Each thread arrives when its own copies have landed: here all threads at once, when all copies have."""
-    barrier, threads = mbarriers.living(args[0]), warps_of(op) * _WARP
+    barrier, threads = mbarriers.living(args[0]), warps_of(op) * WARP
     if "noIncrement" not in op.properties:
         barrier.pending += threads
     _log(who, op, "arrive", args[0], barrier.phase % 2)

@@ -2,19 +2,13 @@
 
 Four units work side by side: the tensor cores, the CUDA cores, the SM's port to memory (TMA, cp.async, loads and
 stores share it) and the warps' own instruction streams. An operation keeps its unit busy for ``work / rate``; its
-result is there ``latency`` later. Not modelled: the clock going down under load, bank conflicts, other CTAs on the
-same SM, instruction scheduling inside a warp.
+result is available ``latency`` later. Not modelled: the clock going down under load, bank conflicts, other CTAs on the
+same SM, instruction scheduling inside a warp. The rates and latencies are those of `tawa.machine.hopper.CostModel`.
 
-Sources: [W] NVIDIA H100 whitepaper, [A] NVIDIA A100 whitepaper, [G] CUDA C++ Programming Guide, "Arithmetic
-Instructions", compute capability 9.0, [L] Luo et al., arXiv 2402.13499 and 2501.12084 (measured latencies), [E] an
-estimate, [M] measured here on an H200 (``bench/results/ablation.json``): a ring that loads one slot at a time (D=2
-P=1, 8 warps, one CTA an SM) takes 1598 cycles a step of 32 KiB (128x128x64, 317 TFLOP/s) and 1856 a step of 48 KiB
-(128x256x64, 546 TFLOP/s) at 1.83 GHz: 64 bytes a cycle, and 1085 cycles of which some 130 are barriers and issue.
-
-How far to trust it: over the 8-warp GEMMs of that file, those that latency bounds come out within 12% (two of them gave
-the numbers above, and 1.83 GHz is the data sheet's clock, not the measured one). Those that keep the tensor cores busy
-come out 3% to 38% too fast; which part of that is the chip's power limit, and which is missing
-here, was not separated. So compare shapes and causes of waiting, not TFLOP/s.
+Accuracy: the 8-warp GEMMs of ``bench/results/ablation.json`` that are bound by latency come out within 12% (two of them
+gave two of the numbers, and 1.83 GHz is the data sheet's clock, not a measured one). Those that keep the tensor cores
+busy come out 3% to 38% too fast; how much of that is the chip's power limit, and how much is missing here, was not
+separated. So compare shapes and causes of waiting, not TFLOP/s.
 """
 
 from __future__ import annotations
@@ -24,52 +18,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tawa.ir import MemDescType, Operation, TensorDescType, TensorType, parse_type
+from tawa.machine.hopper import H100, WGMMA_ROWS, CostModel
 
 Unit = Literal["tensor cores", "memory", "cuda cores"]
-
-WGMMA_ROWS = 64
-"""M of one wgmma: B is read from shared memory once for each 64 rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class CostModel:
-    """Rates for each cycle of one SM, and latencies in cycles.
-
-    fp16_fma_per_cycle: 989.4 TFLOP/s / (2 · 132 SMs · 1.83 GHz) = 2048 [W]; tf32 half of it, fp8 and int8 twice.
-    shared_bytes_per_cycle: 32 banks of 4 bytes [G].
-    memory_bytes_per_cycle, memory_latency_cycles: [M], below. 64 bytes is also the width of the SM's port to L2 [A];
-        the latency is that of a busy chip (unloaded: L2 260, DRAM 480, TMA 170 more [L]). DRAM alone gives 3.35 TB/s /
-        (132 · 1.83 GHz) = 13.9 bytes to each SM (H200: 4.8 TB/s, 19.9): the rate holds where four of five bytes hit
-        L2, as tiles of a GEMM do.
-    lanes_per_cycle: 128 fp32 operations [G]; `_SLOTS` says how many of them another operation is worth.
-    shared_latency_cycles: 29 [L]. wgmma_latency_cycles: from the last product to the registers [E].
-    barrier_cycles: an arrive, an expect, or a wait that passes at once [E]: one access to shared memory.
-    tma_issue_cycles, fence_cycles, shuffle_cycles, scalar_cycles, fork_cycles: [E].
-    """
-
-    clock_ghz: float = 1.83
-    fp16_fma_per_cycle: int = 2048
-    shared_bytes_per_cycle: int = 128
-    memory_bytes_per_cycle: int = 64
-    lanes_per_cycle: int = 128
-    memory_latency_cycles: int = 950
-    shared_latency_cycles: int = 29
-    wgmma_latency_cycles: int = 32
-    barrier_cycles: int = 29
-    tma_issue_cycles: int = 20
-    fence_cycles: int = 20
-    shuffle_cycles: int = 25
-    scalar_cycles: int = 2
-    fork_cycles: int = 200
-
-    def fma_per_cycle(self, element: str) -> int:
-        """Multiply-adds of the tensor cores on operands of `element`."""
-        bits = {"f32": 32, "tf32": 32, "f16": 16, "bf16": 16}.get(element, 8)
-        return self.fp16_fma_per_cycle * 16 // bits
-
-
-H100 = CostModel()
-"""The model that timelines take unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,13 +33,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tawa.analysis.layout.layouts import WARP
 from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import ConsumedOp, CreateOp, Fill, GetOp, LandedOp, PutOp, index_depth
 from tawa.dialects.tt import DescriptorLoadOp, LoadOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
+from tawa.machine.hopper import WARP
 from tawa.transforms.lowering.release_fences import FENCE, fence_behind, is_fenced
 from tawa.transforms.lowering.slots import slot_behind
 from tawa.transforms.result import PassResult

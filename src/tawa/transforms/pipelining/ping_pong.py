@@ -8,8 +8,8 @@
     group consumer1 { the same }          group consumer1 { for k, i {
                                             get turn1[i]; … ; consumed turn1[i]; put turn0[i + 1] … } }
 
-A turn is a *section*: dots that are issued one after another (`tawa.plan.decide.turns`). While one group issues its dots, the
-others do the arithmetic of theirs.
+A turn is a *section*: dots that are issued one after another (`tawa.plan.decide.turns`). While one group issues its
+dots, the others do the arithmetic of theirs.
 
 No section holds a release, hence rings need no more slots than before: of two groups that run one program, the one
 that waits for its turn has released all that the other one had released when its section began.

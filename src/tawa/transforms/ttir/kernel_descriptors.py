@@ -2,10 +2,10 @@
 
     %d = make_tensor_descriptor (addptr %a, offset), [max(M, 1), K], [s, 1]
 
-Where it may be made, and whether it can be, is known before (`tawa.analysis.tma.descriptor_places`). One whose pointer is
-known before all loops stands in the entry block, right behind the last of what it is computed from. One whose pointer a
-loop around loads from a table is made in front of what holds the load, in the outermost block that knows all it needs:
-once for a group of tiles, or for a tile, which then begins where the tensor does.
+`tawa.analysis.tma.descriptor_places` finds where it can be made, if anywhere. One whose pointer is known before all
+loops stands in the entry block, right behind the last of what it is computed from. One whose pointer a loop around
+loads from a table is made in front of what holds the load, in the outermost block that knows all it needs: once for a
+group of tiles, or for a tile, which then begins where the tensor does.
 
 A size of 0 or less, which no descriptor can have, becomes 1, and every index is moved far past the end, so that what is
 read is still zero. A stride that comes from memory may be anything: its limits say what must hold of it for the

@@ -6,8 +6,8 @@
       … dot %t …                                           … dot %t …
       yield addptr %p, 64 }                                yield }
 
-Which loads and stores can be raised, and what has to hold for each, is known before (`tawa.analysis.tma.promotions`). One that
-cannot be stays as it is, and a remark says why; so does one that was not chosen.
+`tawa.analysis.tma.promotions` finds which loads and stores can be promoted, and what must hold for each. An access that
+cannot be promoted, or that the Plan does not choose, stays as it is, and a remark says why.
 
 Where the descriptor is made:
 

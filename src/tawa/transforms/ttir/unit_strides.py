@@ -2,8 +2,9 @@
 
     %a + rows·%sm + ks·%sk        →   %a + rows·%sm + ks        condition: sk == 1
 
-Which strides tiles need to be one is known before (`tawa.analysis.tma.unit_strides`). Where Triton does not know that they
-are, the stock kernel copies each element by itself, and so will it at a launch where the stride is another number.
+`tawa.analysis.tma.unit_strides` finds the strides that must be one for tiles to be boxes. Where Triton does not know
+that they are, the stock kernel copies each element by itself, and so will it at a launch where the stride is another
+number.
 
 Requires: TTIR without layouts, one structured function.
 Ensures: the same results wherever all conditions hold.

@@ -1,7 +1,7 @@
 """The search of the credit check: which vectors of numbers are run, and what a set of right runs proves.
 
-Vectors come in the order of their total size, hence the first that fails is a smallest one. `tawa.verify.credits.check` says
-why a recurrence proves all trip counts. Facts about arguments leave out numbers: where a fact has a modulus, the
+Vectors come in the order of their total size, hence the first that fails is a smallest one. `tawa.verify.credits.check`
+says why a recurrence proves all trip counts. Facts about arguments leave out numbers: where a fact has a modulus, the
 recurrence has to be a multiple of its period, and none of the trip counts that a cut leads to may be left out.
 """
 
