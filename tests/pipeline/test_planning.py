@@ -9,7 +9,7 @@ import pytest
 from tawa.errors import PlanError, ResourceError
 from tawa.pipeline import BARRIERS, PARTITIONS, RINGS, STAGES, Outcome, Target, specialise
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.plan import UNCAPPED
+from tawa.plan.entries import UNCAPPED
 from tests.support import programs
 
 SLOT = 2 * programs.TILE_BYTES

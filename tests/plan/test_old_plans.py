@@ -12,7 +12,7 @@ from tawa.errors import PlanError
 from tawa.ir import parse_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
-from tawa.plan.plan import UNCAPPED
+from tawa.plan.entries import UNCAPPED
 from tawa.plan.schedule import Schedule
 from tests.support import programs, staged
 from tests.support.turns import grouped

@@ -14,7 +14,7 @@ from tawa.errors import PlanError
 from tawa.ir import Operation, parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
-from tawa.plan.plan import UNCAPPED
+from tawa.plan.entries import UNCAPPED
 from tests.matrix.pointer_kernels import ttgir
 from tests.matrix.raising import Launch, raised
 from tests.matrix.test_load_ahead import scaled

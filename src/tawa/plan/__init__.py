@@ -1,7 +1,8 @@
 """Plans: what a user may ask for (`options`), what was decided (`plan`), and who decides (`planner`)."""
 
+from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
-from tawa.plan.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, RingPlan, StorePlan
+from tawa.plan.plan import Plan
 
 __all__ = [
     "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan", "Plan", "PlanOptions", "RingPlan", "StorePlan",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tawa.errors import PlanError
+from tawa.plan.entries import Path
 from tawa.plan.options import PlanOptions
-from tawa.plan.plan import Path, Plan
+from tawa.plan.plan import Plan
 
 STOCK = Plan(form="stock")
 """Asks for stock Triton's kernel."""

@@ -19,8 +19,9 @@ from typing import Any
 from tawa.errors import PlanError, ResourceError
 from tawa.machine.hopper import HARMLESS_BYTES, WARP_GROUP
 from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
+from tawa.plan.entries import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
-from tawa.plan.plan import LoopPlan, OperandPlan, Plan, RingPlan
+from tawa.plan.plan import Plan
 from tawa.remarks import Remark
 
 

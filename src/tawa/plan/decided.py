@@ -18,8 +18,9 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from tawa.analysis.names import Name
+from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, Path, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
-from tawa.plan.plan import LaunchPlan, LoopPlan, OperandPlan, Path, Plan, RingPlan, StorePlan
+from tawa.plan.plan import Plan
 from tawa.plan.planner import IN_FLIGHT
 
 By = Literal["user", "planner", "feedback"]

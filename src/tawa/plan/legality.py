@@ -12,7 +12,8 @@ from tawa.errors import PlanError
 from tawa.ir import Module, source_of
 from tawa.plan.cost.budget import Budget
 from tawa.plan.cost.registers import registers_of_an_sm
-from tawa.plan.plan import LaunchPlan, Plan
+from tawa.plan.entries import LaunchPlan
+from tawa.plan.plan import Plan
 
 _OWN = "start from the kernel's own Plan"
 _REGISTERS = "a multiple of 8 from 24 to 256"

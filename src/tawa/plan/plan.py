@@ -17,188 +17,33 @@ for all that have no entry of their own.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeVar, get_args
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path as FilePath
+from typing import Any, Literal, TypeVar, cast
 
-from tawa.dialects.aref import Fill
 from tawa.errors import PlanError
+from tawa.plan import reading
+from tawa.plan.entries import (
+    UNCAPPED,
+    LaunchPlan,
+    LoopPlan,
+    OperandPlan,
+    PartitionPlan,
+    RingPlan,
+    StorePlan,
+    check_flags,
+    check_numbers,
+    check_words,
+)
+from tawa.plan.reading import JSON_VERSION
 from tawa.plan.schedule import Schedule
 
 Form = Literal["as_written", "persistent", "stock"]
 TileOrder = Literal["launch"]
 SplitAxis = Literal["rows", "columns"]
 SlotViews = Literal["shared", "own"]
-Path = Literal[
-    "host_descriptor", "kernel_descriptor", "raised", "raised_in_kernel", "cp.async", "registers", "consumer",
-    "pointers",
-]  # fmt: skip
-PartitionRole = Literal["producer", "consumer"]
-Launched = Literal["stock", "specialised"]
-
-JSON_VERSION = 5
-"""1 had neither schedules nor what goes with them, 2 rings for TMA only, 3 no operands kept, 4 no operands, stores,
-loops, form or launches."""
-
-UNCAPPED = 0
-"""In place of a number of registers: left to Triton."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionPlan:
-    """One partition (warp group). `registers` of a thread; 0 leaves them to Triton's even split."""
-
-    name: str
-    role: PartitionRole
-    num_warps: int
-    registers: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_numbers(self, "num_warps", "registers")
-        _check_words(self, role=PartitionRole)
-
-
-@dataclass(frozen=True, slots=True)
-class OperandPlan:
-    """One load.
-
-    path: how its tile reaches those who need it.
-        host_descriptor, kernel_descriptor  by TMA, as the kernel is written
-        raised, raised_in_kernel            by TMA in place of pointers; the descriptor is made by the launcher, or by
-                                            the kernel
-        cp.async, registers                 through pointers, by copies of the producer's threads, or their registers
-        pointers                            one of these two, whichever it can be
-        consumer                            the warps that compute load it themselves
-    ring: the ring that carries it; operands of one ring that are loaded side by side for the same dots share a slot,
-    others have their turns. None where no ring does.
-    hoisted: it is loaded beside the load before it that feeds the same dots, so that both fill one slot.
-    prefetched: a consumer loads it one iteration before it is used.
-    """
-
-    argument: str | None = None
-    loop: int | None = None
-    ordinal: int = 0
-    path: Path | None = None
-    ring: str | None = None
-    hoisted: bool | None = None
-    prefetched: bool | None = None
-    line: str = field(default="", compare=False)
-
-    def __post_init__(self) -> None:
-        _check_numbers(self, "loop", "ordinal")
-        _check_flags(self, "hoisted", "prefetched")
-        _check_words(self, path=Path)
-
-    @property
-    def key(self) -> tuple[str | None, int | None, int]:
-        """What tells it from other loads."""
-        return self.argument, self.loop, self.ordinal
-
-
-@dataclass(frozen=True, slots=True)
-class StorePlan:
-    """One store of a tile.
-
-    path: host_descriptor, kernel_descriptor (by TMA, as the kernel is written), raised (by TMA in place of pointers),
-    or pointers. staged: it leaves from a buffer of its own, which is waited for no sooner than that is used again.
-    """
-
-    argument: str | None = None
-    loop: int | None = None
-    ordinal: int = 0
-    path: Path | None = None
-    staged: bool | None = None
-    line: str = field(default="", compare=False)
-
-    def __post_init__(self) -> None:
-        _check_numbers(self, "loop", "ordinal")
-        _check_flags(self, "staged")
-        _check_words(self, path=Path)
-
-    @property
-    def key(self) -> tuple[str | None, int | None, int]:
-        """What tells it from other stores."""
-        return self.argument, self.loop, self.ordinal
-
-
-@dataclass(frozen=True, slots=True)
-class RingPlan:
-    """One ring: `payload` are the types of a slot's buffers, `depth` is D, `slot_bytes` of one slot.
-
-    copies: rings like it, one for each consumer group, where its tiles are rows of the group; else 1.
-    fill: how the producer fills a slot: "tma", "cp.async", or from its "registers".
-    What follows from its operands (all but the depth) may be left out of a Plan that pins it.
-    """
-
-    name: str
-    payload: tuple[str, ...] = ()
-    depth: int | None = None
-    slot_bytes: int | None = None
-    copies: int | None = None
-    fill: Fill | None = None
-
-    def __post_init__(self) -> None:
-        _check_numbers(self, "depth", "slot_bytes", "copies")
-        _check_words(self, fill=Fill)
-
-    @property
-    def key(self) -> str:
-        """What tells it from other rings."""
-        return self.name
-
-    @property
-    def slots(self) -> int:
-        """D of a ring of a complete Plan."""
-        assert self.depth is not None
-        return self.depth
-
-    @property
-    def total_bytes(self) -> int:
-        """Shared memory of all slots, barriers not counted."""
-        return self.slots * (self.slot_bytes or 0) * (self.copies or 1)
-
-
-@dataclass(frozen=True, slots=True)
-class LoopPlan:
-    """One loop with dots of its own.
-
-    mma_depth: P, iterations whose wgmmas stay in flight. stages: the most that its schedule may have; 1 changes only
-    the order, 0 leaves the loop as it is. schedule: of a loop whose dots are staged. kept: dots, by their number in the
-    loop, whose left operand the loop does not change and which waits in registers.
-    """
-
-    loop: int | None = None
-    mma_depth: int | None = None
-    stages: int | None = None
-    schedule: Schedule | None = None
-    kept: tuple[int, ...] | None = None
-    line: str = field(default="", compare=False)
-
-    def __post_init__(self) -> None:
-        _check_numbers(self, "loop", "mma_depth", "stages")
-
-    @property
-    def key(self) -> int | None:
-        """What tells it from other loops."""
-        return self.loop
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchPlan:
-    """Which launches get the kernel.
-
-    conditions: what a launch must fulfil, in words; the others get the stock kernel. They follow from the operands.
-    short, crowded: what launches get that an SM is done with soon, or that have more programs than SMs.
-    many: what launches of more programs than SMs get: the kernel as it is, or its persistent form.
-    """
-
-    conditions: tuple[str, ...] | None = None
-    short: Launched | None = None
-    crowded: Launched | None = None
-    many: Literal["as_written", "persistent"] | None = None
-
-    def __post_init__(self) -> None:
-        _check_words(self, short=Launched, crowded=Launched, many=Literal["as_written", "persistent"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +89,9 @@ class Plan:
     numbering: Literal["program", "staged"] = "program"
 
     def __post_init__(self) -> None:
-        _check_numbers(self, "groups", "max_registers", "ctas_per_sm", "early_puts")
-        _check_flags(self, "ping_pong")
-        _check_words(self, form=Form, tile_order=TileOrder, split=SplitAxis, slot_views=SlotViews)
+        check_numbers(self, "groups", "max_registers", "ctas_per_sm", "early_puts")
+        check_flags(self, "ping_pong")
+        check_words(self, form=Form, tile_order=TileOrder, split=SplitAxis, slot_views=SlotViews)
         for name in ("operands", "stores", "loops", "rings"):
             keys = [entry.key for entry in getattr(self, name)]
             twice = next((key for key in keys if keys.count(key) > 1), None)
@@ -307,9 +152,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data, without what is left open."""
-        from tawa.plan.reading import plan_to_dict
-
-        return plan_to_dict(self)
+        return reading.without_open_fields(asdict(self))
 
     def to_json(self) -> str:
         """The Plan as JSON text that `from_json` reads back."""
@@ -318,16 +161,27 @@ class Plan:
     @staticmethod
     def from_json(text: str) -> Plan:
         """Reads a Plan, whole or in part, of any version; raises PlanError on anything else."""
-        from tawa.plan.reading import plan_from_json
-
-        return plan_from_json(text)
+        return Plan(**reading.fields_of(reading.parse(text), _FIELDS))
 
     @staticmethod
     def of(value: object) -> Plan:
         """A Plan from a Plan, a mapping, JSON text, or the path of a file with such; raises PlanError."""
-        from tawa.plan.reading import plan_of
-
-        return plan_of(value)
+        if isinstance(value, Plan):
+            return value
+        if isinstance(value, Mapping):
+            return Plan(**reading.fields_of(cast(object, value), _FIELDS))
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            return Plan.from_json(value)
+        if isinstance(value, str | os.PathLike):
+            path = FilePath(os.fspath(value))
+            try:
+                return Plan.from_json(path.read_text(encoding="utf-8"))
+            except OSError as error:
+                raise PlanError(
+                    f"plan={os.fspath(path)!r}: no such file can be read ({error.strerror}); "
+                    "cure: a path, JSON text, a dict or a Plan"
+                ) from error
+        raise PlanError(f"plan={value!r}: a Plan, a dict, JSON text or a path is needed, not {type(value).__name__}")
 
 
 _FIELDS = tuple(it.name for it in fields(Plan))
@@ -362,32 +216,6 @@ def _merged(mine: Sequence[_E], theirs: Sequence[_E]) -> tuple[_E, ...]:
     found = {entry.key: entry for entry in theirs}
     merged = [_filled(known[key], entry) if key in known else entry for key, entry in found.items()]
     return (*merged, *(entry for entry in mine if entry.key not in found))
-
-
-def _check_numbers(value: Any, *names: str) -> None:
-    """Raises PlanError when a field that counts something is no whole number from 0 on, or None."""
-    for name in names:
-        number: object = getattr(value, name)
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-            raise PlanError(f"{name}={number!r} in a Plan: a whole number is needed, not {type(number).__name__}")
-        if number is not None and number < 0:
-            raise PlanError(f"{name}={number} in a Plan; cure: 0 or more")
-
-
-def _check_flags(value: Any, *names: str) -> None:
-    """Raises PlanError when a field is not True, False or None."""
-    for name in names:
-        flag: object = getattr(value, name)
-        if flag is not None and not isinstance(flag, bool):
-            raise PlanError(f"{name}={flag!r} in a Plan: True or False is needed, not {type(flag).__name__}")
-
-
-def _check_words(value: Any, **words: Any) -> None:
-    """Raises PlanError when a field is not one of the words that it may be."""
-    for name, known in words.items():
-        word: object = getattr(value, name)
-        if word is not None and word not in get_args(known):
-            raise PlanError(f"{name}={word!r} in a Plan: one of {', '.join(get_args(known))} is needed")
 
 
 __all__ = [

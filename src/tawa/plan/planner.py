@@ -29,8 +29,9 @@ from tawa.machine.hopper import (
 )
 from tawa.plan.cost.budget import DEEPEST, Budget, Channels
 from tawa.plan.cost.registers import consumer_registers
+from tawa.plan.entries import UNCAPPED, LoopPlan, PartitionPlan, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
-from tawa.plan.plan import UNCAPPED, LoopPlan, PartitionPlan, Plan, RingPlan, StorePlan
+from tawa.plan.plan import Plan
 
 IN_FLIGHT = "one iteration of wgmmas in flight hides the release of a slot"
 

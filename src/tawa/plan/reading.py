@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
-from pathlib import Path
+from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
 
 from tawa.errors import PlanError, did_you_mean
-from tawa.plan.plan import (
-    JSON_VERSION,
-    UNCAPPED,
-    LaunchPlan,
-    LoopPlan,
-    OperandPlan,
-    PartitionPlan,
-    Plan,
-    RingPlan,
-    StorePlan,
-)
+from tawa.plan.entries import UNCAPPED, LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, RingPlan, StorePlan
 from tawa.plan.schedule import Schedule
 
+JSON_VERSION = 5
+"""1 had neither schedules nor what goes with them, 2 rings for TMA only, 3 no operands kept, 4 no operands, stores,
+loops, form or launches."""
 _CURE = "start from what tawa compile --emit plan prints"
 _OLD = (1, 2, 3, 4)
 _OLD_FIELDS = (
@@ -33,55 +24,34 @@ _OLD_FIELDS = (
 _T = TypeVar("_T")
 
 
-def plan_to_dict(plan: Plan) -> dict[str, Any]:
-    """Plain JSON data of a Plan, with its version; what it leaves open is left out."""
-    data = _without_none(asdict(plan))
-    if plan.numbering == "program":
+def parse(text: str) -> object:
+    """The data of JSON text; raises PlanError."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise PlanError(f"not a Plan: {error}; cure: {_CURE}") from error
+
+
+def without_open_fields(data: dict[str, Any]) -> dict[str, Any]:
+    """Plain JSON data of a Plan's fields, with the version; what the Plan leaves open is left out."""
+    data = _without_none(data)
+    if data["numbering"] == "program":
         del data["numbering"]
     return {"version": JSON_VERSION, **{name: it for name, it in data.items() if it != [] or name not in _ENTRIES}}
 
 
-def plan_of(value: object) -> Plan:
-    """A Plan from a Plan, a mapping, JSON text, or the path of a file with such. Raises PlanError."""
-    if isinstance(value, Plan):
-        return value
-    if isinstance(value, Mapping):
-        return plan_from_dict(cast(object, value))
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        return plan_from_json(value)
-    if isinstance(value, str | os.PathLike):
-        path = Path(os.fspath(value))
-        try:
-            return plan_from_json(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise PlanError(
-                f"plan={os.fspath(path)!r}: no such file can be read ({error.strerror}); "
-                "cure: a path, JSON text, a dict or a Plan"
-            ) from error
-    raise PlanError(f"plan={value!r}: a Plan, a dict, JSON text or a path is needed, not {type(value).__name__}")
-
-
-def plan_from_json(text: str) -> Plan:
-    """Reads JSON text; raises PlanError."""
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise PlanError(f"not a Plan: {error}; cure: {_CURE}") from error
-    return plan_from_dict(data)
-
-
-def plan_from_dict(data: object) -> Plan:
-    """Reads plain JSON data of any version, whole or in part; raises PlanError."""
+def fields_of(data: object, known: Sequence[str]) -> dict[str, Any]:
+    """The fields of a Plan, from plain JSON data of any version, whole or in part; raises PlanError."""
     given = _names_and_values(data, "a Plan")
     version = given.pop("version", JSON_VERSION)
     if version not in range(1, JSON_VERSION + 1) or isinstance(version, bool):
         raise PlanError(f"not a Plan: version {version!r} is not one of 1 to {JSON_VERSION}; cure: {_CURE}")
-    return _of_old_version(given) if version in _OLD else _of_this_version(given)
+    return _of_old_version(given) if version in _OLD else _of_this_version(given, known)
 
 
-def _of_this_version(data: dict[str, Any]) -> Plan:
+def _of_this_version(data: dict[str, Any], known: Sequence[str]) -> dict[str, Any]:
     values = dict(data)
-    _known(values, [it.name for it in fields(Plan)], "a Plan")
+    _known(values, known, "a Plan")
     for name, read in _ENTRIES.items():
         if name in values:
             values[name] = tuple(read(entry) for entry in _list(values[name], name))
@@ -91,7 +61,7 @@ def _of_this_version(data: dict[str, Any]) -> Plan:
         values["unit_strides"] = _texts(values["unit_strides"])
     if values.get("turns") is not None:
         values["turns"] = tuple(_pair(it) for it in _list(values["turns"], "turns"))
-    return Plan(**values)
+    return values
 
 
 def _pair(value: object) -> tuple[int, int]:
@@ -101,7 +71,7 @@ def _pair(value: object) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def _of_old_version(data: dict[str, Any]) -> Plan:
+def _of_old_version(data: dict[str, Any]) -> dict[str, Any]:
     """Versions 1 to 4 have one P for all loops, and say nothing of single operands, stores, or the form."""
     _known(data, _OLD_FIELDS, "a Plan of version 1 to 4")
     if "partitions" not in data or "rings" not in data or "mma_depth" not in data:
@@ -116,18 +86,18 @@ def _of_old_version(data: dict[str, Any]) -> Plan:
     stages = data.get("max_stages", 2)
     every = LoopPlan(None, data["mma_depth"], stages, kept=None if keep else ())
     cap = data.get("max_registers")
-    return Plan(
-        groups=sum(part.role == "consumer" for part in partitions),
-        partitions=tuple(partitions),
-        max_registers=UNCAPPED if cap is None else cap,
-        operands=() if stages else (OperandPlan(prefetched=False),),  # one number said both
-        stores=(StorePlan(staged=staged),),
-        loops=(every, *(LoopPlan(it.loop, stages=it.stages, schedule=it) for it in schedules)),
-        rings=tuple(rings),
-        early_puts=data.get("early_puts", 0),
-        ping_pong=data.get("ping_pong", False),
-        numbering="staged" if schedules else "program",
-    )
+    return {
+        "groups": sum(part.role == "consumer" for part in partitions),
+        "partitions": tuple(partitions),
+        "max_registers": UNCAPPED if cap is None else cap,
+        "operands": () if stages else (OperandPlan(prefetched=False),),  # one number said both
+        "stores": (StorePlan(staged=staged),),
+        "loops": (every, *(LoopPlan(it.loop, stages=it.stages, schedule=it) for it in schedules)),
+        "rings": tuple(rings),
+        "early_puts": data.get("early_puts", 0),
+        "ping_pong": data.get("ping_pong", False),
+        "numbering": "staged" if schedules else "program",
+    }
 
 
 def _uncapped(partitions: object) -> list[Any]:
@@ -239,4 +209,4 @@ def _without_none(value: Any) -> Any:
 _TEXTS = ("line", "payload")
 """What is open where it is empty."""
 
-__all__ = ["plan_from_dict", "plan_from_json", "plan_of", "plan_to_dict"]
+__all__ = ["JSON_VERSION", "fields_of", "parse", "without_open_fields"]

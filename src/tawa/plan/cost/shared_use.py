@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from tawa.analysis.names import name_text
 from tawa.machine.hopper import SHARED_BYTES
-from tawa.plan.plan import OperandPlan, Plan, RingPlan
+from tawa.plan.entries import OperandPlan, RingPlan
+from tawa.plan.plan import Plan
 
 LIMIT_BYTES = SHARED_BYTES
 

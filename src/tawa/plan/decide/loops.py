@@ -20,7 +20,8 @@ from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
 from tawa.machine.hopper import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES
-from tawa.plan.plan import LoopPlan, OperandPlan, Plan
+from tawa.plan.entries import LoopPlan, OperandPlan
+from tawa.plan.plan import Plan
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import Limits, check_schedule, find_schedule
 

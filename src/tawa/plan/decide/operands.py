@@ -11,7 +11,8 @@ from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.dialects.tt import DescriptorLoadOp, FuncOp
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, Value, source_of
-from tawa.plan.plan import OperandPlan, Path, Plan, StorePlan
+from tawa.plan.entries import OperandPlan, Path, StorePlan
+from tawa.plan.plan import Plan
 
 
 def names_in(module: Module) -> tuple[list[Name], list[Name]]:

@@ -24,8 +24,9 @@ from tawa.machine.hopper import LEAST_CYCLES
 from tawa.plan.cost.launch_work import launch_work, rows_outlast_dots
 from tawa.plan.decide.operands import names_in
 from tawa.plan.decided import operand_field
+from tawa.plan.entries import LaunchPlan, OperandPlan, Path, StorePlan
 from tawa.plan.options import PlanOptions
-from tawa.plan.plan import LaunchPlan, OperandPlan, Path, Plan, StorePlan
+from tawa.plan.plan import Plan
 from tawa.remarks import Remark
 
 BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
