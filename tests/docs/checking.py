@@ -64,7 +64,9 @@ def _missing_names(tree: ast.Module, folder: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (f"no module {it.name}" for it in node.names if not _exists(it.name))
         elif isinstance(node, ast.ImportFrom) and node.module:
-            file = folder.joinpath(*node.module.split(".")).with_suffix(".py")
+            parts = node.module.split(".")
+            files = [root.joinpath(*parts).with_suffix(".py") for root in (folder, folder / "src")]
+            file = next((it for it in files if it.is_file() and not _exists(node.module)), files[0])
             if file.is_file():
                 yield from (f"no {it.name} in {file.name}" for it in node.names if not _binds(file, it.name))
                 continue

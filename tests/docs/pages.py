@@ -2,7 +2,8 @@
 
 A tag is an HTML comment on the lines right above a fence, which no renderer shows:
 
-    <!-- run -->                    a test runs it; the `output` block that follows is what it prints
+    <!-- run -->                    a test runs it; the `output` block that follows is what it prints. A diff is applied
+                                    to a copy of the sources, with which the rest of the page runs
     <!-- output -->                 what the block above prints; numbers that vary are masked, a line `…` skips lines
     <!-- compile -->                not run: kernels are compiled, names resolved, options and files looked up
     <!-- gpu -->                    runs on a Hopper GPU only; elsewhere it is treated like `compile`
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TAGS = ("run", "output", "compile", "gpu", "shown")
 KEYS = {
-    "file": "the block is written to this file, which later blocks of the page may use",
+    "file": "the block is written to this file, which later blocks of the page may use; a diff is applied to it",
     "exit": "the exit status of a block that is run, 0 if left out",
     "stream": "of an output: `stderr` if that is what it shows",
     "kernel": "the Triton kernel of the block that is compiled",

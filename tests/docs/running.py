@@ -8,10 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.docs.edits import apply
 from tests.docs.pages import ROOT, Block, blocks_of
 
 LINKED = ("bench", "corpus", "docs", "src", "tests", "Makefile", "pyproject.toml")
@@ -84,21 +85,30 @@ class Workplace:
     folder: Path
     cache: Path
 
-    def prepare(self) -> None:
-        """Puts the checkout's files there: examples as copies, since blocks may write beside them."""
+    def prepare(self, blocks: Sequence[Block] = ()) -> None:
+        """Puts the checkout's files there; as copies the examples, and what blocks write to or edit."""
+        edited = {block.keys["file"].partition("/")[0] for block in blocks if "file" in block.keys}
         for name in LINKED:
-            (self.folder / name).symlink_to(ROOT / name)
+            if name in edited:
+                shutil.copytree(ROOT / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                (self.folder / name).symlink_to(ROOT / name)
         shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
 
     def write(self, block: Block) -> Path:
-        """Writes a block to the file that its tag names."""
+        """Writes a block to the file that its tag names, or applies it to that file where it is a diff."""
         path = self.folder / block.keys.get("file", f"block_{block.line}.py")
+        if block.language == "diff":
+            apply(block.text, path)
+            return path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.code)
         return path
 
     def run(self, block: Block) -> Printed:
-        """Runs a block: a Python file, or shell text."""
+        """Runs a block: a Python file, shell text, or an edit that `write` applied."""
+        if block.language == "diff":
+            return Printed(0, "", "")
         if block.language == "python":
             command = [sys.executable, str(self.write(block).relative_to(self.folder))]
         else:
@@ -122,7 +132,7 @@ class Workplace:
         return {
             **kept,
             "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
+            "PYTHONPATH": os.pathsep.join((str(self.folder / "src"), str(ROOT))),
             "PYTHONDONTWRITEBYTECODE": "1",
             "TRITON_CACHE_DIR": str(self.cache),
             "XDG_CACHE_HOME": str(self.folder / ".cache"),
@@ -158,8 +168,8 @@ class Ran:
 
 def run_page(page: Path, place: Workplace) -> Iterator[Ran]:
     """Runs the `run` blocks of a page in order; files that blocks name are there when their turn has come."""
-    place.prepare()
     blocks = blocks_of(page)
+    place.prepare(blocks)
     for number, block in enumerate(blocks):
         if "file" in block.keys and block.tag != "output":
             place.write(block)

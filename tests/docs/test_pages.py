@@ -61,7 +61,7 @@ def test_blocks_that_are_run_print_what_the_page_says(page: Path, place: Workpla
 
 @pytest.mark.parametrize("page", named(("compile", "gpu")), ids=lambda page: page.name)
 def test_blocks_that_are_not_run_compile_and_name_what_exists(page: Path, place: Workplace) -> None:
-    place.prepare()
+    place.prepare(blocks_of(page))
     found = [fault for block in blocks_of(page) if block.tag in ("compile", "gpu") for fault in faults(block, place)]
     assert not found, "\n".join(found)
 
