@@ -1,7 +1,7 @@
-"""The frame of a correctness bench: each case in each way is a job of a worker process, each problem of it a row.
+"""The frame of a correctness bench: a job is one case with one set of launch options; each of its problems is a row.
 
-A bench is a `CaseBench`; its file ends with ``raise SystemExit(BENCH.main())``. Results: ``bench/results/NAME.json``,
-``error`` of a row its error divided by what is allowed (at most 1 passes), or a text.
+A bench is a `CaseBench`; its file ends with ``raise SystemExit(BENCH.main())``. Results: ``bench/results/NAME.json``.
+The ``error`` of a row is the error divided by the allowed error (at most 1 passes), or a text.
 """
 
 from __future__ import annotations
@@ -12,23 +12,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import Report, Row, describe
-from workers import Answer, Job, is_fatal, run_jobs, serve_jobs
+from bench.harness import Report, Row, describe
+from bench.workers import Answer, Job, is_fatal, run_jobs, serve_jobs
 
 if TYPE_CHECKING:
-    from tawa.kernels.case import Case
+    from tests.cases.case import Specimen
 
 LIMIT_S = 90.0
 
 
 @contextmanager
 def on_processors(count: int | None) -> Iterator[None]:
-    """Kernels loaded meanwhile are launched as on a GPU of so many SMs, so that small problems take several rounds.
+    """Launches the kernels that are loaded in this block as on a GPU with `count` SMs; None: as on the real one.
 
-    None: of as many as there are.
+    With few SMs, a persistent kernel needs several rounds even for a small problem.
     """
     from tawa.bridge.launch import added_arguments
 
@@ -45,22 +44,23 @@ def on_processors(count: int | None) -> Iterator[None]:
 class CaseBench:
     """What is run.
 
-    script: the bench's own file. ways: launch options by name. problems: a case's problems with their labels. check:
-    runs one problem with some options and judges it.
+    module: the module of the bench. name: of its result file. ways: launch options by name. problems: yields the
+    problems of a case with their labels. check: runs one problem with some options and judges it.
     """
 
-    script: Path
+    module: str
+    name: str
     about: str
-    cases: Sequence[Case]
+    cases: Sequence[Specimen]
     ways: Mapping[str, dict[str, Any]]
-    problems: Callable[[Case], Iterator[tuple[str, Case]]]
-    check: Callable[[Case, dict[str, Any]], dict[str, Any]]
+    problems: Callable[[Specimen], Iterator[tuple[str, Specimen]]]
+    check: Callable[[Specimen, dict[str, Any]], dict[str, Any]]
 
     # --- the worker's side ---
 
     def handle(self, job: Job) -> Answer:
         """One case in one way: all its problems. The answer has one entry a problem."""
-        from tawa.kernels import launch
+        from tests.cases import launch
 
         launch.allow_device_descriptors()
         asked = next(case for case in self.cases if case.name == job["case"])
@@ -79,17 +79,17 @@ class CaseBench:
     # --- the parent's side ---
 
     def main(self) -> int:
-        """Runs everything; returns how the process should end."""
+        """Runs everything; returns the exit status."""
         parser = argparse.ArgumentParser(description=self.about, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--only", default="", help="cases whose name contains this")
-        parser.add_argument("--minutes", type=float, default=8.0, help="begin no case after this")
+        parser.add_argument("--minutes", type=float, default=8.0, help="begin no case after so many minutes")
         parser.add_argument("--processes", type=int, default=12)
         parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
         arguments = parser.parse_args()
         if arguments.worker:
             serve_jobs(self.handle)
             return 0
-        start, report, counts = time.monotonic(), Report(self.script.stem), Counter[str]()
+        start, report, counts = time.monotonic(), Report(self.name), Counter[str]()
         names = [case.name for case in self.cases if arguments.only in case.name]
         jobs = [{"case": name, "way": way} for name in names for way in self.ways]
 
@@ -101,7 +101,7 @@ class CaseBench:
                 if row.case["status"] != "ok":
                     print(f"{job['case']} {job['way']} {row.case.get('problem', '')}: {row.error}"[:300], flush=True)
 
-        run_jobs(self.script, jobs, take, arguments.processes, LIMIT_S, start + arguments.minutes * 60)
+        run_jobs(self.module, jobs, take, arguments.processes, LIMIT_S, start + arguments.minutes * 60)
         report.rows.sort(key=lambda row: (row.case["name"], row.case["way"]))
         path = report.save()
         summary = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()) if count)

@@ -1,8 +1,8 @@
-"""What Tawa adds to a compile, by stage, and what ``import tawa`` costs: ``python bench/compile_time.py``, no GPU.
+"""What Tawa adds to a compile, by stage, and what ``import tawa`` costs: ``python -m bench.compile_time``, no GPU.
 
-Each kernel is compiled ahead of time `--repeat` times without any cache. A row's candidate is a stage ("total" is
-everything that is Tawa's own work but its proofs, which `verify.py` times, "stock compile" Triton alone, "import tawa"
-the import in a fresh interpreter); times are in milliseconds.
+Each kernel is compiled ahead of time `--repeat` times without any cache. A row's candidate is a stage, or "total" (all
+of Tawa's own work but its proofs, which `bench.verify` times), "stock compile" (Triton alone), or "import tawa" (the
+import in a fresh interpreter). Times are in milliseconds.
 
 Results: ``bench/results/compile_time.json``.
 """
@@ -17,17 +17,14 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent.parent / "src"
-sys.path.insert(0, str(SOURCE))
-
-from harness import Report, Row, Timing, describe  # noqa: E402
-
-from tawa.bridge.driver.compile import compile_kernel  # noqa: E402
-from tawa.bridge.driver.request import Request  # noqa: E402
-from tawa.bridge.triton.signature import Signature  # noqa: E402
-from tawa.kernels.case import Case  # noqa: E402
-from tawa.kernels.gemm.cases import SPECIALISED, find  # noqa: E402
-from tawa.plan import PlanOptions  # noqa: E402
+import tawa
+from bench.harness import Report, Row, Timing, describe
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.signature import Signature
+from tawa.plan import PlanOptions
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import SPECIALISED, find
 
 KERNELS = (
     "tile_fp16_nn", "tile_8warps_nt", "device_desc_nn", "persistent_8warps", "persistent_flat_fp8e4nv", "triangular",
@@ -36,15 +33,15 @@ KERNELS = (
 WANTED_MS, WANTED_IMPORT_S = 15.0, 0.1
 
 
-def signature(case: Case) -> Signature:
+def signature(case: Specimen) -> Signature:
     """The case's arguments as the bridge takes them."""
     names = case.kernel.arg_names
     constants = {(names.index(name),): value for name, value in case.constants().items()}
     return Signature(case.signature(), constants, case.attributes())
 
 
-def time_compile(case: Case, repeat: int) -> dict[str, list[float]]:
-    """Milliseconds by stage, one number a compile; the first compile of each kind warms up and is left out."""
+def time_compile(case: Specimen, repeat: int) -> dict[str, list[float]]:
+    """Milliseconds by stage, one sample per compile; the first compile of each kind is a warm-up and not counted."""
     samples: dict[str, list[float]] = defaultdict(list)
     for turn in range(repeat + 1):
         start = time.perf_counter()
@@ -65,11 +62,12 @@ def time_compile(case: Case, repeat: int) -> dict[str, list[float]]:
 
 
 def time_import(repeat: int) -> list[float]:
-    """Milliseconds of ``import tawa``, an empty interpreter's start taken off."""
+    """Milliseconds of ``import tawa``, without the start of the interpreter."""
+    source = Path(tawa.__file__).resolve().parent.parent
 
     def run(code: str) -> float:
         start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(SOURCE)})
+        subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(source)})
         return (time.perf_counter() - start) * 1000
 
     empty = statistics.median(run("pass") for _ in range(repeat + 2))

@@ -1,21 +1,17 @@
-"""The figures of README and docs by name, each computed from result files alone (see `figures.py`).
+"""The figures of README and docs by name, each computed from result files alone (see `bench.figures`).
 
-A figure is what stands on the page, ``1.14 to 1.42`` or ``719``; a table is its lines. Ratios are of rates: Tawa's over
-another's.
+A figure is a text as on the page, ``1.14 to 1.42`` or ``719``; a table is a list of lines. Ratios are of rates: Tawa's
+rate over that of another candidate.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent.parent))
-
-import attention_report
-from harness import RESULTS, Row, read
+from bench.attention import report as attention_report
+from bench.harness import RESULTS, Row, read
 
 Rates = dict[tuple[object, ...], dict[str, float]]
 
@@ -23,7 +19,7 @@ CUBLAS_GROUPS = "cuBLAS, one group after the other"
 SAME = "stock Triton, same configuration"
 WEIGHTS = "pointers_weights_i8_weights_fp8e4nv"
 
-# Reasons of `mutations.json`, as the table in docs/proof.md has them together.
+# How the table in docs/proof.md groups the reasons of `mutations.json`.
 MUTANTS = {
     "pure": ("pure",),
     "unordered": ("unordered",),
@@ -42,7 +38,7 @@ MUTANTS = {
 
 
 class Missing(Exception):
-    """A figure without what it is computed from."""
+    """The results from which a figure is computed are missing or wrong."""
 
 
 @functools.cache
@@ -55,7 +51,7 @@ def rows(name: str) -> tuple[Row, ...]:
 
 
 def rates(name: str, keys: Sequence[str], **wanted: object) -> Rates:
-    """Rates in TFLOP/s by the values of `keys` in the case, then by candidate; rows that have all of `wanted`."""
+    """Rates in TFLOP/s by the values of `keys` in the case, then by candidate, of the rows whose case has `wanted`."""
     found: Rates = {}
     for row in rows(name):
         if row.tflops and all(row.case.get(key) == value for key, value in wanted.items()):
@@ -74,7 +70,7 @@ def ratios(found: Rates, peer: str) -> list[float]:
 
 
 def span(values: Iterable[float], digits: int = 2) -> str:
-    """The least and the largest of some values; one number where they look the same."""
+    """The smallest and the largest of some values; one number if both print the same."""
     ordered = sorted(values)
     least, most = f"{ordered[0]:.{digits}f}", f"{ordered[-1]:.{digits}f}"
     return least if least == most else f"{least} to {most}"
@@ -210,23 +206,23 @@ def pointers_table() -> list[str]:
 
 @functools.cache
 def _corpus() -> tuple[list[float], list[float]]:
-    """Speed-ups of kernels in stock's configurations: the usual ones, and those that stock Triton compiles badly."""
-    from corpus.kernels import UNUSUAL, applied
-    from corpus.result_file import read as read_corpus
+    """Speed-ups of kernels in the configurations that stock chooses: usual ones, and those above `UNUSUAL`."""
+    from bench.corpus.report.kernels import UNUSUAL, applied
+    from bench.corpus.report.result_file import read as read_corpus
 
     found = [it.ratio for it in applied(read_corpus(RESULTS / "corpus.json")[1])]
     return [it for it in found if it < UNUSUAL], [it for it in found if it >= UNUSUAL]
 
 
 def _corpus_mean() -> str:
-    from corpus.results import geomean
+    from bench.corpus.report.results import geomean
 
     return f"{geomean(_corpus()[0]):.2f}"
 
 
 def _int4(m: int) -> str:
-    from corpus.kernels import applied
-    from corpus.result_file import read as read_corpus
+    from bench.corpus.report.kernels import applied
+    from bench.corpus.report.result_file import read as read_corpus
 
     for it in applied(read_corpus(RESULTS / "corpus.json")[1]):
         shape = it.result.shape
@@ -278,7 +274,7 @@ def _matrix() -> dict[bool, list[float]]:
 
 
 def _shared_sm() -> str:
-    """What tiles that share an SM would get: operands of up to 16 bits, and the rule's own reason."""
+    """Ratios of the tiles that are declined because their CTAs share an SM, with operands of up to 16 bits."""
     names = {it.case["name"] for it in rows("gemm_matrix") if "2 CTAs share an SM" in str(it.case.get("reason"))}
     found = rates("gemm_matrix_all", ("name",))
     return span(line["Tawa"] / line["stock Triton"] for (name,), line in found.items() if name in names)
@@ -385,7 +381,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "mutants.equivalent": lambda: _mutants("equivalent"),
     **{f"mutants.{name}": functools.partial(_mutants_by_reason, group) for name, group in MUTANTS.items()},
 }  # fmt: skip
-"""By name, as marks on the pages have it."""
+"""By the name in the marks on the pages."""
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "gemm": gemm_table,
@@ -393,4 +389,4 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "pointers": pointers_table,
     "persistent": persistent_table,
 }
-"""By name, as the comment above a table has it; their lines."""
+"""The lines of each table, by the name in the comment above it."""

@@ -1,4 +1,4 @@
-"""Writes the figures of README and docs from the result files: ``python bench/figures.py --write``; ``--check`` tells.
+"""Writes the figures of README and docs from the result files: ``python -m bench.figures --write`` or ``--check``.
 
 A mark behind a figure names it (`figure_values.FIGURES`); comments stand around a table (`TABLES`):
 
@@ -8,18 +8,17 @@ A mark behind a figure names it (`figure_values.FIGURES`); comments stand around
     | kernel | K | …
     <!-- end -->
 
-So the pages are read, and edited, as they are; a new result file needs ``--write`` and no thought.
+So the pages are readable as they are, and after a new measurement ``--write`` updates all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from pathlib import Path
 
-from figure_values import FIGURES, TABLES, Missing
+from bench.figure_values import FIGURES, TABLES, Missing
+from bench.harness import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 NUMBER = r"\d+(?:\.\d+)?"
@@ -28,7 +27,7 @@ TABLE = re.compile(r"(?P<head><!-- figures: (?P<name>\S+) -->\n)(?P<lines>.*?)(?
 
 
 def filled(text: str) -> str:
-    """A page with its figures as the result files have them; raises Missing on a figure that cannot be had."""
+    """The page with the figures of the result files; raises Missing if a figure cannot be computed."""
 
     def figure(match: re.Match[str]) -> str:
         name = match["name"]
@@ -47,14 +46,14 @@ def filled(text: str) -> str:
 
 
 def differences(before: str, after: str) -> list[str]:
-    """The lines that change, each with what it becomes."""
+    """The lines that change, before and after."""
     pairs = zip(before.splitlines(), after.splitlines(), strict=False)
     found = [f"{number}: {was}\n   becomes {new}" for number, (was, new) in enumerate(pairs, 1) if was != new]
     return found or (["its length changes"] if before != after else [])
 
 
 def write_pages() -> None:
-    """Writes the figures into the pages; says which changed, and which figures cannot be had."""
+    """Writes the figures into the pages; prints which changed, and which figures cannot be computed."""
     for page in PAGES:
         before = page.read_text()
         try:
@@ -68,7 +67,7 @@ def write_pages() -> None:
 
 
 def faults() -> list[str]:
-    """What on the pages is not what the files say."""
+    """The lines of the pages that differ from the result files."""
     found: list[str] = []
     for page in PAGES:
         before = page.read_text()
@@ -80,10 +79,10 @@ def faults() -> list[str]:
 
 
 def main() -> int:
-    """Checks or writes the pages; 1 where a figure is not that of its file, or cannot be had."""
+    """Checks or writes the pages; returns 1 if a figure differs from its file or cannot be computed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--check", action="store_true", help="say which figures are not those of the files")
+    what.add_argument("--check", action="store_true", help="list the figures that differ from the result files")
     what.add_argument("--write", action="store_true", help="write them into the pages")
     arguments = parser.parse_args()
     if arguments.write:

@@ -1,14 +1,13 @@
-"""Says whether a change of the compiler changes what it makes: ``python bench/fingerprints.py --record | --compare``.
+"""Whether a change of the compiler changes the generated code: ``python -m bench.fingerprints --record | --compare``.
 
-Compiles every case of `tawa.kernels` (GEMM, attention, pointers) without a GPU, in each of the `MODES`, and hashes
-three levels of each kernel: the aref level and the barrier level without locations, and the PTX without line numbers.
-Before a change, ``--record`` writes the hashes to ``bench/fingerprints.json``; ``--compare`` then lists the kernels and
-levels that differ from it. ``--texts FOLDER`` keeps the texts, to be compared by ``diff -r`` with those of another
-commit. ``--cache FOLDER`` hashes the kernels of a Triton cache as well, under the names that they have there: so the
-corpus is covered by
+Compiles every case of `tests.cases` (GEMM, attention, pointers) without a GPU in each of the `MODES`, and hashes three
+levels of each kernel: the aref level and the barrier level without locations, and the PTX without line numbers. Before
+a change, ``--record`` writes the hashes to ``bench/fingerprints.json``; after it, ``--compare`` lists the kernels and
+levels that differ. ``--texts FOLDER`` keeps the texts, to be compared with those of another commit by ``diff -r``.
+``--cache FOLDER`` also hashes the kernels of a Triton cache under their names there, which covers the corpus:
 
-    TRITON_DISABLE_LINE_INFO=1 TRITON_CACHE_DIR=FOLDER python -m corpus compile --packages PACKAGES
-    python bench/fingerprints.py --compare --cache FOLDER
+    TRITON_DISABLE_LINE_INFO=1 TRITON_CACHE_DIR=FOLDER python -m bench.corpus compile --packages PACKAGES
+    python -m bench.fingerprints --compare --cache FOLDER
 """
 
 from __future__ import annotations
@@ -19,14 +18,11 @@ import hashlib
 import json
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
 HASHES = Path(__file__).resolve().with_suffix(".json")
 MODES: dict[str, dict[str, Any]] = {
     "automatic": {},
@@ -43,7 +39,7 @@ def texts_of(asm: Mapping[str, str]) -> dict[str, str]:
     from tawa.ir import parse_module, print_module
 
     texts = {level: asm[level] for level in LEVELS if level in asm}
-    if texts.get("barrier", "").startswith("//"):  # why the kernel was declined, with places in files
+    if texts.get("barrier", "").startswith("//"):  # the reason why the kernel was declined, with source locations
         return {"ptx": texts["ptx"]}
     if "barrier" in texts:
         texts["barrier"] = print_module(parse_module(texts["barrier"]), locations=False)
@@ -56,12 +52,12 @@ def hash_of(text: str) -> str:
 
 
 def case_names() -> list[str]:
-    """Every case, with the family that it is of in front."""
+    """Every case as FAMILY/NAME."""
     return [f"{family}/{case.name}" for family, cases in _families().items() for case in cases]
 
 
 def compile_case(name: str) -> dict[str, dict[str, str]]:
-    """The texts of one case by mode; of what cannot be compiled, the class of the error in place of PTX."""
+    """The texts of one case by mode; if the compile fails, the class of the error in place of the PTX."""
     from tawa.bridge.driver.attach import attached
     from tawa.bridge.driver.compile import compile_kernel
     from tawa.bridge.driver.request import Request
@@ -86,7 +82,7 @@ def compile_case(name: str) -> dict[str, dict[str, str]]:
 
 
 def in_cache(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """The kernels of a Triton cache: name and texts. A name is the kernel's, with a hash of its TTIR and options."""
+    """Name and texts of each kernel in a Triton cache; the name has a hash of the TTIR and the options."""
     for about in sorted(folder.glob("*/*.json")):
         name = about.stem
         if name.startswith("__grp__") or not (text := about.with_suffix(".ttir")).exists():
@@ -100,15 +96,15 @@ def in_cache(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _families() -> dict[str, Any]:
-    from tawa.kernels.attention import cases as attention
-    from tawa.kernels.gemm import cases as gemm
-    from tawa.kernels.pointers import cases as pointers
+    from tests.cases.attention import cases as attention
+    from tests.cases.gemm import cases as gemm
+    from tests.cases.pointers import cases as pointers
 
     return {"gemm": gemm.CASES, "attention": attention.CASES, "pointers": pointers.CASES}
 
 
 def main() -> int:
-    """Records or compares; 1 when something differs."""
+    """Records or compares; returns 1 if something differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", action="store_true", help="write the hashes")
     parser.add_argument("--compare", action="store_true", help="compare with the hashes that are written")
@@ -130,7 +126,7 @@ def main() -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
 
-    with tempfile.TemporaryDirectory() as cache:  # nothing that another commit made
+    with tempfile.TemporaryDirectory() as cache:  # without kernels compiled by another commit
         os.environ["TRITON_CACHE_DIR"] = cache
         with concurrent.futures.ProcessPoolExecutor(arguments.processes) as pool:
             for name, found in zip(names, pool.map(compile_case, names), strict=True):

@@ -1,9 +1,9 @@
 """Timing and results: the one helper that every bench uses.
 
-Machines are shared and power-limited, so candidates are never timed one after the other: each gets a short burst in
-turn, with rests between, round after round (`time_round_robin`), and only ratios of medians are compared. A burst is
-one CUDA graph of many launches, so that the cost of launching from Python does not count; where a candidate cannot be
-captured, none is, and all are launched one by one (`Timing.captured`).
+Machines are shared and power-limited, so candidates are never timed one after the other. They are timed round-robin: in
+each round, every candidate runs one short burst, with rests between (`time_round_robin`); only ratios of medians are
+compared. A burst is one CUDA graph of many launches, so that the cost of launching from Python does not count. If a
+candidate cannot be captured, no graph is used for any, and all are launched one by one (`Timing.captured`).
 
 Every bench writes one schema (`Report`)::
 
@@ -33,13 +33,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parent / "results"
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results"
 Candidate = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds of one launch: median, 10th and 90th percentile over the rounds; whether CUDA graphs ran."""
+    """Milliseconds of one launch: median, 10th and 90th percentile over the rounds. captured: by CUDA graphs."""
 
     median_ms: float
     p10_ms: float
@@ -78,7 +79,7 @@ class Row:
 
 @dataclass
 class Report:
-    """A result file in the making. `save` may be called after every row, so that a bench cut short loses nothing."""
+    """A result file while it is written. `save` may be called after every row: an interrupted bench loses nothing."""
 
     name: str
     rows: list[Row] = field(default_factory=list[Row])
@@ -93,7 +94,7 @@ class Report:
         self.save()
 
     def note_clocks(self) -> None:
-        """Records the clocks as they are now, that is, right after work."""
+        """Records the clocks of this moment, which should be right after work."""
         clocks = _query_gpu("clocks.sm", "clocks.mem", "power.draw")
         self.about["clocks"] = {
             **self.about["clocks"],
@@ -105,7 +106,7 @@ class Report:
         RESULTS.mkdir(parents=True, exist_ok=True)
         path = RESULTS / f"{self.name}.json"
         head = json.dumps(self.about, indent=1)[:-2]
-        # A line each: result files are read in diffs.
+        # One line per row: result files are read in diffs.
         rows = ",\n  ".join(_without_folders(json.dumps(asdict(row))) for row in self.rows)
         part = path.with_suffix(".part")
         part.write_text(f'{head},\n "rows": [\n  {rows}\n ]\n}}\n')
@@ -126,7 +127,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Row]]:
 def time_round_robin(
     candidates: Mapping[str, Candidate], rounds: int = 20, burst_ms: float = 4.0, rest_s: float = 0.02
 ) -> tuple[dict[str, Timing], dict[str, str]]:
-    """Times candidates by turns in short bursts with rests; the order turns by one place each round.
+    """Times candidates round-robin in short bursts with rests; the order is rotated by one place each round.
 
     Returns timings by candidate, and error texts of those that failed (a failure drops only that candidate).
     """
@@ -149,7 +150,7 @@ def time_round_robin(
 
 
 def _launches(candidate: Candidate, burst_ms: float) -> int:
-    """How many launches of a candidate last `burst_ms`; it is warm afterwards."""
+    """How many launches of a candidate take `burst_ms`. Also warms the candidate up."""
     import torch
 
     for _ in range(3):
@@ -160,9 +161,9 @@ def _launches(candidate: Candidate, burst_ms: float) -> int:
 
 
 def _bursts(candidates: Mapping[str, Candidate], launches: Mapping[str, int]) -> tuple[dict[str, Candidate], bool]:
-    """A callable for each candidate that launches it so often, and whether they are CUDA graphs.
+    """A callable for each candidate that launches it as often as asked, and whether they are CUDA graphs.
 
-    All of them are or none: launches from Python cost time that those in a graph do not.
+    Either all are graphs or none: launches from Python cost time that launches in a graph do not.
     """
     import torch
 
@@ -170,7 +171,7 @@ def _bursts(candidates: Mapping[str, Candidate], launches: Mapping[str, int]) ->
     for name, candidate in candidates.items():
         try:
             bursts[name] = _captured(candidate, launches[name])
-        except Exception:  # PyTorch's, or of an operation that waits for the GPU
+        except Exception:  # a limit of PyTorch, or the operation waits for the GPU
             torch.cuda.synchronize()
             return {name: _repeated(it, launches[name]) for name, it in candidates.items()}, False
     return bursts, True
@@ -209,7 +210,7 @@ def _elapsed_ms(work: Candidate) -> float:
 
 @contextmanager
 def watchdog(seconds: float, what: str) -> Iterator[None]:
-    """Ends the process when the block takes longer: a hung kernel cannot be stopped from within. Saved results stay."""
+    """Ends the process if the block takes longer: a hung kernel cannot be stopped from within. Saved results stay."""
 
     def end() -> None:
         print(f"hung: {what} took more than {seconds:.0f} s", flush=True)
@@ -225,7 +226,7 @@ def watchdog(seconds: float, what: str) -> Iterator[None]:
 
 
 def finite(value: float) -> float | None:
-    """Four digits of a number; None for what JSON has no word for."""
+    """The number rounded to four digits; None for NaN and infinity, which JSON does not have."""
     return float(f"{value:.3e}") if math.isfinite(value) else None
 
 
@@ -274,7 +275,7 @@ def _version(package: str) -> str | None:
 
 
 def _without_folders(text: str) -> str:
-    """Source files by what they are called below ``src`` or, elsewhere, by their names: folders are of one machine."""
+    """Shortens the paths of source files: below ``src`` to the path from there, elsewhere to the name of the file."""
     return re.sub(r"(?<![\w.])/(?:[^\s\"':]*/)?((?:src/)?[^\s\"':/]+\.py)\b", _kept, text)
 
 
@@ -284,14 +285,13 @@ def _kept(match: re.Match[str]) -> str:
 
 
 def _command(arguments: Sequence[str]) -> str:
-    """The command line without folders of one machine; of a package's ``__main__`` as ``python -m``."""
+    """The command line without the folders of this machine; a module of the repository as ``python -m``."""
     script = _relative(arguments[0])
-    folder, _, name = script.rpartition("/")
-    what = f"-m {folder.replace('/', '.')}" if name == "__main__.py" and folder else script
+    module = script.removesuffix(".py").removesuffix("/__main__").replace("/", ".")
+    what = f"-m {module}" if "/" in script else script
     return " ".join(["python", what, *(_relative(it) if it.startswith("/") else it for it in arguments[1:])])
 
 
 def _relative(path: str) -> str:
-    root = RESULTS.parent.parent
     full = Path(path).resolve()
-    return str(full.relative_to(root)) if full.is_relative_to(root) else full.name
+    return str(full.relative_to(ROOT)) if full.is_relative_to(ROOT) else full.name

@@ -1,12 +1,12 @@
-"""What the checks make of broken programs, by kind of mutant: ``python bench/mutations.py``, no GPU.
+"""Whether the checks refute broken programs, by kind of mutant: ``python -m bench.mutations``, no GPU.
 
-Every kernel that is specialised, at both levels with D = 2 and P = 1 (some with 3 and 2 too), and the hand-written
-Gluon programs of the tests are broken in every way of ``tests/verify/mutations_aref.py`` and ``mutations_barrier.py``;
-``mutations_sweep.py`` says what the fates are.
-A row's case is a level and a kind with its counts ("check"), an unbroken program with the time of its full check
-("unbroken"), or a mutant that was neither refuted nor equivalent, with the reason as its error ("mutant").
+The programs are all specialised kernels, at both levels with D = 2 and P = 1 (some also with D = 3 and P = 2), and the
+hand-written Gluon programs of the tests. Each is mutated in every way of ``tests/verify/mutations_aref.py`` and
+``mutations_barrier.py``; ``mutations_sweep.py`` lists the possible outcomes. A row is one of three: the counts of a
+level and a kind ("check"); an unbroken program with the time of its full check ("unbroken"); a mutant that was neither
+refuted nor equivalent, with the reason as its error ("mutant").
 
-``--most N`` takes N mutants of each kind and operation for each program; ``--only TEXT`` some programs.
+``--most N`` takes N mutants per kind, operation and program; ``--only TEXT`` takes some programs.
 
 Results: ``bench/results/mutations.json``.
 """
@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
 from multiprocessing import get_context
-from pathlib import Path
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_variable, "1")  # as many processes as cores already
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+    os.environ.setdefault(_variable, "1")  # there are as many processes as cores already
 
-from harness import Report, Row, Timing, describe  # noqa: E402
+from bench.harness import Report, Row, Timing, describe  # noqa: E402
+from tawa.ir import parse_module  # noqa: E402
+from tawa.verify.verdict import Proved  # noqa: E402
+from tests.cases.gemm.cases import SPECIALISED  # noqa: E402
 from tests.verify.mutations_edits import Site  # noqa: E402
 from tests.verify.mutations_oracle import GLUON, Level, Oracle, hand_written, kernel  # noqa: E402
 from tests.verify.mutations_sweep import (  # noqa: E402
@@ -41,12 +40,8 @@ from tests.verify.mutations_sweep import (  # noqa: E402
     mutant_of,
 )
 
-from tawa.ir import parse_module  # noqa: E402
-from tawa.kernels.gemm.cases import SPECIALISED  # noqa: E402
-from tawa.verify.verdict import Proved  # noqa: E402
-
 DEEP = ("tile_64x64", "persistent", "gate_up", "two_loops")
-"""Kernels that are broken with D = 3 and P = 2 as well."""
+"""Kernels that are mutated with D = 3 and P = 2 as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of a job: the unbroken program's time and error, and a finding for each mutant."""
+    """The result of a job: time and error of the unbroken program, and a finding for each mutant."""
 
     job: Job
     unbroken_ms: float
@@ -87,7 +82,7 @@ def work(job: Job) -> Done:
 
 
 def attempts(sites: list[Site], most: int, oracle: Oracle) -> list[Finding]:
-    """The findings of one kind and one operation: of all places where it applies, or of `most`, the middle first."""
+    """The findings of one kind and one operation at all sites, or at `most` of them, beginning with the middle one."""
     findings: list[Finding] = []
     middle = len(sites) // 2 if most else 0
     for site in sites[middle:] + sites[:middle]:
@@ -105,7 +100,7 @@ def attempts(sites: list[Site], most: int, oracle: Oracle) -> list[Finding]:
 
 
 def rows(done: list[Done]) -> list[Row]:
-    """The result file: counts by level and kind, unbroken programs, and what is not as it should be."""
+    """The rows of the result file: counts by level and kind, unbroken programs, unexpected outcomes."""
     found: list[Row] = []
     findings = [finding for it in done for finding in it.findings]
     for level in ("aref", "barrier"):
@@ -140,7 +135,7 @@ def print_table(report: Report) -> None:
 
 
 def jobs(only: str, most: int) -> list[Job]:
-    """Every program and level; one kernel of each shape comes before the next of any."""
+    """Every program at every level. The first kernel of each shape comes before the second of any."""
     seen: Counter[str] = Counter()
     turns: dict[str, int] = {}
     for case in SPECIALISED:
@@ -154,7 +149,7 @@ def jobs(only: str, most: int) -> list[Job]:
 
 
 def main() -> int:
-    """Runs the sweep; fails where a mutant is neither refuted nor equivalent, or an unbroken program not proved."""
+    """Runs the sweep; fails if a mutant is neither refuted nor equivalent, or an unbroken program is not proved."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=0)
     parser.add_argument("--only", default="")

@@ -1,11 +1,11 @@
-"""Times both forms of kernels that have one tile a program: ``python bench/persistent.py [--minutes 3]``.
+"""Times both forms of kernels that have one tile per program: ``python -m bench.persistent [--minutes 3]``.
 
-The persistent form keeps more tiles in shared memory than the form as written, so that its rings may have fewer slots.
-Stock Triton, the form as written (``persistent=False``) and the persistent form (``persistent=True``) of attention and
-GEMM kernels, with the D of the rings of both. From this comes `ENOUGH_SLOTS` in `tawa.machine.hopper`.
+The persistent form keeps more tiles in shared memory than the form as written, so its rings may have fewer slots. For
+attention and GEMM kernels this compares stock Triton, the form as written (``persistent=False``) and the persistent
+form (``persistent=True``), with the D of the rings of both. `ENOUGH_SLOTS` in `tawa.machine.hopper` comes from here.
 
-Each kernel is compiled and checked in a process of its own (`workers.py`), side by side; then all are timed, one after
-the other. Results: ``bench/results/persistent.json``; `rings` of a row are the slots of each ring.
+Kernels are compiled and checked in parallel, each in a process of its own (`bench.workers`), then timed one after the
+other. Results: ``bench/results/persistent.json``; the `rings` of a row are the slots of each ring.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-
-from harness import Report, Row, Timing, time_round_robin
-from workers import Answer, Job, run_jobs, serve_jobs
+from bench.harness import Report, Row, Timing, time_round_robin
+from bench.workers import Answer, Job, run_jobs, serve_jobs
 
 STOCK, WRITTEN, PERSISTENT = "stock Triton", "Tawa, as written", "Tawa, persistent"
 WAYS: dict[str, dict[str, Any]] = {
@@ -32,7 +29,7 @@ ATTENTION = (
     ("bf16", 128, (128, 128, 8)), ("fp16", 128, (128, 128, 8)), ("bf16", 128, (128, 64, 8)),
     ("bf16", 64, (128, 128, 8)), ("fp8", 128, (128, 128, 8)), ("fp8", 256, (128, 64, 8)),
 )  # fmt: skip
-"""Element type, d, and the tile with its warps; full attention, since causal programs differ in their work."""
+"""Element type, d, and the tile with its warps. Full attention: the programs of a causal one differ in work."""
 GEMM = (
     ("fp16", (128, 256, 64, 8, 3)), ("fp16", (128, 256, 128, 8, 2)), ("fp16", (128, 128, 128, 8, 3)),
     ("fp16", (256, 128, 64, 8, 3)), ("fp8e4nv", (128, 256, 128, 8, 3)), ("fp8e4nv", (128, 256, 256, 8, 2)),
@@ -45,10 +42,10 @@ LIMIT_S = 120.0
 
 
 def handle(job: Job) -> Answer:
-    """Compiles one kernel in every way and compares the bits with those as written; times it if the job says so."""
+    """Compiles one kernel in every form and compares the bits with the form as written; times it if the job asks."""
     import torch
 
-    from tawa.kernels import launch
+    from tests.cases import launch
 
     rings: dict[str, list[int]] = {}
     errors: dict[str, str] = {}
@@ -84,11 +81,11 @@ def handle(job: Job) -> Answer:
 
 
 def calls_of(job: Job, size: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """The case of a kernel and a problem (S, or K), its tensors, and what launches it in each way."""
+    """The case of a kernel and a problem (S, or K), its tensors, and a callable for each form that launches it."""
     import tawa
-    from tawa.kernels import launch
-    from tawa.kernels.attention.cases import bench_case
-    from tawa.kernels.pointers.builders import gemm_case
+    from tests.cases import launch
+    from tests.cases.attention.cases import bench_case
+    from tests.cases.pointers.builders import gemm_case
 
     if job["kernel"] == "attention":
         dtype = "fp8e4nv" if job["dtype"] == "fp8" else job["dtype"]
@@ -108,7 +105,7 @@ def calls_of(job: Job, size: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
 
 
 _ours: dict[str, Any] = {}
-"""The kernels under `tawa.jit`: what is compiled is kept with them."""
+"""The kernels under `tawa.jit`, which keep what is compiled."""
 
 
 def rows_of(job: Job, answer: Answer) -> list[Row]:
@@ -132,7 +129,7 @@ def rows_of(job: Job, answer: Answer) -> list[Row]:
 
 
 def print_rows(rows: list[Row]) -> None:
-    """For each problem the rates, the slots of the rings, and the persistent form over the one as written."""
+    """For each problem the rates, the slots of the rings, and the ratio of the persistent form to the other."""
     for stock, written, persistent in zip(*[iter(rows)] * 3, strict=True):
         case = stock.case
         name = f"{case['kernel']} {case['dtype']} {case.get('d', '')} {'x'.join(map(str, case['tile']))}"
@@ -143,9 +140,9 @@ def print_rows(rows: list[Row]) -> None:
 
 
 def main() -> int:
-    """Checks all kernels side by side, then times them one by one."""
+    """Checks all kernels in parallel, then times them one by one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=3.0, help="begin no kernel after this")
+    parser.add_argument("--minutes", type=float, default=3.0, help="begin no kernel after so many minutes")
     parser.add_argument("--processes", type=int, default=15)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -173,8 +170,8 @@ def main() -> int:
             print_rows(rows)
 
     checks = [{**job, "timed": False} for job in jobs]
-    run_jobs(Path(__file__).resolve(), checks, check, arguments.processes, LIMIT_S, end)
-    run_jobs(Path(__file__).resolve(), sound, take, 1, LIMIT_S, end)
+    run_jobs("bench.persistent", checks, check, arguments.processes, LIMIT_S, end)
+    run_jobs("bench.persistent", sound, take, 1, LIMIT_S, end)
     report.note_clocks()
     print(f"{report.save()}", flush=True)
     return 0 if len(sound) == len(jobs) else 1

@@ -1,8 +1,7 @@
-"""Prints any result file as a table of ratios and draws it: ``python bench/report.py gemm --draw docs/images``.
+"""Prints any result file as a table of ratios and draws it: ``python -m bench.report gemm --draw docs/images``.
 
-Rows with rates become one table for each set of cases that differ in K only: rates, and ratios to the baseline. Rows
-that were checked but not timed are counted, and the failures listed. Rows with times but no rates (compile times) are
-listed as times.
+Cases that differ only in K share a table, with rates and ratios to the baseline. Rows that were checked but not timed
+are counted, and failures are listed. Rows with times but no rates (compile times) are listed as times.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import RESULTS, Row, read
 from rich.console import Console
 from rich.table import Table
+
+from bench.harness import RESULTS, Row, read
 
 DETAILS = ("K", "configuration", "registers", "spills", "D", "P", "step")
 COLOURS = {
@@ -29,7 +29,7 @@ MORE_COLOURS = ("#b0524f", "#8a6fb0", "#3a9aa8", "#8f7a35")
 
 
 def group_of(row: Row) -> str:
-    """What a row's table is called: everything of its case that a table does not spread out."""
+    """The title of a row's table: all of its case but K."""
     return ", ".join(f"{key}={value}" for key, value in row.case.items() if key not in DETAILS)
 
 
@@ -56,7 +56,7 @@ def candidates_of(rows: Sequence[Row]) -> list[str]:
 
 
 def ratio_table(title: str, rows: Sequence[Row], baseline: str) -> Table:
-    """Rates in TFLOP/s, the ratio to the baseline behind each."""
+    """Rates in TFLOP/s, each followed by the ratio to the baseline."""
     table = Table(title=title, title_justify="left")
     names = candidates_of(rows)
     table.add_column("K", justify="right")
@@ -74,7 +74,7 @@ def ratio_table(title: str, rows: Sequence[Row], baseline: str) -> Table:
 
 
 def long_table(title: str, rows: Sequence[Row]) -> Table:
-    """One line a candidate, where there are too many for columns."""
+    """One line per candidate, for tables with too many candidates for columns."""
     table = Table(title=title, title_justify="left")
     for column in ("K", "candidate", "TFLOP/s", "median ms", "p10", "p90"):
         table.add_column(column, justify="left" if column == "candidate" else "right")
@@ -100,7 +100,7 @@ def time_table(rows: Sequence[Row]) -> Table:
 
 
 def print_checks(console: Console, rows: Sequence[Row]) -> None:
-    """Counts of rows that were checked, not timed, and every one that failed."""
+    """Counts the rows that were checked but not timed, and lists those that failed."""
     counts = Counter(str(row.case.get("status", "failed" if isinstance(row.error, str) else "ok")) for row in rows)
     console.print("checked: " + ", ".join(f"{count} {status}" for status, count in sorted(counts.items())))
     ratios = [row.error for row in rows if isinstance(row.error, float | int)]
@@ -113,7 +113,7 @@ def print_checks(console: Console, rows: Sequence[Row]) -> None:
 
 
 def draw(name: str, about: dict[str, Any], rows: Sequence[Row], folder: Path) -> Path | None:
-    """One panel a table: rates over K, p10 to p90 as a band. None when nothing was timed."""
+    """Draws a panel per table: rates over K, p10 to p90 as a band. Returns None if nothing was timed."""
     import matplotlib
 
     matplotlib.use("Agg")

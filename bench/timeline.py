@@ -1,23 +1,19 @@
-"""The picture of one SM at work, stock Triton above Tawa, on the simulator's clock: ``python bench/timeline.py``.
+"""The picture of one SM at work, stock Triton above Tawa, on the simulator's clock: ``python -m bench.timeline``.
 
 A persistent fp16 GEMM with four tiles of 128 x 256 and K = 512 for one program. No GPU: times come from the cost model
-(`tawa.sim.time.cost`). Writes ``docs/images/timeline.png``, and into ``build`` the same as SVG and a Chrome trace of
-each.
+(`tawa.sim.time.cost`). Writes ``docs/images/timeline.png``, and to ``build`` the same as SVG and two Chrome traces.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
-
-from tawa.cli.demo import compile_case  # noqa: E402
-from tawa.cli.rehearsal import timelines  # noqa: E402
-from tawa.kernels.gemm import cases  # noqa: E402
-from tawa.sim import chrome_trace, render, summary  # noqa: E402
+from bench.harness import ROOT
+from tawa.cli.demo import compile_case
+from tawa.cli.rehearsal import timelines
+from tawa.sim import chrome_trace, render, summary
+from tests.cases.gemm import cases
 
 CASE = "persistent_8warps"
 TITLES = {"stock Triton": "Stock Triton: software pipeline", "Tawa": "Tawa: warp-specialised"}

@@ -1,10 +1,10 @@
-"""What the proofs and the simulator cost: ``python bench/verify.py``, no GPU.
+"""What the proofs and the simulator cost: ``python -m bench.verify``, no GPU.
 
-Every GEMM kernel of the matrix that is specialised, and one attention kernel of each form, is checked at both levels,
-at the effort of a compile (`fast`) and at that of ``tawa verify`` (`full`); the best of `--repeat` runs counts, each on
-a fresh module, in processor time, so that other work on the machine counts little. "compile" is what a compile adds:
-credits and barriers, fast. One GEMM of 512 x 512 x 512 is simulated in each landing order. ``--only TEXT`` takes some
-kernels.
+Every specialised GEMM kernel of the matrix, and one attention kernel of each form, is checked at both levels, with the
+effort of a compile (`fast`) and with that of ``tawa verify`` (`full`). The best of `--repeat` runs counts, each on a
+fresh module. Times are processor times, on which other work on the machine has little influence. "compile" is what a
+compile adds: credits and barriers, fast. One GEMM of 512 x 512 x 512 is simulated in each landing order. ``--only
+TEXT`` takes some kernels.
 
 Results: ``bench/results/verify.json``; an error is the verdict of a check that did not prove its kernel.
 """
@@ -13,31 +13,26 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-
-from harness import Report, Row, Timing
-
+from bench.harness import Report, Row, Timing
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module, parse_module
-from tawa.kernels.attention.cases import find as find_attention
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import SPECIALISED, find
 from tawa.plan import PlanOptions
 from tawa.runtime.simulation import make_arrays, simulate_case
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.credits.check import check_credits
 from tawa.verify.verdict import Proved, Verdict
 from tawa.verify.witness import describe
+from tests.cases.attention.cases import find as find_attention
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import SPECIALISED, find
 
 FAST_MEDIAN_MS, FAST_WORST_MS, FULL_WORST_MS, SIMULATION_WORST_MS = 10.0, 50.0, 2000.0, 5000.0
 SIMULATED = "tile_fp16_nn"
@@ -52,7 +47,7 @@ ATTENTION = (
 """Each form of attention, with the masks that change its loops."""
 
 
-def levels(case: Case) -> tuple[str, str]:
+def levels(case: Specimen) -> tuple[str, str]:
     """The texts of the aref and of the barrier level."""
     names = case.kernel.arg_names
     constants = {(names.index(name),): value for name, value in case.constants().items()}
@@ -75,7 +70,7 @@ def best_ms(check: Callable[..., Verdict], texts: tuple[str, ...], repeat: int) 
     return min(times), verdict
 
 
-def check_all(case: Case, repeat: int) -> dict[str, tuple[float, Verdict]]:
+def check_all(case: Specimen, repeat: int) -> dict[str, tuple[float, Verdict]]:
     """Milliseconds and verdict of each check of one kernel."""
     aref, barrier = levels(case)
     return {

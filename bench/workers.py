@@ -1,11 +1,11 @@
 """Jobs in several processes, each under a watchdog: a deadlocked kernel costs one process, never the bench.
 
-A worker is this interpreter running a bench file with ``--worker``; it reads one job (a line of JSON) from its
-standard input and answers with one line of JSON. The parent hands out jobs as workers become free. A worker that stays
-silent longer than the limit (`say_alive` breaks the silence) is killed, with its CUDA context and the processes that it
-started, and replaced; its job is answered with ``{"status": "hung"}``. Jobs that end a worker (a fault of the GPU makes
-the whole context useless) are answered with ``{"status": "crashed"}`` and its last lines. No worker outlives its
-parent, however that ends.
+A worker is this interpreter running a module with ``--worker``, with the import path of the parent. It reads one job (a
+line of JSON) from its standard input and answers with one line of JSON. The parent hands out jobs as workers become
+free. A worker that stays silent longer than the limit (`say_alive` restarts the limit) is killed, with its CUDA context
+and the processes that it started, and replaced; its job is answered with ``{"status": "hung"}``. A job that ends its
+worker (a fault of the GPU makes the whole context useless) is answered with ``{"status": "crashed"}`` and the last
+lines of the worker. No worker outlives its parent, however that ends.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _AT_ONCE, _IN_TURN = 0, 1  # when a waiting job is begun
 @dataclass
 class _Worker:
     command: list[str]
+    environment: dict[str, str]
     log: Path
     process: subprocess.Popen[bytes] | None = None
     pending: bytes = field(default=b"")
@@ -65,23 +66,28 @@ class _Worker:
     def stop(self) -> None:
         """Ends the process, if there is one."""
         if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):  # nobody is left of its group
+            with contextlib.suppress(ProcessLookupError):  # the group has no process left
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.process, self.pending = None, b""
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self.process is None or self.process.poll() is not None:
-            self.stop()  # what a worker that ended left behind
+            self.stop()  # processes that the ended worker has left
             with self.log.open("ab") as log:
                 self.said_before = log.tell()
                 self.process = subprocess.Popen(
-                    self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+                    self.command,
+                    env=self.environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    start_new_session=True,
                 )
         return self.process
 
     def _read_answer(self, process: subprocess.Popen[bytes], limit_s: float) -> str:
-        """The next marked line; anything else a kernel or a library prints is passed over."""
+        """The next marked line; other output of kernels and libraries is skipped."""
         assert process.stdout
         until = time.monotonic() + limit_s
         with selectors.DefaultSelector() as selector:
@@ -108,18 +114,19 @@ class _Worker:
 
 
 def run_jobs(
-    script: Path,
+    module: str,
     jobs: Sequence[Job],
     on_answer: Callable[[Job, Answer], Sequence[Job] | None],
     processes: int,
     limit_s: float,
     deadline: float | None = None,
+    folders: Sequence[str] = (),
 ) -> None:
-    """Runs `jobs` through ``python script --worker`` in several processes; calls `on_answer` in this thread.
+    """Runs `jobs` through ``python -m module --worker`` in several processes; calls `on_answer` in this thread.
 
-    on_answer: may return jobs that can be done from now on; they go before those that wait. limit_s: seconds a job may
-    be silent (the first of a worker gets 60 more, for imports). deadline: `time.monotonic` value after which the jobs
-    that have not begun are answered with ``{"status": "skipped"}``.
+    on_answer: may return further jobs; they are begun before those that wait. limit_s: seconds a job may be silent (60
+    more for the first job of a worker, for imports). deadline: `time.monotonic` value after which the jobs that have
+    not begun are answered with ``{"status": "skipped"}``. folders: come first on the workers' import path.
     """
     waiting: queue.PriorityQueue[tuple[int, int, Job | None]] = queue.PriorityQueue()
     done: queue.SimpleQueue[tuple[Job, Answer]] = queue.SimpleQueue()
@@ -127,8 +134,10 @@ def run_jobs(
         waiting.put((_IN_TURN, place, job))
     over = threading.Event()
     logs = Path(os.environ.get("TMPDIR", "/tmp"))
+    command = [sys.executable, "-m", module, "--worker"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*folders, *filter(None, sys.path)])}
     workers = [
-        _Worker([sys.executable, str(script), "--worker"], logs / f"{script.stem}.worker{number}.{os.getpid()}.log")
+        _Worker(command, environment, logs / f"{module}.worker{number}.{os.getpid()}.log")
         for number in range(min(processes, len(jobs)))
     ]
 
@@ -193,18 +202,18 @@ def serve_jobs(handle: Callable[[Job], Answer]) -> None:
             text = " ".join(str(error).split())
             answer = {"status": "failed", "message": f"{type(error).__name__}: {text[:400]}"}
         answer[_FRESH] = bool(answer.get("fatal")) or is_fatal(str(answer.get("message", "")))
-        sys.stdout.write(f"\n{_MARK}{json.dumps(answer)}\n")  # whatever stands before it without an end
+        sys.stdout.write(f"\n{_MARK}{json.dumps(answer)}\n")  # ends a line that was printed without its end
         sys.stdout.flush()
 
 
 def say_alive() -> None:
-    """Of a worker whose job is long, as one with many kernels to compile is: the limit starts anew."""
+    """Restarts the limit of silence, for a worker with a long job such as many compiles."""
     sys.stdout.write(f"{_ALIVE}\n")
     sys.stdout.flush()
 
 
 def _end_with(parent: int) -> None:
-    """Ends this process and what it started when its parent is gone: one whose kernel hangs would not notice."""
+    """Ends this process and its children once the parent is gone; a hung kernel would otherwise keep it alive."""
     while os.getppid() == parent:
         time.sleep(1.0)
     if os.getpgrp() == os.getpid():

@@ -6,7 +6,7 @@ import pytest
 
 from tawa.analysis.contiguity import MOST, AxisInfo, Contiguity
 from tests.analysis.memory.test_provenance import value_named
-from tests.support.programs import LOCK, for_loop, kernel, op, parse
+from tests.cases.programs.ttgir import LOCK, for_loop, kernel, op, parse
 
 ROW = "tensor<64xi32, #ttg.slice<{dim = 0, parent = #blocked}>>"
 FLAGS = ROW.replace("i32", "i1")

@@ -7,8 +7,8 @@ import pytest
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
-from tests.support import programs
-from tests.support.programs import (
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import (
     ACC,
     DESC,
     LOCK,
@@ -25,7 +25,7 @@ from tests.support.programs import (
     scalar_load,
     store,
 )
-from tests.support.tiles import LOAD
+from tests.cases.programs.ttir import LOAD
 
 LEGAL = PlanOptions(only_if_faster=False)
 """Specialise whatever may be specialised, whether it pays or not."""

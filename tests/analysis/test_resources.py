@@ -8,8 +8,8 @@ from tawa.analysis.resources import RegisterInfo, SharedInfo, shared_beside_ring
 from tawa.analysis.rings.channels import find_channels
 from tawa.analysis.rings.loads import find_dot_loads
 from tawa.machine.hopper import SLACK_BYTES
-from tests.support import programs
-from tests.support.programs import ACC, TILE, TILE_BYTES, op, parse
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import ACC, TILE, TILE_BYTES, op, parse
 
 
 def beside(text: str) -> SharedInfo:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tawa.bridge.driver.data import Specialised
-from tawa.kernels.attention.cases import find as find_attention
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import find as find_gemm
 from tawa.pipeline import Outcome
 from tawa.plan import Plan, PlanOptions
 from tawa.remarks import Remark
+from tests.cases.attention.cases import find as find_attention
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find as find_gemm
 from tests.matrix.compiling import attempted
 
 
-def plan_of(case: Case, options: PlanOptions) -> Plan:
+def plan_of(case: Specimen, options: PlanOptions) -> Plan:
     found, _ = attempted(case, options)
     assert isinstance(found, Specialised) and found.outcome.plan is not None
     return found.outcome.plan
 
 
-def refusal(case: Case, options: PlanOptions) -> Remark:
+def refusal(case: Specimen, options: PlanOptions) -> Remark:
     found, _ = attempted(case, options)
     assert isinstance(found, Outcome) and not found.applied
     return found.remarks[0]

@@ -56,7 +56,7 @@ def test_the_report_explains_rings_waits_and_the_declined_kernel(printed):
         "D = 3 of (128x64xf16 + 256x64xf16)",
         "left to stock Triton, byte for byte",
         "tt.atomic_rmw may wait for what others write",
-        f"declined.py:{_line_of_the_atomic()}",
+        f"gemm.py:{_line_of_the_atomic()}",
         "aref.put %ring0[%count]",
         "warp_group_dot_wait pendings = 1",
         "proved, fast: credits: all trip counts; barriers: ",
@@ -103,7 +103,7 @@ def test_a_sketch_keeps_the_protocol_and_leaves_out_the_arithmetic():
 
 
 def _line_of_the_atomic() -> int:
-    import tawa.kernels.gemm.declined as declined
+    from tawa.demo.kernels import gemm
 
-    lines = Path(declined.__file__).read_text().splitlines()
+    lines = Path(gemm.__file__).read_text().splitlines()
     return next(number for number, line in enumerate(lines, start=1) if "tl.atomic_add(" in line)

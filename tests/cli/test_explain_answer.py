@@ -8,7 +8,7 @@ import pytest
 
 import tawa as package
 from tawa.bridge.launch.added_arguments import launched_by_us
-from tawa.kernels.pointers import gemm
+from tests.cases.pointers import gemm
 from tests.cli.conftest import GEMM
 
 POINTERS = str(Path(gemm.__file__)) + ":gemm_masked"

@@ -6,8 +6,8 @@ import pytest
 
 from tawa.dialects.lifetimes import freed_behind
 from tawa.ir import Block, Module
+from tests.cases.programs.ttgir import op
 from tests.sim.small import BUFFER, ROW, kernel
-from tests.support.programs import op
 
 VALUE = op("arith.constant", "", "", "%v", ROW, properties=f"value = dense<1.0> : {ROW}")
 FILL = op("ttg.local_alloc", "%v", ROW, "%buffer", BUFFER)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tawa.analysis.memory.provenance import may_run_twice
 from tawa.ir import parse_module
-from tests.support import programs
-from tests.support.programs import op
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import op
 
 
 def twice(*extra: str) -> bool:

@@ -14,8 +14,8 @@ from tawa.dialects.warp import GroupOp
 from tawa.ir import Operation, parse_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
-from tests.support import programs
-from tests.support.programs import ops_named, the
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import ops_named, the
 
 
 @pytest.fixture(scope="module")

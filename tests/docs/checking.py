@@ -102,7 +102,9 @@ def _has(module: str, name: str) -> bool:
 
 def _binds(file: Path, name: str) -> bool:
     """Whether a module defines or imports a name, by its text."""
-    return any(name in _bound(node) for node in ast.parse(file.read_text()).body)
+    body = ast.parse(file.read_text()).body
+    guarded = [it for node in body if isinstance(node, ast.If) for it in node.body]  # imports for type checkers
+    return any(name in _bound(node) for node in (*body, *guarded))
 
 
 def _bound(node: ast.stmt) -> list[str]:
@@ -201,7 +203,7 @@ def _command_fault(words: list[str], place: Workplace) -> str:
             targets = re.findall(r"^([\w.-]+):", (ROOT / "Makefile").read_text(), re.M)
             return next((f"no target {it}" for it in rest if "=" not in it and it not in targets), "")
         case "python" if rest[0] == "-m":
-            return "" if _exists(rest[1]) else f"no module {rest[1]}"
+            return module_fault(rest[1], rest[2:])
         case "python":
             return script_fault(place.folder / rest[0], rest[1:])
         case "pip":
@@ -236,6 +238,16 @@ def script_fault(script: Path, words: list[str]) -> str:
         return f"no file {script.name}"
     text = script.read_text()
     return next((f"{script.name} has no option {it}" for it in words if it[:2] == "--" and f'"{it}"' not in text), "")
+
+
+def module_fault(name: str, words: list[str]) -> str:
+    """What is wrong with ``python -m name words``; options are looked up in modules of this repository only."""
+    if not _exists(name):
+        return f"no module {name}"
+    path = ROOT.joinpath(*name.split("."))
+    files = list(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+    text = "".join(file.read_text() for file in files if file.is_file())
+    return next((f"{name} has no option {it}" for it in words if text and it[:2] == "--" and f'"{it}"' not in text), "")
 
 
 def pip_fault(words: list[str]) -> str:

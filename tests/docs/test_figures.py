@@ -10,13 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from bench import figure_values, figures
+from bench.figures import Missing, filled
 from tests.docs.pages import ROOT
-
-sys.path.append(str(ROOT / "bench"))
-
-import figure_values
-import figures
-from figures import Missing, filled
 
 # Numbers that are no measurements: names, versions, and the sizes of what was measured.
 NO_FIGURES = (
@@ -40,7 +36,7 @@ def unmarked(text: str) -> list[str]:
 
 
 def test_every_figure_is_that_of_its_file() -> None:
-    assert not figures.faults(), "python bench/figures.py --write"
+    assert not figures.faults(), "python -m bench.figures --write"
 
 
 def test_readme_has_no_figure_that_no_file_has() -> None:
@@ -113,22 +109,21 @@ def test_a_result_that_is_wrong_has_no_figure(monkeypatch: pytest.MonkeyPatch) -
         figure_values.FIGURES["gemm.checked"]()
 
 
-def scripts() -> list[Path]:
-    """The scripts that docs/measuring.md lists."""
+def modules() -> list[str]:
+    """The modules that docs/measuring.md lists."""
     page = (ROOT / "docs" / "measuring.md").read_text()
-    return [ROOT / name for name in dict.fromkeys(re.findall(r"^\| `python ([\w/]+\.py)", page, re.M))]
+    return list(dict.fromkeys(re.findall(r"^\| `python -m ([\w.]+)", page, re.M)))
 
 
-@pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("module", modules())
 def test_every_bench_says_what_it_does_without_a_gpu(
-    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", [str(script), "--help"])
-    monkeypatch.setattr(sys, "path", [str(script.parent), str(ROOT), *sys.path])
-    for neighbour in script.parent.glob("*.py"):  # a kernel's file of the same name may have been imported before
-        monkeypatch.delitem(sys.modules, neighbour.stem, raising=False)
+    monkeypatch.setattr(sys, "argv", [module, "--help"])
+    for loaded in (module, f"{module}.__main__"):  # so that it runs as if nobody had imported it
+        monkeypatch.delitem(sys.modules, loaded, raising=False)
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(script), run_name="__main__")
+        runpy.run_module(module, run_name="__main__")
     assert ended.value.code == 0
     assert "usage:" in capsys.readouterr().out
 
@@ -136,9 +131,8 @@ def test_every_bench_says_what_it_does_without_a_gpu(
 def test_the_picture_of_one_sm_is_made_by_its_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = ROOT / "bench" / "timeline.py"
-    monkeypatch.setattr(sys, "argv", [str(script), "--build", str(tmp_path), "--images", str(tmp_path)])
-    runpy.run_path(str(script), run_name="__main__")
+    monkeypatch.setattr(sys, "argv", ["timeline", "--build", str(tmp_path), "--images", str(tmp_path)])
+    runpy.run_module("bench.timeline", run_name="__main__")
     cycles = [int(found) for found in re.findall(r": (\d+) cycles", capsys.readouterr().out)]
     assert (tmp_path / "timeline.png").stat().st_size > 10_000
     stock, tawa = cycles

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from tawa.errors import ParseError
 from tawa.ir import Module, Operation, parse_module, print_module, print_op
+from tests.cases.programs import ttgir as programs
 from tests.ir.modules import modules, same, uses_agree
-from tests.support import programs
 
 DATA = Path(__file__).parent.parent / "data"
 

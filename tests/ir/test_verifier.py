@@ -6,7 +6,7 @@ import pytest
 
 from tawa.dialects import structure_rules
 from tawa.ir import Operation, parse_module, verify_structure
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 
 RING = f"!aref.ring<2 x ({programs.SLOT}, {programs.SLOT})>"
 

@@ -16,24 +16,24 @@ from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.bridge.report.report import KernelReport, read_ptx, read_ptxas_log, report
 from tawa.bridge.triton.signature import Signature
-from tawa.kernels.case import Case
 from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions
+from tests.cases.case import Specimen
 from tests.support.fronts import front
 
 
-def signature(case: Case) -> Signature:
+def signature(case: Specimen) -> Signature:
     names = case.kernel.arg_names
     constants = {(names.index(name),): value for name, value in case.constants().items()}
     return Signature(case.signature(), constants, case.attributes())
 
 
-def compile_case(case: Case, options: PlanOptions | None) -> Any:
+def compile_case(case: Specimen, options: PlanOptions | None) -> Any:
     request = None if options is None else Request(options)
     return compile_kernel(case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=case.num_stages)
 
 
-def compile_and_report(case: Case, options: PlanOptions | None) -> tuple[Any, KernelReport]:
+def compile_and_report(case: Specimen, options: PlanOptions | None) -> tuple[Any, KernelReport]:
     """The compiled kernel and its report, from what ptxas told Triton: it need not assemble the kernel once more."""
     said = io.StringIO()
     with knobs.nvidia.scope(), contextlib.redirect_stdout(said):
@@ -52,7 +52,7 @@ class Levels:
     asm: dict[str, str]
 
 
-def attempted(case: Case, options: PlanOptions) -> tuple[Specialised | Outcome, Levels]:
+def attempted(case: Specimen, options: PlanOptions) -> tuple[Specialised | Outcome, Levels]:
     """What becomes of a case, without Triton's stages behind TTGIR, which take most of the time of a compile."""
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     sheet = Worksheet()
@@ -60,7 +60,7 @@ def attempted(case: Case, options: PlanOptions) -> tuple[Specialised | Outcome, 
     return found, Levels({"ttir": made.ttir, **sheet.texts})
 
 
-def specialised_levels(case: Case, options: PlanOptions) -> Levels:
+def specialised_levels(case: Specimen, options: PlanOptions) -> Levels:
     """The levels of a case that is specialised."""
     found, levels = attempted(case, options)
     assert isinstance(found, Specialised), found.remarks
@@ -74,6 +74,6 @@ def pinned(depth: int, mma_depth: int) -> PlanOptions:
 @functools.cache
 def compiled_pair(name: str) -> tuple[Any, Any]:
     """The stock kernel, and what automatic mode makes of it."""
-    from tawa.kernels.gemm.cases import find
+    from tests.cases.gemm.cases import find
 
     return compile_case(find(name), None), compile_case(find(name), PlanOptions())

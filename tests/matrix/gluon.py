@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.ir import Module, parse_module
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
 
 class _Reached(Exception):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tawa.errors import UnsupportedKernel
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import CASES
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import CASES
 from tests.matrix.compiling import compile_case, compiled_pair, pinned
 
 DECLINED = [pytest.param(case, id=case.name) for case in CASES if case.expect.verdict == "declined"]
@@ -14,7 +14,7 @@ EITHER = [pytest.param(case, id=case.name) for case in CASES if case.expect.verd
 
 
 @pytest.mark.parametrize("case", DECLINED)
-def test_declined_kernel_is_stock_byte_for_byte(case: Case) -> None:
+def test_declined_kernel_is_stock_byte_for_byte(case: Specimen) -> None:
     stock, ours = compiled_pair(case.name)
     assert not ours.metadata.tawa["applied"]
     assert ours.asm["ptx"] == stock.asm["ptx"]
@@ -22,7 +22,7 @@ def test_declined_kernel_is_stock_byte_for_byte(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", DECLINED)
-def test_declined_kernel_says_why_and_where(case: Case) -> None:
+def test_declined_kernel_says_why_and_where(case: Specimen) -> None:
     _, ours = compiled_pair(case.name)
     record = ours.metadata.tawa
     assert case.expect.reason.lower() in record["reason"].lower()
@@ -30,14 +30,14 @@ def test_declined_kernel_says_why_and_where(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", DECLINED)
-def test_pinning_a_declined_kernel_raises_with_the_same_reason(case: Case) -> None:
+def test_pinning_a_declined_kernel_raises_with_the_same_reason(case: Specimen) -> None:
     with pytest.raises(UnsupportedKernel) as caught:
         compile_case(case, pinned(2, 1))
     assert case.expect.reason.lower() in caught.value.remark.reason.lower()
 
 
 @pytest.mark.parametrize("case", EITHER)
-def test_undecided_kernel_is_specialised_or_stock_never_between(case: Case) -> None:
+def test_undecided_kernel_is_specialised_or_stock_never_between(case: Specimen) -> None:
     stock, ours = compiled_pair(case.name)
     if ours.metadata.tawa["applied"]:
         assert "aref.put" in ours.asm["aref"]

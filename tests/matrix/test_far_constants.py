@@ -13,17 +13,17 @@ from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.triton.signature import parse_signature
-from tawa.kernels.attention.cases import find
-from tawa.kernels.case import Case, Number, One
 from tawa.plan import PlanOptions
 from tawa.verify.verdict import Proved
+from tests.cases.attention.cases import find
+from tests.cases.case import Number, One, Specimen
 from tests.matrix.compiling import attempted
 from tests.support.fronts import front
 
 LEGAL = PlanOptions(only_if_faster=False)
 
 
-def with_ones(case: Case) -> Case:
+def with_ones(case: Specimen) -> Specimen:
     """As a launch compiles it: arguments that are 1 are constants."""
     ones = {
         name: One()

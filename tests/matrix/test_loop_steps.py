@@ -10,16 +10,16 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.launch.added_arguments import launched_by_us
-from tawa.kernels.case import Case, Descriptor, Expectation, Number, Tensor
 from tawa.plan import PlanOptions
 from tawa.sim.errors import EndlessLoop
 from tawa.verify.credits.check import ALL
 from tawa.verify.verdict import Proved
-from tests.kernels.attention_numbers import orders_with_other_bits, simulated, unspecialised
-from tests.matrix import loop_kernels as kernels
+from tests.cases.case import Descriptor, Expectation, Number, Specimen, Tensor
+from tests.cases.random.loops import Header, Loops, Nest, examine, programs, render
+from tests.cases.random.programs import TILES_ON
+from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
+from tests.cases.small import loop_kernels as kernels
 from tests.matrix.compiling import Levels, attempted
-from tests.matrix.random_loops import Header, Loops, Nest, examine, programs, render
-from tests.matrix.random_programs import TILES_ON
 from tests.support.sample import simulated_once
 
 KERNELS: tuple[Any, ...] = (
@@ -31,7 +31,7 @@ DEPTH = 2
 TAKEN = "S > 0 (the step of a loop)"
 
 
-def case_of(kernel: Any, warps: int) -> Case:
+def case_of(kernel: Any, warps: int) -> Specimen:
     """The kernel on two programs: 64 rows a group."""
     arguments = {
         "a_desc": Descriptor("a", ("BM", "BK")),
@@ -47,11 +47,21 @@ def case_of(kernel: Any, warps: int) -> Case:
     }
     constants = {"BM": 128 if warps == 8 else 64, "BN": 64, "BK": 32}
     sizes = {"T": 5, "S": 2, "PROGRAMS": 2, "M": 6 * constants["BM"], "K": 160}
-    return Case(kernel.fn.__name__, kernel, arguments, tensors, constants, sizes, "programs", "",
-                Expectation("specialised"), warps)  # fmt: skip
+    return Specimen(
+        kernel.fn.__name__,
+        kernel,
+        arguments,
+        tensors,
+        constants,
+        sizes,
+        "programs",
+        "",
+        Expectation("specialised"),
+        num_warps=warps,
+    )
 
 
-def compiled(case: Case, groups: int, pinned: bool) -> tuple[Specialised, Levels]:
+def compiled(case: Specimen, groups: int, pinned: bool) -> tuple[Specialised, Levels]:
     asked: dict[str, Any] = {"enable_warp_specialization": True} if pinned else {"only_if_faster": False}
     options = PlanOptions(num_consumer_groups=groups, aref_depth=DEPTH, mma_depth=1, **asked)
     found, levels = attempted(case, options)

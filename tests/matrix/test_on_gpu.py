@@ -1,4 +1,4 @@
-"""Every case on a GPU, against float64 (`bench/correctness.py` runs more: trip counts, plans, whole-GPU problems)."""
+"""Every case on a GPU, against float64; `bench/gemm/correctness.py` adds trip counts, plans, whole-GPU problems."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tawa.errors import UnsupportedKernel
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import CASES
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import CASES
 
 WORK = [
     pytest.param(case, depth, mma_depth, id=f"{case.name}-D{depth}P{mma_depth}")
@@ -22,10 +22,10 @@ WORK = [
 @pytest.mark.gpu
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("case", "depth", "mma_depth"), WORK)
-def test_case_is_right_and_repeats_bit_for_bit(case: Case, depth: int, mma_depth: int) -> None:
+def test_case_is_right_and_repeats_bit_for_bit(case: Specimen, depth: int, mma_depth: int) -> None:
     import tawa
-    from tawa.kernels import launch
-    from tawa.kernels.check import judge
+    from tests.cases import launch
+    from tests.cases.check import judge
 
     launch.allow_device_descriptors()
     options: dict[str, Any] = {}

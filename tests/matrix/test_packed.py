@@ -14,12 +14,12 @@ from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.tma.promotions import Make
 from tawa.dialects.scf import enclosing_loops
 from tawa.ir import Module, Operation, parse_module, print_module
-from tawa.kernels.pointers.weights import gemm_int4, gemm_packed
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.sim.errors import MissingFence
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.verdict import Proved, Refuted
+from tests.cases.pointers.weights import gemm_int4, gemm_packed
 from tests.matrix.raising import Launch, addresses, raised, run, same_bits
 
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64, "GROUP_M": 2, "GROUP": 64}

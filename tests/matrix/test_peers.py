@@ -13,7 +13,7 @@ pytest.importorskip("triton.experimental.gluon")
 
 
 def gemm(b_t: bool, element: str) -> Module:
-    from peers import gluon_gemm
+    from bench.peers import gluon_gemm
 
     boxes = {"a_desc": [128, 64], "b_desc": [256, 64] if b_t else [64, 256], "c_desc": [128, 128]}
     constants = {"BM": 128, "BN": 256, "BK": 64, "D": 3, "GROUP_M": 8, "P": 1, "EN": 128}
@@ -22,7 +22,7 @@ def gemm(b_t: bool, element: str) -> Module:
 
 
 def attention(causal: bool, ping_pong: bool) -> Module:
-    from peers import gluon_attention
+    from bench.peers import gluon_attention
 
     constants = {"BM": 128, "BN": 128, "HD": 128, "D": 2, "CAUSAL": causal, "PP": ping_pong, "num_warps": 4}
     boxes = gluon_attention.blocks(128)

@@ -11,15 +11,15 @@ from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.ir import Module, parse_module, print_module
-from tawa.kernels.attention.cases import CASES as ATTENTION
-from tawa.kernels.gemm.cases import CASES as GEMMS
-from tawa.kernels.pointers.cases import CASES as POINTERS
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tawa.verify.verdict import Proved
-from tests.kernels.attention_numbers import orders_with_other_bits, simulated, unspecialised
-from tests.matrix import raised_kernels as kernels
+from tests.cases.attention.cases import CASES as ATTENTION
+from tests.cases.gemm.cases import CASES as GEMMS
+from tests.cases.pointers.cases import CASES as POINTERS
+from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
+from tests.cases.small import raised_kernels as kernels
 from tests.matrix import test_raised as cases
 from tests.matrix.compiling import attempted
 from tests.matrix.raising import Launch, Raised, addresses, lay_out, raised, run

@@ -9,7 +9,7 @@ from tawa.errors import ProtocolError
 from tawa.ir import parse_module
 from tawa.transforms.pipelining import pipeline_mma
 from tawa.verify.verdict import Proved
-from tests.matrix.pointer_kernels import CASES, find, made, unspecialised
+from tests.cases.small.pointer_kernels import CASES, find, made, unspecialised
 from tests.support.sample import simulated_once
 
 NAMES = [case.name for case in CASES]

@@ -22,7 +22,7 @@ from tawa.ir import Module, parse_module, print_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.transforms.ttir.split_rows import SplitRows
-from tests.matrix import raised_kernels as kernels
+from tests.cases.small import raised_kernels as kernels
 from tests.matrix.raising import NESTED, Launch, addresses, lay_out, raised, run, same_bits
 from tests.support.fronts import front
 from tests.support.sample import sample

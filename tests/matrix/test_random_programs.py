@@ -1,4 +1,4 @@
-"""A few random programs on every run; `random_programs.py` takes hundreds."""
+"""A few random programs on every run; `tests.cases.random.programs` takes hundreds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 
 from tawa.ir import Module, parse_module
 from tawa.sim.errors import SimulationError
-from tests.kernels.attention_numbers import simulated, unspecialised
+from tests.cases.random.programs import TILES_ON, examine, options_of
+from tests.cases.random.source import Recipe, case_of, load_kernel, recipes
+from tests.cases.random.text import render
+from tests.cases.simulated import simulated, unspecialised
 from tests.matrix.compiling import specialised_levels
-from tests.matrix.random_programs import TILES_ON, examine, options_of
-from tests.matrix.random_source import Recipe, case_of, load_kernel, recipes
-from tests.matrix.random_text import render
 
 PLAIN = Recipe(
     "fp16", (64, 64, 32), 4, "one", "for", "one", "carried", "given", 3, "none", "none", "none", "none", ("bias",),

@@ -13,8 +13,8 @@ import pytest
 from tawa.bridge.report.report import KernelReport, report
 from tawa.dialects.aref import PutOp
 from tawa.ir import parse_module
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import SPECIALISED, find
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import SPECIALISED, find
 from tests.matrix.compiling import compile_and_report, compiled_pair, pinned
 from tests.support.sample import EVERY_CASE, sample
 
@@ -22,7 +22,7 @@ FEW_REGISTERS = 64
 """Bytes: a few values, written and read once; which kernels need them differs from one ptxas to the next."""
 
 
-def expected(case: Case) -> bool:
+def expected(case: Specimen) -> bool:
     return case.expect.verdict == "specialised"
 
 
@@ -46,12 +46,12 @@ def arefs(text: str) -> Counter[str]:
     return counts
 
 
-def check_rings(case: Case, depth: int, plan: dict[str, Any]) -> None:
+def check_rings(case: Specimen, depth: int, plan: dict[str, Any]) -> None:
     assert tuple(len(ring["payload"]) for ring in plan["rings"]) == case.expect.payloads
     assert {ring["depth"] for ring in plan["rings"]} == {depth}
 
 
-def check_protocol(case: Case, mma_depth: int, text: str) -> None:
+def check_protocol(case: Specimen, mma_depth: int, text: str) -> None:
     ops = arefs(text)
     assert ops["early"] in (0, case.expect.sites // len(case.expect.dots)), "the first loop's puts once more, or none"
     assert ops["aref.create"] == len(case.expect.payloads)
@@ -59,14 +59,14 @@ def check_protocol(case: Case, mma_depth: int, text: str) -> None:
     assert ops["aref.consumed"] == case.expect.releases(mma_depth)
 
 
-def spills_allowed(case: Case) -> int:
+def spills_allowed(case: Specimen) -> int:
     """None, but in epilogues (outside any loop): what stock Triton spills itself, or a few registers for a while."""
     if not case.name.startswith("epilogue"):
         return 0
     return max(FEW_REGISTERS, report(compiled_pair(case.name)[0]).ptxas.spill_bytes)
 
 
-def check_machine_code(case: Case, mma_depth: int, found: KernelReport) -> None:
+def check_machine_code(case: Specimen, mma_depth: int, found: KernelReport) -> None:
     assert sorted(found.ptx.wgmma_waits) == case.expect.waits(mma_depth)
     spilled = found.ptxas.spill_bytes
     assert spilled == 0 or spilled <= spills_allowed(case)
@@ -75,7 +75,7 @@ def check_machine_code(case: Case, mma_depth: int, found: KernelReport) -> None:
 
 
 @pytest.mark.parametrize(("case", "depth", "mma_depth"), WORK)
-def test_case_specialises_with_its_rings_protocol_and_waits(case: Case, depth: int, mma_depth: int) -> None:
+def test_case_specialises_with_its_rings_protocol_and_waits(case: Specimen, depth: int, mma_depth: int) -> None:
     compiled, found = compile_and_report(case, pinned(depth, mma_depth))
     record = compiled.metadata.tawa
     assert record["applied"], record["reason"]

@@ -16,8 +16,6 @@ from tawa.bridge.triton.signature import Signature
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import ProtocolError
 from tawa.ir import Module, Operation, parse_module, print_module
-from tawa.kernels.case import Number
-from tawa.kernels.pointers.cases import find
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.sim import Addresses, simulate
@@ -26,9 +24,11 @@ from tawa.transforms.partition import insert_arefs
 from tawa.transforms.ttir import promote_to_tma as raise_loads
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma
 from tawa.verify.verdict import Proved
+from tests.cases.case import Number
+from tests.cases.pointers.cases import find
+from tests.cases.small.table_kernels import table_gemm
 from tests.matrix.compiling import attempted, signature
 from tests.matrix.raising import NESTED, lay_out
-from tests.matrix.table_kernels import table_gemm
 from tests.support.fronts import Front, front
 from tests.support.sample import simulated_once
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from tawa.kernels.attention.problem import Problem
-from tawa.kernels.attention.reference import one_head
-from tawa.kernels.gemm.reference import Exact, SamePrecision
+from tests.cases.attention.problem import Problem
+from tests.cases.attention.reference import one_head
+from tests.cases.gemm.reference import Exact, SamePrecision
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROUNDINGS = 4

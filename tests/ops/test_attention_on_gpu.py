@@ -13,9 +13,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tawa.kernels.gemm.reference import SamePrecision  # noqa: E402
 from tawa.ops import attention, attention_tensors  # noqa: E402
 from tawa.ops import attention_launch as launching  # noqa: E402
+from tests.cases.gemm.reference import SamePrecision  # noqa: E402
 from tests.ops.expected import (  # noqa: E402
     amid_nan,
     check_gradients,

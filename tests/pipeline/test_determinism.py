@@ -11,7 +11,7 @@ import pytest
 
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 
 PROGRAMS = [
     "tile_gemm",

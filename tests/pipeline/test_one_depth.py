@@ -8,8 +8,8 @@ from tawa.bridge.driver.data import Source, Specialised, Worksheet
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.dialects.ttng import WarpGroupDotWaitOp
-from tawa.kernels.pointers.cases import find
 from tawa.plan import PlanOptions
+from tests.cases.pointers.cases import find
 from tests.matrix.compiling import attempted, signature
 from tests.support.fronts import front
 

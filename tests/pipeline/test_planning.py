@@ -10,7 +10,7 @@ from tawa.errors import PlanError, ResourceError
 from tawa.pipeline import BARRIERS, PARTITIONS, RINGS, STAGES, Outcome, Target, specialise
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.entries import UNCAPPED
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 
 SLOT = 2 * programs.TILE_BYTES
 ROOM = 232448

@@ -16,7 +16,7 @@ from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tawa.transforms.result import PassResult
 from tawa.verify.effort import Verification
 from tawa.verify.verdict import Proved, Unknown, Verdict
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 
 TARGET = Target(4, 3)
 PINNED = PlanOptions(enable_warp_specialization=True)

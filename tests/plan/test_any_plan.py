@@ -20,14 +20,14 @@ from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.errors import PlanError
 from tawa.ir import parse_module, print_module
-from tawa.kernels.attention import cases as attention
-from tawa.kernels.attention.builders import resized
-from tawa.kernels.case import Case
-from tawa.kernels.gemm import cases as gemm
-from tawa.kernels.pointers import cases as pointers
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.verify.verdict import Proved
-from tests.kernels.attention_numbers import ORDERS, simulated
+from tests.cases.attention import cases as attention
+from tests.cases.attention.builders import resized
+from tests.cases.case import Specimen
+from tests.cases.gemm import cases as gemm
+from tests.cases.pointers import cases as pointers
+from tests.cases.simulated import ORDERS, simulated
 from tests.matrix.compiling import signature
 from tests.support.fronts import Front, front
 from tests.support.sample import simulated_once
@@ -35,7 +35,7 @@ from tests.support.sample import simulated_once
 SEEDS = range(6)
 
 
-def _kernels() -> dict[str, Case]:
+def _kernels() -> dict[str, Specimen]:
     found = {name: gemm.find(name) for name in ("tile_64x64", "persistent", "gate_up", "two_loops", "epilogue_all")}
     found |= {name: pointers.find(name) for name in ("tutorial_fp16_nn", "linear_attention", "grouped_lengths")}
     for name in ("two_loops_causal_333x200", "persistent_200x333"):
@@ -54,7 +54,7 @@ NAMES = (
 
 
 @functools.cache
-def kernels() -> dict[str, Case]:
+def kernels() -> dict[str, Specimen]:
     found = _kernels()
     assert tuple(found) == NAMES
     return found

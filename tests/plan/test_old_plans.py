@@ -14,8 +14,9 @@ from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.entries import UNCAPPED
 from tawa.plan.schedule import Schedule
-from tests.support import programs, staged
-from tests.support.turns import grouped
+from tests.cases.programs import staged
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.turns import grouped
 
 TARGET = Target(4, 3)
 

@@ -15,12 +15,13 @@ from tawa.ir import Operation, parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.entries import UNCAPPED
-from tests.matrix.pointer_kernels import ttgir
+from tests.cases.programs import staged
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import ACC, alloc, for_loop, kernel, load, op
+from tests.cases.programs.turns import grouped
+from tests.cases.small.pointer_kernels import ttgir
 from tests.matrix.raising import Launch, raised
 from tests.matrix.test_load_ahead import scaled
-from tests.support import programs, staged
-from tests.support.programs import ACC, alloc, for_loop, kernel, load, op
-from tests.support.turns import grouped
 from tests.transforms.lowering.test_duplicate_slot_views import two_loops as loops_of_one_slot
 
 TARGET = Target(4, 3)

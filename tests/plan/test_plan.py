@@ -16,9 +16,10 @@ from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.plan.profitability import pointer_loads_worth
-from tests.matrix.pointer_kernels import made, ttgir
-from tests.support import programs, staged
-from tests.support.turns import grouped
+from tests.cases.programs import staged
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.turns import grouped
+from tests.cases.small.pointer_kernels import made, ttgir
 
 TARGET = Target(num_warps=4, num_stages=3)
 

@@ -15,7 +15,7 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.plan import JSON_VERSION
 from tawa.plan.schedule import Bound, Carried, Schedule, ScheduledOp
-from tests.support import staged
+from tests.cases.programs import staged
 
 
 def planned() -> Plan:

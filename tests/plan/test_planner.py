@@ -15,7 +15,7 @@ from tawa.plan import PlanOptions
 from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.planner import choose_plan
 from tawa.plan.profitability import why_not_worth_it
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 
 # 96 registers of accumulators: one CTA of 8 warps fills an SM, also under stock Triton where dots are chained.
 BUDGET = Budget(4, 3, 227 * 1024, SharedInfo(0, 0, 0), RegisterInfo(96, 64), 16, groups=2)

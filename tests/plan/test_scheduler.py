@@ -12,9 +12,10 @@ from tawa.plan.decide.loops import staged_loops
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import RESERVED_REGISTERS, Limits, candidate_schedules, check_schedule, find_schedule
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
-from tests.support import programs, staged
+from tests.cases.programs import staged
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import ACC, op
 from tests.support.passes import after
-from tests.support.programs import ACC, op
 
 
 def graph_of(text: str) -> DependenceInfo:

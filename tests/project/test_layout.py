@@ -22,3 +22,17 @@ def test_a_module_says_what_it_does(module: Path) -> None:
 def test_a_room_can_be_taken_in_at_a_glance(room: Path) -> None:
     files = [path.name for path in room.glob("*.py") if path.name != "__init__.py"]
     assert len(files) <= MOST_FILES, f"{room} has {len(files)} files: give it sub-rooms"
+
+
+OUTSIDE = sorted(path for room in ("bench", "tests", "examples") for path in (ROOT / room).rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", OUTSIDE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_bench_or_test_edits_the_import_path(module: Path) -> None:
+    for node in ast.walk(ast.parse(module.read_text())):
+        edited: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            edited = [node.func.value]  # sys.path.insert(…)
+        elif isinstance(node, ast.Assign):
+            edited = [it.value if isinstance(it, ast.Subscript) else it for it in node.targets]
+        assert "sys.path" not in map(ast.unparse, edited), f"{module}:{getattr(node, 'lineno', 0)}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import email
 import email.message
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +21,14 @@ import tawa
 from tawa.bridge.triton.versions import TESTED_FROM, TESTED_TO, is_tested, parse_version
 
 ROOT = Path(__file__).resolve().parents[2]
+KERNELS = {
+    "tawa/demo/kernels/gemm.py": 7,
+    "tawa/ops/kernels/backward.py": 5,
+    "tawa/ops/kernels/forward.py": 3,
+    "tawa/ops/kernels/parts.py": 8,
+    "tawa/ops/kernels/persistent.py": 1,
+}
+"""Functions under `@triton.jit` by module."""
 EXAMPLES = ("gemm.py", "attention.py", "autotune.py")
 
 
@@ -49,6 +59,20 @@ def test_the_sdist_builds_a_wheel_with_all_modules_and_their_types(dist: Path) -
     with tarfile.open(sdist) as archive:
         shipped = {name.partition("/")[2] for name in archive.getnames()}
     assert {"README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "tests/conftest.py", "Makefile"} <= shipped
+
+
+def test_the_wheel_has_the_kernels_of_the_operators_and_of_the_demo_and_no_other(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        modules = [name for name in archive.namelist() if name.endswith(".py")]
+        found = {name: kernels_in(archive.read(name).decode()) for name in modules}
+    assert {name: kernels for name, kernels in found.items() if kernels} == KERNELS
+
+
+def kernels_in(source: str) -> int:
+    """How many functions of a module are under `@triton.jit`."""
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    return sum("triton.jit" in map(ast.unparse, function.decorator_list) for function in functions)
 
 
 def test_links_and_pictures_of_the_readme_are_addresses_on_a_package_index(dist: Path) -> None:
@@ -87,11 +111,9 @@ def test_the_command_says_its_version() -> None:
 def test_an_example_says_in_one_line_what_works_without_pytorch_or_a_gpu(name: str, tmp_path: Path) -> None:
     """PyTorch is hidden, whether it is installed or not."""
     (tmp_path / "torch.py").write_text("raise ImportError('hidden by a test')\n")
-    path = ROOT / "examples" / name
-    program = f"import sys, runpy; sys.path[:0] = [{str(tmp_path)!r}, {str(path.parent)!r}]; " + (
-        f"runpy.run_path({str(path)!r}, run_name='__main__')"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    script = str(ROOT / "examples" / name)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert "PyTorch is not installed. Without them: " in done.stderr

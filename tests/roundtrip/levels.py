@@ -19,9 +19,9 @@ from tawa.bridge.triton.stages import StageSplit, clean_up, split_make_ttgir
 from tawa.bridge.triton.versions import installed_text
 from tawa.ir import parse_module as read
 from tawa.ir import print_module
-from tawa.kernels.case import Case
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tests.cases.case import Specimen
 
 DEPTH = 2
 """D of every specialised kernel."""
@@ -40,7 +40,7 @@ class Made:
     ttgir: str = ""
 
 
-def compile_through(case: Case, level: Level) -> Made:
+def compile_through(case: Specimen, level: Level) -> Made:
     """Compiles `case` for Hopper.
 
     none: stock. ttir, ttgir: stock, with that level read and printed (ttgir before Triton's pipeliner, back behind it).
@@ -79,7 +79,7 @@ def compile_through(case: Case, level: Level) -> Made:
     return Made(compiled.asm["ptx"], digest, tuple(texts), compiled.metadata.shared, before)
 
 
-def _constants(case: Case) -> dict[tuple[int], Any]:
+def _constants(case: Specimen) -> dict[tuple[int], Any]:
     names = case.kernel.arg_names
     return {(names.index(name),): value for name, value in case.constants().items()}
 

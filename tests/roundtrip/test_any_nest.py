@@ -17,7 +17,7 @@ from tawa.bridge.triton.stages import clean_up, split_make_ttgir
 from tawa.bridge.triton.versions import installed_text, triton_version
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tests.support.nests import Branch, Loop, Statement, Step, nests, text
+from tests.cases.programs.nests import Branch, Loop, Statement, Step, nests, text
 
 pytestmark = pytest.mark.slow
 

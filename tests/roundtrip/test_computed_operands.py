@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("triton")
 
 from tawa.bridge.launch.added_arguments import launched_by_us
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import find as find_gemm
-from tawa.kernels.pointers.cases import CASES
 from tawa.plan import PlanOptions
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find as find_gemm
+from tests.cases.pointers.cases import CASES
 from tests.matrix.compiling import compile_case
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ BOTH = dataclasses.replace(find_gemm("tile_fp32_tn"), num_warps=8)
 
 
 @pytest.mark.parametrize("case", [WEIGHTS, BOTH], ids=lambda case: case.name)
-def test_all_warps_have_waited_before_one_writes_the_buffer_again(case: Case) -> None:
+def test_all_warps_have_waited_before_one_writes_the_buffer_again(case: Specimen) -> None:
     """Eight warps are two warp groups, which wait for their own wgmmas only."""
     with launched_by_us():
         made = compile_case(case, PlanOptions(enable_warp_specialization=True, mma_depth=1))

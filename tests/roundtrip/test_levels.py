@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("triton")
 
 from tawa.ir import parse_module, print_module
-from tawa.kernels.gemm.cases import CASES, find
+from tests.cases.gemm.cases import CASES, find
 from tests.roundtrip.levels import Level, Made, compile_through
 from tests.support.sample import sample
 

@@ -12,9 +12,9 @@ pytest.importorskip("triton")
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.report.record import plan_of
 from tawa.cli.demo import compile_case
-from tawa.kernels.attention import cases as attention
-from tawa.kernels.gemm import cases as gemm
-from tawa.kernels.pointers import cases as pointers
+from tests.cases.attention import cases as attention
+from tests.cases.gemm import cases as gemm
+from tests.cases.pointers import cases as pointers
 
 LEGAL = {"only_if_faster": False}
 CASES = [

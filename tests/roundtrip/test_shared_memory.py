@@ -10,8 +10,8 @@ from tawa.analysis.resources import shared_beside_rings
 from tawa.analysis.rings.channels import find_channels
 from tawa.analysis.rings.loads import find_dot_loads
 from tawa.ir import parse_module
-from tawa.kernels.gemm.cases import find
 from tawa.machine.hopper import SLACK_BYTES
+from tests.cases.gemm.cases import find
 from tests.roundtrip.levels import DEPTH, compile_through
 
 pytestmark = pytest.mark.slow

@@ -15,13 +15,13 @@ from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module, parse_module
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import find
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.runtime.simulation import Arrays, make_arrays
 from tawa.runtime.simulation import simulate_case as run
 from tawa.sim import to_floats
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find
 from tests.support.fronts import front
 
 Level = Literal["ttgir", "aref", "barrier"]
@@ -73,7 +73,7 @@ def level_module(name: str, level: Level, depth: int = 2, mma_depth: int = 1) ->
     return parse_module(level_text(name, level, depth, mma_depth))
 
 
-def output(case: Case, module: Module, order: Any = "eager", seed: int = 0) -> Any:
+def output(case: Specimen, module: Module, order: Any = "eager", seed: int = 0) -> Any:
     """The bits of ``c`` after one launch on fresh tensors."""
     arrays = make_arrays(case)
     run(case, module, arrays, order, seed)
@@ -81,7 +81,7 @@ def output(case: Case, module: Module, order: Any = "eager", seed: int = 0) -> A
     return c.view(f"u{c.itemsize}")
 
 
-def exact(case: Case, arrays: Arrays) -> Any:
+def exact(case: Specimen, arrays: Arrays) -> Any:
     """``c`` in float64."""
     floats = {
         name: to_floats(array, case.tensors[name].dtype).astype(np.float64)
@@ -101,7 +101,7 @@ def _silu(x: Any) -> Any:
     return x / (1 + np.exp(-x))
 
 
-def _epilogue(case: Case, t: Arrays, a: Any, b: Any) -> Any:
+def _epilogue(case: Specimen, t: Arrays, a: Any, b: Any) -> Any:
     c, parts = a @ b, case.constexprs
     c = c * (float(np.float32(0.37)) if parts["SCALE"] == "scalar" else 1.0)
     c = c * t["scale"][:, None] if parts["SCALE"] == "rows" else c
@@ -119,21 +119,21 @@ def _epilogue(case: Case, t: Arrays, a: Any, b: Any) -> Any:
     return c + t["residual"] if parts["RESIDUAL"] else c
 
 
-def _triangular(case: Case, t: Arrays, a: Any, b: Any) -> Any:
+def _triangular(case: Specimen, t: Arrays, a: Any, b: Any) -> Any:
     first = np.arange(a.shape[0]) // case.size("BM") * case.size("BM")
     return np.where(np.arange(a.shape[1])[None, :] < first[:, None], a, 0) @ b
 
 
-def _split_k(case: Case, t: Arrays, a: Any, b: Any) -> Any:
+def _split_k(case: Specimen, t: Arrays, a: Any, b: Any) -> Any:
     part = np.arange(a.shape[1]) // case.size("BK") % case.size("SPLIT")
     return np.stack([np.where(part == number, a, 0) @ b for number in range(case.size("SPLIT"))])
 
 
-def _invariant(case: Case, t: Arrays, a: Any, b: Any) -> Any:
+def _invariant(case: Specimen, t: Arrays, a: Any, b: Any) -> Any:
     return a @ b / np.sqrt((t["x"] ** 2).mean(axis=1))[:, None] * t["gain"]
 
 
-_AFTER: dict[str, Callable[[Case, Arrays, Any, Any], Any]] = {
+_AFTER: dict[str, Callable[[Specimen, Arrays, Any, Any], Any]] = {
     "gemm": lambda case, t, a, b: a @ b,
     "two_loops": lambda case, t, a, b: a @ b + t["a2"][:, : case.size("K2")] @ t["b2"][: case.size("K2")],
     "gate_up": lambda case, t, a, b: _silu(a @ b) * (a @ t["u"][: case.size("K")]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.ir import Module, parse_module
-from tests.support.programs import op
+from tests.cases.programs.ttgir import op
 
 ROW = "tensor<64xf32, #blocked>"
 BUFFER = "!ttg.memdesc<64xf32, #shared, #smem, mutable>"

@@ -27,9 +27,9 @@ from tawa.sim.errors import (
 from tawa.sim.machine.cta import Order
 from tawa.sim.machine.mbarriers import arrive, deliver, initialise, living, passes
 from tawa.sim.machine.shared import allocate, memdesc
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import op
 from tests.sim.small import BUFFER, POINTERS, ROW, kernel, row
-from tests.support import programs
-from tests.support.programs import op
 
 
 def run(module: Module, x: np.ndarray | None = None, n: int = 0) -> np.ndarray:

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import find
 from tawa.sim import to_floats
 from tawa.sim.machine.cta import Order
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find
 from tests.sim.problems import exact, level_module, make_arrays, output, run
 
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -45,11 +45,11 @@ CASES = {
 }
 
 
-def sized(name: str) -> Case:
+def sized(name: str) -> Specimen:
     return find(name).with_sizes(**CASES[name])
 
 
-def error(case: Case, bits: Any) -> float:
+def error(case: Specimen, bits: Any) -> float:
     """The largest error against float64, as a share of the largest value; NaN where an element was left out."""
     arrays = make_arrays(case)
     got = to_floats(bits, case.tensors["c"].dtype).astype(np.float64)

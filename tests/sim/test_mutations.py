@@ -15,10 +15,10 @@ pytest.importorskip("triton")
 
 from tawa.ir import Module, Operation
 from tawa.ir.attributes import read_int
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import find
 from tawa.sim import SimulationError
 from tawa.sim.machine.cta import Order
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find
 from tests.sim.problems import Level, level_module, output
 
 # One tile a program with five trips; and two tiles a program, whose stores are staged through shared memory.
@@ -28,7 +28,7 @@ PROBLEMS: dict[str, dict[str, int]] = {
 }
 
 
-def case_of(name: str) -> Case:
+def case_of(name: str) -> Specimen:
     return find(name).with_sizes(**PROBLEMS[name])
 
 

@@ -18,7 +18,7 @@ LENGTH, HEAD_DIM, BLOCK = 512, 128, 128
 
 
 def attention(causal: bool, ping_pong: bool) -> Module:
-    from peers import gluon_attention
+    from bench.peers import gluon_attention
 
     constants = {"BM": BLOCK, "BN": BLOCK, "HD": HEAD_DIM, "D": 2, "CAUSAL": causal, "PP": ping_pong, "num_warps": 4}
     boxes = gluon_attention.blocks(HEAD_DIM)

@@ -12,7 +12,7 @@ import pytest
 
 from tawa.dialects import structure_rules
 from tawa.ir import verify_structure
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 
 

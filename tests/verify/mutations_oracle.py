@@ -15,10 +15,10 @@ from typing import Any, Literal
 import numpy as np
 
 from tawa.ir import Module, parse_module
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import find
 from tawa.sim import Descriptor, SimulationError, simulate
 from tawa.sim.machine.cta import Order
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find
 from tests.sim.problems import level_text, make_arrays, run
 
 Level = Literal["aref", "barrier"]
@@ -106,7 +106,7 @@ def _title(sizes: Mapping[str, int]) -> str:
     return " ".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def _case_problem(case: Case) -> Problem:
+def _case_problem(case: Specimen) -> Problem:
     def problem(module: Module, order: Order, seed: int) -> Any:
         arrays = make_arrays(case)
         run(case, module, arrays, order, seed)
@@ -115,7 +115,7 @@ def _case_problem(case: Case) -> Problem:
     return problem
 
 
-def _sizes(case: Case, depth: int) -> Iterator[dict[str, int]]:
+def _sizes(case: Specimen, depth: int) -> Iterator[dict[str, int]]:
     """Sizes for each trip count; a persistent kernel gets one program and more tiles the fewer trips there are."""
     block_m, block_n, block_k = (case.size(f"B{name}") for name in "MNK")
     for count in trips(depth):

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tawa.ir import Module, parse_module
-from tawa.kernels.case import Case
 from tawa.sim.errors import UnsupportedOp
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.credits.check import check_credits
 from tawa.verify.verdict import Proved, Refuted, Verdict
+from tests.cases.case import Specimen
 from tests.verify import mutations_aref, mutations_barrier
 from tests.verify.mutations_edits import Kind, Mutant, Site, break_at, sites
 from tests.verify.mutations_oracle import FEW, MANY, ONE, Level, Oracle, Runs, Subject
@@ -119,6 +119,6 @@ def mutant_of(subject: Subject, site: Site) -> Mutant | None:
     return break_at(subject.text, site)
 
 
-def family(case: Case) -> str:
+def family(case: Specimen) -> str:
     """The shape of a kernel: cases of one function share their protocol, but for layouts and sizes."""
     return case.kernel.__name__

@@ -11,7 +11,7 @@ from tawa.ir import parse_module
 from tawa.verify.assumptions import Assumption, holding, parse_assumptions
 from tawa.verify.credits.facts import Facts
 from tawa.verify.credits.skeleton import Part, Program, Term, Terms
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 
 
 def test_a_fact_is_read_as_it_is_written() -> None:

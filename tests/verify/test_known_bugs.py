@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from tawa.ir import Module, parse_module
-from tawa.kernels.gemm.cases import find
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.credits.check import ALL, check_credits
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Verdict
 from tawa.verify.witness import describe
+from tests.cases.gemm.cases import find
+from tests.cases.programs import ttgir as programs
 from tests.matrix.compiling import compile_case, pinned
-from tests.support import programs
 
 BUGS = Path(__file__).parent / "known_bugs"
 

@@ -16,12 +16,12 @@ pytest.importorskip("triton")
 from tawa.errors import PlanError
 from tawa.ir import parse_module, parse_type
 from tawa.ir.types import MemDescType
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import SPECIALISED, find
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.verdict import Proved, Refuted
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import SPECIALISED, find
 from tests.sim.problems import ttgir
 from tests.support.sample import EVERY_CASE
 from tests.verify import mutations_aref, mutations_barrier
@@ -30,7 +30,7 @@ from tests.verify.mutations_oracle import DATA, GLUON, Level, Oracle, Subject, h
 from tests.verify.mutations_sweep import all_sites, check, family, judge, kinds, mutant_of
 
 LEVELS: tuple[Level, ...] = ("aref", "barrier")
-FAMILIES: dict[str, list[Case]] = {
+FAMILIES: dict[str, list[Specimen]] = {
     name: list(cases) for name, cases in itertools.groupby(sorted(SPECIALISED, key=family), key=family)
 }
 

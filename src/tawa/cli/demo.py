@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-    from tawa.kernels.case import Case
     from tawa.plan import PartitionPlan
     from tawa.plan.schedule import Schedule
+    from tawa.runtime.case import Case
     from tawa.runtime.explain import Explanation
 
 
@@ -31,18 +31,17 @@ if TYPE_CHECKING:
 class Exhibit:
     """One kernel of the demo.
 
-    case: its name among the cases of its family. length: K of a product, queries and keys of attention, in the race on
-    a GPU; 0 for no race.
+    case: its name in `tawa.demo.cases`. length: K of a product, queries and keys of attention, in the race on a GPU; 0
+    for no race.
     """
 
     title: str
     case: str
     length: int = 0
-    family: Literal["attention", "gemm"] = "gemm"
 
 
 EXHIBITS = (
-    Exhibit("attention, fp16, causal", "two_loops_fp16_d128_causal", 4096, "attention"),
+    Exhibit("attention, fp16, causal", "two_loops_fp16_d128_causal", 4096),
     Exhibit("fp16, one tile a program", "tile_8warps_nt", 4096),
     Exhibit("fp16, persistent", "persistent_8warps", 1024),
     Exhibit("fp8 e4m3, persistent", "persistent_fp8e4nv", 8192),
@@ -83,10 +82,9 @@ def demo_command(as_json: JsonFlag = False) -> None:
 
 def find_case(exhibit: Exhibit) -> Case:
     """The case behind an exhibit."""
-    from tawa.kernels.attention import cases as attention
-    from tawa.kernels.gemm import cases as gemm
+    from tawa.demo.cases import find
 
-    return (attention if exhibit.family == "attention" else gemm).find(exhibit.case)
+    return find(exhibit.case)
 
 
 def compile_exhibit(exhibit: Exhibit) -> tuple[Any, Explanation]:

@@ -1,4 +1,4 @@
-"""The last part of ``tawa demo``: its kernels on a Hopper GPU, checked against float64 and timed by turns."""
+"""The last part of ``tawa demo``: its kernels on a Hopper GPU, checked against float64 and timed round-robin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tawa.cli.demo import Exhibit
-    from tawa.kernels.case import Case
+    from tawa.runtime.case import Case
 
 _SIDE = 8192
 _HEADS = 64
@@ -22,11 +22,11 @@ def race_all(console: Console, exhibits: Sequence[Exhibit]) -> None:
     from rich.table import Table
 
     try:
-        from tawa.kernels import race
+        from tawa.demo import gpu_race
     except ImportError as error:
         console.print(f"[dim]Nothing was run: {error.name or error} is not installed (pip install 'torch>=2.10').[/]")
         return
-    if not race.hopper_present():
+    if not gpu_race.hopper_present():
         console.print(
             "[dim]Nothing was run: PyTorch sees no Hopper GPU here. The kernels above are compiled all the same.[/]"
         )
@@ -55,7 +55,7 @@ def race_all(console: Console, exhibits: Sequence[Exhibit]) -> None:
 
 def _row(exhibit: Exhibit) -> list[str]:
     import tawa
-    from tawa.kernels.race import LIBRARY, race
+    from tawa.demo.gpu_race import LIBRARY, race
 
     case, problem, flops = _problem(exhibit)
     laps = race(case, {_STOCK: case.kernel, _TAWA: tawa.jit(case.kernel)})
@@ -69,13 +69,12 @@ def _row(exhibit: Exhibit) -> list[str]:
 def _problem(exhibit: Exhibit) -> tuple[Case, str, float]:
     """A large problem of an exhibit, its length in words, and its floating-point operations."""
     from tawa.cli.demo import find_case
+    from tawa.demo.cases import flops, is_attention, with_lengths
 
     case, length = find_case(exhibit), exhibit.length
-    if exhibit.family == "attention":
-        from tawa.kernels.attention.builders import resized
-        from tawa.kernels.attention.cases import flops
-
-        case = resized(case, length, length).with_sizes(B=_HEADS // case.size("H"))
+    if is_attention(case):
+        case = with_lengths(case, length, length).with_sizes(B=_HEADS // case.size("H"))
         return case, f"S = {length}", flops(case)
     sizes = {"M": _SIDE, "N": _SIDE, "K": length} | ({"PROGRAMS": 132} if "PROGRAMS" in case.sizes else {})
-    return case.with_sizes(**sizes), f"K = {length}", 2.0 * case.expect.dots[0] * _SIDE**2 * length
+    case = case.with_sizes(**sizes)
+    return case, f"K = {length}", flops(case)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tawa.ir import Module
-    from tawa.kernels.case import Case
+    from tawa.runtime.case import Case
     from tawa.sim.time.timeline import Timeline
 
 ORDERS = ("eager", "late", "random")
@@ -69,19 +69,17 @@ def _small(case: Case, steps: int) -> Case:
 
     Of attention, in one batch, a tile of queries that sees up to `steps` blocks of keys.
     """
-    if _is_attention(case):
-        from tawa.kernels.attention.builders import resized
+    from tawa.demo.cases import is_attention, with_lengths
 
-        return resized(case, case.size("BM"), steps * case.size("BN")).with_sizes(B=1)
+    if is_attention(case):
+        return with_lengths(case, case.size("BM"), steps * case.size("BN")).with_sizes(B=1)
     sizes = {"M": 2 * case.size("BM"), "N": 2 * case.size("BN"), "K": steps * case.size("BK")}
     return case.with_sizes(**sizes, **({"PROGRAMS": 1} if "PROGRAMS" in case.sizes else {}))
 
 
 def _problem(case: Case) -> tuple[int, int, int]:
-    names = ("SQ", "SK", "DIM") if _is_attention(case) else ("M", "N", "K")
+    from tawa.demo.cases import is_attention
+
+    names = ("SQ", "SK", "DIM") if is_attention(case) else ("M", "N", "K")
     first, second, third = (case.size(name) for name in names)
     return first, second, third
-
-
-def _is_attention(case: Case) -> bool:
-    return case.reference == "attention"

@@ -120,7 +120,7 @@ MOST_SLOTS = 8
 EARLY_PUTS = 2
 """Slots that are filled before the partitions start; more of them hide nothing more (bench/results/ablation.json)."""
 AMPLE_SLOTS = 3
-"""Slots from which on one more in the consumer's hands costs CTAs that share an SM nothing (bench/small.py)."""
+"""From this depth on, P = 1 in place of 0 costs CTAs that share an SM nothing (bench/pointers/small.py)."""
 
 # -- whether it pays (tawa.plan.profitability, tawa.plan.decide.persistent, tawa.plan.cost.launch_work) ---------------
 
@@ -140,7 +140,7 @@ LEAST_CYCLES = 8000
 """A specialised kernel begins later than a stock one; a launch with less work on each SM is left to stock Triton's
 (bench/results/small.json)."""
 DOT_CYCLES = 350
-"""What a program alone on its SM waits for each dot of stock Triton's: fitted to its small GEMMs (bench/small.py)."""
+"""What a program alone on its SM waits for each dot of stock Triton's: fitted to bench/pointers/small.py."""
 STORE_CYCLES = 500
 """The same for each store."""
 ROW_BYTES = 128

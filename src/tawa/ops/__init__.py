@@ -1,8 +1,26 @@
-"""PyTorch operators on kernels of `tawa.kernels`, launched through `tawa.jit`. Importing this imports torch."""
+"""PyTorch operators on the kernels of `tawa.ops.kernels`, launched through `tawa.jit`.
+
+The first use of an operator imports torch; importing this package, or the kernels alone, does not.
+"""
 
 from __future__ import annotations
 
-from tawa.ops.attention_checks import ArgumentError
-from tawa.ops.attention_op import attention
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tawa.ops.attention_checks import ArgumentError
+    from tawa.ops.attention_op import attention
 
 __all__ = ["ArgumentError", "attention"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ArgumentError":
+        from tawa.ops.attention_checks import ArgumentError
+
+        return ArgumentError
+    if name == "attention":
+        from tawa.ops.attention_op import attention
+
+        return attention
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Launching the attention kernels on PyTorch tensors, forward and backward.
 
 Every launch goes through `tawa.jit` without options: specialised where that is legal and expected to pay, else stock
-Triton. Forward is the two-loop form of `tawa.kernels.attention`, which masks only the blocks of keys that need it: one
+Triton. Forward is the two-loop form of `tests.cases.attention`, which masks only the blocks of keys that need it: one
 program for each tile, or one for each SM that walks over tiles (`attention_tiles` says where).
 """
 
@@ -14,10 +14,10 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import tawa
-from tawa.kernels.attention import backward, forward, persistent
 from tawa.ops.attention_checks import check_capability
 from tawa.ops.attention_tensors import descriptor, for_tma, new_like, unwritten
 from tawa.ops.attention_tiles import Tile, box_of, tiles_for
+from tawa.ops.kernels import backward, forward, persistent
 
 LN_2 = 0.6931471805599453
 ROWS_OF_SUMS = 64

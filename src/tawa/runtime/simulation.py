@@ -10,7 +10,7 @@ from tawa.sim import Addresses, SimulationResult, from_floats, simulate, to_floa
 from tawa.sim import Descriptor as HostDescriptor
 
 if TYPE_CHECKING:
-    from tawa.kernels.case import Case, Tensor
+    from tawa.runtime.case import Case, Tensor
 
 Arrays = dict[str, Any]
 
@@ -70,7 +70,7 @@ def simulate_case(
 
     tiles_on: on how many programs a persistent form does the work of the grid; None for a kernel as it is.
     """
-    from tawa.kernels.case import Descriptor, Number, Pointer
+    from tawa.runtime.case import Descriptor, Number, Pointer
 
     arguments: dict[str, Any] = {}
     for name, argument in case.arguments.items():

@@ -7,8 +7,8 @@ import pytest
 from tawa.analysis.dims.lockstep import TwinInfo
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Operation
-from tests.support import programs
-from tests.support.programs import binary, branch, compare, for_loop, op, parse, scalar_load, while_loop
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import binary, branch, compare, for_loop, op, parse, scalar_load, while_loop
 
 _ATOMIC = "atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 4 : i32"
 _STORE = op("tt.store", "%lock, %one", "!tt.ptr<i32>, i32", properties="boundaryCheck = array<i32>, cache = 1 : i32, "

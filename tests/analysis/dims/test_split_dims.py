@@ -8,8 +8,8 @@ from tawa.analysis.dims.split_dims import SplitInfo, find_split
 from tawa.ir import parse_module
 from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import box_dims
-from tests.support.programs import op
-from tests.support.tiles import LOAD, PLAIN, constant, dot, kernel, load, store
+from tests.cases.programs.ttgir import op
+from tests.cases.programs.ttir import LOAD, PLAIN, constant, dot, kernel, load, store
 
 F32 = "tensor<128x128xf32>"
 ROWS = "tensor<128xf32>"

@@ -7,9 +7,9 @@ import pytest
 from tawa.analysis.layout.layouts import BlockedLayout, blocked_layout, origin, per_thread, tile_order
 from tawa.analysis.layout.producer_layouts import rename, with_warps
 from tawa.ir import parse_module
-from tests.matrix.pointer_kernels import made
-from tests.support import programs
-from tests.support.programs import parse
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import parse
+from tests.cases.small.pointer_kernels import made
 
 
 def layout(warps: tuple[int, ...], order: tuple[int, ...] = (1, 0)) -> BlockedLayout:

@@ -8,9 +8,10 @@ from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import parse_module
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tawa.transforms.pipelining.pipeline_stages import staged_loops
-from tests.support import programs, staged
+from tests.cases.programs import staged
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import ACC, op
 from tests.support.passes import after
-from tests.support.programs import ACC, op
 
 Edge = tuple[str, str, int, str]
 

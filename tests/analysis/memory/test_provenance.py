@@ -7,8 +7,8 @@ import pytest
 from tawa.analysis.memory.provenance import Root, made_in_a_loop, memory_roots, stores_must_not_wait
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Value
-from tests.support import programs
-from tests.support.programs import DESC, for_loop, kernel, op, parse
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import DESC, for_loop, kernel, op, parse
 
 PTR = "!tt.ptr<f16>"
 TWO = {"p": PTR, "q": PTR}

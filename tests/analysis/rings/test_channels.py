@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from tawa.analysis.rings.channels import find_channels, slot_readers
 from tawa.analysis.rings.loads import find_dot_loads
-from tests.support import programs
-from tests.support.programs import ACC, BUFFER, TILE, alloc, branch, dot, for_loop, gemm_loop, kernel, load, op, parse
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import (
+    ACC,
+    BUFFER,
+    TILE,
+    alloc,
+    branch,
+    dot,
+    for_loop,
+    gemm_loop,
+    kernel,
+    load,
+    op,
+    parse,
+)
 
 
 def channels(text: str) -> list[list[list[str]]]:

@@ -5,8 +5,19 @@ from __future__ import annotations
 from tawa.analysis.rings.guards import GuardInfo, find_guards, guards_around
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module
-from tests.support import programs
-from tests.support.programs import LOCK, branch, compare, gemm_loop, kernel, op, ops_named, parse, scalar_load, store
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import (
+    LOCK,
+    branch,
+    compare,
+    gemm_loop,
+    kernel,
+    op,
+    ops_named,
+    parse,
+    scalar_load,
+    store,
+)
 
 WORK = f"{gemm_loop()}\n{store()}"
 MARKER = op(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tawa.analysis.rings.loads import DotLoadInfo, dots_fed_by, find_dot_loads, same_layout
 from tawa.ir import Module
-from tests.support import programs
-from tests.support.programs import (
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import (
     ACC,
     BUFFER,
     OPERAND,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.ir import Module, Operation
-from tests.support import programs
-from tests.support.programs import ACC, for_loop, gemm_loop, kernel, op, ops_named, parse, the
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import ACC, for_loop, gemm_loop, kernel, op, ops_named, parse, the
 
 
 def sliced(module: Module, roots: list[Operation]) -> SliceInfo:

@@ -14,13 +14,13 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
 from tawa.bridge.triton.generic_print import parse_module
-from tawa.kernels.attention.cases import bench_case
-from tawa.kernels.attention.cases import find as find_attention
-from tawa.kernels.case import Case
-from tawa.kernels.pointers.builders import gemm_case
-from tawa.kernels.pointers.cases import find as find_pointers
 from tawa.pipeline import Outcome, plan_only
 from tawa.plan import PlanOptions
+from tests.cases.attention.cases import bench_case
+from tests.cases.attention.cases import find as find_attention
+from tests.cases.case import Specimen
+from tests.cases.pointers.builders import gemm_case
+from tests.cases.pointers.cases import find as find_pointers
 from tests.matrix.compiling import compile_case, signature
 from tests.support.fronts import front
 
@@ -29,13 +29,13 @@ PINNED = PlanOptions(enable_warp_specialization=True)
 PERSISTENT = PlanOptions(enable_warp_specialization=True, persistent=True)
 
 
-def gemm(columns: int) -> Case:
+def gemm(columns: int) -> Specimen:
     """With a K block of 128, two slots of 96 KB fit; beside the tile that a persistent kernel stages, one does."""
     sizes = {"M": 512, "N": 512, "K": 512}
     return gemm_case("shallow", tile=(128, 256, columns), warps=8, stages=2, sizes=sizes, GROUP_M=8)
 
 
-def compiled(case: Case, options: PlanOptions) -> Any:
+def compiled(case: Specimen, options: PlanOptions) -> Any:
     """As a launch compiles it."""
     with attached(), launched_by_us():
         return compile_case(case, options)
@@ -100,7 +100,7 @@ def test_the_persistent_form_is_planned_under_the_options_that_compile_it(monkey
 # -- forms -------------------------------------------------------------------------------------------------------------
 
 
-def fronts(case: Case, options: PlanOptions) -> tuple[Specialised | Outcome, list[bool], list[int]]:
+def fronts(case: Specimen, options: PlanOptions) -> tuple[Specialised | Outcome, list[bool], list[int]]:
     """What becomes of a kernel; whether Triton's front half was given it as it was, and with how many warps."""
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     texts, warps = list[str](), list[int]()

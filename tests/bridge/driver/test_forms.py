@@ -22,12 +22,12 @@ from tawa.bridge.triton.stages import clean_up
 from tawa.dialects.tt import GroupIndexOp, group_marker
 from tawa.flow import Flow
 from tawa.ir import Builder, Module, parse_module, print_module, replace_op
-from tawa.kernels.gemm.cases import CASES, find
-from tawa.kernels.pointers.cases import find as find_pointers
 from tawa.pipeline import Target
 from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.sim import Descriptor, from_floats, simulate
+from tests.cases.gemm.cases import CASES, find
+from tests.cases.pointers.cases import find as find_pointers
 from tests.matrix.compiling import signature
 from tests.sim.problems import make_arrays, run
 from tests.support.fronts import Front, front

@@ -9,8 +9,8 @@ import pytest
 from tawa.bridge.driver import driver
 from tawa.bridge.driver.request import Request
 from tawa.errors import InternalError, PlanError, ProtocolError
-from tawa.kernels.gemm.cases import find
 from tawa.plan import Plan, PlanOptions
+from tests.cases.gemm.cases import find
 from tests.matrix.compiling import compile_kernel, signature
 
 PINNED = PlanOptions(enable_warp_specialization=True)

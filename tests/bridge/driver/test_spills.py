@@ -13,14 +13,14 @@ from tawa.bridge.driver.spills import find_spills, frame_bytes, keeps_dots_in_fl
 from tawa.bridge.report.record import plan_of as recorded_plan
 from tawa.bridge.report.report import report
 from tawa.ir import parse_module
-from tawa.kernels.attention.cases import find
-from tawa.kernels.gemm.cases import tile_case
 from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.plan.schedule import Schedule, ScheduledOp
 from tests.bridge.fakes import plan_of
+from tests.cases.attention.cases import find
+from tests.cases.gemm.cases import tile_case
+from tests.cases.programs import ttgir as programs
 from tests.matrix.compiling import compile_case
-from tests.support import programs
 
 
 def schedule(stages: int) -> Schedule:

@@ -17,12 +17,12 @@ from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.report.report import report, run_ptxas
 from tawa.bridge.triton import ptxas_log
 from tawa.bridge.triton.handover import Stage
-from tawa.kernels.pointers.cases import find
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tests.bridge.fakes import plan_of
+from tests.cases.pointers.cases import find
+from tests.cases.programs.ttgir import tile_gemm
 from tests.matrix.compiling import signature
-from tests.support.programs import tile_gemm
 
 GROUPED = find("grouped_tma_fp8_8warps")
 CASE = replace(GROUPED, constexprs={**GROUPED.constexprs, "BK": 64})

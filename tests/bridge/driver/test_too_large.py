@@ -7,8 +7,8 @@ from triton.runtime.errors import OutOfResources
 
 from tawa.bridge.driver.request import Request
 from tawa.errors import PlanError
-from tawa.kernels.gemm.cases import find
 from tawa.plan import Plan, PlanOptions, RingPlan
+from tests.cases.gemm.cases import find
 from tests.matrix.compiling import compile_kernel, signature
 
 

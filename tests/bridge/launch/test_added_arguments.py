@@ -38,11 +38,11 @@ from tawa.bridge.launch.added_arguments import (
 from tawa.bridge.launch.launcher import Launcher, _all_different, _key_of
 from tawa.bridge.report import record
 from tawa.bridge.triton.signature import parse_signature
-from tawa.kernels.pointers.cases import find
 from tawa.machine.hopper import LEAST_CYCLES
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
 from tawa.transforms.ttir.make_persistent import MakePersistent, PersistentResult
+from tests.cases.pointers.cases import find
 from tests.matrix.compiling import compile_case
 
 WANTED = Request(PlanOptions(enable_warp_specialization=True))

@@ -25,9 +25,9 @@ from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.launch.answer import answer_for, argument_domain
 from tawa.bridge.launch.launcher import Launcher
 from tawa.errors import PlanError
-from tawa.kernels.pointers.cases import CASES
 from tawa.machine.hopper import LEAST_CYCLES, PROCESSORS
 from tawa.plan import PlanOptions
+from tests.cases.pointers.cases import CASES
 from tests.matrix.compiling import attempted, signature
 
 TYPES = {"x": "*fp16", "M": "i32", "FLAG": "constexpr", "K": "i32", "s": "fp32"}

@@ -8,7 +8,7 @@ import pytest
 from tawa.ir import Module, parse_module
 from tawa.sim import Addresses, simulate
 from tawa.sim.errors import ArgumentError, OutOfBounds
-from tests.support.programs import op
+from tests.cases.programs.ttgir import op
 
 I64, F32 = "!tt.ptr<i64>", "!tt.ptr<f32>"
 

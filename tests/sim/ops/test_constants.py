@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("triton")
 
 from tawa.bridge.triton.spelling import respell
-from tawa.kernels.gemm.cases import find
+from tests.cases.gemm.cases import find
 from tests.sim.problems import level_module, make_arrays, output, run
 
 CASES = {

@@ -11,8 +11,8 @@ from tawa.sim import Descriptor, from_floats, simulate
 from tawa.sim.errors import MissingFence, UnwrittenRead
 from tawa.sim.machine.values import GlobalTensor, Pointer, TensorDescriptor
 from tawa.sim.ops.global_memory import read_box, write_box
+from tests.cases.programs.ttgir import op
 from tests.sim.small import BUFFER, POINTERS, ROW, kernel, row
-from tests.support.programs import op
 
 MATRIX = "tensor<8x8xf32, #blocked>"
 STORE = op("tt.store", "%at, %result", f"{POINTERS}, {ROW}")
@@ -145,7 +145,7 @@ def test_a_box_reads_zero_and_writes_nothing_outside_its_tensor() -> None:
 def test_a_descriptor_type_is_checked_where_it_is_named() -> None:
     with pytest.raises(Exception, match="described as bf16"):
         from tawa.ir import parse_module
-        from tests.support import programs
+        from tests.cases.programs import ttgir as programs
 
         desc = Descriptor(from_floats(np.zeros((64, 64)), "bf16"), dtype="bf16")
         arguments: dict[str, Any] = dict.fromkeys(("a_desc", "b_desc", "c_desc"), desc)

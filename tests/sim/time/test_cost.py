@@ -94,7 +94,7 @@ def test_the_steady_state_is_that_of_an_h200_where_latency_bounds_it_and_never_s
     name: str, depth: int, mma_depth: int, tflops: dict[int, float]
 ) -> None:
     pytest.importorskip("triton")
-    from tawa.kernels.gemm.cases import find
+    from tests.cases.gemm.cases import find
     from tests.sim.problems import level_module, make_arrays, run
 
     case = find(name)

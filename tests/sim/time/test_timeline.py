@@ -15,11 +15,11 @@ import pytest
 pytest.importorskip("triton")
 
 from tawa.ir import parse_module
-from tawa.kernels.case import Case
-from tawa.kernels.gemm.cases import find
 from tawa.sim import CostModel, Timeline, chrome_trace, render, simulate, summary
 from tawa.sim.machine.cta import Order
 from tawa.sim.time.timeline import TENSOR_CORES, TMA
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find
 from tests.sim.problems import level_module, make_arrays, output, run, stock_text
 from tests.sim.small import kernel
 
@@ -39,7 +39,9 @@ CASES = {
 }
 
 
-def timed(case: Case, module: Any, order: Order = "eager", seed: int = 0, model: CostModel | None = None) -> Timeline:
+def timed(
+    case: Specimen, module: Any, order: Order = "eager", seed: int = 0, model: CostModel | None = None
+) -> Timeline:
     result = run(case, module, make_arrays(case), order, seed, programs=[(0, 0, 0)], timing=True)
     return result.timeline() if model is None else result.timeline(model=model)
 
@@ -114,8 +116,8 @@ def test_the_tensor_cores_work_as_long_as_the_products_take() -> None:
 
 def test_a_loaded_value_is_waited_for_where_it_is_used() -> None:
     x = np.zeros(64, np.float32)
+    from tests.cases.programs.ttgir import op
     from tests.sim.ops.test_tiles import LOAD, STORE, row
-    from tests.support.programs import op
 
     tile = "tensor<64xf32, #blocked>"
     for fills, waits in ((0, True), (40, False)):

@@ -8,10 +8,10 @@ from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.transforms.epilogue.sink_epilogue import SinkEpilogue
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import ACC, TILE, alloc, for_loop, kernel, op, store
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
-from tests.support.programs import ACC, TILE, alloc, for_loop, kernel, op, store
 from tests.support.protocol import run
 
 

@@ -11,7 +11,7 @@ from tawa.ir import parse_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions, StorePlan
 from tawa.transforms.epilogue.stage_stores import StageStores
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
 from tests.support.protocol import run

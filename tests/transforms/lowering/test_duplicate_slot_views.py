@@ -10,9 +10,21 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.transforms.lowering.duplicate_slot_views import DuplicateSlotViews
 from tawa.transforms.lowering.lower_arefs import LowerArefs
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import (
+    ACC,
+    alloc,
+    binary,
+    branch,
+    compare,
+    dot,
+    for_loop,
+    kernel,
+    load,
+    ops_named,
+    store,
+)
 from tests.support.passes import after
-from tests.support.programs import ACC, alloc, binary, branch, compare, dot, for_loop, kernel, load, ops_named, store
 
 
 def loop(result: str, init: str, upper: str) -> str:

@@ -6,8 +6,8 @@ import pytest
 
 from tawa.ir import parse_module
 from tawa.transforms.lowering.lower_arefs import LowerArefs
-from tests.matrix.pointer_kernels import made
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
+from tests.cases.small.pointer_kernels import made
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.transforms.lowering.outline_partitions import OutlinePartitions
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
 

@@ -9,7 +9,7 @@ from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.verdict import Proved
-from tests.support.nests import Branch, Loop, Statement, Step, fills, nests, text
+from tests.cases.programs.nests import Branch, Loop, Statement, Step, fills, nests, text
 from tests.support.protocol import Trace, run
 
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,8 +10,8 @@ from tawa.ir import parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.transforms.partition.early_puts import EarlyPuts
-from tests.matrix.pointer_kernels import made, ttgir
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
+from tests.cases.small.pointer_kernels import made, ttgir
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
 from tests.support.protocol import run, violations

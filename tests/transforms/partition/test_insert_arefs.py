@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.transforms.partition.insert_arefs import InsertArefs
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.transforms.partition.partition import Partition
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
 

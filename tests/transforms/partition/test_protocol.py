@@ -15,7 +15,7 @@ import pytest
 from tawa.ir import Module, Operation, parse_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 from tests.support.protocol import run, violations
 
 DEPTHS = [pytest.param(depth, p, id=f"D{depth}P{p}") for depth in range(1, 5) for p in range(3) if depth > p]

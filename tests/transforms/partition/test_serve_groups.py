@@ -6,12 +6,12 @@ from tawa.dialects.aref import LandedOp, PutOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import GroupIndexOp
 from tawa.ir import Module, parse_module
-from tawa.kernels.pointers.cases import find
 from tawa.plan import PlanOptions
 from tawa.transforms.partition.serve_groups import dependent_values, obstacle
+from tests.cases.pointers.cases import find
+from tests.cases.programs.ttgir import for_loop, kernel, op, ops_named, parse
+from tests.cases.small.pointer_kernels import made, ttgir
 from tests.matrix.compiling import specialised_levels
-from tests.matrix.pointer_kernels import made, ttgir
-from tests.support.programs import for_loop, kernel, op, ops_named, parse
 
 GROUP = op(
     "tt.elementwise_inline_asm",

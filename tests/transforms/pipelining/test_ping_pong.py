@@ -14,10 +14,11 @@ from tawa.ir import Builder, Module, Operation, parse_module, print_module, repl
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.credits.check import check_credits
 from tawa.verify.verdict import Proved, Refuted
-from tests.support import programs, staged
+from tests.cases.programs import staged
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import op
+from tests.cases.programs.turns import grouped, inside, lowered, made, plan_of
 from tests.support.filecheck import brief, check
-from tests.support.programs import op
-from tests.support.turns import grouped, inside, lowered, made, plan_of
 
 PROGRAMS: dict[str, Callable[[], str]] = {
     **staged.PROGRAMS,

@@ -16,10 +16,11 @@ from tawa.transforms.pipelining.ping_pong import PingPong
 from tawa.transforms.pipelining.pipeline_stages import PipelineStages
 from tawa.verify.credits.check import check_credits
 from tawa.verify.verdict import Proved
-from tests.support import programs, staged
+from tests.cases.programs import staged
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import op
+from tests.cases.programs.turns import grouped, lowered, made, plan_of
 from tests.support.passes import after, plan_for
-from tests.support.programs import op
-from tests.support.turns import grouped, lowered, made, plan_of
 
 
 def test_without_ping_pong_there_is_no_token() -> None:

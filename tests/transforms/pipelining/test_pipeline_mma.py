@@ -6,7 +6,7 @@ import pytest
 
 from tawa.ir import print_module
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
 from tests.support.protocol import run, violations

@@ -23,7 +23,8 @@ from tawa.transforms.pipelining.pipeline_stages import PipelineStages
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.credits.check import check_credits
 from tawa.verify.verdict import Proved
-from tests.support import programs, staged
+from tests.cases.programs import staged
+from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after, checked, flow_behind, flow_of, plan_for, to_arefs, unchecked
 

@@ -16,22 +16,22 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.errors import PlanError
 from tawa.ir import Builder, Module, Value, parse_module
-from tawa.kernels.attention.builders import forward_case
-from tawa.kernels.attention.cases import find
-from tawa.kernels.case import Case
 from tawa.machine.hopper import KEPT_REGISTERS
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.transforms.pipelining.register_operands import KeepInRegisters
+from tests.cases.attention.builders import forward_case
+from tests.cases.attention.cases import find
+from tests.cases.case import Specimen
 from tests.matrix.compiling import attempted, compile_case, signature
 from tests.support.fronts import front
 
 
-def level(case: Case) -> Module:
+def level(case: Specimen) -> Module:
     """The aref level of a case, specialised wherever that is legal."""
     return parse_module(compile_case(case, PlanOptions(only_if_faster=False)).asm["aref"])
 
 
-def pinned(case: Case, plan: Plan) -> tuple[Plan, str]:
+def pinned(case: Specimen, plan: Plan) -> tuple[Plan, str]:
     """The whole Plan, and the aref level, of a case with a part of its Plan pinned."""
     made, sheet = front(case.kernel, signature(case), **case.options()), Worksheet()
     found = specialise(made.tools, made.source(case.name), Request(plan=plan), sheet)
@@ -119,7 +119,7 @@ def test_room_is_looked_for_before_anything_is_compiled(name: str, kept: int) ->
 
 
 def test_an_operand_that_each_iteration_brings_is_not_kept() -> None:
-    from tawa.kernels.gemm.cases import find as find_gemm
+    from tests.cases.gemm.cases import find as find_gemm
 
     case = find_gemm("tile_fp16_nn")
     assert not operands_to_keep(

@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as arrays
 from tawa.ir import Module, print_module
 from tawa.sim import Descriptor, simulate
 from tawa.transforms.pipelining.scale_behind_max import ScaleBehindMax
-from tests.support import programs
-from tests.support.programs import ACC, binary, kernel, load, op, ops_named, store
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import ACC, binary, kernel, load, op, ops_named, store
 
 ROWS = "tensor<64xf32, #ttg.slice<{dim = 1, parent = #mma}>>"
 COLUMN = "tensor<64x1xf32, #mma>"

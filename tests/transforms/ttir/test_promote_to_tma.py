@@ -14,9 +14,9 @@ from tawa.ir import Builder, Module, StructureError, Value, clone_op, parse_modu
 from tawa.transforms.drop_dead import DropDead
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
 from tests.analysis.tile_programs import TileProgram
-from tests.support import programs
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import parse, the
 from tests.support.filecheck import brief, check
-from tests.support.programs import parse, the
 
 ARGUMENTS = {"a": "!tt.ptr<f16>", "b": "!tt.ptr<f16>", "c": "!tt.ptr<f32>", "m": "i32", "k": "i32", "s": "i32"}
 

@@ -8,9 +8,9 @@ from tawa.dialects import structure_rules
 from tawa.dialects.tt import GroupIndexOp, group_marker
 from tawa.ir import Builder, Module, StructureError, parse_module, print_module, verify_structure
 from tawa.transforms.ttir.split_rows import SplitRows, part_type
+from tests.cases.programs.ttgir import op
+from tests.cases.programs.ttir import PLAIN, constant, kernel, store
 from tests.support.filecheck import brief, check
-from tests.support.programs import op
-from tests.support.tiles import PLAIN, constant, kernel, store
 
 
 def split(text: str, groups: int = 2) -> Module:

@@ -11,8 +11,8 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown, Verdict
-from tests.support import programs
-from tests.support.programs import LOCK, branch, compare, gemm_loop, kernel, scalar_load, store
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import LOCK, branch, compare, gemm_loop, kernel, scalar_load, store
 from tests.verify import mutations_barrier as mutate
 
 DATA = Path(__file__).parents[1] / "data"

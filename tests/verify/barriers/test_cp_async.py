@@ -12,7 +12,7 @@ from tawa.ir.attributes import int_attr
 from tawa.sim.errors import BarrierMisuse, Deadlock, MissingFence, SharedMemoryRace, SimulationError, UnwrittenRead
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.verdict import Proved, Refuted
-from tests.matrix.pointer_kernels import find, made, ttgir
+from tests.cases.small.pointer_kernels import find, made, ttgir
 
 TRIPS = 5
 Break = Callable[[Module], None]

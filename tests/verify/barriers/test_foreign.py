@@ -181,8 +181,8 @@ def stock(name: str) -> Module:
     pytest.importorskip("triton")
     from triton._C import libtriton
 
-    from tawa.kernels.gemm import cases as gemm
-    from tawa.kernels.pointers import cases as pointers
+    from tests.cases.gemm import cases as gemm
+    from tests.cases.pointers import cases as pointers
     from tests.matrix.compiling import compile_case
 
     native: Any = libtriton

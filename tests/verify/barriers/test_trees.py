@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tawa.ir import Value, parse_module
 from tawa.verify.barriers.program.kernel import BarrierProgram
-from tests.support import programs
-from tests.support.programs import binary
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import binary
 
 
 def trees(text: str) -> dict[str, int | None]:

@@ -22,9 +22,9 @@ from tawa.verify.credits.search import FULL, Search
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict
 from tawa.verify.witness import describe
-from tests.support import programs
-from tests.support.nests import Statement, nests, text
-from tests.support.programs import ACC, LOCK, binary, for_loop, gemm_loop, iteration, kernel, scalar_load, store
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.nests import Statement, nests, text
+from tests.cases.programs.ttgir import ACC, LOCK, binary, for_loop, gemm_loop, iteration, kernel, scalar_load, store
 from tests.verify import mutations_aref as change
 
 DATA = Path(__file__).parents[2] / "data"

@@ -18,8 +18,8 @@ from tawa.verify.assumptions import POSITIVE_STEP, positive_step
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.credits.check import ALL, check_credits
 from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict
-from tests.support.programs import binary, for_loop, op, store
-from tests.support.staged import attention_loop, kernel
+from tests.cases.programs.staged import attention_loop, kernel
+from tests.cases.programs.ttgir import binary, for_loop, op, store
 from tests.verify.credits.test_check import named, with_numbers
 from tests.verify.credits.test_check_mutations import wrong
 

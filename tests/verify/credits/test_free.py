@@ -20,8 +20,8 @@ from tawa.verify.credits.free import MOST, prove_free
 from tawa.verify.credits.program import compile_skeleton
 from tawa.verify.credits.skeleton import MAIN, UnsupportedError
 from tawa.verify.verdict import Proved, Refuted
-from tests.support.nests import Statement, nests, text
-from tests.support.programs import ACC, binary, for_loop, gemm_loop, iteration, kernel, op, store
+from tests.cases.programs.nests import Statement, nests, text
+from tests.cases.programs.ttgir import ACC, binary, for_loop, gemm_loop, iteration, kernel, op, store
 from tests.verify.credits.test_check import PROGRAMS, aref, named, pairs, with_numbers
 from tests.verify.credits.test_check_mutations import wrong
 from tests.verify.mutations_aref import mutants

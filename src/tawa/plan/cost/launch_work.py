@@ -4,7 +4,7 @@
 
 A specialised kernel begins later than a stock one: barriers are set up, descriptors fetched, partitions started. Where
 a launch is over soon, that is all that is left of it. The numbers are fitted to stock Triton's small GEMMs on an H200
-(bench/small.py): a program alone on its SM waits for each dot and for each store.
+(bench/pointers/small.py): a program alone on its SM waits for each dot and for each store.
 
     128 x 128 x 32, fp16, B transposed: 256 rows of 64 bytes an iteration, and 256 cycles of dots
 

@@ -14,7 +14,7 @@ from tawa.plan import PlanOptions
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Unknown
-from tests.support.programs import ACC, binary, column, compare, for_loop, gemm_loop, iteration, kernel, op, store
+from tests.cases.programs.ttgir import ACC, binary, column, compare, for_loop, gemm_loop, iteration, kernel, op, store
 from tests.verify.barriers.test_check import ops
 
 TILE = Path("tests/data/tile_64x64.triton3_6.mlir")

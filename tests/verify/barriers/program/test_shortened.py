@@ -11,8 +11,8 @@ from tawa.verify.barriers.check import check_barriers
 from tawa.verify.barriers.program.kernel import BarrierProgram, Fewer
 from tawa.verify.barriers.program.shortened import shortened
 from tawa.verify.verdict import Proved, Refuted, Unknown
-from tests.support import programs
-from tests.support.programs import gemm_loop, kernel, store
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import gemm_loop, kernel, store
 from tests.verify import mutations_barrier as mutate
 from tests.verify.barriers.test_check import ops
 

@@ -1,0 +1,1 @@
+"""Benches of attention; `bench.attention.timing` is run as ``python -m bench.attention``."""

@@ -1,0 +1,83 @@
+"""Runs every attention case on a GPU and compares it with float64: ``python -m bench.attention.correctness``.
+
+For each case of `tests.cases.attention.cases`: fresh random inputs, outputs full of NaN, the kernel specialised
+wherever that is legal, as planned, with the groups taking turns (``ping_pong=True``), and made persistent on two SMs;
+persistent kernels also on other numbers of programs. Each is run four times, each time in other memory: the same bits
+every time, every element that must be written and no other, and an error of at most twice that of PyTorch in the same
+precision (`tests.cases.check`).
+
+Cases run in several processes under a watchdog (`workers.py`). Results: ``bench/results/attention_correctness.json``;
+``error`` of a row is its error divided by what is allowed (at most 1 passes), or a text. ``--only NAME`` takes some.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from bench.case_jobs import CaseBench, on_processors
+from tests.cases.attention.cases import CASES
+from tests.cases.case import Specimen
+
+RUNS = 4
+PROGRAMS = (2, 12)
+WAYS: dict[str, dict[str, Any]] = {
+    "planned": {},
+    "turns": {"ping_pong": True},
+    "persistent": {"persistent": True},
+}
+PROCESSORS = 2  # of a kernel that Tawa makes persistent, so that each of these problems takes it several rounds
+
+
+def problems(case: Specimen) -> Iterator[tuple[str, Specimen]]:
+    """The case's own problem; of a persistent kernel also on few and on many programs."""
+    yield "own", case
+    if "persistent" in case.tags:
+        yield from ((f"{count} programs", case.with_sizes(PROGRAMS=count)) for count in PROGRAMS)
+
+
+def check(case: Specimen, options: dict[str, Any]) -> dict[str, Any]:
+    """Runs one problem and judges it."""
+    import torch
+
+    import tawa
+    from tawa.errors import PlanError
+    from tests.cases import launch
+    from tests.cases.check import judge_all
+
+    kernel = tawa.jit(case.kernel)
+    placed: list[dict[str, Any]] = []
+    outputs: list[dict[str, Any]] = []
+    compiled: Any = None
+    for _ in range(RUNS):
+        placed.append(tensors := launch.make_tensors(case, seed=zlib.crc32(case.name.encode())))
+        try:
+            with on_processors(PROCESSORS if "persistent" in options else None):
+                compiled = launch.launch(case, kernel, tensors, only_if_faster=False, **options)
+        except PlanError as error:
+            return {"status": "ok", "declined": str(error)}
+        torch.cuda.synchronize()
+        outputs.append({name: tensors[name].clone() for name in launch.outputs(case)})
+    verdict = judge_all(case, placed[-1], outputs)
+    record = compiled.metadata.tawa
+    answer: dict[str, Any] = {
+        "status": "failed" if verdict.faults else "ok",
+        "ratio": min(verdict.ratio, 1e9),
+        "specialised": record["applied"],
+        "registers": compiled.n_regs,
+        "spills": compiled.n_spills,
+    }
+    if record["applied"]:
+        parts = record["plan"]["partitions"]
+        answer["groups"] = sum(part["role"] == "consumer" for part in parts)
+        answer["D"] = [ring["depth"] for ring in record["plan"]["rings"]]
+    else:
+        answer["declined"] = record["reason"]
+    return {**answer, "message": "; ".join(verdict.faults)} if verdict.faults else answer
+
+
+BENCH = CaseBench("bench.attention.correctness", "attention_correctness", __doc__ or "", CASES, WAYS, problems, check)
+
+if __name__ == "__main__":
+    raise SystemExit(BENCH.main())

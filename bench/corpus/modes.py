@@ -1,0 +1,130 @@
+"""The ways in which every entry is run, in one process, without one way's tuning deciding for another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bench.corpus.configurations import watch_tuners
+
+WARMUP_MS, REPEAT_MS = 5, 20  # of each configuration that an autotuner tries; Triton's are 25 and 100
+
+MODES: dict[str, dict[str, Any]] = {
+    "stock": {"enable_warp_specialization": False},
+    "tawa": {},  # automatic: what `tawa.install()` does
+    "legal": {"only_if_faster": False},  # for correctness: whatever can be specialised
+    "same": {},  # as "tawa", in the configurations that stock Triton chose in this job
+}
+
+_current = ""  # as the process began: Triton, and nothing installed
+
+
+def switch_to(name: str) -> None:
+    """From now on everything, in any thread (autograd has its own), is compiled and tuned in this way."""
+    global _current
+    if name == _current:
+        return
+    import tawa
+
+    _current = name
+    tawa.install(**MODES[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the autotuners of a job choose.
+
+    configs: the most that each tries of its list (0: all). part, parts: of these, every `parts`-th from `part` on.
+    trial: runs each just often enough to see that it works, which takes no time but chooses badly.
+    """
+
+    configs: int = 0
+    part: int = 0
+    parts: int = 1
+    trial: bool = False
+
+    def picked(self, configs: Iterable[Any]) -> list[Any]:
+        """The configurations to try; never none."""
+        found = spread(list(configs), self.configs)
+        return found[self.part :: self.parts] or found[:1]
+
+
+_tuning = Tuning()
+_job = 0
+
+
+def begin_tuning(tuning: Tuning) -> None:
+    """For the job that begins now: what autotuners chose in earlier ones is forgotten."""
+    global _tuning, _job
+    _tuning = tuning
+    _job += 1
+
+
+def keep_tunings_apart(bench: bool = True) -> None:
+    """Gives each autotuner a choice for each job and mode, among the configurations that `begin_tuning` allows.
+
+    The ones tried are spread evenly over the list, its first and last included. Choices are neither read from disk,
+    where Triton keeps them for whoever asks (`cache_results`), whatever was compiled, nor written there. bench: whether
+    there is a GPU to time them on.
+    """
+    from triton.runtime.autotuner import Autotuner
+
+    tuner_class: Any = Autotuner
+    tuner_class.cache = property(_get_cache, _set_cache)
+    tuner_class.check_disk_cache = _tune
+    prune = tuner_class.prune_configs
+    tuner_class.prune_configs = lambda self, kwargs: _tuning.picked(prune(self, kwargs))
+    if bench:
+        tuner_class.do_bench = property(_benchmarker)
+        watch_tuners(switch_to, lambda: _current)
+
+
+def _benchmarker(tuner: Any) -> Callable[..., Any]:
+    """What times a configuration: Triton's own, in a job that is timed for less long than it would."""
+    if _tuning.trial:
+        return _try
+    from triton.runtime import driver
+
+    return partial(driver.active.get_benchmarker(), warmup=WARMUP_MS, rep=REPEAT_MS)
+
+
+def _try(launch: Callable[[], object], quantiles: Sequence[float]) -> list[float]:
+    """Two launches: the first may compile, the second is timed. Other processes are at work."""
+    import torch
+
+    launch()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    launch()
+    torch.cuda.synchronize()
+    return [(time.perf_counter() - start) * 1e3] * len(quantiles)
+
+
+def spread(items: Sequence[Any], most: int) -> list[Any]:
+    """At most `most` of them (0: all), evenly spread, in order."""
+    if most <= 0 or len(items) <= most:
+        return list(items)
+    if most == 1:
+        return [items[0]]
+    return [items[round(at * (len(items) - 1) / (most - 1))] for at in range(most)]
+
+
+def _tune(tuner: Any, key: Any, configs: Any, bench: Callable[[], object]) -> bool:
+    bench()
+    return False
+
+
+def _get_cache(tuner: Any) -> dict[Any, Any]:
+    return tuner.__dict__.setdefault("_caches", {}).setdefault((_job, _chooser()), {})
+
+
+def _set_cache(tuner: Any, value: dict[Any, Any]) -> None:
+    tuner.__dict__.setdefault("_caches", {})[_job, _chooser()] = value
+
+
+def _chooser() -> str:
+    """The mode whose choices count now."""
+    return "stock" if _current == "same" else _current

@@ -1,0 +1,23 @@
+"""The packages of the corpus. To add one: a module here with a `PACKAGE`, and its name below."""
+
+from __future__ import annotations
+
+from bench.corpus.entry import Entry, Package
+from bench.corpus.packages import conch, flash_linear_attention, gemlite, liger_kernel, triton_tutorials
+
+PACKAGES: tuple[Package, ...] = (
+    triton_tutorials.PACKAGE,
+    flash_linear_attention.PACKAGE,
+    liger_kernel.PACKAGE,
+    gemlite.PACKAGE,
+    conch.PACKAGE,
+)
+
+
+def find_entry(package: str, key: str) -> tuple[Package, Entry]:
+    """An entry by its package's name and its key; raises KeyError if there is none."""
+    for found in PACKAGES:
+        for entry in found.entries:
+            if (found.name, entry.key) == (package, key):
+                return found, entry
+    raise KeyError(f"{package}/{key}")

@@ -1,0 +1,209 @@
+"""flash-linear-attention: chunked linear attention, forward and backward.
+
+B sequences of T tokens, H heads of D. Tolerances are those of the package's ``tests/ops``; its tests take the recurrent
+kernel as reference in places, here it is the naive PyTorch implementation in float32 throughout. All operations have
+the same three shapes, which its tests have for some of them (`_TESTED`). An operation has up to eleven kernels that are
+tuned, over up to 48 configurations each: six of each are tried, four of KDA, whose kernels take long to compile, and
+three for the shape with edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bench.corpus.entry import OURS, Entry, Inputs, Outputs, Package, RmsRatio
+
+_TESTS = "tests/ops"
+_TESTED = {
+    "chunk_gla": ((2, 1024, 8, 128), (4, 2048, 8, 64), (2, 1024, 4, 60)),
+    "chunk_simple_gla": ((4, 2048, 8, 64),),
+    "chunk_delta_rule": ((4, 2048, 8, 64),),
+    "chunk_gated_delta_rule": ((4, 2048, 8, 64),),
+    "chunk_kda": ((4, 2048, 8, 64),),
+}
+
+
+def _qkv(B: int, T: int, H: int, D: int, device: str) -> Inputs:
+    """Queries, values, and keys of length 1."""
+    import torch
+    from torch.nn.functional import normalize
+
+    q, k, v = (torch.randn(B, T, H, D, device=device) for _ in range(3))
+    return {"q": q.half(), "k": normalize(k, p=2, dim=-1).half(), "v": v.half()}
+
+
+def _with(inputs: Inputs, state: bool, **more: Any) -> Inputs:
+    """Adds inputs and, if wanted, an initial state; everything requires a gradient."""
+    import torch
+
+    B, _, H, D = inputs["q"].shape
+    found = {**inputs, **more}
+    if state:
+        found["h0"] = torch.randn(B, H, D, D, device=inputs["q"].device)
+    return {key: value.requires_grad_() for key, value in found.items()}
+
+
+def _gates(*shape: int, device: str, dtype: str = "float32") -> Any:
+    import torch
+    from torch.nn.functional import logsigmoid
+
+    return logsigmoid(torch.randn(*shape, device=device)).to(getattr(torch, dtype))
+
+
+def _op(module: str, name: str) -> Any:
+    import importlib
+
+    return getattr(importlib.import_module(module), name)
+
+
+def _with_state(module: str, name: str, arguments: str) -> Callable[[Inputs], Outputs]:
+    """Calls an operation with these inputs and an initial state; gives o and the state behind the last token."""
+
+    def call(it: Inputs) -> Outputs:
+        given = [it[argument] for argument in arguments.split()]
+        o, ht = _op(module, name)(*given, initial_state=it["h0"], output_final_state=True)[:2]
+        return {"o": o, "ht": ht}
+
+    return call
+
+
+def _heads_first(*tensors: Any) -> list[Any]:
+    return [tensor.transpose(1, 2) for tensor in tensors]
+
+
+# --- operations: inputs, the package's kernel, its reference ---
+
+
+def _gla(B: int, T: int, H: int, D: int, device: str) -> Inputs:
+    return _with(_qkv(B, T, H, D, device), True, g=_gates(B, T, H, D, device=device, dtype="float16"))
+
+
+def _simple_gla(B: int, T: int, H: int, D: int, device: str) -> Inputs:
+    return _with(_qkv(B, T, H, D, device), True, g=_gates(B, T, H, device=device))
+
+
+def _delta(B: int, T: int, H: int, D: int, device: str) -> Inputs:
+    import torch
+
+    return _with(_qkv(B, T, H, D, device), True, beta=torch.rand(B, T, H, device=device).sigmoid().half())
+
+
+def _want_delta(it: Inputs) -> Outputs:
+    run = _op("fla.ops.delta_rule.naive", "delta_rule_recurrence")
+    o, ht = run(*_heads_first(it["q"], it["k"], it["v"], it["beta"]), initial_state=it["h0"])
+    return {"o": o.transpose(1, 2), "ht": ht}
+
+
+def _gated_delta(B: int, T: int, H: int, D: int, device: str) -> Inputs:
+    import torch
+
+    beta = torch.rand(B, T, H, device=device).sigmoid().half()
+    return _with(_qkv(B, T, H, D, device), True, g=_gates(B, T, H, device=device), beta=beta)
+
+
+def _kda(B: int, T: int, H: int, D: int, device: str) -> Inputs:
+    import torch
+
+    beta = torch.rand(B, T, H, device=device).sigmoid()
+    return _with(_qkv(B, T, H, D, device), True, g=_gates(B, T, H, D, device=device), beta=beta)
+
+
+def _plain(B: int, T: int, H: int, D: int, device: str) -> Inputs:
+    return _with(_qkv(B, T, H, D, device), False)
+
+
+def _run_retention(it: Inputs) -> Outputs:
+    return {"o": _op("fla.ops.retention", "chunk_retention")(it["q"], it["k"], it["v"])[0]}
+
+
+def _want_retention(it: Inputs) -> Outputs:
+    run = _op("fla.ops.retention.naive", "naive_retention")
+    return {"o": run(*_heads_first(it["q"], it["k"], it["v"])).transpose(1, 2)}
+
+
+def _run_attention(it: Inputs) -> Outputs:
+    return {"o": _op("fla.ops.attn.parallel", "parallel_attn")(it["q"], it["k"], it["v"])}
+
+
+def _want_attention(it: Inputs) -> Outputs:
+    run = _op("fla.ops.attn.naive", "naive_parallel_attn")
+    return {"o": run(it["q"].float(), it["k"].float(), it["v"].float())[0]}
+
+
+# --- the entries ---
+
+Make = Callable[[int, int, int, int, str], Inputs]
+Function = Callable[[Inputs], Outputs]
+
+_DELTA_LIMITS = {
+    **dict.fromkeys(("dq", "dk", "dv", "dh0"), RmsRatio(0.008)),
+    **dict.fromkeys(("dbeta", "dg"), RmsRatio(0.02)),
+}
+_OPERATIONS: dict[str, tuple[Make, Function, Function, Mapping[str, RmsRatio]]] = {
+    "chunk_gla": (
+        _gla,
+        _with_state("fla.ops.gla", "chunk_gla", "q k v g"),
+        _with_state("fla.ops.gla.naive", "naive_recurrent_gla", "q k v g"),
+        {"o": RmsRatio(0.004)},
+    ),
+    # The state-space dual of Mamba-2.
+    "chunk_simple_gla": (
+        _simple_gla,
+        _with_state("fla.ops.simple_gla", "chunk_simple_gla", "q k v g"),
+        _with_state("fla.ops.simple_gla.naive", "naive_recurrent_simple_gla", "q k v g"),
+        {"o": RmsRatio(0.004)},
+    ),
+    "chunk_retention": (_plain, _run_retention, _want_retention, {}),
+    "chunk_delta_rule": (
+        _delta,
+        _with_state("fla.ops.delta_rule", "chunk_delta_rule", "q k v beta"),
+        _want_delta,
+        {**_DELTA_LIMITS, "o": RmsRatio(0.006), "ht": RmsRatio(0.006), "dbeta": RmsRatio(0.008)},
+    ),
+    "chunk_gated_delta_rule": (
+        _gated_delta,
+        _with_state("fla.ops.gated_delta_rule", "chunk_gated_delta_rule", "q k v g beta"),
+        _with_state("fla.ops.gated_delta_rule.naive", "naive_recurrent_gated_delta_rule", "q k v beta g"),
+        _DELTA_LIMITS,
+    ),
+    "chunk_kda": (
+        _kda,
+        _with_state("fla.ops.kda", "chunk_kda", "q k v g beta"),
+        _with_state("fla.ops.kda.naive", "naive_recurrent_kda", "q k v g beta"),
+        _DELTA_LIMITS,
+    ),
+    "parallel_attn": (_plain, _run_attention, _want_attention, {}),
+}
+_FORWARD_ONLY = ("chunk_simple_gla", "chunk_gated_delta_rule")  # its backward refuses Hopper under Triton 3.4 to 3.7.0
+_CONFIGS = {"chunk_kda": 4, "parallel_attn": 1}  # the latter is not tuned
+_SHAPES = ((2, 1024, 8, 128), (4, 2048, 8, 64), (2, 1024, 4, 60))
+
+
+def _entries() -> list[Entry]:
+    found: list[Entry] = []
+    for name, (make, run, reference, limits) in _OPERATIONS.items():
+        for B, T, H, D in _SHAPES:
+
+            def inputs(device: str, make: Make = make, shape: tuple[int, ...] = (B, T, H, D)) -> Inputs:
+                return make(*shape, device)  # type: ignore[call-arg]
+
+            shape = {"B": B, "T": T, "H": H, "D": D, "dtype": "fp16"}
+            tolerance = RmsRatio(0.005)
+            backward = name not in _FORWARD_ONLY
+            tested = _TESTS if (B, T, H, D) in _TESTED.get(name, ()) else OURS
+            configs = min(_CONFIGS.get(name, 6), 3 if D == 60 else 6)
+            found.append(Entry(name, shape, inputs, run, reference, tolerance, _TESTS, limits, backward, tested,
+                               configs=configs))  # fmt: skip
+    return found
+
+
+PACKAGE = Package(
+    name="flash-linear-attention",
+    home="https://github.com/fla-org/flash-linear-attention",
+    licence="MIT",
+    requires=("fla-core==0.6.0", "einops==0.8.2"),
+    module="fla.ops",
+    entries=tuple(_entries()),
+    notes="fla-core alone holds the kernels; the layers and models around them need transformers, the kernels do not.",
+)

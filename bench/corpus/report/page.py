@@ -1,0 +1,211 @@
+"""The tables of ``docs/corpus.md``, rendered from ``bench/results/corpus.json`` between two marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import harness
+from bench.corpus.report.kernels import UNUSUAL, Comparison, KernelSummary, applied, declined
+from bench.corpus.report.result_file import read
+from bench.corpus.report.results import Result, Verdict, title
+from bench.corpus.report.summary import Summary, summarise
+
+RESULTS = harness.RESULTS / "corpus.json"
+PAGE = harness.ROOT / "docs" / "corpus.md"
+BEGIN = "<!-- written by python -m bench.corpus page, from bench/results/corpus.json -->"
+END = "<!-- end -->"
+NOTHING = "There are no measurements yet."
+NO_DOT = "no tl.dot in the kernel"  # as Tawa says of such a kernel
+
+
+def write_page(page: Path = PAGE, results: Path = RESULTS) -> bool:
+    """Renders the tables into the page; returns whether it changed."""
+    text = page.read_text()
+    head, rest = text.split(BEGIN)
+    _, tail = rest.split(END)
+    new = f"{head}{BEGIN}\n\n{render_file(results)}\n\n{END}{tail}"
+    page.write_text(new)
+    return new != text
+
+
+def render_file(results: Path = RESULTS) -> str:
+    """What stands between the marks."""
+    if not results.exists():
+        return NOTHING
+    return render(*read(results))
+
+
+def render(about: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """The whole block: where it was measured, the summary, the entries, the reasons for declining."""
+    parts = [_where(about, results), summary_table(summarise(results))]
+    here, tuned, elsewhere = applied(results), applied(results, own_choice=True), declined(results)
+    if here:
+        parts.append("### Kernels that Tawa specialises, in stock's configurations\n\n" + kernels_table(here))
+    if tuned:
+        parts.append("### The same, each tuned by itself\n\n" + kernels_table(tuned))
+    if elsewhere:
+        parts.append("### Kernels that automatic mode leaves to stock Triton\n\n" + declined_table(elsewhere))
+    for package in dict.fromkeys(it.package for it in results):
+        parts.append(f"### {package}\n\n" + entries_table([it for it in results if it.package == package]))
+    parts.append("### Why kernels are declined\n\n" + reasons_table(results))
+    return "\n\n".join(parts)
+
+
+def _where(about: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """A line for each run that results are of: device, versions, date."""
+    counts = {it["date"]: sum(found.date == it["date"] for found in results) for it in about.get("earlier", [])}
+    runs = [(about, len(results) - sum(counts.values()))]
+    runs += [(it, counts[it["date"]]) for it in reversed(about.get("earlier", []))]
+    return "\n".join(_about(run, count if len(runs) > 1 else None) for run, count in runs)
+
+
+def _about(run: Mapping[str, Any], count: int | None) -> str:
+    versions = run["versions"]
+    return (
+        ("" if count is None else f"- {count} entries: ")
+        + f"{run['device']}, driver {run['driver']}, PyTorch {versions['torch']}, Triton {versions['triton']}, "
+        + f"Tawa {versions['tawa']}, {run['date'][:10]}; configurations tuned over: {run['configs']}."
+    )
+
+
+def summary_table(found: Summary) -> str:
+    """The numbers that count, with what is wanted."""
+    untimed = f"; {found.untimed} not timed" if found.untimed else ""
+    rows = [
+        ("entries; right, skipped", f"{found.entries}; {found.ok}, {found.skipped}", ""),
+        ("wrong results", str(found.wrong), "0"),
+        ("crashes", str(found.crashed), "0"),
+        ("hangs", str(found.hung), "0"),
+        ("configurations compared one by one with stock's kernel", str(found.compared), ""),
+        ("entries specialised in automatic mode; wherever legal", f"{found.applied}; {found.legal}", ""),
+        *_kernel_rows("in the configurations that stock chose", found.kernels, untimed),
+        *_kernel_rows("each mode tuned by itself", found.tuned, ""),
+        ("whole entries: geometric mean of the speed-up where specialised", _times(found.geomean), ""),
+        ("whole entries timed: slowest", f"{_times(found.worst)} ({found.worst_entry})" if found.worst else "–", ""),
+    ]
+    return table(("", "found", "wanted"), rows)
+
+
+def _kernel_rows(how: str, kernels: KernelSummary, untimed: str) -> list[tuple[str, str, str]]:
+    slowest = f"{kernels.worst.ratio:.2f} {_spread(kernels.worst)} ({kernels.worst.name})" if kernels.worst else "–"
+    whole = f", {kernels.whole} of them whole entries" if kernels.whole else ""
+    return [
+        (f"kernels specialised in automatic mode and timed, {how}", f"{kernels.count}{whole}{untimed}", ""),
+        ("– geometric mean of their speed-ups", _times(kernels.geomean), "≥ 1.15"),
+        (f"– geometric mean of those under {UNUSUAL:.0f} times", _times(kernels.usual), ""),
+        ("– slowest of them", slowest, "≥ 0.98"),
+        ("– under 0.98; of these beyond the spread", f"{kernels.slower}; {kernels.surely_slower}", "0"),
+    ]
+
+
+def _times(speed: float | None) -> str:
+    return "–" if speed is None else f"{speed:.2f}"
+
+
+def _spread(it: Comparison) -> str:
+    return f"[{it.spread[0]:.2f}, {it.spread[1]:.2f}]"
+
+
+def kernels_table(found: Sequence[Comparison]) -> str:
+    """A row for each kernel of each entry; what is slower than it may be in bold, if it is so beyond its spread."""
+    head = ("package", "operation", "kernel", "µs, stock", "µs, Tawa", "speed-up", "p10 to p90")
+    return table(head, [_kernel_row(it) for it in found])
+
+
+def _kernel_row(it: Comparison) -> tuple[str, ...]:
+    ratio = f"{it.ratio:.2f}"
+    shown = f"**{ratio}**" if it.surely_slower else f"{ratio} (noise?)" if it.slower else ratio
+    operation = title(it.result).removeprefix(f"{it.result.package}: ")
+    times = (f"{it.stock.median:.1f}", f"{it.mode.median:.1f}")
+    return (it.result.package, operation, it.kernel, *times, shown, _spread(it))
+
+
+def declined_table(found: Sequence[Comparison]) -> str:
+    """What would be gained, the most first: it tells whether the rules are right."""
+    head = ("package", "operation", "kernel", "µs, stock", "µs, legal", "speed-up", "p10 to p90", "why it is declined")
+    ordered = sorted(found, key=lambda it: -it.ratio)
+    return table(head, [(*_kernel_row(it), reason_of(it.reason)) for it in ordered])
+
+
+def entries_table(results: Iterable[Result]) -> str:
+    """A row for each entry: what became of its kernels, errors as parts of the tolerance, times."""
+    head = (
+        "operation",
+        "shape",
+        "kernels specialised",
+        "why not the others",
+        "error, stock / Tawa / legal",
+        "bits",
+        "ms, stock / Tawa",
+        "speed-up",
+        "",
+    )
+    return table(head, [_row(it) for it in results])
+
+
+def _row(it: Result) -> tuple[str, ...]:
+    shape = ", ".join(f"{name} {value}" for name, value in it.shape.items())
+    verdicts = it.kernels.get("tawa", ())
+    names = {verdict.kernel for verdict in verdicts}
+    applied = {verdict.kernel for verdict in verdicts if verdict.applied}
+    legal = {verdict.kernel for verdict in it.kernels.get("legal", ()) if verdict.applied}
+    kernels = f"{len(applied)} of {len(names)}" + (f" ({len(legal)} legal)" if len(legal) > len(applied) else "")
+    errors = " / ".join(_error(it, mode) for mode in ("stock", "tawa", "legal"))
+    bits = {True: "equal", False: "other"}.get(it.equal_bits.get("tawa", None), "")  # type: ignore[arg-type]
+    speed = it.speedup()
+    time = " / ".join(f"{it.times[mode][0]:.3f}" for mode in ("stock", "tawa") if mode in it.times)
+    name = it.name + (", with gradients" if it.backward else "")
+    what = "" if it.status == "ok" and not it.message else f"{it.status}: {it.message}".rstrip(": ")
+    return (name, shape, kernels if names else "", _why_not(verdicts), errors if it.errors else "", bits, time,
+            f"{speed:.2f}" if speed else "", what)  # fmt: skip
+
+
+def _why_not(verdicts: Sequence[Verdict]) -> str:
+    """The reasons why kernels of an entry are declined, but for those that have no dot."""
+    kernels: dict[str, set[str]] = {}
+    for verdict in verdicts:
+        if not verdict.applied and not verdict.reason.startswith(NO_DOT):
+            kernels.setdefault(plain_reason(verdict), set()).add(verdict.kernel)
+    return "; ".join(f"{', '.join(sorted(names))}: {reason}" for reason, names in kernels.items())
+
+
+def _error(it: Result, mode: str) -> str:
+    if mode not in it.errors:
+        return "–"
+    error = it.errors[mode]
+    return "∞" if error is None else f"{error:.2g}"
+
+
+def reasons_table(results: Iterable[Result]) -> str:
+    """Reasons of automatic mode, the most frequent first; numbers in them are left out so that like meets like."""
+    kernels: dict[str, set[str]] = {}
+    for result in results:
+        for verdict in result.kernels.get("tawa", ()):
+            if not verdict.applied:
+                kernels.setdefault(plain_reason(verdict), set()).add(f"{result.package}: {verdict.kernel}")
+    ordered = sorted(kernels.items(), key=lambda item: (-len(item[1]), item[0]))
+    return table(("kernels", "reason", "for instance"), [(str(len(names)), why, min(names)) for why, names in ordered])
+
+
+def reason_of(text: str) -> str:
+    """A reason without paths."""
+    return re.sub(r"\S*/\S*\.py\S*", "…", text)
+
+
+def plain_reason(verdict: Verdict) -> str:
+    """A reason without the particulars of one kernel: numbers as N, no path."""
+    text = re.sub(r"\b\d+(?:\.\d+)?\b", "N", reason_of(verdict.reason))
+    return text.replace("N CTA ", "N CTAs ")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [_line(head), "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(_line(row) for row in rows)])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -1,0 +1,77 @@
+"""Times an entry in each mode by turns: the whole operation, and each kernel of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from bench.corpus.entry import Entry, Outputs
+from bench.corpus.kernel_times import time_kernels
+from bench.corpus.modes import switch_to
+from bench.corpus.running import differentiate, evaluate, make_inputs, run_recorded
+from bench.corpus.timed import KERNELS, too_far
+
+ROUNDS = 12
+
+
+def measure(
+    entry: Entry, modes: list[str], tell: Callable[[str], object], kernels: bool = True, device: str = "cuda"
+) -> dict[str, Any]:
+    """Tunes the entry in each mode, compares what the configurations chosen give, and times it.
+
+    kernels: whether each kernel is timed too. Should the process die while it is, `tell` was given the rest of the
+    answer.
+    """
+    from bench import harness
+
+    inputs = make_inputs(entry, device, 0)
+    ran = {}
+    for name in modes:
+        tell(name)
+        switch_to(name)
+        ran[name] = run_recorded(entry, inputs, device)
+    stock = ran[modes[0]].outputs
+    apart = {name: apart_from(entry, stock, it.outputs) for name, it in ran.items() if name != modes[0]}
+    off: dict[str, float | None] = {}
+    if any(too_far(it) for it in apart.values()):  # one of the two is wrong: which?
+        tell("reference")
+        wanted = evaluate(entry, inputs, entry.reference)
+        off = {name: apart_from(entry, wanted, it.outputs) for name, it in ran.items()}
+    verdicts = {name: it.kernels for name, it in ran.items()}
+    weights: dict[str, Any] = {}
+
+    def candidate(name: str) -> Callable[[], object]:
+        def call() -> object:
+            switch_to(name)
+            return differentiate(entry, inputs, entry.run, weights)
+
+        return call
+
+    for name in modes:
+        tell(name)
+        candidate(name)()  # makes the weights, and loads the kernels
+    tell("timing")
+    timings, errors = harness.time_round_robin({name: candidate(name) for name in modes}, ROUNDS)
+    answer: dict[str, Any] = {
+        "status": "done",
+        "timings": {name: [it.median_ms, it.p10_ms, it.p90_ms] for name, it in timings.items()},
+        "errors": errors,
+        "captured": all(it.captured for it in timings.values()),
+        "apart": apart,
+        "off": off,
+        "kernels": verdicts,
+    }
+    names = sorted({it["kernel"] for found in verdicts.values() for it in found})
+    if not kernels or not names or not timings:
+        return answer
+    tell(KERNELS + json.dumps(answer))
+    slowest_ms = max(it.median_ms for it in timings.values())
+    us, note = time_kernels({name: candidate(name) for name in timings}, names, slowest_ms)
+    return {**answer, "us": us, "note": note}
+
+
+def apart_from(entry: Entry, wanted: Outputs, got: Outputs) -> float | None:
+    """The largest distance of an output from what it should be, as a part of its tolerance; None: infinite."""
+    found = max(entry.limit_of(key).error(wanted[key], got[key]) / entry.limit_of(key).limit for key in wanted)
+    return float(f"{found:.3e}") if found < float("inf") else None

@@ -1,0 +1,216 @@
+"""One job of a worker process: an entry prepared in a mode, checked, timed, or compiled without a GPU.
+
+Run by `bench.corpus.runner` through `bench.workers`; answers are JSON.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.corpus.configurations import begin_comparing, stop_comparing
+from bench.corpus.entry import Entry, Outputs
+from bench.corpus.modes import Tuning, begin_tuning, keep_tunings_apart, switch_to
+from bench.corpus.packages import find_entry
+from bench.corpus.running import evaluate, give_back_memory, make_inputs, run_recorded
+from bench.corpus.timing import measure
+from bench.workers import is_fatal, say_alive, serve_jobs
+
+SEEDS = (0, 1)
+
+
+def handle(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Does one job: ``{task, package, entry, packages, configs, part, parts, modes, kernels, progress}``."""
+    clock = _Clock(Path(job["progress"]))
+    clock.tell("import")
+    task = job["task"]
+    _prepare(task)
+    begin_tuning(Tuning(job["configs"], job["part"], job["parts"], trial=task in ("prepare", "check")))
+    package, entry = find_entry(job["package"], job["entry"])
+    try:
+        __import__(package.module)
+    except ImportError as error:
+        return {"status": "skipped", "message": f"not installed: {error}"}
+    tasks: dict[str, Callable[..., dict[str, Any]]] = {
+        "prepare": prepare,
+        "check": check,
+        "time": partial(measure, kernels=job["kernels"]),
+        "compile": compile_only,
+    }
+    answer = tasks[task](entry, job["modes"], clock.tell)
+    give_back_memory("cpu" if task == "compile" else "cuda")
+    return {**answer, "seconds": clock.seconds()}
+
+
+class _Clock:
+    """Notes in a file what a job has reached, for the parent of a worker that dies, and how long each thing took."""
+
+    def __init__(self, progress: Path) -> None:
+        self._progress = progress
+        self._began: list[tuple[str, float]] = []
+
+    def tell(self, reached: str) -> None:
+        self._progress.write_text(reached)
+        self._began.append((reached.split(" ", 1)[0], time.monotonic()))
+
+    def seconds(self) -> dict[str, float]:
+        """By what was reached."""
+        found: dict[str, float] = {}
+        ends = [*(began for _, began in self._began[1:]), time.monotonic()]
+        for (reached, began), end in zip(self._began, ends, strict=True):
+            found[reached] = round(found.get(reached, 0.0) + end - began, 2)
+        return found
+
+
+_prepared = False
+
+
+def _prepare(task: str) -> None:
+    global _prepared
+    if _prepared:
+        return
+    if task == "compile":
+        from bench.corpus.without_gpu import pretend
+
+        pretend()
+    keep_tunings_apart(bench=task != "compile")
+    _tell_of_kernels()
+    _prepared = True
+
+
+def _tell_of_kernels() -> None:
+    """Says after each compile that this process is at work: what is silent for long waits for a kernel."""
+    from triton import knobs
+
+    knobs.compilation.listener = lambda **about: say_alive()
+
+
+def prepare(entry: Entry, modes: list[str], tell: Callable[[str], object], device: str = "cuda") -> dict[str, Any]:
+    """Runs the entry once in each mode, so that its kernels lie compiled on disk; nothing is compared."""
+    import torch
+
+    inputs = make_inputs(entry, device, SEEDS[0])
+    for name in modes:
+        tell(name)
+        switch_to(name)
+        evaluate(entry, inputs, entry.run)
+        if device != "cpu":
+            torch.cuda.synchronize()
+    return {"status": "done"}
+
+
+def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device: str = "cuda") -> dict[str, Any]:
+    """Runs the entry in each mode, and compares with the reference and with stock's bits.
+
+    Each configuration that is tried in automatic mode is compared with stock's kernel in the same one, too. On two sets
+    of inputs, but ``legal`` and single configurations on the first only. ``fatal`` where something failed, which leaves
+    this process to nobody else.
+    """
+    found: dict[str, Any] = {}
+    for seed in SEEDS:
+        inputs = make_inputs(entry, device, seed)
+        tell("reference")
+        wanted = evaluate(entry, inputs, entry.reference)
+        give_back_memory(device)
+        stock: Outputs = {}
+        for name in [it for it in modes if it != "legal" or seed == SEEDS[0]]:
+            tell(name)
+            configurations = begin_comparing() if name == "tawa" and seed == SEEDS[0] else []
+            try:
+                switch_to(name)
+                ran = run_recorded(entry, inputs, device)
+            except Exception as error:
+                if type(error).__name__ == "OutOfMemoryError":  # of PyTorch: too many processes, no fault of a kernel
+                    message = f"in {name}: {_text(error)}; cure: fewer --processes"
+                    return {"status": "skipped", "message": message, "fatal": True}
+                found[name] = {"failed": _text(error)}
+                if name == "stock":
+                    return {"status": "skipped", "message": f"fails under stock Triton: {_text(error)}", "fatal": True}
+                if is_fatal(str(error)):  # the GPU answers nothing more in this process
+                    return {"status": "done", "modes": found, "fatal": True}
+                continue
+            finally:
+                stop_comparing()
+            got = ran.outputs
+            stock = stock or got
+            errors = {key: entry.limit_of(key).error(wanted[key], got[key]) for key in wanted}
+            now = {
+                "errors": {key: _finite(value) for key, value in errors.items()},
+                "worst": _finite(max(value / entry.limit_of(key).limit for key, value in errors.items())),
+                "peak": _finite(max(_peak(wanted[key], stock[key], got[key]) for key in wanted)),
+                "equal_bits": all(_same_bits(stock[key], got[key]) for key in wanted),
+                "kernels": ran.kernels,
+                "tried": ran.tried,
+                "compared": len(configurations),
+                "off": [text for it in configurations if (text := it.wrong())],
+            }
+            found[name] = _worse(found[name], now) if name in found else now
+    return {"status": "done", "modes": found, "fatal": any("failed" in it for it in found.values())}
+
+
+def compile_only(entry: Entry, modes: list[str], tell: Callable[[str], object]) -> dict[str, Any]:
+    """Compiles what the entry launches, on CPU tensors, without a GPU; as stock Triton does only if that fails."""
+    found: dict[str, Any] = {}
+    inputs = make_inputs(entry, "cpu", SEEDS[0])
+    for name in modes:
+        tell(name)
+        try:
+            switch_to(name)
+            kernels = run_recorded(entry, inputs, "cpu").kernels
+        except Exception:
+            tell("stock")
+            switch_to("stock")
+            run_recorded(entry, inputs, "cpu")
+            tell(name)  # stock Triton can
+            raise
+        found[name] = {"kernels": kernels}
+    return {"status": "done", "modes": found}
+
+
+def _peak(wanted: Any, stock: Any, got: Any) -> float:
+    """The largest error of any element, over that of stock Triton's kernel, or over what rounding alone may make."""
+    wanted, stock, got = (it.detach().double() for it in (wanted, stock, got))
+    same = (got == stock) | (got.isnan() & stock.isnan())
+    errors = (got - wanted).abs().masked_fill(same, 0.0).nan_to_num(nan=float("inf"))
+    least = max(float((stock - wanted).abs().nan_to_num(posinf=0.0).max()), 1e-3 * float(wanted.square().mean().sqrt()))
+    return float(errors.max()) / (least + 1e-30)
+
+
+def _same_bits(first: Any, second: Any) -> bool:
+    import torch
+
+    return first.shape == second.shape and torch.equal(
+        first.contiguous().flatten().view(torch.uint8), second.contiguous().flatten().view(torch.uint8)
+    )
+
+
+def _worse(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Two seeds of one mode as one."""
+    if "failed" in first:
+        return first
+    errors = {key: _largest(first["errors"][key], second["errors"][key]) for key in first["errors"]}
+    worst = _largest(first["worst"], second["worst"])
+    peak = _largest(first["peak"], second["peak"])
+    bits = first["equal_bits"] and second["equal_bits"]
+    tried = first["tried"] or second["tried"]
+    return {**first, "tried": tried, "errors": errors, "worst": worst, "peak": peak, "equal_bits": bits}
+
+
+def _largest(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else max(first, second)
+
+
+def _finite(value: float) -> float | None:
+    """Four digits; None stands for infinite."""
+    return float(f"{value:.3e}") if value < float("inf") else None
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+if __name__ == "__main__":
+    serve_jobs(handle)

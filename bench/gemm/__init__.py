@@ -1,0 +1,1 @@
+"""Benches of GEMM with descriptors; `bench.gemm.timing` is run as ``python -m bench.gemm``."""

@@ -1,0 +1,1 @@
+"""Benches of kernels with pointer loads; `bench.pointers.timing` is run as ``python -m bench.pointers``."""

@@ -1,0 +1,92 @@
+"""Forward attention, one tile of queries per program: the two-loop form, and the one-loop form.
+
+``O = softmax(mask(scale * Q @ K^T)) @ V``, and the base-2 logarithm of each row's sum in `lse_ptr` (B, H, SQ) where it
+is not None. Full or causal, sliding window, ALiBi, softcap, grouped heads, any lengths. Plain Triton; letters, layouts
+and masks as in `parts.py`.
+"""
+
+import triton
+import triton.language as tl
+
+from tawa.ops.kernels.parts import (
+    LOG2_E,
+    LOWEST,
+    finish,
+    key_range,
+    load_rows,
+    load_values,
+    modified,
+    softmax_step,
+    store_rows,
+    visible,
+)
+
+
+@triton.jit
+def attend(
+    acc, m_i, l_i, q, k_desc, v_desc, b, h, rows, low, high, diagonal, SK, scale, slope, softcap,
+    BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Attends to the blocks of keys in [low, high); MASKED: some row may not see some key of them."""
+    for n in range(low, high, BN):
+        k = load_rows(k_desc, b, h, n, BN, D)
+        s = tl.dot(q, k.T)
+        keys = n + tl.arange(0, BN)[None, :]
+        s = modified(s, rows, keys, diagonal, scale, slope, softcap, ALIBI, SOFTCAP)
+        if MASKED:
+            s = tl.where(visible(rows, keys, diagonal, SK, CAUSAL, WINDOW), s, float("-inf"))
+        p, m_i, l_i, alpha = softmax_step(s, m_i, l_i, 1.0 if ALIBI or SOFTCAP else scale * LOG2_E)
+        v = load_values(v_desc, b, h, n, BN, D, V_T)
+        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
+    return acc, m_i, l_i
+
+
+@triton.jit
+def attention_tile(
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, head, H, SQ, SK, diagonal, scale, softcap,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
+):  # fmt: skip
+    """The rows of one tile of one head (`head` counts through all batches), in up to three loops over the keys."""
+    b, h = head // H, head % H
+    rows = tile * BM + tl.arange(0, BM)
+    slope = tl.load(slopes_ptr + h) if ALIBI else 0.0
+    m_i = tl.full([BM], LOWEST, tl.float32)
+    l_i = tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, D], tl.float32)
+    q = load_rows(q_desc, b, h, tile * BM, BM, D)
+    low, full_low, full_high, high = key_range(tile * BM, diagonal, SK, BM, BN, CAUSAL, WINDOW)
+    if WINDOW:
+        acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, b, h // GROUP, rows[:, None], low, min(full_low, high),
+                               diagonal, SK, scale, slope, softcap, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
+                               True)  # fmt: skip
+    acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, b, h // GROUP, rows[:, None], full_low, full_high,
+                           diagonal, SK, scale, slope, softcap, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
+                           False)  # fmt: skip
+    if CAUSAL or not EVEN:
+        acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, b, h // GROUP, rows[:, None], full_high, high,
+                               diagonal, SK, scale, slope, softcap, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
+                               True)  # fmt: skip
+    o, lse = finish(acc, m_i, l_i)
+    if lse_ptr is not None:
+        tl.store(lse_ptr + head * SQ + rows, lse, mask=rows < SQ)
+    store_rows(o_desc, b, h, tile * BM, o, BM, D)
+
+
+@triton.jit
+def attention_two_loops(
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, H, SQ, SK, diagonal, scale, softcap,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
+):  # fmt: skip
+    """Blocks that all rows see whole in a loop without a mask, then those on the diagonal or at the edge of the keys.
+
+    A window adds a loop over its far edge in front. EVEN: SK is a multiple of BN, so full attention needs one loop
+    only. Grid: tiles of BM queries, heads of all batches; the longest tiles of a causal mask start first.
+    """
+    tile = tl.program_id(0)
+    if CAUSAL:
+        tile = tl.num_programs(0) - 1 - tile
+    attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, tl.program_id(1), H, SQ, SK, diagonal,
+                   scale, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, EVEN)  # fmt: skip

@@ -1,0 +1,391 @@
+"""Makers of attention cases: tensors, descriptors, arguments and constexprs of each kernel, from a few choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tawa.ops.kernels import backward, forward, persistent
+from tests.cases.attention import flex, one_loop, tutorial, varlen
+from tests.cases.attention.problem import first_column
+from tests.cases.case import Absent, Argument, Descriptor, Expectation, Grid, Number, Pointer, Specimen, Tensor
+
+SPECIALISED = Expectation("specialised")
+EITHER = Expectation("either")
+BIG = (128, 128, 8)
+"""BM, BN, warps."""
+PLANS = ((2, 0), (1, 0))
+"""(D, P) to be run."""
+ONE_SLOT = ((1, 0),)
+"""Where two slots do not fit beside a large Q and the staged O."""
+SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 256: 0.0625}
+"""By head dimension: its inverse square root."""
+PROBLEM = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
+SOFTCAP = 5.0
+
+
+def box(dim: int) -> int:
+    """The head dimension of a block: a power of two."""
+    return 1 << (dim - 1).bit_length()
+
+
+def tile_for(dim: int) -> tuple[int, int, int]:
+    """BM, BN and warps for a head dimension."""
+    return BIG if dim <= 128 else (128, 64, 8)
+
+
+def lengths(sizes: Mapping[str, int], top_left: bool = False) -> dict[str, int]:
+    """Sizes with what follows from them: the diagonal through the last query and key, padded rows of transposed V."""
+    diagonal = 0 if top_left else sizes["SK"] - sizes["SQ"]
+    return {**sizes, "DIAGONAL": diagonal, "SK_PADDED": -(-sizes["SK"] // 16) * 16}
+
+
+def resized(case: Specimen, queries: int, keys: int) -> Specimen:
+    """The same kernel on other lengths, with everything that follows from them."""
+    constexprs = dict(case.constexprs)
+    if "EVEN" in constexprs:
+        constexprs["EVEN"] = keys % case.size("BN") == 0
+    return replace(case, sizes=lengths({**case.sizes, "SQ": queries, "SK": keys}), constexprs=constexprs)
+
+
+def alibi_slopes(heads: int) -> tuple[float, ...]:
+    """The slopes of ALiBi: a geometric sequence from 2^(-8/H)."""
+    return tuple(2.0 ** (-8.0 * (head + 1) / heads) for head in range(heads))
+
+
+# --- forward ---
+
+
+def forward_tensors(dtype: str, v_t: bool, heads: int, dim: str = "DIM") -> dict[str, Tensor]:
+    """Q, K, V, O, the logarithms of the sums, and the slopes of ALiBi."""
+    return {
+        "q": Tensor(("B", "H", "SQ", dim), dtype),
+        "k": Tensor(("B", "HK", "SK", dim), dtype),
+        "v": Tensor(("B", "HK", dim, "SK_PADDED") if v_t else ("B", "HK", "SK", dim), dtype),
+        "o": Tensor(("B", "H", "SQ", dim), output_of(dtype), "nan"),
+        "lse": Tensor(("B", "H", "SQ"), "fp32", "nan"),
+        "slopes": Tensor(("H",), "fp32", "values", values=alibi_slopes(heads)),
+    }
+
+
+def output_of(dtype: str) -> str:
+    """The element type of O: that of Q, and fp16 for fp8."""
+    return "fp16" if dtype == "fp8e4nv" else dtype
+
+
+def forward_descriptors(v_t: bool) -> dict[str, Argument]:
+    """4-D boxes of one head each."""
+    return {
+        "q_desc": Descriptor("q", (1, 1, "BM", "D")),
+        "k_desc": Descriptor("k", (1, 1, "BN", "D")),
+        "v_desc": Descriptor("v", (1, 1, "D", "BN") if v_t else (1, 1, "BN", "D")),
+        "o_desc": Descriptor("o", (1, 1, "BM", "D")),
+    }
+
+
+FORMS: dict[str, tuple[Any, Grid]] = {
+    "two_loops": (forward.attention_two_loops, "queries"),
+    "one_loop": (one_loop.attention_one_loop, "queries"),
+    "branch": (one_loop.attention_one_loop, "queries"),
+    "persistent": (persistent.attention_persistent, "programs"),
+}
+
+
+def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim: int = 64, causal: bool = True,
+                 tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False, softcap: bool = False,
+                 lse: bool = True, top_left: bool = False, expect: Expectation = SPECIALISED,
+                 tags: str = "", **sizes: int) -> Specimen:  # fmt: skip
+    """One of the FORMS; `sizes` over those of PROBLEM. top_left: the first query lines up with the first key."""
+    kernel, grid = FORMS[form]
+    bm, bn, warps = tile or tile_for(dim)
+    large = dim > (64 if form == "persistent" else 128) and not dtype.startswith("fp8")
+    known = lengths({**PROBLEM, "DIM": dim, "PROGRAMS": 3, **sizes}, top_left)
+    v_t = dtype.startswith("fp8")
+    tensors = forward_tensors(dtype, v_t, known["H"])
+    arguments: dict[str, Argument] = {
+        **forward_descriptors(v_t),
+        "lse_ptr": Pointer("lse") if lse else Absent(),
+        "slopes_ptr": Pointer("slopes") if alibi else Absent(),
+        **({"HEADS": Number("B*H")} if form == "persistent" else {}),
+        **numbers("H", "SQ", "SK"),
+        "diagonal": Number("DIAGONAL"),
+        "scale": Number(SCALE[dim]),
+        "softcap": Number(SOFTCAP),
+    }
+    if window and form in ("two_loops", "persistent"):
+        expect = EITHER  # three loops in a row, the first from a bound that is not 0
+    constexprs: dict[str, Any] = {
+        "GROUP": known["H"] // known["HK"],
+        "BM": bm,
+        "BN": bn,
+        "D": box(dim),
+        "V_T": v_t,
+        "CAUSAL": causal,
+        "WINDOW": window,
+        "ALIBI": alibi,
+        "SOFTCAP": softcap,
+    }
+    if form in ("one_loop", "branch"):
+        constexprs["BRANCH"] = form == "branch"
+    else:
+        constexprs["EVEN"] = known["SK"] % bn == 0
+    if not lse:
+        del tensors["lse"]
+    return Specimen(
+        name,
+        kernel,
+        arguments,
+        tensors,
+        constexprs,
+        known,
+        grid,
+        "attention",
+        expect,
+        num_warps=warps,
+        plans=ONE_SLOT if large else PLANS,
+        tags=frozenset(tags.split()),
+    )
+
+
+def numbers(*names: str) -> dict[str, Argument]:
+    """Sizes passed under their own names."""
+    return {name: Number(name) for name in names}
+
+
+# --- packed sequences ---
+
+
+def packed_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, dtype: str = "fp16", dim: int = 64,
+                causal: bool = True, window: int = 0, expect: Expectation = SPECIALISED, heads: int = 2,
+                key_heads: int = 2) -> Specimen:  # fmt: skip
+    """Sequences of the lengths given, packed one behind the other."""
+    bm, bn, warps = tile_for(dim)
+    v_t = dtype.startswith("fp8")
+    total = sum(keys)
+    sizes = {"B": len(queries), "H": heads, "HK": key_heads, "SQ": sum(queries), "SK": total, "DIM": dim,
+             "DIAGONAL": 0, "SK_PADDED": first_column(total, len(keys)), "LONGEST": max(queries),
+             "OFFSETS": len(queries) + 1}  # fmt: skip
+    tensors = {
+        "q": Tensor(("SQ", "H", "DIM"), dtype),
+        "k": Tensor(("SK", "HK", "DIM"), dtype),
+        "v": Tensor(("HK", "DIM", "SK_PADDED") if v_t else ("SK", "HK", "DIM"), dtype),
+        "o": Tensor(("SQ", "H", "DIM"), output_of(dtype), "nan"),
+        "lse": Tensor(("H", "SQ"), "fp32", "nan"),
+        "cu_q": Tensor(("OFFSETS",), "i32", "values", values=offsets(queries)),
+        "cu_k": Tensor(("OFFSETS",), "i32", "values", values=offsets(keys)),
+    }
+    arguments: dict[str, Argument] = {
+        "q_desc": Descriptor("q", ("BM", 1, "D")),
+        "k_desc": Descriptor("k", ("BN", 1, "D")),
+        "v_desc": Descriptor("v", (1, "D", "BN") if v_t else ("BN", 1, "D")),
+        "o_ptr": Pointer("o"),
+        "lse_ptr": Pointer("lse"),
+        "cu_q_ptr": Pointer("cu_q"),
+        "cu_k_ptr": Pointer("cu_k"),
+        "H": Number("H"),
+        "TOTAL_Q": Number("SQ"),
+        "HEAD_DIM": Number("DIM"),
+        "scale": Number(SCALE[dim]),
+    }
+    constexprs = {"GROUP": heads // key_heads, "BM": bm, "BN": bn, "D": box(dim), "V_T": v_t, "CAUSAL": causal,
+                  "WINDOW": window}  # fmt: skip
+    return Specimen(
+        name,
+        varlen.attention_varlen,
+        arguments,
+        tensors,
+        constexprs,
+        sizes,
+        "sequences",
+        "attention_packed",
+        expect,
+        num_warps=warps,
+        plans=PLANS,
+        tags=frozenset({"varying"}),
+    )
+
+
+def offsets(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Where each sequence begins, and the end of the last."""
+    return tuple(sum(sizes[:count]) for count in range(len(sizes) + 1))
+
+
+# --- other styles ---
+
+
+def tutorial_case(name: str, dtype: str, dim: int, causal: bool, tile: tuple[int, int, int] = BIG,
+                  expect: Expectation = SPECIALISED) -> Specimen:  # fmt: skip
+    """The tutorial's style: 2-D descriptors, lengths that divide."""
+    bm, bn, warps = tile
+    fp8 = dtype.startswith("fp8")
+    tensors = {
+        "q": Tensor(("B*H*SQ", "DIM"), dtype),
+        "k": Tensor(("B*H*SK", "DIM"), dtype),
+        "v": Tensor(("B*H*DIM", "SK") if fp8 else ("B*H*SK", "DIM"), dtype),
+        "o": Tensor(("B*H*SQ", "DIM"), output_of(dtype), "nan"),
+        "lse": Tensor(("B", "H", "SQ"), "fp32", "nan"),
+    }
+    arguments: dict[str, Argument] = {
+        "sm_scale": Number(SCALE[dim]),
+        "M": Pointer("lse"),
+        "Z": Number("B"),
+        "H": Number("H"),
+        "desc_q": Descriptor("q", ("BM", "DIM")),
+        "desc_k": Descriptor("k", ("BN", "DIM")),
+        "desc_v": Descriptor("v", ("DIM", "BN") if fp8 else ("BN", "DIM")),
+        "desc_o": Descriptor("o", ("BM", "DIM")),
+        "N_CTX": Number("SQ"),
+    }
+    constexprs = {"HEAD_DIM": dim, "BLOCK_M": bm, "BLOCK_N": bn, "FP8": fp8, "STAGE": 3 if causal else 1}
+    sizes = lengths({**PROBLEM, "DIM": dim, "BM": bm, "BN": bn})
+    return Specimen(
+        name,
+        tutorial.attention_tutorial,
+        arguments,
+        tensors,
+        constexprs,
+        sizes,
+        "queries",
+        "attention",
+        expect,
+        num_warps=warps,
+        plans=PLANS,
+    )
+
+
+def block_lists(case: Specimen, window: int) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """For each tile of queries the key blocks that a causal mask cuts, and those that it leaves whole.
+
+    Returns by kind ("part", "full") the lengths of the lists and the lists, padded, for every head alike. The second
+    head visits its blocks last to first: any order is right.
+    """
+    bm, bn, diagonal, keys = (case.size(name) for name in ("BM", "BN", "DIAGONAL", "SK"))
+    found: dict[str, tuple[list[int], list[int]]] = {"part": ([], []), "full": ([], [])}
+    for head in range(case.size("B*H")):
+        for tile in range(case.size("TILES")):
+            rows = range(tile * bm, (tile + 1) * bm)
+            lists: dict[str, list[int]] = {"part": [], "full": []}
+            for block in range(case.size("BLOCKS")):
+                first, last = block * bn, block * bn + bn - 1
+                seen = last < keys and last <= rows[0] + diagonal
+                if seen and (not window or first > rows[-1] + diagonal - window):
+                    lists["full"].append(block)
+                elif first <= rows[-1] + diagonal and (not window or last > rows[0] + diagonal - window):
+                    lists["part"].append(block)
+            for kind, blocks in lists.items():
+                counts, indices = found[kind]
+                counts.append(len(blocks))
+                indices += (blocks if head % 2 == 0 else blocks[::-1]) + [0] * (case.size("BLOCKS") - len(blocks))
+    return {kind: (tuple(counts), tuple(indices)) for kind, (counts, indices) in found.items()}
+
+
+def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0, expect: Expectation = EITHER,
+              **sizes: int) -> Specimen:  # fmt: skip
+    """Causal attention driven by lists of key blocks."""
+    bm, bn, warps = tile_for(dim)
+    known = lengths({**PROBLEM, "DIM": dim, **sizes})
+    known |= {"TILES": -(-known["SQ"] // bm), "BLOCKS": -(-known["SK"] // bn)}
+    arguments: dict[str, Argument] = {
+        **forward_descriptors(False),
+        "lse_ptr": Pointer("lse"),
+        "kv_num_blocks_ptr": Pointer("part_counts"),
+        "kv_indices_ptr": Pointer("part_indices"),
+        "full_kv_num_blocks_ptr": Pointer("full_counts"),
+        "full_kv_indices_ptr": Pointer("full_indices"),
+        **numbers("H", "SQ", "SK", "TILES", "BLOCKS"),
+        "diagonal": Number("DIAGONAL"),
+        "scale": Number(SCALE[dim]),
+    }
+    constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "WINDOW": window}
+    tensors = forward_tensors(dtype, False, known["H"])
+    del tensors["slopes"]
+    case = Specimen(
+        name,
+        flex.attention_flex,
+        arguments,
+        tensors,
+        constexprs,
+        known,
+        "queries",
+        "attention",
+        expect,
+        num_warps=warps,
+        plans=ONE_SLOT if dim > 128 else PLANS,
+        tags=frozenset({"varying"}),
+    )
+    for kind, (counts, indices) in block_lists(case, window).items():
+        tensors[f"{kind}_counts"] = Tensor(("B", "H", "TILES"), "i32", "values", values=counts)
+        tensors[f"{kind}_indices"] = Tensor(("B", "H", "TILES", "BLOCKS"), "i32", "values", values=indices)
+    return case
+
+
+# --- backward ---
+
+
+def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", causal: bool = True,
+                  tile: tuple[int, int, int] | None = None, **sizes: int) -> Specimen:  # fmt: skip
+    """`kind` is "dkdv" or "dq". lse and delta are inputs here, random ones: the formulas hold for any.
+
+    The mean of lse is such that the weights are those of some two hundred keys.
+    """
+    known = lengths({**PROBLEM, "DIM": dim, **sizes})
+    bm, bn, warps = tile or ((64, 128, 8) if kind == "dkdv" else (128, 64, 8))
+    tensors = {name: forward_tensors(dtype, False, 1)[name] for name in ("q", "k", "v")}
+    tensors |= {"do": Tensor(("B", "H", "SQ", "DIM"), dtype), "lse": Tensor(("B", "H", "SQ"), "fp32", mean=8.0),
+                "delta": Tensor(("B", "H", "SQ"), "fp32")}  # fmt: skip
+    arguments: dict[str, Argument] = {
+        **{key: value for key, value in forward_descriptors(False).items() if key != "o_desc"},
+        "do_desc": Descriptor("do", (1, 1, "BM", "D")),
+    }
+    if kind == "dkdv":
+        kernel, grid = backward.attention_dkdv, "keys"
+        tensors |= {"dk": replace(tensors["k"], fill="nan"), "dv": replace(tensors["v"], fill="nan")}
+        arguments |= {"dk_desc": Descriptor("dk", (1, 1, "BN", "D")), "dv_desc": Descriptor("dv", (1, 1, "BN", "D"))}
+    else:
+        kernel, grid = backward.attention_dq, "queries"
+        tensors |= {"dq": replace(tensors["q"], fill="nan")}
+        arguments |= {"dq_desc": Descriptor("dq", (1, 1, "BM", "D"))}
+    arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SQ", "SK"),
+                  "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
+    constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal}
+    expect = EITHER if kind == "dkdv" and causal else SPECIALISED  # its first loop is from a bound that is not 0
+    return Specimen(
+        name,
+        kernel,
+        arguments,
+        tensors,
+        constexprs,
+        known,
+        grid,
+        "attention_backward",
+        expect,
+        num_warps=warps,
+        plans=PLANS,
+    )
+
+
+def row_sums_case(name: str, dtype: str, dim: int) -> Specimen:
+    """Sums of O * dO by rows: no dot."""
+    tensors = {
+        "o": Tensor(("B", "H", "SQ", "DIM"), dtype),
+        "do": Tensor(("B", "H", "SQ", "DIM"), dtype),
+        "delta": Tensor(("B", "H", "SQ"), "fp32", "nan"),
+    }
+    arguments: dict[str, Argument] = {
+        "o_desc": Descriptor("o", (1, 1, "BM", "D")),
+        "do_desc": Descriptor("do", (1, 1, "BM", "D")),
+        "delta_ptr": Pointer("delta"),
+        **numbers("H", "SQ"),
+    }
+    return Specimen(
+        name,
+        backward.row_sums,
+        arguments,
+        tensors,
+        {"BM": 128, "D": box(dim)},
+        lengths({**PROBLEM, "DIM": dim, "SQ": 200}),
+        "queries",
+        "attention_row_sums",
+        Expectation("declined", reason="dot"),
+    )

@@ -1,0 +1,125 @@
+"""The list of attention cases: forms of the forward pass, masks, heads, lengths, element types; the backward pass.
+
+Small problems on purpose: every element is checked in float64. `bench_case` makes the large ones that are timed.
+"""
+
+from __future__ import annotations
+
+from tests.cases.attention.builders import (
+    backward_case,
+    flex_case,
+    forward_case,
+    packed_case,
+    row_sums_case,
+    tutorial_case,
+)
+from tests.cases.case import Specimen
+
+BOTH = (False, True)
+MASK = {False: "full", True: "causal"}
+RAGGED = ((200, 333), (333, 200), (1, 333), (200, 1), (1, 1), (129, 127))
+GROUPS = {"gqa": {"H": 4, "HK": 2}, "mqa": {"H": 3, "HK": 1}}
+TILES = ((64, 64, 4), (128, 64, 4), (64, 128, 4), (128, 64, 8))
+
+MATRIX = [
+    forward_case(f"two_loops_{dtype}_d{dim}_{MASK[causal]}", dtype=dtype, dim=dim, causal=causal)
+    for dtype in ("fp16", "bf16", "fp8e4nv")
+    for dim in (64, 96, 128, 256)
+    for causal in BOTH
+]
+ONE_LOOP = [
+    forward_case(f"{form}_{dtype}_d{dim}_{MASK[causal]}", form, dtype=dtype, dim=dim, causal=causal)
+    for form in ("one_loop", "branch")
+    for dtype, dim in (("fp16", 64), ("fp16", 128), ("bf16", 128), ("fp8e4nv", 128), ("fp16", 256))
+    for causal in BOTH
+]
+LENGTHS = [
+    forward_case(f"{form}_{MASK[causal]}_{queries}x{keys}", form, causal=causal, SQ=queries, SK=keys)
+    for form in ("two_loops", "one_loop")
+    for causal in BOTH
+    for queries, keys in RAGGED
+]
+VARIANTS = [
+    forward_case("top_left_200x333", top_left=True, SQ=200, SK=333),
+    *(forward_case(f"two_loops_tile{bm}x{bn}_{warps}warps", tile=(bm, bn, warps), dim=128) for bm, bn, warps in TILES),
+    *(forward_case(f"{form}_{name}", form, **sizes) for form in ("two_loops", "one_loop")
+      for name, sizes in GROUPS.items()),
+    *(forward_case(f"{form}_window{window}", form, window=window) for form in ("two_loops", "one_loop", "branch")
+      for window in (100, 128)),
+    forward_case("two_loops_window_200x333", window=70, SQ=200, SK=333),
+    forward_case("two_loops_window_333x200", window=70, SQ=333, SK=200),
+    *(forward_case(f"{form}_alibi_{MASK[causal]}", form, alibi=True, causal=causal, H=4, HK=2)
+      for form in ("two_loops", "one_loop") for causal in BOTH),
+    *(forward_case(f"{form}_softcap_{MASK[causal]}", form, softcap=True, causal=causal)
+      for form in ("two_loops", "one_loop") for causal in BOTH),
+    forward_case("two_loops_alibi_softcap_window", alibi=True, softcap=True, window=100),
+    forward_case("two_loops_no_lse", lse=False),
+    *(forward_case(f"persistent_{dtype}_d{dim}_{MASK[causal]}", "persistent", dtype=dtype, dim=dim, causal=causal,
+                   tags="persistent")
+      for dtype, dim in (("fp16", 64), ("fp16", 128), ("bf16", 128), ("fp8e4nv", 128), ("fp16", 256))
+      for causal in BOTH),
+    forward_case("persistent_200x333", "persistent", SQ=200, SK=333, tags="persistent"),
+    forward_case("persistent_gqa_window", "persistent", window=100, tags="persistent", **GROUPS["gqa"]),
+]  # fmt: skip
+
+UNEVEN = ((200, 1, 128, 77), (200, 300, 129, 1))
+PACKED = [
+    *(packed_case(f"varlen_{dtype}_d{dim}_{MASK[causal]}", *UNEVEN, dtype=dtype, dim=dim, causal=causal)
+      for dtype, dim in (("fp16", 64), ("fp16", 96), ("bf16", 128), ("fp8e4nv", 128)) for causal in BOTH),
+    packed_case("varlen_gqa", *UNEVEN, heads=4, key_heads=2),
+    packed_case("varlen_window", *UNEVEN, window=70),
+]  # fmt: skip
+
+TUTORIAL = [
+    *(tutorial_case(f"tutorial_{dtype}_d{dim}_{MASK[causal]}", dtype, dim, causal)
+      for dtype, dim in (("fp16", 64), ("fp16", 128), ("bf16", 128), ("fp8e4nv", 128)) for causal in BOTH),
+    tutorial_case("tutorial_64x32_4warps", "fp16", 64, True, (64, 32, 4)),
+]  # fmt: skip
+
+
+FLEX = [
+    flex_case("flex_d64"),
+    flex_case("flex_bf16_d128", dim=128, dtype="bf16"),
+    flex_case("flex_d256", dim=256),
+    flex_case("flex_gqa", **GROUPS["gqa"]),
+    flex_case("flex_window", window=100),
+    flex_case("flex_200x333", SQ=200, SK=333),
+]
+
+BACKWARD = [
+    *(backward_case(f"{kind}_{dtype}_d{dim}_{MASK[causal]}", kind, dim=dim, dtype=dtype, causal=causal)
+      for kind in ("dkdv", "dq") for dtype, dim in (("fp16", 64), ("bf16", 64), ("fp16", 96), ("fp16", 128))
+      for causal in BOTH),
+    *(backward_case(f"{kind}_gqa", kind, **GROUPS["gqa"]) for kind in ("dkdv", "dq")),
+    *(backward_case(f"{kind}_{MASK[causal]}_{queries}x{keys}", kind, causal=causal, SQ=queries, SK=keys)
+      for kind in ("dkdv", "dq") for causal in BOTH for queries, keys in ((200, 333), (333, 200), (1, 1))),
+    *(backward_case(f"{kind}_4warps", kind, tile=(64, 64, 4)) for kind in ("dkdv", "dq")),
+    row_sums_case("row_sums", "fp16", 96),
+]  # fmt: skip
+
+FORWARD: tuple[Specimen, ...] = (*MATRIX, *ONE_LOOP, *LENGTHS, *VARIANTS, *PACKED, *TUTORIAL, *FLEX)
+CASES: tuple[Specimen, ...] = (*FORWARD, *BACKWARD)
+
+
+def bench_case(form: str, dtype: str, dim: int, causal: bool, length: int, *, tile: tuple[int, int, int] | None = None,
+               tokens: int = 16384, hidden: int = 2048, programs: int = 132) -> Specimen:  # fmt: skip
+    """A shape to be timed: `tokens` = B * S, `hidden` = H * D, one of the FORMS; persistent ones on `programs` CTAs."""
+    heads = hidden // dim
+    name = f"{form}_{dtype}_d{dim}_{MASK[causal]}_{length}"
+    return forward_case(name, form, dtype=dtype, dim=dim, causal=causal, tile=tile, B=max(1, tokens // length), H=heads,
+                        HK=heads, SQ=length, SK=length, PROGRAMS=programs)  # fmt: skip
+
+
+def flops(case: Specimen) -> float:
+    """Floating-point operations of a forward case with equal lengths: two dots over the pairs that the mask lets by."""
+    pairs = case.size("SQ*SK") / (2 if case.constexprs.get("CAUSAL") else 1)
+    return 4.0 * case.size("B*H*DIM") * pairs
+
+
+def find(name: str) -> Specimen:
+    """The case called `name`; raises KeyError naming the close ones."""
+    for candidate in CASES:
+        if candidate.name == name:
+            return candidate
+    close = [candidate.name for candidate in CASES if name in candidate.name]
+    raise KeyError(f"no case {name!r}; close: {', '.join(close) or 'none'}")

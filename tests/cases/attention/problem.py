@@ -1,0 +1,97 @@
+"""What an attention case asks for, read off its sizes, constexprs and arguments: lengths, heads, masks, modifiers.
+
+Both references (`reference.py` in torch, `numpy_reference.py`) work from this. Methods take rows and keys as arrays of
+either library: they use operators only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tests.cases.case import Number, Specimen
+
+LOG2_E = math.log2(math.e)
+
+
+def first_column(first_key: int, sequence: int) -> int:
+    """Where the keys of a sequence begin in the transposed V of packed sequences (`varlen.py`)."""
+    return first_key // 16 * 16 + 16 * sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One attention problem. Head h of the queries uses head h // group of the keys.
+
+    diagonal: a causal row sees keys up to row + diagonal. window: and, if not 0, the last `window` of those only.
+    softcap: 0 for none. v_transposed: V is kept (B, HK, D, SK).
+    """
+
+    batches: int
+    heads: int
+    key_heads: int
+    queries: int
+    keys: int
+    head_dim: int
+    scale: float
+    causal: bool
+    window: int
+    diagonal: int
+    softcap: float
+    alibi: bool
+    v_transposed: bool
+
+    @staticmethod
+    def of(case: Specimen) -> Problem:
+        """The problem of a case; of a packed one, with all sequences together as its lengths."""
+        parts = case.constexprs
+        if "STAGE" in parts:
+            causal = parts["STAGE"] == 3
+        else:
+            causal = bool(parts.get("CAUSAL", True))  # the kernel driven by lists of blocks is causal only
+        return Problem(
+            case.size("B"),
+            case.size("H"),
+            case.size("HK"),
+            case.size("SQ"),
+            case.size("SK"),
+            case.size("DIM"),
+            number(case, "scale"),
+            causal,
+            int(parts.get("WINDOW", 0)),
+            case.size("DIAGONAL"),
+            number(case, "softcap") if parts.get("SOFTCAP") else 0.0,
+            bool(parts.get("ALIBI")),
+            "v" in case.tensors and case.tensors["v"].shape[-1] != "DIM",
+        )
+
+    @property
+    def group(self) -> int:
+        """How many query heads share one key head."""
+        return self.heads // self.key_heads
+
+    def visible(self, rows: Any, keys: Any, diagonal: int | None = None) -> Any:
+        """Which keys each row sees; `rows` is a column, `keys` is a row of numbers."""
+        last = rows + (self.diagonal if diagonal is None else diagonal)
+        seen = (keys >= 0) & (rows >= 0)
+        if self.causal:
+            seen = seen & (keys <= last)
+        if self.window:
+            seen = seen & (keys > last - self.window)
+        return seen
+
+    def scores(self, products: Any, rows: Any, keys: Any, slope: Any, tanh: Any, diagonal: int | None = None) -> Any:
+        """Base-2 scores from ``Q @ K^T``: scale, softcap, ALiBi with the head's slope."""
+        s = products * self.scale
+        if self.softcap:
+            s = self.softcap * tanh(s / self.softcap)
+        if self.alibi:
+            s = s - slope * abs(rows + (self.diagonal if diagonal is None else diagonal) - keys)
+        return s * LOG2_E
+
+
+def number(case: Specimen, name: str) -> float:
+    """A float argument; 1 where the kernel takes none of the name."""
+    argument = case.arguments.get(name, case.arguments.get(f"sm_{name}"))
+    return float(argument.value) if isinstance(argument, Number) else 1.0

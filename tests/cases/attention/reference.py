@@ -1,0 +1,170 @@
+"""What each attention case must compute, in torch: in float64, and in the precision of the kernels.
+
+`Exact` works in float64. `SamePrecision` is PyTorch with the same inputs: products by the tensor cores with float32
+sums, softmax in float32, the weights (relative to the maximum of the row) and dS rounded to the element type of their
+dot, one cast of each output. It is the peer whose error, doubled, is the tolerance. Rows are worked off in chunks, so
+that long sequences fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+from tests.cases.attention.problem import LOG2_E, Problem, first_column
+from tests.cases.case import Specimen
+from tests.cases.gemm.reference import Arithmetic, Tensors
+
+CHUNK = 2048
+UNIT = 16
+
+
+def reference(case: Specimen, tensors: Tensors, arithmetic: Arithmetic) -> dict[str, torch.Tensor]:
+    """The outputs of a case by name. `Exact` leaves them in float64, otherwise they have the output's element type."""
+    found = REFERENCES[case.reference](case, Problem.of(case), tensors, arithmetic)
+    return {
+        name: (value if arithmetic.dtype == torch.float64 else value.to(tensors[name].dtype)).reshape(case.shape(name))
+        for name, value in found.items()
+        if name in case.tensors
+    }
+
+
+def one_head(
+    problem: Problem,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    slope: torch.Tensor | float,
+    diagonal: int,
+    math: Arithmetic,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output and base-2 logarithm of the sums of one head; a row that sees no key gives 0 and -inf."""
+    parts = [_chunk(problem, q, k, v, slope, diagonal, math, part) for part in _chunks(q)]
+    return torch.cat([o for o, _ in parts]), torch.cat([lse for _, lse in parts])
+
+
+def _chunk(
+    problem: Problem,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    slope: torch.Tensor | float,
+    diagonal: int,
+    math: Arithmetic,
+    part: slice,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`one_head` for some of the rows."""
+    rows, keys = _numbers(part, q), _numbers(slice(0, k.shape[0]), k).t()
+    s = problem.scores(_product(math, q[part], k.t()), rows, keys, slope, torch.tanh, diagonal)
+    s = s.masked_fill(~problem.visible(rows, keys, diagonal), float("-inf"))
+    most = s.amax(dim=1, keepdim=True)
+    most = most.masked_fill(most.isinf(), 0.0)
+    p = torch.exp2(s - most)
+    total = p.sum(dim=1, keepdim=True)
+    lse = (most + torch.log2(total))[:, 0]
+    return _product(math, _rounded(p, v, math), v) / total.masked_fill(total == 0, 1.0), lse
+
+
+def _product(math: Arithmetic, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The product in the precision of `math`; eight-bit operands padded with zeros, as PyTorch has it by 16 only."""
+    if math.dtype == torch.float64 or a.element_size() > 1:
+        return math.matmul(a, b)
+    inner, columns = -(-a.shape[1] // UNIT) * UNIT, -(-b.shape[1] // UNIT) * UNIT
+    return math.matmul(_padded(a, a.shape[0], inner), _padded(b, inner, columns))[:, : b.shape[1]]
+
+
+def _padded(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    if x.shape == (rows, columns):
+        return x
+    whole = torch.zeros((rows, columns), device=x.device, dtype=x.dtype)
+    whole[: x.shape[0], : x.shape[1]] = x
+    return whole
+
+
+def _chunks(q: torch.Tensor) -> Iterator[slice]:
+    for first in range(0, q.shape[0], CHUNK):
+        yield slice(first, min(first + CHUNK, q.shape[0]))
+
+
+def _numbers(part: slice, like: torch.Tensor) -> torch.Tensor:
+    """The numbers of some rows as a column."""
+    return torch.arange(part.start, part.stop, device=like.device)[:, None]
+
+
+def _rounded(x: torch.Tensor, like: torch.Tensor, math: Arithmetic) -> torch.Tensor:
+    """`x` as an operand of a dot with `like`: in its element type, in float64 as it is."""
+    return x if math.dtype == torch.float64 else x.to(like.dtype)
+
+
+def _slope(t: Tensors, problem: Problem, math: Arithmetic, h: int) -> torch.Tensor | float:
+    return t["slopes"][h].to(math.dtype) if problem.alibi else 0.0
+
+
+def _values(problem: Problem, t: Tensors) -> torch.Tensor:
+    """V as (B, HK, SK, D)."""
+    if not problem.v_transposed:
+        return t["v"].reshape(problem.batches, problem.key_heads, problem.keys, problem.head_dim)
+    v = t["v"].reshape(problem.batches, problem.key_heads, problem.head_dim, -1)
+    return v[..., : problem.keys].transpose(2, 3)
+
+
+def _attention(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
+    q = t["q"].reshape(problem.batches, problem.heads, problem.queries, problem.head_dim)
+    k = t["k"].reshape(problem.batches, problem.key_heads, problem.keys, problem.head_dim)
+    v = _values(problem, t)
+    o = torch.empty(q.shape, dtype=math.dtype, device=q.device)
+    lse = torch.empty(q.shape[:3], dtype=math.dtype, device=q.device)
+    for b in range(problem.batches):
+        for h in range(problem.heads):
+            of, slope = h // problem.group, _slope(t, problem, math, h)
+            o[b, h], lse[b, h] = one_head(problem, q[b, h], k[b, of], v[b, of], slope, problem.diagonal, math)
+    return {"o": o, "lse": lse}
+
+
+def _packed(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
+    q, k = t["q"], t["k"]
+    v = t["v"].permute(2, 0, 1) if problem.v_transposed else t["v"]
+    o = torch.empty(q.shape, dtype=math.dtype, device=q.device)
+    lse = torch.empty((problem.heads, q.shape[0]), dtype=math.dtype, device=q.device)
+    cu_q, cu_k = t["cu_q"].tolist(), t["cu_k"].tolist()
+    for b in range(problem.batches):
+        rows, keys = slice(cu_q[b], cu_q[b + 1]), slice(cu_k[b], cu_k[b + 1])
+        count, begin = cu_k[b + 1] - cu_k[b], first_column(cu_k[b], b) if problem.v_transposed else cu_k[b]
+        values = slice(begin, begin + count)
+        diagonal = count - (rows.stop - rows.start)
+        for h in range(problem.heads):
+            of = h // problem.group
+            o[rows, h], lse[h, rows] = one_head(problem, q[rows, h], k[keys, of], v[values, of], 0.0, diagonal, math)
+    return {"o": o, "lse": lse}
+
+
+def _row_sums(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
+    return {"delta": (t["o"].to(math.dtype) * t["do"].to(math.dtype)).sum(dim=3)}
+
+
+def _backward(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
+    q, k, v, do = (t[name] for name in ("q", "k", "v", "do"))
+    dq, dk, dv = (torch.zeros(x.shape, dtype=math.dtype, device=x.device) for x in (q, k, v))
+    keys = _numbers(slice(0, problem.keys), q).t()
+    for b in range(problem.batches):
+        for h in range(problem.heads):
+            of = h // problem.group
+            for part in _chunks(q[b, h]):
+                qs, dos = q[b, h, part], do[b, h, part]
+                lse, delta = (t[name][b, h, part].to(math.dtype)[:, None] for name in ("lse", "delta"))
+                s = _product(math, qs, k[b, of].t()) * (problem.scale * LOG2_E)
+                p = torch.exp2(s - lse).masked_fill(~problem.visible(_numbers(part, q), keys), 0.0)
+                ds = _rounded(p * (_product(math, dos, v[b, of].t()) - delta), q, math)
+                dv[b, of] += _product(math, _rounded(p, do, math).t(), dos)
+                dk[b, of] += _product(math, ds.t(), qs) * problem.scale
+                dq[b, h, part] = _product(math, ds, k[b, of]) * problem.scale
+    return {"dq": dq, "dk": dk, "dv": dv}
+
+
+REFERENCES: dict[str, Callable[[Specimen, Problem, Tensors, Arithmetic], dict[str, torch.Tensor]]] = {
+    "attention": _attention,
+    "attention_packed": _packed,
+    "attention_row_sums": _row_sums,
+    "attention_backward": _backward,
+}

@@ -1,0 +1,1 @@
+"""Builders of small programs as text in generic form: TTIR, TTGIR, nests of loops, loops of many dots."""

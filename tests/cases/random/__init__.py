@@ -1,0 +1,1 @@
+"""Random kernels: recipes, their source text, and what is checked of each."""

@@ -1,0 +1,54 @@
+"""What is said of a kernel that is left to stock Triton."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.driver.request import Request
+from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.report.record import make_record
+from tawa.pipeline import Outcome
+from tawa.plan import PlanOptions
+from tawa.remarks import Remark
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import CASES as GEMMS
+from tests.cases.pointers.cases import CASES as POINTERS
+from tests.matrix.compiling import attempted
+
+SOME_POINTERS = (*POINTERS[::4], *(it for it in POINTERS if it.expect.verdict == "declined"))
+APPLIED = ("made by TMA", "taken for granted", "get a persistent form", "left to the stock kernel", "stages in", "P = ")
+
+
+def declined(cases: tuple[Specimen, ...]) -> list[tuple[str, Outcome]]:
+    found: list[tuple[str, Outcome]] = []
+    for case in cases:
+        if case.name.startswith("block_pointers"):  # not in later Tritons
+            continue
+        with launched_by_us(True, case.kernel):
+            made, _ = attempted(case, PlanOptions())
+        if not isinstance(made, Specialised):
+            found.append((case.name, made))
+    return found
+
+
+@pytest.mark.parametrize("cases", [GEMMS, SOME_POINTERS], ids=["gemm", "pointers"])
+def test_no_remark_on_a_declined_kernel_speaks_as_if_something_had_been_changed(cases: tuple[Specimen, ...]) -> None:
+    found = declined(cases)
+    request = Request(PlanOptions())
+    for name, outcome in found:
+        record = make_record(name, request, request.options, outcome, {}, 0.0)
+        said = [remark["reason"] for remark in record["remarks"]]
+        assert said and record["reason"] == said[0] == outcome.remarks[0].reason
+        assert not [text for text in said[1:] if any(words in text for words in APPLIED)], name
+    dropped = [it for _, outcome in found for it in outcome.remarks if it.kind == "done"]
+    assert found and (dropped or cases is not SOME_POINTERS)  # so that the test can fail
+
+
+def test_what_was_changed_is_said_of_a_specialised_kernel_only() -> None:
+    remarks = (Remark("note", "head"), Remark("done", "changed"), Remark("note", "why not"))
+    request = Request(PlanOptions())
+    for applied in (True, False):
+        made = make_record("kernel", request, request.options, Outcome(applied, None, remarks), {}, 0.0)
+        said = [remark["reason"] for remark in made["remarks"]]
+        assert said == (["head", "changed", "why not"] if applied else ["head", "why not"])

@@ -1,0 +1,70 @@
+"""Attention kernels compile for a Hopper GPU, specialised where the list says so, without spills.
+
+A sample: every form, element type, head dimension, number of warps and option once. `bench/attention/proofs.py` takes
+every case.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.errors import UnsupportedKernel
+from tawa.plan import PlanOptions
+from tests.cases.attention.cases import CASES
+from tests.cases.case import Specimen
+from tests.matrix.compiling import compile_and_report, compile_case, pinned
+from tests.support.sample import sample as thinned
+
+SERIALISED = ("C7510", "C7514", "C7515", "C7517")
+FEW_REGISTERS = 64
+"""Bytes: a few values, written and read once; which kernels need them differs from one ptxas to the next."""
+TIGHT = ("two_loops_tile128x64_4warps",)
+"""Sums, scores and weights of 128 rows in four warps are more than their registers hold."""
+
+
+def traits(case: Specimen) -> frozenset[tuple[str, object]]:
+    """What makes the compiler do something else: form, element type, head dimension, warps and options."""
+    constants = case.constants()
+    options = {(name, bool(constants.get(name))) for name in ("CAUSAL", "WINDOW", "ALIBI", "SOFTCAP", "BRANCH")}
+    dtype = case.tensors["q"].dtype if "q" in case.tensors else ""
+    form = case.kernel.fn.__name__
+    others = {("form", form), ("dtype", dtype), ("dim", case.sizes.get("DIM")), ("warps", case.num_warps)}
+    return frozenset(options | others | {("shared heads", constants.get("GROUP", 1) > 1)})
+
+
+def sample() -> dict[str, list[object]]:
+    """By verdict each case that has a trait which none before it has: those that are specialised come first."""
+    seen: set[tuple[str, object]] = set()
+    found: dict[str, list[object]] = {"specialised": [], "either": [], "declined": []}
+    for verdict, picked in found.items():
+        for case in CASES:
+            if case.expect.verdict == verdict and not traits(case) <= seen:
+                seen |= traits(case)
+                picked.append(pytest.param(case, id=case.name))
+    return found
+
+
+SAMPLE = sample()
+
+
+@pytest.mark.parametrize("case", thinned(SAMPLE["specialised"], 1))
+def test_case_specialises_and_neither_spills_nor_serialises(case: Specimen) -> None:
+    compiled, found = compile_and_report(case, pinned(*case.plans[0]))
+    record = compiled.metadata.tawa
+    assert record["applied"], record["reason"]
+    assert {ring["depth"] for ring in record["plan"]["rings"]} == {case.plans[0][0]}
+    assert found.ptxas.spill_bytes <= FEW_REGISTERS or case.name in TIGHT
+    assert not [note.code for note in found.ptxas.notes if note.code in SERIALISED]
+
+
+@pytest.mark.parametrize("case", SAMPLE["either"])
+def test_undecided_case_is_specialised_or_left_with_a_reason(case: Specimen) -> None:
+    record = compile_case(case, PlanOptions()).metadata.tawa
+    assert record["applied"] or record["reason"]
+
+
+@pytest.mark.parametrize("case", SAMPLE["declined"])
+def test_declined_case_says_why(case: Specimen) -> None:
+    with pytest.raises(UnsupportedKernel) as caught:
+        compile_case(case, pinned(2, 0))
+    assert case.expect.reason.lower() in caught.value.remark.reason.lower()

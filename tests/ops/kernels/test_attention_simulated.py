@@ -1,0 +1,56 @@
+"""Attention kernels on NumPy data: right against float64, and specialised ones with the bits of what they were.
+
+A sample on small problems: `bench/attention/proofs.py` takes every case, on the problem that it is listed with.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cases.attention.builders import resized
+from tests.cases.attention.cases import find
+from tests.cases.case import Specimen
+from tests.cases.simulated import errors, orders_with_other_bits, simulated, unspecialised
+from tests.matrix.compiling import pinned, specialised_levels
+
+SMALL = [
+    ("two_loops_fp16_d64_causal", 256, 256),
+    ("two_loops_causal_333x200", 150, 100),
+    ("two_loops_full_200x333", 130, 200),
+    ("two_loops_fp8e4nv_d64_full", 128, 256),
+    ("branch_fp16_d64_causal", 256, 256),
+    ("one_loop_alibi_causal", 128, 256),
+    ("two_loops_softcap_full", 128, 130),
+    ("persistent_200x333", 200, 250),
+    ("tutorial_fp16_d64_causal", 256, 256),
+    ("dq_fp16_d64_causal", 130, 200),
+    ("dkdv_fp16_d64_full", 130, 200),
+]
+AS_LISTED = ["varlen_fp16_d64_causal"]
+SAME_BITS = [("two_loops_causal_333x200", 150, 300), ("branch_fp16_d64_causal", 128, 384)]
+
+
+def small(name: str, queries: int, keys: int) -> Specimen:
+    return resized(find(name), queries, keys).with_sizes(B=1)
+
+
+def check(case: Specimen) -> None:
+    compiled = specialised_levels(case, pinned(*case.plans[0]))
+    assert errors(case, simulated(case, unspecialised(case, compiled))).share <= 1
+
+
+@pytest.mark.parametrize(("name", "queries", "keys"), SMALL)
+def test_kernel_is_right_on_a_small_problem(name: str, queries: int, keys: int) -> None:
+    check(small(name, queries, keys))
+
+
+@pytest.mark.parametrize("name", AS_LISTED)
+def test_kernel_is_right_on_the_problem_it_is_listed_with(name: str) -> None:
+    check(find(name))
+
+
+@pytest.mark.parametrize(("name", "queries", "keys"), SAME_BITS)
+def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str, queries: int, keys: int) -> None:
+    case = small(name, queries, keys)
+    compiled = specialised_levels(case, pinned(*case.plans[0]))
+    assert orders_with_other_bits(case, compiled, simulated(case, unspecialised(case, compiled))) == []
