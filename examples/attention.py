@@ -46,7 +46,7 @@ def main() -> None:
     flops = 4 * B * H * S * S * D / 2  # half the pairs are masked
     times_ms = {"Tawa": [], "PyTorch": []}
     with torch.no_grad():
-        for _ in range(10):  # by turns: the GPU slows down as it warms up
+        for _ in range(10):  # round-robin: the GPU slows down as it warms up
             for name, function in (("Tawa", ours), ("PyTorch", theirs)):
                 time_ms = triton.testing.do_bench(
                     lambda function=function: function(q, k, v), warmup=2, rep=10, return_mode="median"

@@ -3,7 +3,7 @@
 python examples/autotune.py                 needs a Hopper GPU and PyTorch
 tawa explain examples/autotune.py:gemm_nt --sig 'a=tensordesc<fp16[128,64]>, b=tensordesc<fp16[256,64]>,
     c=tensordesc<fp16[128,256]>, M=i32, N=i32, K=i32:16' --const BM=128,BN=256,BK=64 --num-warps 8
-                                            needs neither: compiles one configuration, says what became of it
+                                            needs neither: compiles one configuration and explains it
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main() -> None:
     a = torch.randn((M, K), device="cuda", dtype=torch.float16)
     b = torch.randn((N, K), device="cuda", dtype=torch.float16)
     c = torch.empty((M, N), device="cuda", dtype=torch.float16)
-    # The boxes are placeholders: `set_boxes` writes those of each configuration.
+    # The boxes are placeholders: `set_boxes` sets those of each configuration.
     descriptors = [TensorDescriptor.from_tensor(tensor, [128, 64]) for tensor in (a, b, c)]
 
     def grid(meta):

@@ -1,9 +1,9 @@
-"""A matrix product whose kernel knows nothing of Tawa: one decorator on top, and it is warp-specialised.
+"""A matrix product in plain Triton: one decorator makes it warp-specialised.
 
 python examples/gemm.py                     needs a Hopper GPU and PyTorch: runs, checks and times it
 tawa explain examples/gemm.py:gemm --sig 'a=tensordesc<fp16[128,64]>, b=tensordesc<fp16[64,256]>,
     c=tensordesc<fp16[128,256]>, M=i32:16, N=i32:16, K=i32:16' --const BM=128,BN=256,BK=64 --num-warps 8
-                                            needs neither: compiles it and says what became of it
+                                            needs neither: compiles it and explains it
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
         "cuBLAS": lambda: a @ b,
     }
     times_ms = {name: [] for name in products}
-    for _ in range(10):  # by turns: the GPU slows down as it warms up
+    for _ in range(10):  # round-robin: the GPU slows down as it warms up
         for name, product in products.items():
             times_ms[name].append(triton.testing.do_bench(product, warmup=2, rep=10, return_mode="median"))
     for name, times in times_ms.items():

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def torch_on_hopper(instead: str) -> Any:
-    """The torch module; ends the program with one line where PyTorch or a Hopper GPU is missing.
+    """Returns the torch module; ends the program with one line if PyTorch or a Hopper GPU is missing.
 
     instead: the sentence that says what works without either.
     """

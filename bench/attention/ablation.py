@@ -1,9 +1,9 @@
 """What each step brings to attention: ``python -m bench.attention --ablation [--report]``.
 
-fp16, d = 128, S = 16384, full and causal, blocks of 128 x 128: stock Triton without and with its software pipeline,
-specialised with one group that waits for each dot in its own iteration (each loop's schedule is pinned to one stage),
-then the coarse-grained pipeline, the rows split between two groups, turns on the tensor cores, deeper rings. Each step
-is on top of the one before; the last one leaves out turns. All run round-robin. Writes
+fp16, d = 128, S = 16384, full and causal, blocks of 128 x 128. The steps are: stock Triton without and with its
+software pipeline; specialised with one group that waits for each dot in its own iteration (the schedule of each loop is
+pinned to one stage); the coarse-grained pipeline; rows split between two groups; ping-pong on the tensor cores; deeper
+rings. Each step adds to the one before, but the last one is without ping-pong. All run round-robin. Writes
 ``bench/results/attention_ablation.json``.
 """
 
@@ -23,7 +23,7 @@ STALL_S = 60.0
 
 
 def steps() -> dict[str, Configuration]:
-    """The steps, each on top of the one before."""
+    """The steps; each adds to the one before."""
 
     def step(flat: bool = False, **options: Any) -> Configuration:
         pinned = (("enable_warp_specialization", True), *options.items())

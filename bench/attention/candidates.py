@@ -1,11 +1,11 @@
 """Attention candidates: stock Triton, Tawa, its operator, cuDNN, FlashAttention-2, the hand-written kernel.
 
 A `Configuration` is plain data, so that other processes can compile and check it before anything is timed; `make_call`
-turns it into a callable on given tensors. Stock and Tawa run the *same* kernel functions (`tests.cases.attention`),
-and so does the operator, `tawa.ops.attention`, with the tile and the form that it has for the head dimension.
+turns it into a callable on given tensors. Stock and Tawa run the *same* kernel functions (`tests.cases.attention`). So
+does the operator, `tawa.ops.attention`, which chooses tile and form by the head dimension.
 
-Forms: two loops over the keys (those all rows see whole, then those on the diagonal), the same in a persistent kernel
-with the longest tiles first, and, under a causal mask, one loop with a branch around the mask.
+Forms: two loops over the keys (blocks without a mask, then blocks on the diagonal); the same in a persistent kernel
+with the longest tiles first; for a causal mask also one loop with a branch around the mask.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Shape:
 
     @property
     def flop(self) -> float:
-        """Floating-point operations of one launch: two dots over the pairs that the mask lets by."""
+        """Floating-point operations of one launch: two dots over the pairs that are not masked."""
         about = self.about
         return 4.0 * about["B"] * about["H"] * self.S * self.S * self.d * (0.5 if self.causal else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One way to run it. options: Tawa's launch options, by name, in order. flat: each loop keeps to one stage."""
+    """One way to run it. options: Tawa's launch options, by name, in order. flat: every loop has one stage."""
 
     kind: Kind
     form: str
@@ -82,7 +82,7 @@ class Configuration:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Configuration:
-        """Out of `to_json`, or of JSON made of it."""
+        """The inverse of `to_json`, also after a round trip through JSON."""
         return Configuration(**{**data, "options": tuple((name, value) for name, value in data["options"])})
 
 
@@ -106,7 +106,7 @@ _BY_HAND = {64: (128, 128, 3), 128: (128, 128, 2), 256: (128, 64, 2)}
 
 
 def configurations(dtype: str, d: int, causal: bool) -> list[Configuration]:
-    """What is tried: the operator, six of stock Triton, Tawa automatic, with turns or other tiles, one by hand."""
+    """The candidates: the operator, six of stock Triton, Tawa automatic, with ping-pong or other tiles, one by hand."""
 
     def tawa(form: str, tile: tuple[int, int, int], **options: Any) -> Configuration:
         return Configuration("tawa", form, *tile, options=tuple(options.items()))
@@ -116,7 +116,7 @@ def configurations(dtype: str, d: int, causal: bool) -> list[Configuration]:
     found += [tawa(form, large) for form in ("two_loops", "persistent")]
     found += [tawa(form, large, ping_pong=True) for form in ("two_loops", "persistent")]
     found += [tawa(form, small, only_if_faster=False) for form in ("two_loops", "persistent")]
-    if d < 256:  # several CTAs of stock Triton share an SM: automatic mode leaves most such kernels to it
+    if d < 256:  # several CTAs of stock Triton share an SM: automatic mode declines most such kernels
         found += [Configuration("tawa", "two_loops", 64, 64, 4, 3)]
     if causal:
         found += [tawa("branch", large), Configuration("stock", "branch", *large, 2)]
@@ -149,13 +149,13 @@ def make_tensors(shape: Shape) -> dict[str, Any]:
 
 
 def make_call(shape: Shape, configuration: Configuration, tensors: Tensors) -> Callable[[], Any]:
-    """A callable that launches the configuration once and returns the compiled kernel, or O where O is its own."""
+    """A callable that launches the configuration once; returns the compiled kernel, or O if it allocates O."""
     options = dict(configuration.options)
     if configuration.kind == "operator":
         from tawa.ops import attention
 
         q, k, v = (tensors[name] for name in "qkv")
-        v = v.mT if shape.dtype == "fp8" else v  # kept with the keys innermost, as the kernel wants them
+        v = v.mT if shape.dtype == "fp8" else v  # stored with the keys innermost, as the kernel expects
         return lambda: attention(q, k, v, causal=shape.causal)
     if configuration.kind == "gluon":
         from bench.peers import gluon_attention
@@ -202,7 +202,7 @@ def torch_calls(shape: Shape, tensors: Tensors) -> dict[str, Callable[[], Any]]:
 
 
 class Judge:
-    """Errors of results against float64 on the first and the last head, and what is allowed of them."""
+    """Errors against float64 on the first and the last head, and the allowed error."""
 
     def __init__(self, shape: Shape, tensors: Tensors) -> None:
         from tests.cases.attention.problem import Problem
@@ -222,7 +222,7 @@ class Judge:
             self.allowed = max(self.allowed, 2 * _worst(peer.to(tensors["o"].dtype), exact))
 
     def error(self, o: Any) -> float:
-        """The largest error of some heads, relative to the largest exact value there; infinite where O has a NaN."""
+        """The largest error of some heads, relative to the largest exact value there; infinite if O has a NaN."""
         errors = [_worst(o[b, h], exact) for (b, h), exact in zip(self.heads, self.exact, strict=True)]
         return max(errors) if not bool(o.isnan().any()) else float("inf")
 

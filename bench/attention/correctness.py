@@ -1,13 +1,14 @@
 """Runs every attention case on a GPU and compares it with float64: ``python -m bench.attention.correctness``.
 
-For each case of `tests.cases.attention.cases`: fresh random inputs, outputs full of NaN, the kernel specialised
-wherever that is legal, as planned, with the groups taking turns (``ping_pong=True``), and made persistent on two SMs;
-persistent kernels also on other numbers of programs. Each is run four times, each time in other memory: the same bits
-every time, every element that must be written and no other, and an error of at most twice that of PyTorch in the same
-precision (`tests.cases.check`).
+For each case of `tests.cases.attention.cases`, inputs are random and outputs are full of NaN. The kernel is specialised
+wherever that is legal: as planned, with ping-pong (``ping_pong=True``), and made persistent on two SMs; persistent
+kernels also run on other numbers of programs. Each is run four times, each time in other memory. A problem passes if
+the bits are the same every time, every element of the output and no other is written, and the error is at most twice
+that of PyTorch in the same precision (`tests.cases.check`).
 
-Cases run in several processes under a watchdog (`workers.py`). Results: ``bench/results/attention_correctness.json``;
-``error`` of a row is its error divided by what is allowed (at most 1 passes), or a text. ``--only NAME`` takes some.
+Cases run in several processes under a watchdog (`bench.workers`). Results:
+``bench/results/attention_correctness.json``; the ``error`` of a row is the error divided by the allowed error (at most
+1 passes), or a text. ``--only NAME`` takes some cases.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "turns": {"ping_pong": True},
     "persistent": {"persistent": True},
 }
-PROCESSORS = 2  # of a kernel that Tawa makes persistent, so that each of these problems takes it several rounds
+PROCESSORS = 2  # few, so that a kernel made persistent needs several rounds for each of these problems
 
 
 def problems(case: Specimen) -> Iterator[tuple[str, Specimen]]:

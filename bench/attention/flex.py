@@ -1,10 +1,10 @@
 """Times FlexAttention under torch.compile, stock and with ``tawa.install()``: ``python -m bench.attention.flex``.
 
-B=4 H=16 S=4096 d=128 bf16: full, causal, a sliding window, documents, and a score modification. Each of them has
-processes of its own under a watchdog (`workers.py`). The first one compiles a function for each way with caches that
-are empty (stock; Tawa as installed; Tawa wherever legal) and checks some heads against float32; these
-run side by side. The second one finds the caches warm, checks again, and times all ways round-robin; these run one at a
-time. What Tawa says about the kernels while they are compiled is kept with the row.
+B=4 H=16 S=4096 d=128 bf16: full, causal, a sliding window, documents, and a score modification. Each form runs in two
+processes of its own under a watchdog (`bench.workers`). The first starts with empty caches, compiles a function for
+each way (stock; Tawa as installed; Tawa wherever legal) and checks some heads against float32; the first processes of
+all forms run in parallel. The second has warm caches, checks again, and times all ways round-robin; the second
+processes run one at a time. The remarks of Tawa during the compiles are kept with the row.
 
 Results: ``bench/results/flex.json``, or ``flex_NAME.json`` with ``--only``; and a table of the wanted ratios.
 """
@@ -78,7 +78,7 @@ def variants(length: int, device: str) -> dict[str, Variant]:
 
 
 def handle(job: Job) -> Answer:
-    """Compiles and checks one form in every way; times it if the job says so."""
+    """Compiles and checks one form in every way; times it if the job asks."""
     use_caches(job["caches"])
     import torch
 
@@ -117,9 +117,9 @@ def handle(job: Job) -> Answer:
 def compile_one(
     name: str, variant: Variant, options: dict[str, Any] | None, inputs: tuple[Any, Any, Any], kernel_options: Any
 ) -> tuple[Callable[[], Any], list[str]]:
-    """The compiled function on its inputs, and what Tawa said while it was compiled. options: of `tawa.install`.
+    """The compiled function on its inputs, and the remarks of Tawa during the compile. options: of `tawa.install`.
 
-    An installation stays on.
+    Tawa stays installed.
     """
     import torch
     from torch._inductor.codecache import PyCodeCache
@@ -153,7 +153,7 @@ def compile_one(
 
 @contextmanager
 def remarks() -> Iterator[list[str]]:
-    """What the logger ``tawa`` says inside the block, as a list."""
+    """The messages of the logger ``tawa`` inside the block, as a list."""
     said: list[str] = []
 
     class Keeper(logging.Handler):
@@ -219,7 +219,7 @@ def rows_of(job: Job, answer: Answer) -> list[Row]:
 
 
 def print_wanted(rows: list[Row], wanted: dict[str, float]) -> bool:
-    """The ratios as a table; whether all that are wanted are reached."""
+    """Prints the ratios as a table; returns whether all wanted ones are reached."""
     reached = True
     print(f"\n{'attention':12} {'stock':>9} {'Tawa':>9} {'legal':>9}  Tawa/stock  wanted")
     for name, least in wanted.items():
@@ -262,7 +262,7 @@ def main() -> int:
         jobs = [{"variant": it, "timed": False, "caches": os.path.join(folder, it), **common} for it in chosen]
         end = start + arguments.minutes * 60
         run_jobs("bench.attention.flex", jobs, take, arguments.processes, LIMIT_S, end)
-        # One at a time, each in a fresh process: what one compiled must not be there for the next.
+        # One at a time, each in a fresh process: a form must not find kernels that another has compiled.
         for job in jobs:
             run_jobs("bench.attention.flex", [{**job, "timed": True}], take, 1, LIMIT_S, end)
     report.note_clocks() if arguments.device == "cuda" else None

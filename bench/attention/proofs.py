@@ -1,17 +1,17 @@
 """Every attention case, proved and simulated: ``python -m bench.attention.proofs``, no GPU.
 
-The tests take a sample of this list; here is all of it. Each case that is specialised is compiled with its first
-(D, P), checked at both levels at the effort of a compile (`fast`), and launched in the simulator on the problem that it
-is listed with: as it was, and specialised in three landing orders, which must end with the same bits. What comes out
-is held against float64.
+The tests take a sample of this list; the bench runs all of it. Each specialised case is compiled with its first (D, P),
+checked at both levels with the effort of a compile (`fast`), and simulated on its own problem: the unspecialised
+program once, the specialised one in three landing orders. All must give the same bits, and the result is compared with
+float64.
 
-A row's case has: bound (what the credit check proved), barriers (what the barrier check did), registers and spill bytes
-(ptxas), the notes of ptxas about serialised wgmmas, the processor time of both checks in milliseconds, the largest
-error and the share of what is allowed. The row's error is null, or says what is not as wanted. ``median_ms`` is the
+A row's case has: bound (what the credit check proved), barriers (the same of the barrier check), registers and spill
+bytes (ptxas), notes of ptxas about serialised wgmmas, the processor time of both checks in milliseconds, the largest
+error, and its share of the allowed error. The row's error is null, or the text of what is wrong. ``median_ms`` is the
 time of the case.
 
-``--only TEXT`` takes some cases, ``--processes N`` runs so many at a time, ``--resume`` goes on with the results that
-are there: cases that were as wanted are not run again.
+``--only TEXT`` takes some cases, ``--processes N`` runs N at a time, ``--resume`` keeps the results in the file: cases
+that passed are not run again.
 
 Results: ``bench/results/attention_proofs.json``.
 """
@@ -27,7 +27,7 @@ from multiprocessing import get_context
 from typing import Any
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_variable, "1")  # as many processes as cores already
+    os.environ.setdefault(_variable, "1")  # there are as many processes as cores already
 
 from bench.harness import RESULTS, Report, Row, describe, read  # noqa: E402
 from tawa.bridge.report.report import report as report_of  # noqa: E402
@@ -43,7 +43,7 @@ from tests.matrix.compiling import compile_case, pinned  # noqa: E402
 
 SERIALISED = ("C7510", "C7514", "C7515", "C7517")
 MEDIAN_MS, WORST_MS = 10.0, 50.0
-"""What the credit check may cost a compile."""
+"""The most that the credit check may add to a compile."""
 
 
 def timed(check: Callable[..., Verdict], text: str) -> tuple[Verdict, float]:
@@ -75,7 +75,7 @@ def work(name: str) -> Row:
 
 
 def prove(name: str, about: dict[str, Any]) -> str | None:
-    """Fills in what is found of a case; what is not as wanted."""
+    """Fills in what is found of a case; returns what is wrong."""
     case = find(name)
     compiled = compile_case(case, pinned(*case.plans[0]))
     record = compiled.metadata.tawa
@@ -108,7 +108,7 @@ def prove(name: str, about: dict[str, Any]) -> str | None:
 
 
 def summary(rows: list[Row]) -> bool:
-    """Prints what came out; whether all of it is as wanted."""
+    """Prints the results; returns whether all cases passed."""
     done = [row for row in rows if "bound" in row.case]
     declined = [row for row in rows if "declined" in row.case]
     print(f"\n{len(rows)} cases: {len(done)} specialised, {len(declined)} declined")
@@ -133,7 +133,7 @@ def summary(rows: list[Row]) -> bool:
 
 
 def main() -> int:
-    """Runs the cases asked for; fails where one is not as wanted."""
+    """Runs the cases asked for; returns 1 if one fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
     parser.add_argument("--processes", type=int, default=2)

@@ -1,4 +1,4 @@
-"""Tables, wanted ratios and pictures of `bench/attention/timing.py`, out of rows alone."""
+"""Tables, wanted ratios and pictures of `bench.attention.timing`, made from result rows alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES: dict[str, Callable[[Configuration], bool]] = {
     "Tawa, best configuration": lambda c: c.kind == "tawa",
     "Gluon by hand": lambda c: c.kind == "gluon",
 }
-"""Candidates that have configurations, and which are theirs."""
+"""The candidates that have configurations, each with a test for its own."""
 ORDER = (*NAMES, "cuDNN", "FlashAttention-2")
 OURS = {**COLOURS, "Tawa, best configuration": "#8fb8de", "cuDNN": "#7a7a7a", "FlashAttention-2": "#b0524f"}
 Panel = tuple[str, int, bool]
@@ -40,7 +40,7 @@ class Wanted:
     most: int = 1 << 30
 
     def covers(self, case: Mapping[str, Any]) -> bool:
-        """Whether it speaks of this case."""
+        """Whether it applies to this case."""
         return (
             case.get("d") == self.d
             and self.causal in (None, case.get("causal"))
@@ -76,13 +76,13 @@ def rates(rows: Sequence[Row]) -> dict[Panel, dict[int, dict[str, Row]]]:
 
 
 def title(panel: Panel) -> str:
-    """What a table or a panel is called."""
+    """The title of a table or a panel."""
     dtype, d, causal = panel
     return f"{dtype}, d = {d}, {'causal' if causal else 'full'}"
 
 
 def print_tables(rows: Sequence[Row]) -> None:
-    """Rates in TFLOP/s; behind each, Tawa's ratio to it."""
+    """Prints rates in TFLOP/s, each followed by Tawa's ratio to it."""
     console = Console(width=150)
     for panel, lines in rates(rows).items():
         table = Table(title=title(panel), title_justify="left", box=None)
@@ -108,7 +108,7 @@ def _cell(line: Mapping[str, Row], name: str) -> str:
 
 
 def print_wanted(rows: Sequence[Row]) -> bool:
-    """The wanted ratios as a table; whether all that could be judged are reached."""
+    """Prints the wanted ratios as a table; returns whether all that were measured are reached."""
     reached = True
     print(f"\n{'problem':24} {'S':>6}  {'ratio':24} {'is':>6} {'wanted':>7}")
     for wanted in WANTED:
@@ -133,7 +133,7 @@ _SHORT_LENGTHS = (1024, 4096, 16384)
 
 
 def page_tables(about: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
-    """The lines of both tables, for `figures.py`, which puts them into the page."""
+    """The lines of both tables; `bench.figures` writes them into the page."""
     return [*_page_main(about, rows), "", *_page_rest(rows)]
 
 
@@ -184,7 +184,7 @@ def _page_rest(rows: Sequence[Row]) -> list[str]:
 
 
 def draw_all(about: Mapping[str, Any], rows: Sequence[Row], folder: Path = IMAGES) -> list[Path]:
-    """A picture for each element type: a panel for each head dimension and mask, rates over S."""
+    """Draws a picture for each element type: a panel for each head dimension and mask, rates over S."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -242,7 +242,7 @@ def by_step(rows: Sequence[Row]) -> dict[tuple[bool, int], dict[str, float]]:
 
 
 def print_ablation(rows: Sequence[Row]) -> None:
-    """A block for each mask and S: the steps, and what each brings over the one before."""
+    """Prints a block for each mask and S: the steps, and the gain of each over the one before."""
     for (causal, S), line in by_step(rows).items():
         print(f"\n{'causal' if causal else 'full'}, S = {S}")
         before = 0.0
@@ -255,7 +255,7 @@ def print_ablation(rows: Sequence[Row]) -> None:
 
 
 def draw_ablation(about: Mapping[str, Any], rows: Sequence[Row], folder: Path = IMAGES) -> Path | None:
-    """Bars, a panel for each mask at the largest S; None when nothing was timed."""
+    """Draws bars, a panel for each mask at the largest S. Returns None if nothing was timed."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,8 +1,8 @@
 """The schedule of the attention loop as text and as a picture: ``python -m bench.attention.schedule``.
 
-Compiles the two-loop kernel (fp16, d = 128, blocks of 128 x 128, two consumer groups) without a GPU, takes the
-compiler's own `Schedule` of each loop out of the compile, prints it, and draws three iterations of the first one in
-``docs/images/schedule.png`` (and as SVG in ``build``). `schedule_picture` draws.
+Compiles the two-loop kernel (fp16, d = 128, blocks of 128 x 128, two consumer groups) without a GPU and prints the
+`Schedule` that the compiler gave each loop. Three iterations of the first one are drawn in ``docs/images/schedule.png``
+(and as SVG in ``build``) by `bench.attention.schedule_picture`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class ScheduledLoop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Staged:
-    """A compiled kernel: its Plan, and the loops with a schedule of one group."""
+    """A compiled kernel: its Plan, and the loops of one group that have a schedule."""
 
     plan: Plan
     loops: tuple[ScheduledLoop, ...]
 
 
 def staged_kernel(case: Specimen, options: Mapping[str, Any]) -> Staged:
-    """Compiles a case with Tawa's launch `options` and takes its schedules; raises ValueError where it is declined."""
+    """Compiles a case with Tawa's launch `options` and returns its schedules; raises ValueError if it is declined."""
     from tawa.cli.demo import compile_case
 
     compiled = compile_case(case, **options)
@@ -55,7 +55,7 @@ def staged_kernel(case: Specimen, options: Mapping[str, Any]) -> Staged:
     module = _to_be_staged(compiled, plan, case)
     loops: dict[int, ForOp] = {}
     for number, loop in numbered(staged_loops(module)):
-        loops.setdefault(number, loop)  # the groups are alike
+        loops.setdefault(number, loop)  # all groups have the same program
     consumers = [part for part in plan.partitions if part.role == "consumer"]
     limits = Limits(consumers[0].num_warps, min(consumers[0].registers or 255, 255))
     found = tuple(ScheduledLoop(it, find_dependences(loops[it.loop]), limits) for it in plan.schedules)
@@ -63,7 +63,7 @@ def staged_kernel(case: Specimen, options: Mapping[str, Any]) -> Staged:
 
 
 def flat_plan(case: Specimen, options: Mapping[str, Any]) -> str:
-    """The kernel's own Plan with one stage for every loop, as JSON: what the coarse-grained pipeline is measured by."""
+    """The kernel's own Plan with one stage for every loop, as JSON: the baseline of the coarse-grained pipeline."""
     staged = staged_kernel(case, options)
     flat: list[LoopPlan] = []
     for loop in staged.loops:
@@ -74,7 +74,7 @@ def flat_plan(case: Specimen, options: Mapping[str, Any]) -> str:
 
 
 def _to_be_staged(compiled: Any, plan: Plan, case: Specimen) -> Module:
-    """The partitioned program of a kernel, as it is when its loops get their schedules."""
+    """The partitioned program of a kernel at the point where its loops are scheduled."""
     from triton._C.libtriton import ir, nvidia
     from triton.compiler.compiler import make_backend
 

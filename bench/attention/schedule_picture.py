@@ -1,9 +1,9 @@
 """Draws a loop's `Schedule`: units by time, one lane for each consumer group, stages in colour.
 
-The Schedule says what every group does, in which order and for which iteration. `replay` gives it times: each group
-goes through its operations in that order, and waits where one needs a dot that is not complete, or a unit (the tensor
-cores, the CUDA cores, the special functions) that the other group has. Costs are those the scheduler weighed
-(`tawa.analysis.loops.costs`). TMA copies begin when every group has given the slot back.
+The Schedule lists the operations of every group, in order and with their iterations. `replay` assigns times: each group
+executes its operations in that order. It waits if one needs a dot that is not complete, or a unit (the tensor cores,
+the CUDA cores, the special functions) that the other group occupies. The costs are those of the scheduler
+(`tawa.analysis.loops.costs`). A TMA copy begins when every group has released the slot.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 TMA = "TMA (producer)"
 UNITS = {"tensor cores": "tensor cores", "cuda cores": "CUDA cores", "special functions": "special functions"}
 COPY_BYTES_PER_CYCLE = 64.0
-"""What the L2 cache gives one SM, about; the scheduler does not weigh copies."""
+"""The approximate rate of the L2 cache for one SM; the scheduler has no cost for copies."""
 STAGES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
-"""Okabe and Ito's, by stage."""
+"""The palette of Okabe and Ito, by stage."""
 WARM_UP, SHOWN = 4, 3
 _WORDS = {"maxnumf": "max", "addf": "sum", "mulf": "×", "subf": "−", "truncf": "→"}
 _LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -37,7 +37,7 @@ _INK, _GAP = "#222222", 0.35
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A stretch of one unit. lane: the group, or the ring; iteration: that of the loop, from 0."""
+    """A unit at work for some time. lane: the group, or the ring. iteration: of the loop, from 0."""
 
     unit: str
     lane: int
@@ -50,7 +50,7 @@ class Bar:
 
 @dataclass(slots=True)
 class _Group:
-    """Where a group is. ends: when the result of (node, iteration) is there."""
+    """The state of a group. ends: when the result of (node, iteration) is complete."""
 
     number: int
     now: float
@@ -60,7 +60,7 @@ class _Group:
 
 
 class _Replay:
-    """All groups going through one schedule."""
+    """All groups executing one schedule."""
 
     def __init__(self, loop: ScheduledLoop, groups: int, turns: int) -> None:
         self.loop, self.turns = loop, turns
@@ -70,10 +70,10 @@ class _Replay:
         self.free = dict.fromkeys(UNITS, 0.0)
         self.groups = [_Group(number, number * loop.schedule.ii_cycles / groups) for number in range(groups)]
         self.bars: list[Bar] = []
-        self.released: dict[tuple[str, int], float] = {}  # by ring and iteration: when the last group gave it back
+        self.released: dict[tuple[str, int], float] = {}  # by ring and iteration: when the last group released it
 
     def run(self) -> list[Bar]:
-        """The next operation to begin is always that of the group that can go on first."""
+        """Executes all groups; the operation that can begin first is always next."""
         while ready := [group for group in self.groups if group.turn < self.turns]:
             self._step(min(ready, key=lambda group: (self._begin(group), group.number)))
         return self.bars
@@ -138,7 +138,7 @@ def replay(loop: ScheduledLoop, plan: Plan) -> list[Bar]:
 
 
 def _label(op: Operation) -> str:
-    """A short name: of a get or a dot its result, else what is done."""
+    """A short name: the result of a get or a dot, else the kind of operation."""
     if WarpGroupDotOp.of(op) or GetOp.of(op):
         return op.results[0].hint
     inner = [it.name for it in op.regions[0].block.ops if it.results] if op.regions else [op.name]
@@ -150,7 +150,7 @@ def _label(op: Operation) -> str:
 
 
 def draw(loop: ScheduledLoop, plan: Plan, path: Path) -> None:
-    """Draws `SHOWN` kernel iterations in the steady state. path: its suffix says the format (``.svg``, ``.png``)."""
+    """Draws `SHOWN` kernel iterations of the steady state. path: the suffix is the format (``.svg``, ``.png``)."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -171,7 +171,7 @@ def draw(loop: ScheduledLoop, plan: Plan, path: Path) -> None:
 
 
 def _starts(bars: Sequence[Bar]) -> dict[int, float]:
-    """When the first dot of each iteration begins, of the first group."""
+    """When the first dot of each iteration of the first group begins."""
     starts: dict[int, float] = {}
     for bar in bars:
         if bar.unit == "tensor cores" and bar.lane == 0 and bar.stage == 0:

@@ -5,17 +5,17 @@ best of its configurations; the same unmodified kernels through Tawa, best of it
 cuDNN and FlashAttention-2 through PyTorch; the hand-written Gluon kernel. TFLOP/s count 4 * B * H * S * S * d
 operations, half of them under a causal mask.
 
-1. Every configuration is compiled, run and checked on a small problem, in a process under a watchdog. What fails, hangs
-   or is wrong is out, with the reason on record. This fills Triton's cache on disk, too. All of it comes first: nothing
-   else may use the GPU while something is timed.
-2. For each problem, the most important first, each candidate's configurations are timed quickly; the best goes on.
-3. The winners are checked once more, on outputs full of NaN, and run round-robin. Only that is reported.
+1. Every configuration is compiled, run and checked on a small problem, in a process under a watchdog. Those that fail,
+   hang or are wrong are excluded, with the reason on record. This also fills Triton's cache on disk. It is done before
+   any timing: nothing else may use the GPU while something is timed.
+2. For each problem, the most important first, the configurations of each candidate are timed quickly; the best is kept.
+3. The winners are checked once more, on outputs full of NaN, and run round-robin. Only these times are reported.
 
-Results: ``bench/results/attention.json``, written after each problem. A problem that is there already is left out
-(``--again`` times it anew), so a run that was cut short goes on where it was; each row names its run, by its date, and
-the head of the file says of each run the device, versions and command. A problem that ended a run is left out as well.
-``--ablation`` writes ``attention_ablation.json``, ``--quick`` times six problems only, into ``attention_quick.json``;
-``--report`` prints and draws what there is, and writes the figures of the pages (`figures.py`).
+Results: ``bench/results/attention.json``, written after each problem. A problem that the file already has is skipped
+(``--again`` times it anew), so an interrupted run can be continued. Each row names its run by date, and the head of the
+file has device, versions and command of each run. A problem that ended a run is skipped as well. ``--ablation`` writes
+``attention_ablation.json``; ``--quick`` times six problems only and writes ``attention_quick.json``; ``--report``
+prints and draws the results in the file, and writes the figures of the pages (`bench.figures`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CHECKED_S, CHECKED_TOKENS = 1024, 4096
 STALL_S = 90.0
 SWEEP_ROUNDS, FINAL_ROUNDS = 3, 10
 CHECK_SHARE = 0.45
-"""Of the time, for compiling and checking; what is not done by then is left for another run."""
+"""The share of the time for compiling and checking; the rest of that work is left for another run."""
 WORKER_START_S, CHECK_S = 20.0, 4.0
 """Estimates: importing PyTorch in all processes at once; compiling and checking one configuration."""
 ENDED, STOPPED = "ended the run", 3
@@ -74,7 +74,7 @@ def handle(job: Job) -> Answer:
         kernel.last_kernel = None
     compiled = call()
     judge = Judge(shape, tensors)
-    for _ in range(2):  # a race may show in one of two
+    for _ in range(2):  # twice: a race may show in only one of two runs
         tensors["o"].fill_(float("nan"))
         result = call()
         torch.cuda.synchronize()
@@ -92,7 +92,7 @@ def handle(job: Job) -> Answer:
 
 
 def operator_kernels() -> tuple[Any, ...]:
-    """The kernels of which the operator launches one."""
+    """The kernels among which the operator chooses."""
     from tawa.ops import attention_launch
 
     return attention_launch.attention_two_loops, attention_launch.attention_persistent
@@ -101,9 +101,9 @@ def operator_kernels() -> tuple[Any, ...]:
 def check_all(
     wanted: Mapping[Shape, Sequence[Configuration]], processes: int, deadline: float | None = None
 ) -> tuple[dict[Shape, Checked], dict[Shape, dict[Configuration, str]]]:
-    """What is fit to be timed on problems like each shape (S apart), and what is not, with the reason.
+    """By shape (S apart), the configurations that passed, and those that did not with the reason.
 
-    A shape of which some configuration was not reached before the deadline is in neither.
+    A shape is in neither if some of its configurations were not reached before the deadline.
     """
     small = {shape: asdict(replace(shape, S=CHECKED_S, tokens=CHECKED_TOKENS)) for shape in wanted}
     order = list(wanted)
@@ -137,7 +137,7 @@ def check_all(
 
 
 def title(shape: Shape) -> str:
-    """The problems like a shape."""
+    """A title for the problems that differ from this shape only in S."""
     return f"{shape.dtype}, d = {shape.d}, {'causal' if shape.causal else 'full'}"
 
 
@@ -145,9 +145,9 @@ def title(shape: Shape) -> str:
 
 
 def estimate_s(shape: Shape, count: int, finals: int = 6) -> float:
-    """About how long one problem takes: inputs and the float64 reference, the sweep over `count`, the final."""
+    """An estimate for one problem: inputs and the float64 reference, the sweep over `count`, the final."""
     once = shape.flop / 400e9 / (2 if shape.dtype == "fp8" else 1)  # ms at 400 TFLOP/s
-    warm = 0.03 + 8 * once / 1e3  # loading, six launches, the recording of a graph and its first replay
+    warm = 0.03 + 8 * once / 1e3  # loading, six launches, capture of a graph and its first replay
     sweep = count * (warm + SWEEP_ROUNDS * (max(2.0, once) / 1e3 + 0.005))
     return 0.6 + sweep + finals * (warm + FINAL_ROUNDS * (max(4.0, once) / 1e3 + 0.021))
 
@@ -195,7 +195,7 @@ def bench_problem(shape: Shape, fit: Checked) -> list[Row]:
 
 
 def check_finals(shape: Shape, tensors: Mapping[str, Any], finals: Mapping[str, Any]) -> dict[str, float | str]:
-    """The error of each candidate on poisoned outputs; a text where it fails, or Triton's is more than allowed."""
+    """The error of each candidate on poisoned outputs; a text if it fails, or is a Triton kernel and too wrong."""
     import torch
 
     judge = Judge(shape, tensors)
@@ -222,7 +222,7 @@ def check_finals(shape: Shape, tensors: Mapping[str, Any], finals: Mapping[str, 
 
 
 def resumed(name: str) -> Report:
-    """The report with what is in its file already. Its head has every run, by date."""
+    """The report with the results that its file already has. Its head has every run, by date."""
     report = Report(name)
     own = {key: value for key, value in report.about.items() if key != "date"}
     path = RESULTS / f"{name}.json"
@@ -239,12 +239,12 @@ def resumed(name: str) -> Report:
 
 
 def key_of(case: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Which problem a row is of."""
+    """The problem of a row."""
     return tuple(case.get(name) for name in ("dtype", "d", "causal", "S"))
 
 
 def done_in(rows: Sequence[Row]) -> set[tuple[Any, ...]]:
-    """The problems that need no other run: what was timed, and what ended a run."""
+    """The problems that are not run again: those that were timed, and those that ended a run."""
 
     def settled(row: Row) -> bool:
         return bool(row.tflops) or row.error == ENDED or is_fatal(str(row.error))
@@ -253,19 +253,19 @@ def done_in(rows: Sequence[Row]) -> set[tuple[Any, ...]]:
 
 
 def about_timed(report: Report) -> Mapping[str, Any]:
-    """What the head says of the run that timed last."""
+    """The entry in the head of the last run with timings."""
     dates = [row.case["run"] for row in report.rows if row.tflops]
     return report.about["runs"][max(dates)] if dates else report.about
 
 
 def put_rows(report: Report, shape: Shape, rows: Sequence[Row]) -> None:
-    """Puts the rows of a problem in place of those that were there, with their run, and saves."""
+    """Replaces the rows of a problem, notes their run, and saves."""
     report.rows = [row for row in report.rows if key_of(row.case) != key_of(shape.about)]
     report.add(*(replace(row, case={**row.case, "run": report.about["date"]}) for row in rows))
 
 
 def run_problems(shapes: Sequence[Shape], report: Report, processes: int, deadline: float) -> bool:
-    """Checks and times problems in their order; False when a fault of the GPU ended it."""
+    """Checks and times problems in order; returns False if a fault of the GPU ended the run."""
     start = time.monotonic()
     parts = {part: list(members) for part, members in groupby(shapes, key=lambda it: replace(it, S=CHECKED_S))}
     wanted = {part: configurations(part.dtype, part.d, part.causal) for part in parts}
@@ -297,7 +297,7 @@ def _run_part(shapes: Sequence[Shape], fit: Checked, report: Report, deadline: f
         if time.monotonic() + estimate_s(shape, len(fit)) > deadline:
             print(f"  S={shape.S}: out of time; run again to go on", flush=True)
             continue
-        put_rows(report, shape, [Row(shape.about, "Tawa", error=ENDED)])  # stays when the run ends in it
+        put_rows(report, shape, [Row(shape.about, "Tawa", error=ENDED)])  # stays if the run ends in this problem
         try:
             with watchdog(STALL_S, f"{shape}"):
                 rows = bench_problem(shape, fit)
@@ -349,7 +349,7 @@ def wanted_shapes(arguments: argparse.Namespace, done: set[tuple[Any, ...]]) -> 
 
 
 def main() -> int:
-    """Runs the parts asked for: 0 when every ratio that is wanted is reached, 3 when a fault of the GPU ended it."""
+    """Runs the parts asked for; returns 0 if every wanted ratio is reached, 3 if a fault of the GPU ended the run."""
     arguments = parse()
     if arguments.worker:
         serve_jobs(handle)

@@ -1,1 +1,1 @@
-"""Other people's Triton kernels under Tawa: are they right, and are they ever slower. See ``docs/corpus.md``."""
+"""Other people's Triton kernels under Tawa: whether they are right, and ever slower. See ``docs/corpus.md``."""

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen(only: Sequence[str]) -> list[tuple[Package, Entry]]:
-    """The entries whose ``package: key`` contains one of the texts; all without one."""
+    """The entries whose ``package: key`` contains one of the texts; without texts, all."""
     pairs = [(package, entry) for package in PACKAGES for entry in package.entries]
     named = [(f"{package.name}: {entry.key}", package, entry) for package, entry in pairs]
     return [(package, entry) for name, package, entry in named if not only or any(text in name for text in only)]
@@ -114,13 +114,13 @@ def _say_faults(results: Sequence[Result]) -> int:
 
 
 def missing(pairs: Sequence[tuple[Package, Entry]], results: Sequence[Result]) -> list[tuple[Package, Entry]]:
-    """The entries that have no result yet, or one that is not complete."""
+    """The entries that have no result yet, or an incomplete one."""
     complete = {it.identity() for it in results if it.status != "skipped" and not it.message.startswith("not timed")}
     return [(package, entry) for package, entry in pairs if _identity(package, entry) not in complete]
 
 
 def in_order(results: Sequence[Result]) -> list[Result]:
-    """In the order of the packages and their entries; of an entry that is gone, at the end."""
+    """Results in the order of the packages and their entries; those of removed entries come last."""
     place = {_identity(package, entry): at for at, (package, entry) in enumerate(chosen([]))}
     return sorted(results, key=lambda it: place.get(it.identity(), len(place)))
 

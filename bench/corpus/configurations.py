@@ -1,9 +1,9 @@
-"""Each configuration that an autotuner tries: Tawa's kernel against stock Triton's of the same configuration.
+"""Compares Tawa's kernel with stock Triton's in every configuration that an autotuner tries.
 
-What an operation returns comes from the configurations that were chosen; this looks at the others too. Each that Tawa
-specialises runs on the arguments at hand, twice under stock Triton and several times under Tawa. A result that moves
-from run to run, where stock's does not, is a race; one that is far from stock's is wrong. Meanwhile no launch is left
-to the stock kernel for want of profit: tests make short ones.
+The outputs of an operation come only from the chosen configurations; this checks the others too. Each configuration
+that Tawa specialises runs on the arguments of the launch, twice under stock Triton and several times under Tawa. It is
+a race if the results of Tawa differ from run to run and those of stock do not; it is wrong if they are far from
+stock's. During the comparison no launch is left to the stock kernel as unprofitable, because tests use short launches.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from typing import Any
 from tawa.analysis.launch_values import LaunchSpec
 
 RUNS = 3
-MOST_BYTES = 2 << 30  # of all tensors of a launch: each is kept six times
-FARTHEST = 2.0**-6  # of the largest value; of values of 8 bits more, which differ by a quarter from the next
+MOST_BYTES = 2 << 30  # bytes of all tensors of a launch: six copies of each are kept
+FARTHEST = 2.0**-6  # of the largest value; more for 8-bit values, whose neighbours differ by a quarter
 FARTHEST_8_BITS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One configuration. moves: whether Tawa's results differ from run to run. apart: their distance from stock's.
+    """One configuration.
 
-    apart: of the tensor that is farthest, as a part of its largest value, over what may be; over 1 is wrong.
+    moves: whether Tawa's results differ from run to run. apart: the distance of the worst tensor from stock's, relative
+    to its largest value and divided by the allowed distance; more than 1 is wrong.
     """
 
     kernel: str
@@ -34,7 +35,7 @@ class Compared:
     apart: float
 
     def wrong(self) -> str:
-        """What is wrong with it; empty where nothing is."""
+        """What is wrong with it; empty if nothing is."""
         what = "moves from run to run" if self.moves else "is far from stock Triton's" if self.apart > 1 else ""
         return f"{self.kernel} with {self.config} {what} ({self.apart:.3g} of the distance that may be)" if what else ""
 
@@ -44,7 +45,7 @@ _not_worth = LaunchSpec.not_worth
 
 
 def begin_comparing() -> list[Compared]:
-    """Compares from now on; the list fills as autotuners try their configurations."""
+    """Starts comparing; the list fills as autotuners try their configurations."""
     global _found
     _found = []
     LaunchSpec.not_worth = lambda self, arguments, rounds: ""
@@ -52,14 +53,14 @@ def begin_comparing() -> list[Compared]:
 
 
 def stop_comparing() -> None:
-    """Compares no more."""
+    """Stops comparing."""
     global _found
     _found = None
     LaunchSpec.not_worth = _not_worth
 
 
 def watch_tuners(switch_to: Callable[[str], None], mode: Callable[[], str]) -> None:
-    """Wraps what tries a configuration, for the rest of the process. mode: the one that is switched on."""
+    """Wraps the autotuner's benchmark function for the rest of the process. mode: returns the current mode."""
     from triton.runtime.autotuner import Autotuner
 
     tuners: Any = Autotuner
@@ -91,7 +92,7 @@ def watch_tuners(switch_to: Callable[[str], None], mode: Callable[[], str]) -> N
 
 
 class _Seen:
-    """A function of Triton's that is launched, and whether what it launched was specialised."""
+    """Launches a Triton function, and notes whether the launched kernel was specialised."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -108,7 +109,7 @@ class _Seen:
 
 
 def tensors_of(arguments: Mapping[str, Any]) -> list[Any]:
-    """The tensors that a launch may write: those among the arguments, and those behind descriptors."""
+    """The tensors that a launch may write: among the arguments, and behind descriptors."""
     import torch
 
     found = [getattr(it, "base", it) for it in arguments.values()]
@@ -117,12 +118,12 @@ def tensors_of(arguments: Mapping[str, Any]) -> list[Any]:
 
 
 def _is_repeated(tensor: Any) -> bool:
-    """Whether an element of memory stands for several of the tensor: nobody writes such a one."""
+    """Whether several elements of the tensor share memory (stride 0): such tensors are never written."""
     return any(size > 1 and not step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def compare(kernel: str, config: str, run: Callable[[str], None], tensors: Sequence[Any]) -> Compared | None:
-    """Runs one configuration in both modes, each time on the same arguments; None where they are too large to keep."""
+    """Runs one configuration in both modes on the same arguments; None if they are too large to copy."""
     if sum(it.numel() * it.element_size() for it in tensors) > MOST_BYTES:
         return None
     before = [it.clone() for it in tensors]

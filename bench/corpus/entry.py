@@ -1,6 +1,6 @@
-"""What the corpus is made of: packages, and entries, one for each public operation and shape.
+"""The parts of the corpus: packages and their entries. An entry is one public operation on one shape.
 
-Nothing here imports torch or a package: entries are listed before anything is loaded.
+This module imports neither torch nor a package, so that entries can be listed without them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ OURS = "chosen here"
 
 @dataclass(frozen=True, slots=True)
 class RmsRatio:
-    """Root mean square of the error over that of the reference; differences under `floor` count as none."""
+    """Root mean square of the error over that of the reference; differences below `floor` count as zero."""
 
     limit: float
     floor: float = 1e-6
 
     def error(self, wanted: Any, got: Any) -> float:
-        """The ratio; infinite where `got` is not finite and `wanted` is."""
+        """The ratio; infinite if `got` is not finite where `wanted` is."""
         wanted, got = wanted.detach().double(), got.detach().double()
         if not bool(got.isfinite().all()):
             return 0.0 if bool(((got == wanted) | (got.isnan() & wanted.isnan())).all()) else float("inf")
@@ -40,7 +40,7 @@ class AllClose:
     limit: float = 1.0
 
     def error(self, wanted: Any, got: Any) -> float:
-        """The largest ratio; infinite where `got` is not finite and `wanted` is."""
+        """The largest ratio; infinite if `got` is not finite where `wanted` is."""
         wanted, got = wanted.detach().double(), got.detach().double()
         same = (got == wanted) | (got.isnan() & wanted.isnan())
         ratios = (got - wanted).abs() / (self.atol + self.rtol * wanted.abs())
@@ -55,7 +55,7 @@ class MeanError:
     limit: float
 
     def error(self, wanted: Any, got: Any) -> float:
-        """The mean; infinite where `got` is not a number."""
+        """The mean; infinite if `got` has a NaN."""
         found = float((wanted.detach().double() - got.detach().double()).abs().mean())
         return found if found == found else float("inf")
 
@@ -67,12 +67,13 @@ Tolerance = RmsRatio | AllClose | MeanError
 class Entry:
     """One operation of a package on one shape.
 
-    make: inputs by name, on a device; the random state is seeded before. run: the package's operation. reference: the
-    package's own, or PyTorch, at higher precision. tolerance: `limits` has other ones for some outputs. backward:
-    gradients for all inputs that require them, named ``d`` and the input's name, are compared and timed too. source:
-    the file of the package that the tolerance is from; shape_source: the one that tests or times this very shape,
-    `OURS` if none does. reset: fills outputs that `make` allocated with NaN; called before a run that is checked, and
-    not timed. configs: most of each autotuner's list that is tried, spread over it; 0: all. 1 where nothing is tuned.
+    make: makes the inputs by name, on a device; the random state is seeded before. run: the operation of the package.
+    reference: the package's own reference, or PyTorch, in higher precision. tolerance: of all outputs that are not in
+    `limits`. backward: whether the gradients of all inputs that require one are compared and timed too; their names are
+    ``d`` and the name of the input. source: the file of the package that the tolerance comes from. shape_source: the
+    file that tests or times this very shape, `OURS` if there is none. reset: fills outputs that `make` allocated with
+    NaN; called before each run that is checked, not timed. configs: how many configurations of each autotuner are
+    tried, spread evenly over its list; 0: all; 1 if nothing is tuned.
     """
 
     name: str
@@ -102,7 +103,7 @@ class Entry:
 class Package:
     """A package from PyPI, or files at a pinned commit.
 
-    requires: for ``pip install --no-deps``. files: where to keep it -> where it comes from. module: must be importable.
+    requires: for ``pip install --no-deps``. files: path in the folder -> address. module: must be importable.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Brings the packages of the corpus into a folder: wheels by pip, single files by their address."""
+"""Fetches the packages of the corpus into a folder: wheels by pip, single files by their address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.corpus.entry import Package
 
 
 def fetch(packages: Sequence[Package], folder: Path) -> list[str]:
-    """Fills `folder`, which `--packages` then names. Returns what could not be had, and why; the rest is there."""
+    """Fills `folder`, which is then given by `--packages`. Returns what could not be fetched, and why."""
     folder.mkdir(parents=True, exist_ok=True)
     failures: list[str] = []
     for package in packages:

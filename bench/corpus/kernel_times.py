@@ -1,9 +1,9 @@
 """How long each kernel of an operation takes on the GPU, by PyTorch's profiler (CUPTI).
 
-A Triton kernel is known on the GPU by the name of its function, whether it is specialised or not; launches of one name
-in one run of the operation, on other shapes or made otherwise, are added. The modes are profiled by turns, each turn in
-a short session of its own, so that no launch is counted for the wrong mode, and clocks and temperature are the same for
-all of them; a session runs the operation once before what counts, and then several times.
+The profiler identifies a Triton kernel by the name of its function, specialised or not. All launches of one name in one
+run of the operation are added up, whatever their shapes and versions. The modes are profiled round-robin, each turn in
+a short session of its own: no launch is counted for the wrong mode, and clocks and temperature are the same for all. A
+session runs the operation once as a warm-up, and then several times.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from bench.harness import Timing, describe
 
 TURNS = 5
-MOST_RUNS, LEAST_RUNS = 10, 2  # of the operation, in one turn of one mode
-MOST_S = 1.5  # of the GPU, for all turns of all modes
+MOST_RUNS, LEAST_RUNS = 10, 2  # runs of the operation in one turn of one mode
+MOST_S = 1.5  # seconds on the GPU, for all turns of all modes
 
-Runs = list[dict[str, float]]  # of each run of an operation, the microseconds of each kernel
+Runs = list[dict[str, float]]  # for each run of an operation, the microseconds by kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ def time_kernels(
     run_ms: float,
     sample: Callable[[Callable[[], object], int], list[Launch]] | None = None,
 ) -> tuple[dict[str, dict[str, list[float]]], str]:
-    """Microseconds of each kernel in each mode, as ``[median, p10, p90]`` over the runs; and what is missing, and why.
+    """Microseconds of each kernel in each mode, as ``[median, p10, p90]`` over the runs; and a note on what is missing.
 
-    candidates: an operation in each mode, tuned already. kernels: their names. run_ms: what a run takes about, the
-    slowest mode counts. sample: `profiled_launches`, or what plays it.
+    candidates: the operation in each mode, tuned already. kernels: their names. run_ms: about how long a run takes in
+    the slowest mode. sample: `profiled_launches`, or a replacement for tests.
     """
     sample = sample or profiled_launches
     runs = runs_of_a_turn(run_ms, len(candidates))
     samples: dict[str, dict[str, list[float]]] = {mode: {} for mode in candidates}
     modes = list(candidates)
     try:
-        sample(candidates[modes[0]], 1)  # the first session of a process sets CUPTI up, and may lack launches
+        sample(candidates[modes[0]], 1)  # the first session of a process sets up CUPTI, and may lose launches
         for turn in range(TURNS):
             start = turn % len(modes)
             for mode in modes[start:] + modes[:start]:
@@ -65,16 +65,16 @@ def time_kernels(
 
 
 def runs_of_a_turn(run_ms: float, modes: int) -> int:
-    """How often a turn runs the operation so that all turns of all modes stay within `MOST_S`."""
+    """How many times a turn may run the operation if all turns of all modes are to stay within `MOST_S`."""
     share_ms = MOST_S * 1000 / (TURNS * max(modes, 1))
     return max(LEAST_RUNS, min(MOST_RUNS, int(share_ms / max(run_ms, 1e-3)) - 1))
 
 
 def runs_in(launches: list[Launch], kernels: Collection[str], runs: int) -> Runs:
-    """What each of `runs` runs took by kernel; the run before them does not count.
+    """The times by kernel of each of `runs` runs, without the warm-up run before them.
 
-    Each run launches a kernel as often as every other. A session may lack its very first launches, which are those of
-    the run that does not count; a kernel that lacks more is left out, since nobody knows which run they belong to.
+    All runs launch a kernel equally often. A session may lose its very first launches, which belong to the warm-up. If
+    a kernel lacks more launches than that, it is left out, because they cannot be assigned to runs.
     """
     found: Runs = [{} for _ in range(runs)]
     for kernel in kernels:
@@ -89,7 +89,7 @@ def runs_in(launches: list[Launch], kernels: Collection[str], runs: int) -> Runs
 
 
 def profiled_launches(operation: Callable[[], object], runs: int) -> list[Launch]:
-    """Runs an operation `runs` times and once before, and gives all launches, by PyTorch's profiler."""
+    """Runs an operation once and then `runs` times; returns all launches that PyTorch's profiler saw."""
     # PyTorch sets both where CUDA graphs are in use, as here: CUPTI that is taken down, or set up again, between
     # sessions crashes with them.
     os.environ.setdefault("TEARDOWN_CUPTI", "0")

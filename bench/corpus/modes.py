@@ -1,4 +1,4 @@
-"""The ways in which every entry is run, in one process, without one way's tuning deciding for another."""
+"""The modes in which every entry is run in one process; each mode tunes for itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _current = ""  # as the process began: Triton, and nothing installed
 
 
 def switch_to(name: str) -> None:
-    """From now on everything, in any thread (autograd has its own), is compiled and tuned in this way."""
+    """Switches the mode of all further compiles and tunings, in every thread (autograd has its own)."""
     global _current
     if name == _current:
         return
@@ -37,8 +37,8 @@ def switch_to(name: str) -> None:
 class Tuning:
     """How the autotuners of a job choose.
 
-    configs: the most that each tries of its list (0: all). part, parts: of these, every `parts`-th from `part` on.
-    trial: runs each just often enough to see that it works, which takes no time but chooses badly.
+    configs: how many configurations of its list each tries at most (0: all). part, parts: of these, every `parts`-th
+    from `part` on. trial: runs each only twice, to see that it works; the choice is then arbitrary.
     """
 
     configs: int = 0
@@ -57,18 +57,18 @@ _job = 0
 
 
 def begin_tuning(tuning: Tuning) -> None:
-    """For the job that begins now: what autotuners chose in earlier ones is forgotten."""
+    """Begins a job: forgets what autotuners chose in earlier jobs."""
     global _tuning, _job
     _tuning = tuning
     _job += 1
 
 
 def keep_tunings_apart(bench: bool = True) -> None:
-    """Gives each autotuner a choice for each job and mode, among the configurations that `begin_tuning` allows.
+    """Makes each autotuner choose for each job and mode, among the configurations that `begin_tuning` allows.
 
-    The ones tried are spread evenly over the list, its first and last included. Choices are neither read from disk,
-    where Triton keeps them for whoever asks (`cache_results`), whatever was compiled, nor written there. bench: whether
-    there is a GPU to time them on.
+    The configurations tried are spread evenly over the list, first and last included. Choices are neither read from
+    disk nor written there: Triton's cache of choices (`cache_results`) does not tell modes apart. bench: whether there
+    is a GPU to time them on.
     """
     from triton.runtime.autotuner import Autotuner
 
@@ -83,7 +83,7 @@ def keep_tunings_apart(bench: bool = True) -> None:
 
 
 def _benchmarker(tuner: Any) -> Callable[..., Any]:
-    """What times a configuration: Triton's own, in a job that is timed for less long than it would."""
+    """The function that times a configuration: Triton's, with shorter times."""
     if _tuning.trial:
         return _try
     from triton.runtime import driver
@@ -92,7 +92,7 @@ def _benchmarker(tuner: Any) -> Callable[..., Any]:
 
 
 def _try(launch: Callable[[], object], quantiles: Sequence[float]) -> list[float]:
-    """Two launches: the first may compile, the second is timed. Other processes are at work."""
+    """Launches twice: the first launch may compile, the second is timed, while other processes are at work."""
     import torch
 
     launch()
@@ -126,5 +126,5 @@ def _set_cache(tuner: Any, value: dict[Any, Any]) -> None:
 
 
 def _chooser() -> str:
-    """The mode whose choices count now."""
+    """The mode whose choices are used in the current mode."""
     return "stock" if _current == "same" else _current

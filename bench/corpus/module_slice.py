@@ -1,7 +1,7 @@
-"""Functions out of a script that cannot be imported whole, because it benchmarks itself when it is.
+"""Loads single functions from a script that runs a benchmark when it is imported.
 
-Only the statements that bind the wanted names, and those that these need in turn, are executed, in their order and at
-their own lines, so that Triton finds the source of each kernel and remarks name the right place.
+Only the statements that bind the wanted names, and those that they depend on, are executed, in their order and with
+their own line numbers, so that Triton finds the source of each kernel and remarks have the right location.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def load_slice(path: Path, wanted: Iterable[str]) -> ModuleType:
 def slice_statements(body: list[ast.stmt], wanted: Iterable[str]) -> list[ast.stmt]:
     """The statements that `wanted` needs: imports, and whatever binds a name that a kept statement uses.
 
-    Of several that bind one name, the last before its use counts, and the one before that too where the last may not
-    come to pass (an `if`). A statement that binds nothing, as a call does, is left out.
+    If several statements bind a name, the last one before its use is kept; if that one is conditional (`if`), the one
+    before it as well. A statement that binds nothing, such as a call, is left out.
     """
     bindings: dict[str, list[int]] = {}
     for at, statement in enumerate(body):
@@ -56,7 +56,7 @@ def slice_statements(body: list[ast.stmt], wanted: Iterable[str]) -> list[ast.st
 
 
 def _used(statement: ast.stmt) -> tuple[set[str], set[str]]:
-    """The names that a statement uses when it is executed, and those that its function uses when it is called."""
+    """The names that a statement uses when it is executed, and those that its functions use when they are called."""
     if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return _names(statement, ast.Load), set()
     early = {name for decorator in statement.decorator_list for name in _names(decorator, ast.Load)}

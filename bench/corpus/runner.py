@@ -1,9 +1,9 @@
 """Runs the corpus: every entry prepared and checked, in several processes at once, then timed, one after the other.
 
-Compiling takes most of the time, so that of one entry is done by several processes: each mode, and each part of the
-autotuners' lists, apart (`prepare`). The check of an entry, and later its timing, find the kernels on disk. A kernel
-that hangs or crashes takes its CUDA context with it, so a worker is replaced after any failure. Nothing else runs
-beside a timing.
+Compiling takes most of the time, so the compiles of one entry are spread over several processes: one job per mode and
+part of the autotuners' lists (`prepare`). The check of an entry, and later its timing, find the kernels on disk. A
+kernel that hangs or crashes leaves the CUDA context unusable, so a worker is replaced after any failure. While an entry
+is timed, nothing else runs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from bench.corpus.report.results import Result, judge, title
 from bench.corpus.timed import KERNELS, with_times, without_kernels
 from bench.workers import Answer, Job, run_jobs
 
-OUT_OF_TIME = "out of time"  # as `run_jobs` answers for a job that it does not begin
+OUT_OF_TIME = "out of time"  # the message of `run_jobs` for a job that was not begun
 WORKER = "bench.corpus.worker"
-CHECK_SHARE = 0.55  # of a limited time; the rest is for timing
-CONFIGS_A_JOB, MOST_JOBS = 2, 6  # of each autotuner in a job, and how many jobs share a longer list
-TIMING_LIMIT_S = 60.0  # of silence: nothing is left to compile
+CHECK_SHARE = 0.55  # share of a limited time; the rest is for timing
+CONFIGS_A_JOB, MOST_JOBS = 2, 6  # configurations of each autotuner per job, and how many jobs share a longer list
+TIMING_LIMIT_S = 60.0  # seconds of silence: nothing is left to compile
 KEEP_EVERY = 12
 
 
@@ -36,9 +36,10 @@ KEEP_EVERY = 12
 class Options:
     """How to run.
 
-    packages: a folder with packages that are not installed. configs: most of each autotuner, 0: all; None: as each
-    entry says. legal: whether what automatic mode declines is checked too; time_legal: and timed. seconds: begin
-    nothing after so many, of which checks have `CHECK_SHARE`.
+    packages: a folder with packages that are not installed. configs: how many configurations of an autotuner are tried
+    at most, 0: all; None: as each entry says. legal: whether kernels that automatic mode declines are checked too.
+    time_legal: whether they are also timed. seconds: begin nothing after so many seconds; checks get `CHECK_SHARE` of
+    them.
     """
 
     packages: str = ""
@@ -52,15 +53,15 @@ class Options:
     worker: str = WORKER
 
     def modes(self) -> list[str]:
-        """Those that are checked."""
+        """The modes that are checked."""
         return ["stock", "tawa", *(["legal"] if self.legal else [])]
 
     def folders(self) -> list[str]:
-        """What workers import from before all else."""
+        """The folders that come first on the import path of the workers."""
         return [self.packages] if self.packages else []
 
     def deadline(self, share: float = 1.0) -> float | None:
-        """A moment, counted from now."""
+        """The time (`time.monotonic`) at which a share of the seconds is over; None without a limit."""
         return None if self.seconds is None else time.monotonic() + share * self.seconds
 
 
@@ -70,10 +71,10 @@ Keep = Callable[[Sequence[Result]], object]
 
 
 def run(pairs: Sequence[Pair], options: Options, say: Say = print, keep: Keep = lambda results: None) -> list[Result]:
-    """Checks all, then times them; returns what was reached, in the order of `pairs`.
+    """Checks all entries, then times them; returns the results that were reached, in the order of `pairs`.
 
-    Of each operation the first shape goes before any second one, in both steps. keep: called now and then with all
-    results so far, so that a run cut short loses little.
+    In both steps, the first shapes of all operations come before the second ones. keep: called now and then with all
+    results so far, so that an interrupted run loses little.
     """
     began = time.monotonic()
     end = options.deadline()
@@ -106,14 +107,14 @@ def varied(pairs: Sequence[Pair]) -> list[int]:
 
 @dataclass
 class Spent:
-    """Says each result with the time since the run began, and where the seconds of the workers went."""
+    """Prints each result with the time since the run began, and at the end how the workers spent their time."""
 
     began: float
     out: Say
     phases: dict[str, float] = field(default_factory=dict[str, float])
 
     def note(self, answer: Mapping[str, Any], task: str) -> None:
-        """Adds what a job took; task: what it was."""
+        """Adds the time of a job; task: its kind."""
         for phase, seconds in answer.get("seconds", {}).items():
             name = f"{task}: {phase}"
             self.phases[name] = self.phases.get(name, 0.0) + seconds
@@ -132,7 +133,7 @@ class Spent:
 
 
 def check_all(pairs: Sequence[Pair], options: Options, spent: Spent, keep: Keep = lambda results: None) -> list[Result]:
-    """Every entry in every mode, against its reference, as soon as all that prepares it is done."""
+    """Checks every entry in every mode against its reference, once its kernels are prepared."""
     results: dict[int, Result] = {}
     with tempfile.TemporaryDirectory(prefix="corpus-") as folder:
         jobs = [job for at, pair in enumerate(pairs) for job in _preparations(at, pair, options, folder)]
@@ -178,7 +179,7 @@ def time_all(
     keep: Keep = lambda results: None,
     end: float | None = None,
 ) -> list[Result]:
-    """Times the entries that are right and of which Tawa changes a kernel: all others run stock's very code."""
+    """Times the entries that are right and have a specialised kernel; all others run the same code as stock."""
     results = list(checked)
     with tempfile.TemporaryDirectory(prefix="corpus-") as folder:
         jobs = [
@@ -195,7 +196,7 @@ def time_all(
             if reached.startswith(KERNELS) and answer["status"] in ("hung", "crashed", "failed"):
                 answer = without_kernels(reached, answer)
                 for it in jobs:
-                    it["kernels"] = False  # the next would end in the same way
+                    it["kernels"] = False  # the next try would end in the same way
             results[at] = with_times(results[at], answer, reached)
             spent.say(results[at], answer)
             count += 1
@@ -208,9 +209,9 @@ def time_all(
 
 
 def _timed_modes(result: Result, options: Options) -> list[str]:
-    """Stock alone where there is nothing to compare it with; ``legal`` only where it specialises more kernels.
+    """The modes that are timed: stock alone if Tawa changes nothing; ``legal`` only if it specialises more kernels.
 
-    Stock comes first: ``same`` takes the configurations that it chose.
+    Stock comes first, because ``same`` uses the configurations that stock chose.
     """
     ours, legal = (
         {it.kernel for it in result.kernels.get(mode, ()) if it.applied} or ({""} if result.tried.get(mode) else set())
@@ -221,7 +222,7 @@ def _timed_modes(result: Result, options: Options) -> list[str]:
 
 
 def compile_all(pairs: Sequence[Pair], options: Options, say: Say) -> list[Result]:
-    """Compiles every entry's kernels, without a GPU; one counts as specialised where some configuration of it is."""
+    """Compiles every entry's kernels without a GPU; a kernel counts as specialised if one of its configurations is."""
     results: dict[int, Result] = {}
     with tempfile.TemporaryDirectory(prefix="corpus-") as folder:
 
@@ -236,7 +237,7 @@ def compile_all(pairs: Sequence[Pair], options: Options, say: Say) -> list[Resul
 
 
 def compiled(about: dict[str, Any], answer: Answer, reached: str) -> Result:
-    """The result of compiling: there are kernels, and neither errors nor times. reached: as for `judge`."""
+    """The result of a compile, which has kernels, but neither errors nor times. reached: as for `judge`."""
     if answer["status"] != "done":
         return judge(about, answer, reached)
     modes = {mode: {**found, "worst": 0.0, "peak": 0.0, "equal_bits": True} for mode, found in answer["modes"].items()}
@@ -249,7 +250,7 @@ _NOTHING: dict[str, Any] = {"worst": 0.0, "peak": 0.0, "equal_bits": True, "kern
 
 
 def line(result: Result) -> str:
-    """A result in one line, for a run to watch."""
+    """A result in one line, printed during the run."""
     applied = {mode: {it.kernel for it in result.kernels.get(mode, ()) if it.applied} for mode in ("tawa", "legal")}
     total = len({it.kernel for it in result.kernels.get("tawa", ())})
     text = f"{result.status:8} {title(result)}"
@@ -267,7 +268,7 @@ def _about(package: Package, entry: Entry) -> dict[str, Any]:
 
 
 def _configs(entry: Entry, options: Options) -> int:
-    """Most of each autotuner's list that is tried; 0: all."""
+    """How many configurations of each autotuner are tried at most; 0: all."""
     return entry.configs if options.configs is None else options.configs
 
 
@@ -291,6 +292,6 @@ def _job(
 
 
 def _reached(job: Job) -> str:
-    """The mode in which the worker was last heard of."""
+    """The last mode that the worker reported."""
     path = Path(job["progress"])
     return path.read_text() if path.exists() else "start"

@@ -1,4 +1,4 @@
-"""An operation run in the mode that is switched on: inputs, outputs and gradients, what became of its kernels."""
+"""Runs an operation in the current mode: inputs, outputs and gradients, and the verdicts on its kernels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def evaluate(entry: Entry, inputs: Inputs, function: Callable[[Inputs], Outputs]
 def differentiate(
     entry: Entry, inputs: Inputs, function: Callable[[Inputs], Outputs], weights: dict[str, Any]
 ) -> Outputs:
-    """As `evaluate`. weights: of the gradients of the outputs, made at the first call."""
+    """As `evaluate`. weights: the gradients of the outputs, made at the first call."""
     import torch
 
     outputs = function(inputs)
@@ -41,7 +41,7 @@ def differentiate(
 
 
 def _weight(weights: dict[str, Any], key: str, output: Any) -> Any:
-    """What the gradient of an output is: the same normal numbers for every function and mode."""
+    """The gradient of an output: the same normal numbers for every function and mode."""
     import torch
 
     if key not in weights:
@@ -52,7 +52,7 @@ def _weight(weights: dict[str, Any], key: str, output: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a run gave. kernels: what became of each; tried: whether some configuration tried was specialised."""
+    """The result of a run. kernels: a verdict each; tried: whether some tried configuration was specialised."""
 
     outputs: Outputs
     kernels: list[dict[str, Any]]
@@ -60,7 +60,7 @@ class Recorded:
 
 
 def run_recorded(entry: Entry, inputs: Inputs, device: str) -> Recorded:
-    """Runs twice: the first time tunes; the kernels are those of the second, on the CPU all that were tried."""
+    """Runs twice; the first run tunes. The kernels are those of the second run, on the CPU all that were tried."""
     import torch
 
     from tawa.runtime import recording
@@ -88,7 +88,7 @@ def run_recorded(entry: Entry, inputs: Inputs, device: str) -> Recorded:
 
 
 def _forget_compiled() -> None:
-    """Empties Triton's cache in memory: a kernel that it served would not be seen."""
+    """Empties Triton's cache in memory: a kernel from it would not be recorded."""
     import gc
 
     from triton.runtime.jit import JITFunction
@@ -106,7 +106,7 @@ def _launches(report: Any) -> dict[tuple[str, bool, str], int]:
 
 
 def give_back_memory(device: str) -> None:
-    """A reference may take far more than the kernel does, and other processes are at work."""
+    """Frees cached GPU memory: a reference may need far more than the kernel, and other processes need theirs."""
     import torch
 
     if device != "cpu":
@@ -114,7 +114,7 @@ def give_back_memory(device: str) -> None:
 
 
 def _poison(device: str) -> None:
-    """Leaves NaN in freed memory, where the operation's outputs will lie: what it does not write shows."""
+    """Leaves NaN in freed memory, where the outputs will be allocated: elements that are not written stay NaN."""
     import torch
 
     if device != "cpu":
@@ -124,5 +124,5 @@ def _poison(device: str) -> None:
 
 
 def short(text: str) -> str:
-    """A text with files named by their last folders only, whatever machine it is."""
+    """The text with paths cut down to their last folders, so that it does not depend on the machine."""
     return re.sub(r"(?:/[^\s/:]+)*/((?:[^\s/:]+/){2}[^\s/:]+\.py:\d+)", r"\1", text)

@@ -1,4 +1,4 @@
-"""What the timing of an entry adds to its result."""
+"""Adds the times of an entry to its result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FARTHEST_FROM_STOCK = 2.0  # tolerances: as far as two results can be apart of w
 
 
 def without_kernels(reached: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What was known when a process died while it timed kernels one by one."""
+    """The answer of a process that died while it timed kernels one by one, as far as it was known."""
     note = f"kernels not timed: {answer['status']}: {answer['message']}"
     return {**json.loads(reached[len(KERNELS) :]), "note": note}
 
 
 def with_times(result: Result, answer: Mapping[str, Any], reached: str) -> Result:
-    """A checked result with what its timing gave."""
+    """A checked result with its times."""
     status = answer["status"]
     if status in ("hung", "crashed", "failed"):
         text = f"while timed, in {reached}: {answer['message']}"
@@ -53,7 +53,7 @@ def too_far(apart: float | None) -> bool:
 
 
 def _timed_kernels(answer: Mapping[str, Any]) -> dict[str, tuple[Verdict, ...]]:
-    """What became of each kernel in the configuration that was timed, and its time."""
+    """The verdict on each kernel in the configuration that was timed, and its time."""
     us = {mode: {name: Microseconds(*it) for name, it in of.items()} for mode, of in answer.get("us", {}).items()}
     found = {
         mode: tuple(Verdict(**it, us=us.get(mode, {}).get(it["kernel"])) for it in verdicts)

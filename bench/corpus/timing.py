@@ -1,4 +1,4 @@
-"""Times an entry in each mode by turns: the whole operation, and each kernel of it."""
+"""Times an entry in all modes round-robin: the whole operation, and each of its kernels."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ROUNDS = 12
 def measure(
     entry: Entry, modes: list[str], tell: Callable[[str], object], kernels: bool = True, device: str = "cuda"
 ) -> dict[str, Any]:
-    """Tunes the entry in each mode, compares what the configurations chosen give, and times it.
+    """Tunes the entry in each mode, compares the results of the chosen configurations, and times it.
 
-    kernels: whether each kernel is timed too. Should the process die while it is, `tell` was given the rest of the
-    answer.
+    kernels: whether each kernel is timed too. Before that, `tell` is given the rest of the answer, which is therefore
+    known if the process dies.
     """
     from bench import harness
 
@@ -34,7 +34,7 @@ def measure(
     stock = ran[modes[0]].outputs
     apart = {name: apart_from(entry, stock, it.outputs) for name, it in ran.items() if name != modes[0]}
     off: dict[str, float | None] = {}
-    if any(too_far(it) for it in apart.values()):  # one of the two is wrong: which?
+    if any(too_far(it) for it in apart.values()):  # one of the two is wrong; find out which
         tell("reference")
         wanted = evaluate(entry, inputs, entry.reference)
         off = {name: apart_from(entry, wanted, it.outputs) for name, it in ran.items()}
@@ -72,6 +72,6 @@ def measure(
 
 
 def apart_from(entry: Entry, wanted: Outputs, got: Outputs) -> float | None:
-    """The largest distance of an output from what it should be, as a part of its tolerance; None: infinite."""
+    """The largest distance of an output from the expected one, relative to its tolerance; None: infinite."""
     found = max(entry.limit_of(key).error(wanted[key], got[key]) / entry.limit_of(key).limit for key in wanted)
     return float(f"{found:.3e}") if found < float("inf") else None

@@ -1,8 +1,8 @@
-"""Compiling without a GPU: operations run on CPU tensors, and launching one of their kernels only compiles it.
+"""Compiling without a GPU: operations run on CPU tensors, and the launch of a kernel only compiles it.
 
-Outputs are ones, or what else they are allocated with, but shapes are right, so that the operation walks to its end,
-backward too; one that reads results on the way (how many tiles there are) finds ones. What the packages ask of PyTorch
-about the GPU is answered as an H200 would.
+Outputs keep the values they were allocated with, which are ones, but shapes are right. The operation therefore runs to
+its end, backward pass included; if it reads intermediate results (such as the number of tiles), it reads ones. Queries
+about the GPU are answered as on an H200.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROPERTIES = {
 
 
 class HopperOnPaper:
-    """A driver that knows its target, and whose launchers do nothing."""
+    """A driver with a target and with launchers that do nothing."""
 
     utils = SimpleNamespace(
         get_device_properties=lambda device: PROPERTIES,
@@ -42,7 +42,7 @@ class HopperOnPaper:
         return 0
 
     def set_current_device(self, device: int) -> None:
-        """There is one."""
+        """Does nothing: there is only one device."""
 
     def get_current_stream(self, device: int) -> int:
         """The default stream."""
@@ -55,7 +55,7 @@ class HopperOnPaper:
         return GPUTarget("cuda", 90, 32)
 
     def get_active_torch_device(self) -> Any:
-        """Where tensors go."""
+        """The device of tensors."""
         import torch
 
         return torch.device("cpu")
@@ -68,7 +68,7 @@ class HopperOnPaper:
 
 
 def pretend() -> None:
-    """Puts the paper driver in place, for the rest of the process. Before any package is imported."""
+    """Installs this driver for the rest of the process. Call it before any package is imported."""
     from triton.runtime import driver
     from triton.runtime.autotuner import Autotuner
 
@@ -80,7 +80,7 @@ def pretend() -> None:
 
 
 def _launch_once(tuner: Any, launch: Callable[[], object], quantiles: object) -> list[float]:
-    """In place of timing: each configuration is compiled, those that cannot be are passed over as on a GPU."""
+    """Replaces timing: compiles each configuration; those that fail are skipped, as on a GPU."""
     launch()
     return [1.0, 1.0, 1.0]
 
@@ -126,7 +126,7 @@ def _answer_for_torch() -> None:
 
 
 def _on_cpu_mode() -> Any:
-    """Whatever is made on, or moved to, a CUDA device stays on the CPU."""
+    """Tensors that are made on, or moved to, a CUDA device stay on the CPU."""
     from torch.overrides import TorchFunctionMode
 
     class OnCpu(TorchFunctionMode):
@@ -138,9 +138,9 @@ def _on_cpu_mode() -> Any:
 
 
 def _ones_mode() -> Any:
-    """What is not initialised holds ones, and so do products that are left to PyTorch, which take a CPU minutes.
+    """Fills uninitialised tensors with ones, and replaces PyTorch's own products by ones (they take minutes on a CPU).
 
-    Below autograd, so that backward passes are reached too.
+    Works below autograd, so that backward passes are covered too.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode

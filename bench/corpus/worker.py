@@ -1,4 +1,4 @@
-"""One job of a worker process: an entry prepared in a mode, checked, timed, or compiled without a GPU.
+"""The jobs of a worker process: to prepare an entry in a mode, check it, time it, or compile it without a GPU.
 
 Run by `bench.corpus.runner` through `bench.workers`; answers are JSON.
 """
@@ -46,7 +46,7 @@ def handle(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Clock:
-    """Notes in a file what a job has reached, for the parent of a worker that dies, and how long each thing took."""
+    """Writes the progress of a job to a file, for the parent of a worker that dies; measures each step."""
 
     def __init__(self, progress: Path) -> None:
         self._progress = progress
@@ -57,7 +57,7 @@ class _Clock:
         self._began.append((reached.split(" ", 1)[0], time.monotonic()))
 
     def seconds(self) -> dict[str, float]:
-        """By what was reached."""
+        """Seconds by step."""
         found: dict[str, float] = {}
         ends = [*(began for _, began in self._began[1:]), time.monotonic()]
         for (reached, began), end in zip(self._began, ends, strict=True):
@@ -82,14 +82,14 @@ def _prepare(task: str) -> None:
 
 
 def _tell_of_kernels() -> None:
-    """Says after each compile that this process is at work: what is silent for long waits for a kernel."""
+    """Reports after each compile that this process is alive, so that a long silence means a hung kernel."""
     from triton import knobs
 
     knobs.compilation.listener = lambda **about: say_alive()
 
 
 def prepare(entry: Entry, modes: list[str], tell: Callable[[str], object], device: str = "cuda") -> dict[str, Any]:
-    """Runs the entry once in each mode, so that its kernels lie compiled on disk; nothing is compared."""
+    """Runs the entry once in each mode, so that its compiled kernels are on disk; compares nothing."""
     import torch
 
     inputs = make_inputs(entry, device, SEEDS[0])
@@ -103,11 +103,11 @@ def prepare(entry: Entry, modes: list[str], tell: Callable[[str], object], devic
 
 
 def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device: str = "cuda") -> dict[str, Any]:
-    """Runs the entry in each mode, and compares with the reference and with stock's bits.
+    """Runs the entry in each mode, and compares the outputs with the reference and with stock's bits.
 
-    Each configuration that is tried in automatic mode is compared with stock's kernel in the same one, too. On two sets
-    of inputs, but ``legal`` and single configurations on the first only. ``fatal`` where something failed, which leaves
-    this process to nobody else.
+    Each configuration that is tried in automatic mode is also compared with stock's kernel in the same configuration.
+    There are two sets of inputs; ``legal`` and single configurations use only the first. If something failed, the
+    answer has ``fatal``, so that no other job uses this process.
     """
     found: dict[str, Any] = {}
     for seed in SEEDS:
@@ -123,13 +123,15 @@ def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device:
                 switch_to(name)
                 ran = run_recorded(entry, inputs, device)
             except Exception as error:
-                if type(error).__name__ == "OutOfMemoryError":  # of PyTorch: too many processes, no fault of a kernel
+                if (
+                    type(error).__name__ == "OutOfMemoryError"
+                ):  # raised by PyTorch: too many processes, not the fault of a kernel
                     message = f"in {name}: {_text(error)}; cure: fewer --processes"
                     return {"status": "skipped", "message": message, "fatal": True}
                 found[name] = {"failed": _text(error)}
                 if name == "stock":
                     return {"status": "skipped", "message": f"fails under stock Triton: {_text(error)}", "fatal": True}
-                if is_fatal(str(error)):  # the GPU answers nothing more in this process
+                if is_fatal(str(error)):  # the CUDA context of this process is unusable
                     return {"status": "done", "modes": found, "fatal": True}
                 continue
             finally:
@@ -152,7 +154,7 @@ def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device:
 
 
 def compile_only(entry: Entry, modes: list[str], tell: Callable[[str], object]) -> dict[str, Any]:
-    """Compiles what the entry launches, on CPU tensors, without a GPU; as stock Triton does only if that fails."""
+    """Compiles the kernels of the entry, on CPU tensors, without a GPU; if that fails, also with stock Triton."""
     found: dict[str, Any] = {}
     inputs = make_inputs(entry, "cpu", SEEDS[0])
     for name in modes:
@@ -164,14 +166,14 @@ def compile_only(entry: Entry, modes: list[str], tell: Callable[[str], object]) 
             tell("stock")
             switch_to("stock")
             run_recorded(entry, inputs, "cpu")
-            tell(name)  # stock Triton can
+            tell(name)  # stock Triton can compile it
             raise
         found[name] = {"kernels": kernels}
     return {"status": "done", "modes": found}
 
 
 def _peak(wanted: Any, stock: Any, got: Any) -> float:
-    """The largest error of any element, over that of stock Triton's kernel, or over what rounding alone may make."""
+    """The largest error of any element, over that of stock Triton's kernel or over that of rounding alone."""
     wanted, stock, got = (it.detach().double() for it in (wanted, stock, got))
     same = (got == stock) | (got.isnan() & stock.isnan())
     errors = (got - wanted).abs().masked_fill(same, 0.0).nan_to_num(nan=float("inf"))
@@ -188,7 +190,7 @@ def _same_bits(first: Any, second: Any) -> bool:
 
 
 def _worse(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Two seeds of one mode as one."""
+    """The worse of the results of two seeds in one mode."""
     if "failed" in first:
         return first
     errors = {key: _largest(first["errors"][key], second["errors"][key]) for key in first["errors"]}

@@ -32,10 +32,10 @@ class Expectation:
 
     verdict: "specialised", "declined" (byte for byte stock, with `reason` in the remark), or "either" (both are right).
     payloads: how many tensors each ring carries, in program order.
-    sites: places in the program where a ring is written (and read); a ring may serve several that follow each other.
+    sites: places in the program where a ring is written (and read); consecutive sites may share a ring.
     dots: dots of one iteration, by loop: ``(1,)`` one loop with one dot, ``(2,)`` gate and up, ``(1, 1)`` two loops.
-    in_flight: whether wgmmas may stay in flight over an iteration; otherwise the loop has P = 0 whatever was asked for.
-    copied: sites whose slots are only read into registers, and released at once.
+    in_flight: whether wgmmas may stay in flight across iterations; otherwise P is 0 even if another P was asked for.
+    copied: sites whose slots are read into registers only, and released at once.
     """
 
     verdict: Verdict
@@ -47,13 +47,14 @@ class Expectation:
     copied: int = 0
 
     def releases(self, mma_depth: int) -> int:
-        """How many times `aref.consumed` stands in the program: in the loop, and after it for each in flight."""
+        """The number of `aref.consumed` in the program: in the loop, and after it for each wgmma in flight."""
         return self.sites + (self.sites - self.copied) * mma_depth * self.in_flight
 
     def waits(self, mma_depth: int) -> list[int]:
         """The `pendings` of the wgmma waits, smallest first.
 
-        One a loop, and a 0 behind it if any stay in flight; one a dot where a dot may not run beside the next.
+        One wait per loop, and one with 0 after the loop if any wgmma stays in flight; one wait per dot if dots may not
+        overlap.
         """
         if not self.in_flight:
             return [0] * sum(self.dots)

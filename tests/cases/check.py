@@ -1,4 +1,4 @@
-"""Judging what a kernel wrote: against float64, against repeated runs, against the stock kernel. Needs torch."""
+"""Judges what a specimen wrote: against float64, against repeated runs, against the stock kernel. Needs torch."""
 
 from __future__ import annotations
 

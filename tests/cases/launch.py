@@ -1,4 +1,4 @@
-"""Launching a case on a GPU: that of the demo, and the scratch memory that some specimens need. Needs torch."""
+"""Launches a case on a GPU, with the scratch memory that some specimens need. Needs torch."""
 
 from __future__ import annotations
 

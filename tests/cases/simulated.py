@@ -1,7 +1,8 @@
-"""What attention kernels on NumPy data are held to: right against float64, and the same bits on every level.
+"""Simulates specimens on NumPy data and compares them: with float64, and bit by bit between the levels.
 
-Tolerance: twice the error of the NumPy reference rounded where the kernels round, as `tests.cases.check` allows twice
-that of PyTorch; at least `ROUNDING` of the largest value, for float32 sums where the reference has float64.
+The tolerance is twice the error of the NumPy reference that rounds where the kernels round, as `tests.cases.check`
+allows twice the error of PyTorch. It is at least `ROUNDING` of the largest value, because the kernels sum in float32
+and the reference in float64.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ ORDERS = ("eager", "late", "random")
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Of all outputs the largest error, and the largest share of what is allowed; more than 1 is wrong."""
+    """The largest error of all outputs, and the largest error divided by the allowed one; more than 1 is wrong."""
 
     largest: float
     share: float
 
 
 def unspecialised(case: Specimen, compiled: Any) -> Module:
-    """The kernel as it was before it was specialised."""
+    """The kernel before specialisation."""
     return read_unspecialised(compiled, num_warps=case.num_warps, num_stages=case.num_stages)
 
 
 def simulated(case: Specimen, module: Module, order: Any = "eager", tiles_on: int | None = None) -> dict[str, Any]:
-    """All tensors after one launch. tiles_on: programs of a persistent form."""
+    """All tensors after one launch. tiles_on: the number of programs of a persistent form."""
     arrays = make_arrays(case)
     simulate_case(case, module, arrays, order, tiles_on=tiles_on)
     return arrays
@@ -44,7 +45,7 @@ def simulated(case: Specimen, module: Module, order: Any = "eager", tiles_on: in
 def orders_with_other_bits(
     case: Specimen, compiled: Any, wanted: dict[str, Any], tiles_on: int | None = None
 ) -> list[str]:
-    """The landing orders in which the specialised kernel does not end with the bits of `wanted`."""
+    """The landing orders in which the specialised kernel gives other bits than `wanted`."""
     return [
         order
         for order in ORDERS
@@ -54,7 +55,7 @@ def orders_with_other_bits(
 
 
 def errors(case: Specimen, arrays: dict[str, Any], reference: Any = numpy_reference) -> Errors:
-    """How far outputs are from float64. Infinite where an infinity or NaN is missing or too many."""
+    """The errors of the outputs against float64; infinite if an infinity or NaN is missing or unexpected."""
     floats = floats_of(case, arrays)
     exact, rounded = reference(case, floats), reference(case, floats, round_floats)
     largest = share = 0.0

@@ -1,9 +1,9 @@
 """flash-linear-attention: chunked linear attention, forward and backward.
 
-B sequences of T tokens, H heads of D. Tolerances are those of the package's ``tests/ops``; its tests take the recurrent
-kernel as reference in places, here it is the naive PyTorch implementation in float32 throughout. All operations have
-the same three shapes, which its tests have for some of them (`_TESTED`). An operation has up to eleven kernels that are
-tuned, over up to 48 configurations each: six of each are tried, four of KDA, whose kernels take long to compile, and
+B sequences of T tokens, H heads of D. Tolerances are those of the package's ``tests/ops``. The reference is always the
+naive PyTorch implementation in float32; the package's tests use the recurrent kernel for some. All operations have the
+same three shapes; the package's tests have them for some operations (`_TESTED`). An operation has up to eleven tuned
+kernels with up to 48 configurations each. Six of each are tried, four for KDA, whose kernels take long to compile, and
 three for the shape with edges.
 """
 
@@ -58,7 +58,7 @@ def _op(module: str, name: str) -> Any:
 
 
 def _with_state(module: str, name: str, arguments: str) -> Callable[[Inputs], Outputs]:
-    """Calls an operation with these inputs and an initial state; gives o and the state behind the last token."""
+    """Calls an operation with these inputs and an initial state; returns o and the state after the last token."""
 
     def call(it: Inputs) -> Outputs:
         given = [it[argument] for argument in arguments.split()]
@@ -175,7 +175,10 @@ _OPERATIONS: dict[str, tuple[Make, Function, Function, Mapping[str, RmsRatio]]] 
     ),
     "parallel_attn": (_plain, _run_attention, _want_attention, {}),
 }
-_FORWARD_ONLY = ("chunk_simple_gla", "chunk_gated_delta_rule")  # its backward refuses Hopper under Triton 3.4 to 3.7.0
+_FORWARD_ONLY = (
+    "chunk_simple_gla",
+    "chunk_gated_delta_rule",
+)  # its backward raises on Hopper under Triton 3.4 to 3.7.0
 _CONFIGS = {"chunk_kda": 4, "parallel_attn": 1}  # the latter is not tuned
 _SHAPES = ((2, 1024, 8, 128), (4, 2048, 8, 64), (2, 1024, 4, 60))
 

@@ -1,8 +1,7 @@
 """gemlite: linear layers with weights of 16, 8 and 4 bits, fp8 too, by its tiled GEMM kernels.
 
-M tokens through a layer from K to N features. Layers and tolerances are those of ``tests/test_int.py``, but for 8-bit
-weights with fp16 activations, which it has not; all shapes are chosen here: it takes a K of 3968, an N of 2032 and an M
-of at most 250.
+M tokens through a layer from K to N features. Layers and tolerances are those of ``tests/test_int.py``, which lacks
+only 8-bit weights with fp16 activations. All shapes are chosen here; that test has K = 3968, N = 2032 and M up to 250.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _TOKENS = (512, 4096, 4)
 
 
 def _layer(weights: str, device: str) -> tuple[Any, Any]:
-    """A packed layer, and the weights (N, K) that it stands for, as float64."""
+    """A packed layer, and the weights (N, K) that it encodes, as float64."""
     import torch
     from gemlite.core import DType, GemLiteLinearTriton
 

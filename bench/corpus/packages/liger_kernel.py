@@ -1,7 +1,7 @@
-"""Liger-Kernel: those of its kernels that have a dot. Most of it is normalisation and losses, which have none.
+"""Liger-Kernel: its kernels that have a dot. Most of its kernels are normalisations and losses, which have none.
 
-T tokens of H features, E experts, top K of them, I inner features. Tolerances are those of ``test/transformers``, but
-for the GEMM of integers, which is to be exact here (the test allows 1e-2, and is skipped: the kernel is experimental).
+T tokens of H features, E experts, top K of them, I inner features. Tolerances are those of ``test/transformers``. The
+integer GEMM must be exact (its test allows 1e-2, and is skipped because the kernel is experimental).
 """
 
 from __future__ import annotations

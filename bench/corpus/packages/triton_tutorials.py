@@ -1,10 +1,10 @@
 """The tutorials of Triton: GEMM (03), attention (06), grouped GEMM (08), persistent GEMM (09).
 
-They are scripts that benchmark themselves when they are run, so only the functions wanted are taken out of them
-(`corpus.module_slice`). Absolute tolerances are those that the scripts check themselves with; the GEMM's grows with the
-square root of K, a relative part is added for results that are larger than theirs, and the persistent GEMM in fp16 has
-a stricter one (its script allows 1). Autotuners choose among all of their configurations, but for the persistent GEMM
-with descriptors, which has 48, and attention, which has 21.
+The scripts run benchmarks when they are imported, so only the wanted functions are loaded from them
+(`bench.corpus.module_slice`). Absolute tolerances are those of the checks in the scripts. The GEMM's tolerance grows
+with the square root of K, and has a relative part for results that are larger than the script's; the persistent GEMM in
+fp16 has a stricter one (its script allows 1). Autotuners choose among all of their configurations, except for the
+persistent GEMM with descriptors, which has 48, and attention, which has 21.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels one by one: where Tawa specialises, what it gains; where it may but does not, what it would have gained."""
+"""Kernels one by one: the gain of those that Tawa specialises, and the missed gain of those that it declines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench.corpus.report.results import Microseconds, Result, geomean, title
 
 NO_SLOWER = 0.98
-WHOLE = "(whole entry)"  # in place of a kernel's name, where only the operation was timed
+WHOLE = "(whole entry)"  # in place of a kernel's name if only the operation was timed
 UNUSUAL = 4.0
 
 
@@ -29,17 +29,17 @@ class Comparison:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The least and the largest ratio that the middle 80 of 100 runs would give."""
+        """The smallest and the largest ratio over the 10th to 90th percentile of both."""
         return (self.stock.p10 / self.mode.p90, self.stock.p90 / self.mode.p10)
 
     @property
     def slower(self) -> bool:
-        """Whether it is slower than is allowed, noise or not."""
+        """Whether it is slower than allowed; this may be noise."""
         return self.ratio < NO_SLOWER
 
     @property
     def surely_slower(self) -> bool:
-        """Whether it is slower beyond the spread of what was measured."""
+        """Whether it is slower by more than the spread of the measurement."""
         return self.spread[1] < NO_SLOWER
 
     @property
@@ -49,16 +49,15 @@ class Comparison:
 
 
 def compared_mode(result: Result) -> str:
-    """The mode in which kernels are compared with stock's: in the same configurations, where that was timed."""
+    """The mode that is compared with stock: ``same`` (in stock's configurations) if it was timed, else ``tawa``."""
     return "same" if "same" in result.kernels else "tawa"
 
 
 def applied(results: Iterable[Result], own_choice: bool = False) -> list[Comparison]:
-    """Each kernel that automatic mode specialises, and was timed; entries whose kernels were not, as a whole.
+    """Each timed kernel that automatic mode specialises; an entry whose kernels were not timed counts as a whole.
 
-    In the configurations that stock Triton chose for itself, or, with `own_choice`, each mode in those that its own
-    tuning chose: what a user gets, who tunes. That differs from one time to the next, and Triton's autotuner measures
-    with an empty L2 cache.
+    Both run in the configurations that stock Triton chose. With `own_choice`, each mode runs in the configurations of
+    its own tuning, as for a user who tunes; these choices vary, and Triton's autotuner measures with an empty L2 cache.
     """
     found: list[Comparison] = []
     for result in results:
@@ -72,7 +71,7 @@ def applied(results: Iterable[Result], own_choice: bool = False) -> list[Compari
 
 
 def declined(results: Iterable[Result]) -> list[Comparison]:
-    """Each kernel that automatic mode declines, though it may be specialised, and that was timed so."""
+    """Each kernel that automatic mode declines although it can be specialised, if it was timed specialised."""
     found: list[Comparison] = []
     for result in results:
         own = _names(result, "tawa", applied=True)
@@ -83,7 +82,7 @@ def declined(results: Iterable[Result]) -> list[Comparison]:
 
 
 def untimed(results: Iterable[Result]) -> int:
-    """How many kernels that automatic mode specialises were not timed, by themselves or with their entry."""
+    """How many specialised kernels of automatic mode were timed neither by themselves nor with their entry."""
     results = list(results)
     timed = {(id(it.result), it.kernel) for it in applied(results)}
     return sum(
@@ -95,9 +94,10 @@ def untimed(results: Iterable[Result]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KernelSummary:
-    """Comparisons in a few numbers. whole: how many of them are entries as a whole.
+    """A summary of comparisons.
 
-    usual: the geometric mean of those under `UNUSUAL`: a few kernels that stock Triton compiles badly do not move it.
+    whole: how many of them are entries as a whole. usual: the geometric mean of the ratios below `UNUSUAL`, without the
+    few kernels that stock Triton compiles badly.
     """
 
     count: int

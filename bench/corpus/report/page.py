@@ -1,4 +1,4 @@
-"""The tables of ``docs/corpus.md``, rendered from ``bench/results/corpus.json`` between two marks."""
+"""Renders the tables of ``docs/corpus.md``, between two marks, from ``bench/results/corpus.json``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = harness.ROOT / "docs" / "corpus.md"
 BEGIN = "<!-- written by python -m bench.corpus page, from bench/results/corpus.json -->"
 END = "<!-- end -->"
 NOTHING = "There are no measurements yet."
-NO_DOT = "no tl.dot in the kernel"  # as Tawa says of such a kernel
+NO_DOT = "no tl.dot in the kernel"  # Tawa's reason for such a kernel
 
 
 def write_page(page: Path = PAGE, results: Path = RESULTS) -> bool:
@@ -32,14 +32,14 @@ def write_page(page: Path = PAGE, results: Path = RESULTS) -> bool:
 
 
 def render_file(results: Path = RESULTS) -> str:
-    """What stands between the marks."""
+    """The text between the marks."""
     if not results.exists():
         return NOTHING
     return render(*read(results))
 
 
 def render(about: Mapping[str, Any], results: Sequence[Result]) -> str:
-    """The whole block: where it was measured, the summary, the entries, the reasons for declining."""
+    """The whole block: machines and versions, the summary, the entries, the reasons for declining."""
     parts = [_where(about, results), summary_table(summarise(results))]
     here, tuned, elsewhere = applied(results), applied(results, own_choice=True), declined(results)
     if here:
@@ -55,7 +55,7 @@ def render(about: Mapping[str, Any], results: Sequence[Result]) -> str:
 
 
 def _where(about: Mapping[str, Any], results: Sequence[Result]) -> str:
-    """A line for each run that results are of: device, versions, date."""
+    """A line for each run that has results: device, versions, date."""
     counts = {it["date"]: sum(found.date == it["date"] for found in results) for it in about.get("earlier", [])}
     runs = [(about, len(results) - sum(counts.values()))]
     runs += [(it, counts[it["date"]]) for it in reversed(about.get("earlier", []))]
@@ -72,7 +72,7 @@ def _about(run: Mapping[str, Any], count: int | None) -> str:
 
 
 def summary_table(found: Summary) -> str:
-    """The numbers that count, with what is wanted."""
+    """The main numbers, each with its target."""
     untimed = f"; {found.untimed} not timed" if found.untimed else ""
     rows = [
         ("entries; right, skipped", f"{found.entries}; {found.ok}, {found.skipped}", ""),
@@ -110,7 +110,7 @@ def _spread(it: Comparison) -> str:
 
 
 def kernels_table(found: Sequence[Comparison]) -> str:
-    """A row for each kernel of each entry; what is slower than it may be in bold, if it is so beyond its spread."""
+    """A row for each kernel of each entry; ratios that are too low by more than the spread are bold."""
     head = ("package", "operation", "kernel", "µs, stock", "µs, Tawa", "speed-up", "p10 to p90")
     return table(head, [_kernel_row(it) for it in found])
 
@@ -124,14 +124,14 @@ def _kernel_row(it: Comparison) -> tuple[str, ...]:
 
 
 def declined_table(found: Sequence[Comparison]) -> str:
-    """What would be gained, the most first: it tells whether the rules are right."""
+    """The gains of declined kernels if they were specialised, the largest first."""
     head = ("package", "operation", "kernel", "µs, stock", "µs, legal", "speed-up", "p10 to p90", "why it is declined")
     ordered = sorted(found, key=lambda it: -it.ratio)
     return table(head, [(*_kernel_row(it), reason_of(it.reason)) for it in ordered])
 
 
 def entries_table(results: Iterable[Result]) -> str:
-    """A row for each entry: what became of its kernels, errors as parts of the tolerance, times."""
+    """A row for each entry: verdicts on its kernels, errors relative to the tolerance, times."""
     head = (
         "operation",
         "shape",
@@ -164,7 +164,7 @@ def _row(it: Result) -> tuple[str, ...]:
 
 
 def _why_not(verdicts: Sequence[Verdict]) -> str:
-    """The reasons why kernels of an entry are declined, but for those that have no dot."""
+    """The reasons why kernels of an entry are declined; kernels without a dot are left out."""
     kernels: dict[str, set[str]] = {}
     for verdict in verdicts:
         if not verdict.applied and not verdict.reason.startswith(NO_DOT):
@@ -180,7 +180,7 @@ def _error(it: Result, mode: str) -> str:
 
 
 def reasons_table(results: Iterable[Result]) -> str:
-    """Reasons of automatic mode, the most frequent first; numbers in them are left out so that like meets like."""
+    """Reasons of automatic mode, the most frequent first; numbers are left out so that equal reasons are grouped."""
     kernels: dict[str, set[str]] = {}
     for result in results:
         for verdict in result.kernels.get("tawa", ()):
@@ -196,7 +196,7 @@ def reason_of(text: str) -> str:
 
 
 def plain_reason(verdict: Verdict) -> str:
-    """A reason without the particulars of one kernel: numbers as N, no path."""
+    """A reason with numbers replaced by N and without paths."""
     text = re.sub(r"\b\d+(?:\.\d+)?\b", "N", reason_of(verdict.reason))
     return text.replace("N CTA ", "N CTAs ")
 

@@ -1,9 +1,9 @@
 """``bench/results/corpus.json``: a row for each entry and mode, in the schema of every bench.
 
-The case of a row has, beside package, operation and shape, what became of the entry and of each of its kernels, and
-how long each kernel took in this mode (`us`, of all its launches in one run of the operation); the error is a part of
-the tolerance, or a text where there is none. A file may hold rows of several runs: the case has the date of its run,
-the file what is known about the last run, and under ``earlier`` about the others.
+The case of a row has package, operation and shape, the status of the entry, the verdict on each of its kernels, and the
+time of each kernel in this mode (`us`, of all its launches in one run of the operation). The error is relative to the
+tolerance, or a text if there is none. A file may hold rows of several runs: the case has the date of its run; the head
+of the file describes the last run, and ``earlier`` the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INFINITE = "infinite"
 
 
 def about_run(configs: int | None) -> dict[str, Any]:
-    """What a file says about the run that begins now. configs: most of each autotuner; None: as entries say."""
+    """The description of the run that begins now. configs: at most so many per autotuner; None: as entries say."""
     text = "as many of each autotuner as its entry says" if configs is None else f"at most {configs} of each autotuner"
     return {**environment(), "configs": "all" if configs == 0 else text}
 
@@ -32,8 +32,8 @@ def write(
 ) -> Path:
     """Writes the file; returns its path.
 
-    run: about the last run; before: what the file said until now. clocks: asks for those after work, which would
-    disturb an entry that is timed meanwhile.
+    run: describes the last run. before: the head of the file so far. clocks: whether to query the clocks after work;
+    that would disturb an entry that is being timed.
     """
     known = [*before.get("earlier", []), {**before, "earlier": []}] if before else []
     dates = {it.date for it in results} - {run["date"]}
@@ -46,13 +46,13 @@ def write(
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Result]]:
-    """A file: what it says about the machine, and its results."""
+    """The head of a file (machine and runs), and its results."""
     about = json.loads(path.read_text())
     return about, from_rows([Row(**row) for row in about.pop("rows")])
 
 
 def rows_of(result: Result) -> list[Row]:
-    """A row for each mode that ran, or compiled; one, of Tawa's, for an entry of which none did."""
+    """A row for each mode that ran or compiled; if none did, a single row for Tawa."""
     case = {
         "package": result.package,
         "entry": result.name,

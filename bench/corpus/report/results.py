@@ -1,4 +1,4 @@
-"""What the answers of the workers mean: the status of each entry."""
+"""Results: the status of each entry, derived from the answers of the workers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-NO_WORSE_THAN_STOCK = 1.1  # where stock itself misses the tolerance, Tawa's error may be this much larger
-FARTHEST = 4.0  # no element may be this much farther from the reference than the farthest of stock's
+NO_WORSE_THAN_STOCK = 1.1  # if stock itself misses the tolerance, Tawa's error may be larger by this factor
+FARTHEST = 4.0  # no error of an element may exceed the largest of stock's by this factor
 
 
 @dataclass(frozen=True, slots=True)
 class Microseconds:
-    """Of one kernel in one run of its operation: median, 10th and 90th percentile over many runs."""
+    """The time of a kernel in one run of its operation: median, 10th and 90th percentile over many runs."""
 
     median: float
     p10: float
@@ -22,9 +22,9 @@ class Microseconds:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one kernel of an entry, in automatic mode or wherever legal; of stock's only the name and time.
+    """The verdict on one kernel of an entry, in automatic mode or wherever legal; for stock only the name and time.
 
-    us: of all launches of its name, however each was compiled; None where it was not timed by itself.
+    us: the time of all launches with its name, in whatever version; None if it was not timed by itself.
     """
 
     kernel: str
@@ -40,10 +40,10 @@ class Verdict:
 class Result:
     """Everything known about one entry.
 
-    status: ``ok``; ``wrong`` (an error over the tolerance that stock Triton's kernel does not make, or an element far
-    more wrong than any of stock's, or a configuration whose result moves or is far from stock's); ``crashed``,
-    ``hung`` (under Tawa); ``skipped`` (the package is missing, or stock Triton fails, crashes or hangs by itself).
-    errors: by mode, the largest error of any output as a part of its tolerance; None: infinite or not a number.
+    status: ``ok``; ``wrong`` (an error above the tolerance that stock Triton's kernel does not have, an element with a
+    far larger error than any of stock's, or a configuration whose results vary or are far from stock's); ``crashed``,
+    ``hung`` (under Tawa); ``skipped`` (the package is missing, or stock Triton itself fails, crashes or hangs).
+    errors: by mode, the largest error of any output relative to its tolerance; None: infinite or not a number.
     equal_bits: by mode, whether every output has stock's bits. times: by mode, median, 10th and 90th percentile in ms.
     compared: configurations of autotuners that were compared with stock's kernel, one by one.
     date: of the run that found it. tried: by mode, whether some configuration that an autotuner tried was specialised,
@@ -66,12 +66,12 @@ class Result:
 
     @property
     def applied(self) -> bool:
-        """Whether automatic mode specialised a kernel of it."""
+        """Whether automatic mode specialised one of its kernels."""
         return any(verdict.applied for verdict in self.kernels.get("tawa", ()))
 
     @property
     def legal(self) -> bool:
-        """Whether some kernel of it can be specialised at all."""
+        """Whether one of its kernels can be specialised at all."""
         return self.applied or any(verdict.applied for verdict in self.kernels.get("legal", ()))
 
     def speedup(self, mode: str = "tawa") -> float | None:
@@ -81,15 +81,15 @@ class Result:
         return self.times["stock"][0] / self.times[mode][0]
 
     def identity(self) -> tuple[Any, ...]:
-        """What tells one entry from another."""
+        """The key of an entry: what distinguishes it from all others."""
         return (self.package, self.name, tuple(self.shape.items()))
 
 
 def judge(about: Mapping[str, Any], answer: Mapping[str, Any], reached: str) -> Result:
     """The result of a check.
 
-    about: package, name, shape, backward. answer: of the worker, or of its parent when there was none. reached: the
-    mode that ran when a worker died.
+    about: package, name, shape, backward. answer: of the worker, or of its parent if the worker gave none. reached: the
+    mode that was running when a worker died.
     """
     status, message = answer["status"], answer.get("message", "")
     if status in ("hung", "crashed", "failed"):
@@ -134,17 +134,17 @@ def right(error: float | None, stock: float | None, equal_bits: bool) -> bool:
 
 
 def _far(peak: float | None) -> bool:
-    """Whether few elements are wrong, which a tolerance on their mean does not show: a race, a tile left out."""
+    """Whether few elements are far off, as after a race or a missing tile; a mean does not show them."""
     return peak is None or peak > FARTHEST
 
 
 def told(error: float | None) -> str:
-    """An error for readers; None is infinite."""
+    """An error as text; None is infinite."""
     return "infinite" if error is None else f"{error:.3g}"
 
 
 def geomean(values: Iterable[float]) -> float | None:
-    """The geometric mean; None of nothing."""
+    """The geometric mean; None for an empty sequence."""
     found = list(values)
     return math.exp(sum(math.log(value) for value in found) / len(found)) if found else None
 

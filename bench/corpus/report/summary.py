@@ -1,4 +1,4 @@
-"""All results in a few numbers, against what is promised."""
+"""A summary of all results, compared with the targets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ WANTED = 1.15
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The corpus in a few numbers.
+    """A summary of the corpus.
 
     compared: configurations that were compared with stock's kernel one by one. kernels: those that automatic mode
-    specialised, one by one; untimed: how many more there are; tuned: those with each mode in the configurations that
-    its own tuning chose. geomean: of the speed-ups of whole entries where it did; worst: over all entries timed.
+    specialised, in stock's configurations. tuned: the same with each mode in the configurations of its own tuning.
+    untimed: how many specialised kernels were not timed. geomean: of the speed-ups of whole entries with a specialised
+    kernel. worst: over all timed entries.
     """
 
     entries: int
@@ -38,7 +39,7 @@ class Summary:
     worst_entry: str
 
     def met(self) -> bool:
-        """Whether what is promised holds: nothing wrong, nothing dead, 1.15 where it applies, nowhere under 0.98."""
+        """Whether the targets are met: nothing wrong, crashed or hung, 1.15 in the mean, nothing below 0.98."""
         good = self.wrong == self.crashed == self.hung == 0
         return good and (self.tuned.geomean or 0.0) >= WANTED and self.kernels.slower == self.tuned.slower == 0
 

@@ -60,7 +60,7 @@ def is_attention(case: Case) -> bool:
 
 
 def flops(case: Case) -> float:
-    """Floating-point operations of a case of the demo; of attention, of the pairs that the causal mask lets by."""
+    """Floating-point operations of a case of the demo; for attention, of the pairs that the causal mask leaves."""
     if is_attention(case):
         return 4.0 * case.size("B*H*DIM") * case.size("SQ*SK") / 2
     dots = 2 if "u" in case.tensors else 1

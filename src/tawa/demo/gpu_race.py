@@ -39,7 +39,7 @@ def hopper_present() -> bool:
 
 
 def race(case: Case, kernels: Mapping[str, Any], seed: int = 0) -> dict[str, Lap]:
-    """Runs `kernels`, each launched like the case's own, and NVIDIA's library where it has such a call.
+    """Times `kernels`, each launched like the case's own, and NVIDIA's library if it has such a call.
 
     The library is cuBLAS for a plain product, cuDNN for attention, both through PyTorch. Returns laps by name.
     """
@@ -53,7 +53,7 @@ def race(case: Case, kernels: Mapping[str, Any], seed: int = 0) -> dict[str, Lap
         faults[name] = judge_all(case, tensors, [tensors], reference).faults
     library = _library(case, tensors)
     if library is not None:
-        # It gives the first output only; the others are still those of the kernel before.
+        # The library computes only the first output; the others are those of the previous kernel.
         faults[LIBRARY] = judge_all(case, tensors, [{**tensors, outputs(case)[0]: library()}], reference).faults
         runs[LIBRARY] = library
     return {name: Lap(time_ms, faults[name]) for name, time_ms in _by_turns(runs).items()}
@@ -70,7 +70,7 @@ def _library(case: Case, tensors: Mapping[str, torch.Tensor]) -> Callable[[], to
 
 
 def _cudnn(case: Case, tensors: Mapping[str, torch.Tensor]) -> Callable[[], torch.Tensor] | None:
-    """cuDNN's attention on the case's Q, K and V; None where this PyTorch has none that takes them."""
+    """cuDNN's attention on the case's Q, K and V; None if this PyTorch does not support them."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 

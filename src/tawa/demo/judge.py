@@ -15,8 +15,8 @@ from tawa.runtime.case import Case
 Reference = Callable[[Any, Tensors, Arithmetic], dict[str, torch.Tensor]]
 """Computes the outputs of a case by name."""
 FACTOR = 2.0
-ROUNDING = 1e-6  # of the largest value: the least that is allowed, for sums that happen to be exact in the peer
-STOCK_IS_PEER = ("fp8e5", "fp32")  # no e5m2 product in PyTorch; wgmma cuts float32 off to TF32, where cuBLAS may round
+ROUNDING = 1e-6  # of the largest value: always allowed, because the peer's sums may happen to be exact
+STOCK_IS_PEER = ("fp8e5", "fp32")  # PyTorch has no e5m2 product; wgmma truncates float32 to TF32, cuBLAS may round
 
 
 @dataclass(frozen=True, slots=True)

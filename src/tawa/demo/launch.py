@@ -1,4 +1,4 @@
-"""Launching a `Case` on a GPU: its tensors, its arguments, one call. Needs torch."""
+"""Launches a `Case` on a GPU: its tensors, its arguments, one call. Needs torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make_tensors(case: Case, seed: int, device: str = "cuda") -> dict[str, torch
 
 
 def outputs(case: Case) -> list[str]:
-    """Names of the tensors that the kernel writes, sums that begin at zero included; counters are none of them."""
+    """Names of the tensors that the kernel writes, including sums that start at zero, but not counters."""
     return [
         name
         for name, tensor in case.tensors.items()

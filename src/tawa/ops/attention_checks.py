@@ -1,4 +1,4 @@
-"""What the attention operator accepts, and what it says of everything else.
+"""The arguments that the attention operator accepts, and the errors for all others.
 
 Only shapes, element types and devices are read, so that the same checks hold for tensors that torch.compile traces.
 """
@@ -22,7 +22,7 @@ LONGEST = 2**29
 
 
 class ArgumentError(TawaError, ValueError):
-    """An operator was called with a tensor or an option that it has no kernel for."""
+    """An operator was called with a tensor or an option for which it has no kernel."""
 
 
 def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
@@ -103,7 +103,7 @@ def check_options(
     softcap: float | None,
     alibi: torch.Tensor | None,
 ) -> None:
-    """Raises ArgumentError unless the options have a meaning."""
+    """Raises ArgumentError unless the options are valid."""
     if not 0 < scale < INFINITY:
         raise ArgumentError(f"scale={scale}: a positive number is needed; cure: scale=None for 1/sqrt(D)")
     if abs(diagonal) > LONGEST:
@@ -126,7 +126,7 @@ def check_options(
 
 
 def why_no_gradient(q: torch.Tensor, window: int, softcap: float, alibi: torch.Tensor | None) -> str:
-    """Which part of a call the backward kernels lack; empty when they have all."""
+    """The part of a call that the backward kernels do not support; empty if they support all of it."""
     if q.dtype not in HALF:
         return f"element type {_name(q.dtype)}"
     present = {"window": bool(window), "softcap": bool(softcap), "alibi": alibi is not None}
@@ -134,7 +134,7 @@ def why_no_gradient(q: torch.Tensor, window: int, softcap: float, alibi: torch.T
 
 
 def no_gradient(reason: str) -> ArgumentError:
-    """The error of a call that needs a gradient that there is no kernel for."""
+    """The error of a call that needs a gradient for which there is no kernel."""
     return ArgumentError(f"there are no backward kernels for {reason}; cure: torch.no_grad(), or detach the tensors")
 
 

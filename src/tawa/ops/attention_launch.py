@@ -1,8 +1,8 @@
 """Launching the attention kernels on PyTorch tensors, forward and backward.
 
 Every launch goes through `tawa.jit` without options: specialised where that is legal and expected to pay, else stock
-Triton. Forward is the two-loop form of `tests.cases.attention`, which masks only the blocks of keys that need it: one
-program for each tile, or one for each SM that walks over tiles (`attention_tiles` says where).
+Triton. Forward is the two-loop form of `tawa.ops.kernels.forward`, which masks only the blocks of keys that need it.
+There is one program per tile, or one persistent program per SM (`attention_tiles` has the choice).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ LENGTHS = ("HEADS", "H", "SQ", "SK", "diagonal")
 def under_tawa(kernel: Any) -> Any:
     """The kernel under `tawa.jit`, compiled once for all lengths.
 
-    Triton would compile anew for each of them that becomes, or ceases to be, 1 or a multiple of 16; all that these
-    numbers do is bound loops and masks.
+    Triton would compile again whenever a length becomes, or stops being, 1 or a multiple of 16. Here lengths only bound
+    loops and masks, so that is useless.
     """
     return tawa.jit(kernel.fn, do_not_specialize=[name for name in LENGTHS if name in kernel.arg_names])
 
@@ -114,7 +114,7 @@ def run_forward(
             WINDOW=mask.window,
             ALIBI=alibi is not None,
             SOFTCAP=softcap > 0,
-            EVEN=not mask.causal and keys % tile.BN == 0,  # a causal kernel is the same either way
+            EVEN=not mask.causal and keys % tile.BN == 0,  # the causal kernel does not depend on it
             num_warps=tile.num_warps,
             num_stages=tile.num_stages,
         )
@@ -157,14 +157,14 @@ def run_backward(
 
 
 def _row_sums(o: torch.Tensor, do: torch.Tensor, dlse: torch.Tensor | None, box: int) -> torch.Tensor:
-    """sum(O * dO) by rows, (B, H, SQ), less the derivative by the natural logarithms of the sums."""
+    """sum(O * dO) by rows, (B, H, SQ), minus the gradient of the natural logarithms of the sums."""
     batches, heads, queries, _ = o.shape
     delta = unwritten(o, (batches, heads, queries), torch.float32)
     row_sums[(blocks(queries, ROWS_OF_SUMS), batches * heads)](
         descriptor(o, ROWS_OF_SUMS, box), descriptor(do, ROWS_OF_SUMS, box), delta, heads, queries,
         BM=ROWS_OF_SUMS, D=box, num_warps=8,
     )  # fmt: skip
-    # The logarithm's derivative by a score is the score's weight, which is delta's factor too: dS = P * (dP - delta).
+    # The derivative of the logarithm by a score is the weight P, as for delta: dS = P * (dP - delta).
     return delta if dlse is None else delta.sub_(dlse / LN_2)
 
 

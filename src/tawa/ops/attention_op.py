@@ -1,8 +1,8 @@
 """`tawa.ops.attention`: the attention kernels as PyTorch operators.
 
-Two operators of `torch.library` stand below: ``tawa::attention`` (O and the base-2 logarithms of the sums) and
-``tawa::attention_backward``. Both have a fake implementation, so that torch.compile traces calls without running them,
-and the first has its derivative registered.
+It has two operators of `torch.library`: ``tawa::attention`` (O and the base-2 logarithms of the sums) and
+``tawa::attention_backward``. Both have a fake implementation, so that torch.compile traces calls without running them;
+the first has an autograd formula.
 """
 
 from __future__ import annotations
@@ -71,26 +71,26 @@ def attention(
     diagonal: int = 0,
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """``softmax(mask(scale * Q @ K^T)) @ V``, as `torch.nn.functional.scaled_dot_product_attention` has it.
+    """``softmax(mask(scale * Q @ K^T)) @ V``, as in `torch.nn.functional.scaled_dot_product_attention`.
 
     Args:
         q: (B, H, SQ, D) in float16, bfloat16 or float8_e4m3fn. D up to 256, a multiple of 16 bytes.
         k: (B, HK, SK, D); H is a multiple of HK, and H / HK query heads in a row share one key head.
-        v: as k. In fp8 it is copied into (B, HK, D, SK), unless its keys are innermost in memory already.
+        v: as k. In fp8 it is copied to (B, HK, D, SK), unless its keys are innermost in memory already.
         causal: a row sees the keys up to ``row + diagonal``.
         scale: a positive number; 1 / sqrt(D) if None.
-        window: a row sees the last `window` of those keys only.
+        window: a row sees only the last `window` of those keys.
         softcap: scores become ``softcap * tanh(score / softcap)``.
-        alibi: a float32 slope for each query head; ``slope * |row + diagonal - key|`` is taken off the scores.
-        diagonal: 0 lines the first query up with the first key, as PyTorch does; SK - SQ the last with the last.
+        alibi: a float32 slope for each query head; ``slope * |row + diagonal - key|`` is subtracted from the scores.
+        diagonal: 0 aligns the first query with the first key, as PyTorch does; SK - SQ aligns the last ones.
         return_lse: also return the natural logarithm of each row's sum, (B, H, SQ) in float32.
 
     Returns:
         O (B, H, SQ, D) in the type of q, in float16 for fp8. A row that sees no key is 0, and its logarithm -inf.
 
     Raises:
-        ArgumentError: a tensor or an option that there is no kernel for.
-        DeviceError: tensors that are not on one CUDA device.
+        ArgumentError: there is no kernel for a tensor or an option.
+        DeviceError: the tensors are not on one CUDA device.
     """
     check_tensors(q, k, v)
     factor = q.shape[3] ** -0.5 if scale is None else float(scale)
@@ -141,9 +141,9 @@ def _fake_backward(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
-    """Saves what the derivative needs."""
+    """Saves what the backward pass needs."""
     q, k, v, alibi, causal, diagonal, window, scale, softcap = inputs
-    ctx.set_materialize_grads(False)  # a gradient of zeros of the logarithms would cost a pass over the rows
+    ctx.set_materialize_grads(False)  # a materialised zero gradient of the logarithms would cost a pass over the rows
     ctx.save_for_backward(q, k, v, *output)
     ctx.options = (causal, diagonal, scale)
     ctx.lacking = why_no_gradient(q, window, softcap, alibi)

@@ -1,7 +1,7 @@
 """Tensors as the attention kernels see them: 4-D TMA descriptors with the tensors' own strides, and new outputs.
 
-A transposed view, such as that of (B, S, H, D) projections, is used where it lies. TMA wants contiguous rows, and
-strides and addresses that are multiples of 16 bytes; what has others is copied first.
+A transposed view, such as that of (B, S, H, D) projections, is used without a copy. TMA needs contiguous rows, and
+strides and addresses that are multiples of 16 bytes; other tensors are copied first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TMA_BYTES = 16
 
 
 def fits_tma(tensor: torch.Tensor) -> bool:
-    """Whether a descriptor may be made on a tensor as it lies."""
+    """Whether a descriptor can be made for the tensor without a copy."""
     size = tensor.element_size()
     strides = [stride for length, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True) if length > 1]
     return (
@@ -24,7 +24,7 @@ def fits_tma(tensor: torch.Tensor) -> bool:
 
 
 def for_tma(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, or a copy whose rows begin at multiples of 16 bytes."""
+    """The tensor if it fits TMA, else a copy whose rows begin at multiples of 16 bytes."""
     if fits_tma(tensor):
         return tensor
     unit = TMA_BYTES // tensor.element_size()
@@ -44,10 +44,10 @@ def descriptor(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescripto
 
 
 def new_like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """An output (B, H, S, D), not yet written, that lies as `tensor` does: heads within rows, or rows within heads.
+    """An unwritten output (B, H, S, D) with the memory order of `tensor`: heads within rows, or rows within heads.
 
-    So attention between projections of (B, S, H, D) needs no copy behind it. Only strides decide: the same holds for
-    tensors that torch.compile traces.
+    Attention between projections of (B, S, H, D) therefore needs no copy after it. The order depends on strides alone,
+    so it is the same for tensors that torch.compile traces.
     """
     batches, heads, length, head_dim = tensor.shape
     if 0 < tensor.stride(1) < tensor.stride(2):
@@ -56,5 +56,5 @@ def new_like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def unwritten(like: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """A tensor that a kernel fills; every output and every buffer comes from here."""
+    """An uninitialised tensor that a kernel fills; all outputs and buffers are allocated here."""
     return torch.empty(shape, dtype=dtype, device=like.device)

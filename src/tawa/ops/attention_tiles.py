@@ -1,18 +1,18 @@
-"""Which tiles the attention kernels run with: small tables by head dimension, for Hopper and for everything else.
+"""The tiles of the attention kernels: small tables by head dimension, for Hopper and for other GPUs.
 
 On Hopper the planner splits the 128 rows of a forward tile over two consumer groups of 4 warps, 64 rows each, which is
 one wgmma. Blocks of 128 keys are the largest that leave room for O (64 x D) and the scores (64 x 128), both float32, in
 a group's registers, and for two slots of K and V beside Q in 227 KiB of shared memory. D = 256 doubles O and the slots,
 so its blocks are half as long. D = 64 has the tiles of D = 128.
 
-Up to D = 128 a program walks over tiles, so that the loads of the next run beside the epilogue of this one. For D = 256
-a second tile of Q would take the second slot of K and V (`bench/results/attention.json`).
+Up to D = 128 the kernel is persistent, so that the loads of the next tile overlap with the epilogue of this one. For
+D = 256 a second tile of Q would take the place of the second slot of K and V (`bench/results/attention.json`).
 
-In fp8 and up to D = 128, tiles of 64 x 64 are faster than any that is specialised: several programs share an SM, and
-the softmax of one runs beside the dots of the others. Automatic mode leaves them to stock Triton (`attention.json`).
+In fp8 and up to D = 128, tiles of 64 x 64 are faster than any specialised kernel: several programs share an SM, and the
+softmax of one overlaps with the dots of the others. Automatic mode leaves them to stock Triton (`attention.json`).
 
-The backward kernels hold two accumulators (dK, dV) or a tile of dO besides (dQ): their tiles are the largest that do
-not spill. Other devices have as little as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
+The backward kernels hold two accumulators (dK, dV), or a tile of dO in addition (dQ): their tiles are the largest that
+do not spill. Other devices have as little as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOPPER_CAPABILITY = (9, 0)
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Rows of queries and of keys that one block has, and how a program runs; persistent: it walks over tiles."""
+    """Rows of queries (BM) and keys (BN) of a block, and launch options. persistent: a program has many tiles."""
 
     BM: int
     BN: int
@@ -69,5 +69,5 @@ def tiles_for(device: torch.device) -> Tiles:
 
 
 def box_of(head_dim: int) -> int:
-    """The head dimension of a block: columns behind the tensor's are zero."""
+    """The head dimension of a block; columns beyond those of the tensor are zero."""
     return max(LEAST_BOX, 1 << (head_dim - 1).bit_length())

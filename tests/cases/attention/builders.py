@@ -1,4 +1,4 @@
-"""Makers of attention cases: tensors, descriptors, arguments and constexprs of each kernel, from a few choices."""
+"""Builders of attention cases: tensors, descriptors, arguments and constexprs of each kernel, from a few choices."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BIG = (128, 128, 8)
 PLANS = ((2, 0), (1, 0))
 """(D, P) to be run."""
 ONE_SLOT = ((1, 0),)
-"""Where two slots do not fit beside a large Q and the staged O."""
+"""For cases in which two slots do not fit beside a large Q and the staged O."""
 SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 256: 0.0625}
-"""By head dimension: its inverse square root."""
+"""The inverse square root of each head dimension."""
 PROBLEM = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
 SOFTCAP = 5.0
 
@@ -36,13 +36,13 @@ def tile_for(dim: int) -> tuple[int, int, int]:
 
 
 def lengths(sizes: Mapping[str, int], top_left: bool = False) -> dict[str, int]:
-    """Sizes with what follows from them: the diagonal through the last query and key, padded rows of transposed V."""
+    """The sizes, and those that depend on them: the diagonal that ends at the last query and key, padded rows of V."""
     diagonal = 0 if top_left else sizes["SK"] - sizes["SQ"]
     return {**sizes, "DIAGONAL": diagonal, "SK_PADDED": -(-sizes["SK"] // 16) * 16}
 
 
 def resized(case: Specimen, queries: int, keys: int) -> Specimen:
-    """The same kernel on other lengths, with everything that follows from them."""
+    """The same kernel on other lengths, with all sizes that depend on them."""
     constexprs = dict(case.constexprs)
     if "EVEN" in constexprs:
         constexprs["EVEN"] = keys % case.size("BN") == 0
@@ -114,7 +114,7 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
         "softcap": Number(SOFTCAP),
     }
     if window and form in ("two_loops", "persistent"):
-        expect = EITHER  # three loops in a row, the first from a bound that is not 0
+        expect = EITHER  # three consecutive loops; the lower bound of the first is not 0
     constexprs: dict[str, Any] = {
         "GROUP": known["H"] // known["HK"],
         "BM": bm,
@@ -159,7 +159,7 @@ def numbers(*names: str) -> dict[str, Argument]:
 def packed_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, dtype: str = "fp16", dim: int = 64,
                 causal: bool = True, window: int = 0, expect: Expectation = SPECIALISED, heads: int = 2,
                 key_heads: int = 2) -> Specimen:  # fmt: skip
-    """Sequences of the lengths given, packed one behind the other."""
+    """Sequences of the given lengths, packed one after the other."""
     bm, bn, warps = tile_for(dim)
     v_t = dtype.startswith("fp8")
     total = sum(keys)
@@ -255,10 +255,10 @@ def tutorial_case(name: str, dtype: str, dim: int, causal: bool, tile: tuple[int
 
 
 def block_lists(case: Specimen, window: int) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """For each tile of queries the key blocks that a causal mask cuts, and those that it leaves whole.
+    """For each tile of queries, the key blocks that a causal mask cuts, and those that it leaves whole.
 
-    Returns by kind ("part", "full") the lengths of the lists and the lists, padded, for every head alike. The second
-    head visits its blocks last to first: any order is right.
+    Returns by kind ("part", "full") the lengths of the lists and the padded lists. The lists are the same for every
+    head, but the second head has them in reverse order: any order is right.
     """
     bm, bn, diagonal, keys = (case.size(name) for name in ("BM", "BN", "DIAGONAL", "SK"))
     found: dict[str, tuple[list[int], list[int]]] = {"part": ([], []), "full": ([], [])}
@@ -325,9 +325,9 @@ def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0,
 
 def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", causal: bool = True,
                   tile: tuple[int, int, int] | None = None, **sizes: int) -> Specimen:  # fmt: skip
-    """`kind` is "dkdv" or "dq". lse and delta are inputs here, random ones: the formulas hold for any.
+    """`kind` is "dkdv" or "dq". lse and delta are random inputs: the formulas hold for any values.
 
-    The mean of lse is such that the weights are those of some two hundred keys.
+    The mean of lse makes the weights as large as with about two hundred keys.
     """
     known = lengths({**PROBLEM, "DIM": dim, **sizes})
     bm, bn, warps = tile or ((64, 128, 8) if kind == "dkdv" else (128, 64, 8))
@@ -349,7 +349,7 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
     arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SQ", "SK"),
                   "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
     constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal}
-    expect = EITHER if kind == "dkdv" and causal else SPECIALISED  # its first loop is from a bound that is not 0
+    expect = EITHER if kind == "dkdv" and causal else SPECIALISED  # the lower bound of its first loop is not 0
     return Specimen(
         name,
         kernel,

@@ -103,7 +103,7 @@ CASES: tuple[Specimen, ...] = (*FORWARD, *BACKWARD)
 
 def bench_case(form: str, dtype: str, dim: int, causal: bool, length: int, *, tile: tuple[int, int, int] | None = None,
                tokens: int = 16384, hidden: int = 2048, programs: int = 132) -> Specimen:  # fmt: skip
-    """A shape to be timed: `tokens` = B * S, `hidden` = H * D, one of the FORMS; persistent ones on `programs` CTAs."""
+    """A shape for timing: `tokens` = B * S, `hidden` = H * D, one of the FORMS; persistent ones on `programs` CTAs."""
     heads = hidden // dim
     name = f"{form}_{dtype}_d{dim}_{MASK[causal]}_{length}"
     return forward_case(name, form, dtype=dtype, dim=dim, causal=causal, tile=tile, B=max(1, tokens // length), H=heads,
@@ -111,7 +111,7 @@ def bench_case(form: str, dtype: str, dim: int, causal: bool, length: int, *, ti
 
 
 def flops(case: Specimen) -> float:
-    """Floating-point operations of a forward case with equal lengths: two dots over the pairs that the mask lets by."""
+    """Floating-point operations of a forward case with equal lengths: two dots over the pairs that are not masked."""
     pairs = case.size("SQ*SK") / (2 if case.constexprs.get("CAUSAL") else 1)
     return 4.0 * case.size("B*H*DIM") * pairs
 

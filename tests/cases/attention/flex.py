@@ -1,8 +1,8 @@
 """Forward attention whose key blocks come from an index array, in the style of FlexAttention's template.
 
 A block mask lists, for each tile of queries, the key blocks to visit: those in which a mask must be applied
-(`kv_indices`, `kv_num_blocks`), then those that all rows see whole (`full_kv_indices`, `full_kv_num_blocks`). All
-indices are loaded in the loop: where the next block of K lies is known only from memory. Plain Triton; letters and
+(`kv_indices`, `kv_num_blocks`), then those that need no mask (`full_kv_indices`, `full_kv_num_blocks`). The indices are
+loaded in the loop, so the address of the next block of K depends on memory. Plain Triton; letters and
 layouts as in `parts.py`; the lists are (B, H, tiles, blocks), their lengths (B, H, tiles).
 """
 

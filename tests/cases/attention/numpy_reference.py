@@ -1,8 +1,8 @@
 """What each attention case must compute, in NumPy: in float64, or rounded where the kernels round.
 
 Rounded means: the weights P (relative to the maximum of the row) and dS are rounded to the element type of their dot,
-and outputs to theirs; the rest stays float64. The simulator's results are judged by it: at most twice its error against
-float64, as on a GPU the error of PyTorch in the same precision is the measure.
+and outputs to theirs; the rest stays float64. A result of the simulator may have at most twice the error of the rounded
+reference against float64, as a result on a GPU may have at most twice that of PyTorch in the same precision.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def numpy_reference(case: Specimen, floats: Arrays, rounding: Rounding = leave) 
 def one_head(
     problem: Problem, q: Any, k: Any, v: Any, slope: float, diagonal: int, round_weights: Callable[[Any], Any]
 ) -> tuple[Any, Any]:
-    """Output and base-2 logarithm of the sums of one head; a row that sees no key gives 0 and -inf."""
+    """Output and base-2 logarithm of the sums of one head; 0 and -inf for a row that sees no key."""
     rows, keys = np.arange(q.shape[0])[:, None], np.arange(k.shape[0])[None, :]
     s = problem.scores(q @ k.T, rows, keys, slope, np.tanh, diagonal)
     s = np.where(problem.visible(rows, keys, diagonal), s, -np.inf)

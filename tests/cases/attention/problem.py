@@ -1,7 +1,7 @@
-"""What an attention case asks for, read off its sizes, constexprs and arguments: lengths, heads, masks, modifiers.
+"""The problem of an attention case, from its sizes, constexprs and arguments: lengths, heads, masks, modifiers.
 
-Both references (`reference.py` in torch, `numpy_reference.py`) work from this. Methods take rows and keys as arrays of
-either library: they use operators only.
+Both references (`reference.py` in torch, `numpy_reference.py`) use it. Methods take rows and keys as arrays of either
+library, because they use operators only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def first_column(first_key: int, sequence: int) -> int:
 class Problem:
     """One attention problem. Head h of the queries uses head h // group of the keys.
 
-    diagonal: a causal row sees keys up to row + diagonal. window: and, if not 0, the last `window` of those only.
+    diagonal: a causal row sees keys up to row + diagonal. window: if not 0, a row sees only the last `window` of them.
     softcap: 0 for none. v_transposed: V is kept (B, HK, D, SK).
     """
 
@@ -44,7 +44,7 @@ class Problem:
 
     @staticmethod
     def of(case: Specimen) -> Problem:
-        """The problem of a case; of a packed one, with all sequences together as its lengths."""
+        """The problem of a case. The lengths of a packed one are the sums over all sequences."""
         parts = case.constexprs
         if "STAGE" in parts:
             causal = parts["STAGE"] == 3
@@ -92,6 +92,6 @@ class Problem:
 
 
 def number(case: Specimen, name: str) -> float:
-    """A float argument; 1 where the kernel takes none of the name."""
+    """A float argument; 1 if the kernel has no argument of the name."""
     argument = case.arguments.get(name, case.arguments.get(f"sm_{name}"))
     return float(argument.value) if isinstance(argument, Number) else 1.0

@@ -2,8 +2,8 @@
 
 `Exact` works in float64. `SamePrecision` is PyTorch with the same inputs: products by the tensor cores with float32
 sums, softmax in float32, the weights (relative to the maximum of the row) and dS rounded to the element type of their
-dot, one cast of each output. It is the peer whose error, doubled, is the tolerance. Rows are worked off in chunks, so
-that long sequences fit.
+dot, one cast of each output. The tolerance is twice its error. Rows are processed in chunks, so that long sequences
+fit into memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def one_head(
     diagonal: int,
     math: Arithmetic,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output and base-2 logarithm of the sums of one head; a row that sees no key gives 0 and -inf."""
+    """Output and base-2 logarithm of the sums of one head; 0 and -inf for a row that sees no key."""
     parts = [_chunk(problem, q, k, v, slope, diagonal, math, part) for part in _chunks(q)]
     return torch.cat([o for o, _ in parts]), torch.cat([lse for _, lse in parts])
 
@@ -67,7 +67,7 @@ def _chunk(
 
 
 def _product(math: Arithmetic, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product in the precision of `math`; eight-bit operands padded with zeros, as PyTorch has it by 16 only."""
+    """The product in the precision of `math`; eight-bit operands are zero-padded to multiples of 16, for PyTorch."""
     if math.dtype == torch.float64 or a.element_size() > 1:
         return math.matmul(a, b)
     inner, columns = -(-a.shape[1] // UNIT) * UNIT, -(-b.shape[1] // UNIT) * UNIT

@@ -1,9 +1,8 @@
-"""Forward attention in the style of Triton's tutorial on fused attention: another way to write the same thing.
+"""Forward attention in the style of Triton's tutorial on fused attention. Plain Triton.
 
-What differs from `forward.py`, as programs in the wild differ: 2-D descriptors over all rows of all heads, so lengths
-must be multiples of the block; one inner function run once or twice by the bits of STAGE; the running maximum starts at
--inf and the running sum at 1, whose share the first step multiplies by 0; the mask adds a large negative number. Plain
-Triton.
+It differs from `tawa.ops.kernels.forward` in several ways. 2-D descriptors cover all rows of all heads, so lengths must
+be multiples of the block. One inner function runs once or twice, by the bits of STAGE. The running maximum starts at
+-inf and the running sum at 1, which the first step multiplies by 0. The mask adds a large negative number.
 
 Shape letters: Z batches, H heads, N_CTX length, HEAD_DIM; BLOCK_M query rows and BLOCK_N keys of a block.
 """

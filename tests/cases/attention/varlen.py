@@ -1,16 +1,17 @@
-"""Forward attention over sequences of various lengths, packed one behind the other.
+"""Forward attention over sequences of various lengths, packed one after the other.
 
 Sequence b has the query rows ``cu_q[b] .. cu_q[b + 1] - 1`` and the key rows ``cu_k[b] .. cu_k[b + 1] - 1`` of packed
-tensors (rows, heads, D), seen by 3-D host descriptors with boxes of ``[rows, 1, D]``. The end of a sequence is no edge
-of the tensor here. A load may bring in rows of the next sequence: keys past the end are masked by their index, so their
-values count with weight 0, and what is computed for such query rows is dropped. A store of a whole box would overwrite
-them, so O is stored through pointers, masked.
+tensors (rows, heads, D), accessed by 3-D host descriptors with boxes of ``[rows, 1, D]``. The end of a sequence is not
+an edge of the tensor. A load may therefore return rows of the next sequence. Keys past the end are masked by their
+index, so that their values have weight 0; results for query rows past the end are dropped. A store of a whole box would
+overwrite rows of the next sequence, so O is stored through pointers with a mask.
 
 The transposed V of fp8 has its keys along the innermost dimension, where a TMA box must begin at a multiple of 16
-bytes (an H200 ends the kernel with "illegal instruction" otherwise). So the columns of sequence b begin at
-``cu_k[b] // 16 * 16 + 16 * b``: behind those of sequence b - 1, with up to 31 columns between them that must be finite.
+bytes (an H200 ends the kernel with "illegal instruction" otherwise). The columns of sequence b therefore begin at
+``cu_k[b] // 16 * 16 + 16 * b``: after those of sequence b - 1, with up to 31 columns between them that must be finite.
 
-Plain Triton; letters and masks as in `parts.py`, the diagonal lines the last query of a sequence up with its last key.
+Plain Triton; letters and masks as in `tawa.ops.kernels.parts`. The diagonal aligns the last query of a sequence with
+its last key.
 """
 
 import triton
@@ -47,7 +48,7 @@ def attention_varlen(
     GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr,
 ):  # fmt: skip
-    """Grid: tiles of the longest sequence, heads, sequences; tiles behind the end of a shorter one do nothing.
+    """Grid: tiles of the longest sequence, heads, sequences; tiles past the end of a shorter one do nothing.
 
     `lse_ptr` is (heads, TOTAL_Q). HEAD_DIM is the D of memory, which may be less than the box's. V_T: V is (heads, D,
     rows), for fp8.

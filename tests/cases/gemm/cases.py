@@ -1,8 +1,7 @@
 """The list of GEMM cases: everything that must specialise, and everything that must be declined.
 
-Small problems on purpose (a few tiles, edges that do not divide),
-     as the GPU run checks every element in float64. The trip counts
-around the pipeline's depth are added by whoever runs a case (`Specimen.with_sizes`).
+The problems are small (a few tiles, with sizes that the tiles do not divide), because the GPU run checks every element
+in float64. Tests and benches add trip counts around the depth of the pipeline (`Specimen.with_sizes`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ SIZES: dict[str, Argument] = {name: Number(name) for name in ("M", "N", "K")}
 
 
 def operands(dtype: str, out: str, a_t: bool = False, b_t: bool = False) -> dict[str, Tensor]:
-    """A, B and C, each operand stored either way round."""
+    """A, B and C, each operand stored in either order."""
     return {
         "a": Tensor(("K", "M") if a_t else ("M", "K"), dtype),
         "b": Tensor(("N", "K") if b_t else ("K", "N"), dtype),
@@ -44,7 +43,7 @@ def descriptors(a_t: bool = False, b_t: bool = False, c_block: str = "BN") -> di
 
 
 def block(bm: int = 128, bn: int = 128, bk: int = 64, **more: Any) -> dict[str, Any]:
-    """The tile and whatever constexprs follow."""
+    """The tile and further constexprs."""
     return {"BM": bm, "BN": bn, "BK": bk, **more}
 
 
@@ -79,7 +78,7 @@ OPERANDS = [
       for dtype in ("fp16", "bf16") for a_t in BOTH for b_t in BOTH),
     *(tile_case(dtype, False, True, (128, 128, 128), plans=((2, 1), (3, 1), (3, 2))) for dtype in ("fp8e4nv", "fp8e5")),
     tile_case("fp32", False, True, (128, 128, 32)),
-    # Not K-major: wgmma takes only fp16 and bf16 that way round, so Triton turns the tile round in registers.
+    # Not K-major: wgmma takes only fp16 and bf16 in that order, so Triton transposes the tile in registers.
     tile_case("fp32", False, False, (128, 128, 32)),
     tile_case("fp32", True, False, (128, 128, 32), BOTH_COPIED),
     tile_case("fp32", True, True, (128, 128, 32), ONE_COPIED),

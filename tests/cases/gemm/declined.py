@@ -1,6 +1,6 @@
 """Kernels that Tawa must leave to stock Triton, byte for byte, each for one reason.
 
-Plain Triton, right in themselves; what makes each unfit is in its docstring. Shape letters as in `kernel.py`.
+Plain Triton and correct; each docstring has the reason why the kernel is declined. Shape letters as in `kernel.py`.
 """
 
 import triton
@@ -25,7 +25,7 @@ def softmax_rows(x_desc, c_desc, BM: tl.constexpr, BN: tl.constexpr):
 
 @triton.jit
 def single_dot(a_desc, b_desc, c_desc, BM: tl.constexpr, BN: tl.constexpr):
-    """C = A @ B with K one block: the dot is in no loop, there is nothing to overlap."""
+    """C = A @ B with a K of one block: the dot is not in a loop, so there is nothing to overlap."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     acc = tl.dot(a_desc.load([pm * BM, 0]), b_desc.load([0, pn * BN]))
@@ -59,7 +59,7 @@ def in_place_pointer(a_ptr, b_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, 
 
 @triton.jit
 def atomic_row(a_desc, b_desc, c_desc, counter_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """The row of the tile is drawn from an atomic before the loop."""
+    """The row of the tile comes from an atomic before the loop."""
     pm = tl.atomic_add(counter_ptr + tl.program_id(1), 1)
     pn = tl.program_id(1)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
@@ -70,7 +70,7 @@ def atomic_row(a_desc, b_desc, c_desc, counter_ptr, N, K, BM: tl.constexpr, BN: 
 
 @triton.jit
 def row_from_reduction(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """The row of A depends on the sum so far (a huge entry would move it): the producer would need the consumer."""
+    """The row of A depends on the sum so far (a huge entry would change it): the producer would need the consumer."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     row = pm * BM
@@ -107,7 +107,7 @@ def with_impure_asm(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexp
 
 @triton.jit(noinline=True)
 def block_offset(pid, BLOCK: tl.constexpr):
-    """A helper that stays a call."""
+    """A helper that is not inlined."""
     return pid * BLOCK
 
 
@@ -124,7 +124,7 @@ def with_call(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, BK:
 
 @triton.jit
 def with_print(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """A `tl.device_print` in the loop: a side effect whose order users see."""
+    """A `tl.device_print` in the loop: a side effect whose order is visible to users."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     acc = tl.zeros((BM, BN), dtype=tl.float32)

@@ -121,7 +121,7 @@ def gemm_split_epilogue(
     B_T: tl.constexpr,
     FLATTEN: tl.constexpr,
 ):
-    """C = A @ B, persistent, stored in two halves so that the staging buffer is half a tile (`c_desc` is BM x BN/2)."""
+    """C = A @ B, persistent, stored in two halves: the staging buffer is half a tile (`c_desc` is BM x BN/2)."""
     num_tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
     for tile in tl.range(tl.program_id(0), num_tiles, tl.num_programs(0), flatten=FLATTEN):
         pm, pn = tile_of(tile, M, N, BM, BN, GROUP_M)

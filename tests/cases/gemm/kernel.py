@@ -1,9 +1,9 @@
-"""GEMM kernels as Triton users write them: plain `@triton.jit`, no word of Tawa in them.
+"""GEMM kernels as Triton users write them: plain `@triton.jit`, without Tawa.
 
 This file: one tile per program; descriptors from the host or made in the kernel. `gemm_tile`, `gemm_persistent`,
 `gemm_gate_up` and `dynamic_tiles` are the demo's (`tawa.demo.kernels.gemm`).
-`persistent.py`: a loop over tiles. `structure.py`: batches, several dots, several loops, ifs. `epilogues.py`: what
-follows the loop. `declined.py`: kernels that stock Triton must keep.
+`persistent.py`: a loop over tiles. `structure.py`: batches, several dots, several loops, ifs. `epilogues.py`: the code
+after the loop. `declined.py`: kernels that must be left to stock Triton.
 
 Shape letters: M rows of C, N columns of C, K the summed dimension; BM, BN, BK the tile. ``A_T``: A is stored K x M.
 ``B_T``: B is stored N x K (K-major). Every kernel sums in float32 and casts to the element type of C.

@@ -1,4 +1,4 @@
-"""Persistent GEMM kernels: each program walks over many tiles; the trip count of the inner loop may vary by tile.
+"""Persistent GEMM kernels: each program iterates over many tiles; the inner trip count may vary by tile.
 
 Plain Triton. Shape letters as in `kernel.py`.
 """
@@ -88,7 +88,7 @@ def gemm_triangular(
     GROUP_M: tl.constexpr,
     FLATTEN: tl.constexpr,
 ):
-    """C = tril(A, -1 block) @ B: tile row pm sums columns [0, pm * BM) only, so the first row makes no trip at all."""
+    """C = tril(A, -1 block) @ B: tile row pm sums only the columns [0, pm * BM), so the first row has no iteration."""
     num_tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
     for tile in tl.range(tl.program_id(0), num_tiles, tl.num_programs(0), flatten=FLATTEN):
         pm, pn = tile_of(tile, M, N, BM, BN, GROUP_M)

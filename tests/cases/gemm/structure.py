@@ -68,7 +68,7 @@ def gemm_two_loops(
     BK: tl.constexpr,
     GROUP_M: tl.constexpr,
 ):
-    """C = A @ B + A2 @ B2: two K loops in a row into one accumulator."""
+    """C = A @ B + A2 @ B2: two consecutive K loops with one accumulator."""
     pm, pn = tile_of(tl.program_id(0), M, N, BM, BN, GROUP_M)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for k in range(0, K, BK):
@@ -82,7 +82,7 @@ def gemm_two_loops(
 def gemm_lower_only(
     a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr
 ):
-    """The tiles of C = A @ B^T that touch the lower triangle; the others are left alone (K loop inside an `if`)."""
+    """The tiles of C = A @ B^T that touch the lower triangle; the others are not written (K loop inside an `if`)."""
     pm, pn = tile_of(tl.program_id(0), M, N, BM, BN, GROUP_M)
     if (pm + 1) * BM > pn * BN:
         acc = tl.zeros((BM, BN), dtype=tl.float32)
@@ -117,7 +117,7 @@ def gemm_if_accumulate(
 
 @triton.jit
 def gemm_early_return(a_desc, b_desc, c_desc, limit, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Programs behind `limit` return at once: for Triton the control flow is a graph of blocks, not a nest."""
+    """Programs past `limit` return at once: Triton represents this as a graph of blocks, not as nested regions."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     if pm * BM >= limit:

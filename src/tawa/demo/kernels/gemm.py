@@ -12,7 +12,7 @@ import triton.language as tl
 
 @triton.jit
 def tile_of(pid, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr):
-    """The tile (row, column) of program `pid`, in groups of GROUP_M rows so that the L2 cache is shared."""
+    """The tile (row, column) of program `pid`, in groups of GROUP_M rows for reuse in the L2 cache."""
     num_m = tl.cdiv(M, BM)
     num_n = tl.cdiv(N, BN)
     in_group = GROUP_M * num_n
@@ -80,7 +80,7 @@ def gemm_persistent(
     B_T: tl.constexpr,
     FLATTEN: tl.constexpr,
 ):
-    """C = A @ B, each program walks over many tiles (`tl.range`, flattened or not)."""
+    """C = A @ B, each program iterates over many tiles (`tl.range`, flattened or not)."""
     num_tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
     for tile in tl.range(tl.program_id(0), num_tiles, tl.num_programs(0), flatten=FLATTEN):
         pm, pn = tile_of(tile, M, N, BM, BN, GROUP_M)
@@ -120,7 +120,7 @@ def gemm_gate_up(
 
 @triton.jit
 def dynamic_tiles(a_desc, b_desc, c_desc, counter_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Dynamic tile scheduler: the tile that is loaded comes from an atomic, which only one partition may run."""
+    """Dynamic tile scheduler: the number of the tile comes from an atomic, which only one partition may execute."""
     num_n = tl.cdiv(N, BN)
     num_tiles = tl.cdiv(M, BM) * num_n
     tile = tl.atomic_add(counter_ptr, 1)

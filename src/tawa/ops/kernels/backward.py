@@ -4,8 +4,8 @@ With P = exp2(scale * log2(e) * Q @ K^T - lse), masked, and delta = sum(O * dO) 
 
     dV = P^T @ dO      dP = dO @ V^T      dS = P * (dP - delta)      dK = scale * dS^T @ Q      dQ = scale * dS @ K
 
-Plain Triton; letters, layouts and masks as in `parts.py`. Behind the end of the queries the boxes are zero, and so is
-what they add; behind the end of the keys dS @ K adds zero once the mask has made P finite there.
+Plain Triton; letters, layouts and masks as in `parts.py`. Beyond the last query the boxes are zero and add nothing.
+Beyond the last key dS @ K adds zero, because the mask makes P finite there.
 """
 
 import triton
@@ -29,7 +29,7 @@ def add_queries(
     dk, dv, k, v, q_desc, do_desc, lse_ptr, delta_ptr, b, h, H, keys, low, high, SQ, SK, diagonal, qk_scale,
     BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Adds the share of the queries in [low, high) of one head to dK and dV, all tiles keys by queries."""
+    """Adds the contribution of the queries in [low, high) of one head to dK and dV; all tiles are keys by queries."""
     at = (b * H + h) * SQ
     for m in range(low, high, BM):
         rows = m + tl.arange(0, BM)
@@ -53,7 +53,8 @@ def attention_dkdv(
 ):  # fmt: skip
     """dK and dV of BN keys of one key head, summed over the queries of the GROUP heads that share it.
 
-    Grid: blocks of keys, key heads of all batches. Causal: queries on the diagonal masked, then those below it whole.
+    Grid: blocks of keys, key heads of all batches. Causal: first the queries on the diagonal, masked, then those below
+    it, without a mask.
     """
     n = tl.program_id(0) * BN
     key_heads = H // GROUP
@@ -67,7 +68,9 @@ def attention_dkdv(
     full = 0
     if CAUSAL:
         low = max(n - diagonal, 0) // BM * BM  # the first query that sees the first of these keys
-        full = min(tl.cdiv(max(n + BN - 1 - diagonal, 0), BM), tl.cdiv(SQ, BM)) * BM  # and the last of them
+        full = (
+            min(tl.cdiv(max(n + BN - 1 - diagonal, 0), BM), tl.cdiv(SQ, BM)) * BM
+        )  # the first query that sees the last of them
         full = max(full, low)
     for member in range(GROUP):
         if CAUSAL:
@@ -84,7 +87,7 @@ def add_keys(
     dq, q, do, lse, delta, k_desc, v_desc, b, h, rows, low, high, SK, diagonal, qk_scale,
     BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Adds the share of the keys in [low, high) to dQ."""
+    """Adds the contribution of the keys in [low, high) to dQ."""
     for n in range(low, high, BN):
         k = load_rows(k_desc, b, h, n, BN, D)
         p = tl.exp2(tl.dot(q, k.T) * qk_scale - lse[:, None])

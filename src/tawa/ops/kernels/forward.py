@@ -1,4 +1,4 @@
-"""Forward attention, one tile of queries per program: the two-loop form, and the one-loop form.
+"""Forward attention, one tile of queries per program: a loop without a mask, then a loop with one.
 
 ``O = softmax(mask(scale * Q @ K^T)) @ V``, and the base-2 logarithm of each row's sum in `lse_ptr` (B, H, SQ) where it
 is not None. Full or causal, sliding window, ALiBi, softcap, grouped heads, any lengths. Plain Triton; letters, layouts
@@ -28,7 +28,7 @@ def attend(
     BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
     ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Attends to the blocks of keys in [low, high); MASKED: some row may not see some key of them."""
+    """Attends to the blocks of keys in [low, high). MASKED: not every row sees all of their keys."""
     for n in range(low, high, BN):
         k = load_rows(k_desc, b, h, n, BN, D)
         s = tl.dot(q, k.T)
@@ -80,10 +80,10 @@ def attention_two_loops(
     GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
-    """Blocks that all rows see whole in a loop without a mask, then those on the diagonal or at the edge of the keys.
+    """A loop without a mask over the blocks that all rows see, then a masked one over the diagonal or the last keys.
 
-    A window adds a loop over its far edge in front. EVEN: SK is a multiple of BN, so full attention needs one loop
-    only. Grid: tiles of BM queries, heads of all batches; the longest tiles of a causal mask start first.
+    A window adds a loop over its far edge before them. EVEN: SK is a multiple of BN, so that full attention needs only
+    one loop. Grid: tiles of BM queries, heads of all batches; the longest tiles of a causal mask start first.
     """
     tile = tl.program_id(0)
     if CAUSAL:

@@ -1,23 +1,23 @@
-"""Parts that the attention kernels share: blocks of 4-D tensors, which keys a row sees, one step of online softmax.
+"""Functions that the attention kernels share: blocks of 4-D tensors, masks, one step of online softmax.
 
 Plain Triton, as are all kernels here. Shape letters: B batches, H query heads, S length (SQ of the queries, SK of the
 keys), D head dimension; BM query rows and BN keys of a block; GROUP query heads share one key head.
 
-Q, K, V and O are (B, H, S, D), seen by 4-D host descriptors with boxes of ``[1, 1, rows, D]``. A 2-D descriptor over
-(B*H*S, D) would be as fast, but where S is no multiple of the block its last box would read, and a store would write,
-the first rows of the next head. In 4-D the edge of a head is an edge of the tensor: a load fills with zero behind it,
-a store leaves out what is behind it. The box may also be wider than the tensor is (D = 96 in a box of 128): the columns
-behind the edge are zero, which changes no dot, and are not stored.
+Q, K, V and O are (B, H, S, D), accessed by 4-D host descriptors with boxes of ``[1, 1, rows, D]``. A 2-D descriptor
+over (B*H*S, D) would be as fast. But if S is not a multiple of the block, its last box would read, and a store would
+overwrite, the first rows of the next head. In 4-D the end of a head is an edge of the tensor: beyond it a load fills
+with zero, and a store writes nothing. The box may also be wider than the tensor (D = 96 in a box of 128): the columns
+beyond the edge are zero, which changes no dot, and are not stored.
 
-fp8: wgmma takes eight-bit operands only K-major, which for ``P @ V`` is V with its keys innermost. So V is kept
-transposed in memory, (B, H, D, S), where ``V_T`` is set; all else would turn each block of V round in registers.
+fp8: wgmma takes eight-bit operands only K-major, which for ``P @ V`` means V with its keys innermost. If ``V_T`` is
+set, V is therefore transposed in memory, (B, H, D, S); otherwise each block would be transposed in registers.
 
 A row sees the key n if ``n <= row + diagonal`` (CAUSAL) and ``n > row + diagonal - WINDOW`` (WINDOW > 0). So diagonal =
-0 lines the first query up with the first key, diagonal = SK - SQ the last with the last.
+0 aligns the first query with the first key, and diagonal = SK - SQ the last query with the last key.
 
-The running maximum m_i starts at a finite number that no score reaches, not at -inf: then a row that has seen no key
-yet has ``exp2(-inf - m_i) = 0`` where it would have NaN. Logarithms are base 2: scores are multiplied by
-``qk_scale = scale * log2(e) > 0`` inside the exponent, one fused multiply-add an element.
+The running maximum m_i starts at a finite number below all scores, not at -inf: a row that has seen no key yet then has
+``exp2(-inf - m_i) = 0`` instead of NaN. Logarithms are base 2: scores are multiplied by ``qk_scale = scale * log2(e) >
+0`` inside the exponent, one fused multiply-add per element.
 """
 
 import triton
@@ -35,7 +35,7 @@ def load_rows(desc, b, h, row, ROWS: tl.constexpr, D: tl.constexpr):
 
 @triton.jit
 def load_values(desc, b, h, n, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr):
-    """The BN x D block of V at key n, kept in memory as it is or transposed."""
+    """The BN x D block of V at key n. V_T: V is transposed in memory."""
     if V_T:
         return desc.load([b, h, 0, n]).reshape([D, BN]).T
     else:
@@ -52,8 +52,8 @@ def store_rows(desc, b, h, row, block, ROWS: tl.constexpr, D: tl.constexpr):
 def key_range(m, diagonal, SK, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
     """The keys that the rows m .. m + BM - 1 see.
 
-    Returns (low, full_low, full_high, high), with low <= full_low <= full_high and full_low <= high: a row may see keys
-    in [low, high), and blocks in [full_low, full_high) are seen by all rows whole. All but `high` are multiples of BN.
+    Returns (low, full_low, full_high, high), with low <= full_low <= full_high and full_low <= high. No row sees a key
+    outside [low, high), and every row sees all keys in [full_low, full_high). All but `high` are multiples of BN.
     """
     high = SK
     full_high = SK // BN * BN
@@ -82,9 +82,9 @@ def visible(rows, keys, diagonal, SK, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 
 @triton.jit
 def modified(s, rows, keys, diagonal, scale, slope, softcap, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr):
-    """Scores with softcap and ALiBi, scaled, base 2; the plain ones are left as they are, to be scaled later."""
+    """Scores with softcap and ALiBi, scaled, base 2. Plain scores are returned unchanged and scaled later."""
     if SOFTCAP:
-        # softcap * tanh(scale * s / softcap), by the only exponential that is right for large arguments of both signs.
+        # softcap * tanh(scale * s / softcap), in a form that does not overflow for large arguments of either sign.
         s = softcap * (1.0 - 2.0 / (1.0 + tl.exp2(s * (2.0 * LOG2_E * scale / softcap))))
         if ALIBI:
             s -= slope * tl.abs(rows + diagonal - keys).to(tl.float32)
@@ -98,7 +98,7 @@ def modified(s, rows, keys, diagonal, scale, slope, softcap, ALIBI: tl.constexpr
 def softmax_step(s, m_i, l_i, qk_scale):
     """One step of online softmax: m_i and l_i are each row's maximum and sum so far.
 
-    Returns the weights, the new maximum and sum, and what the sums so far shrink by.
+    Returns the weights, the new maximum and sum, and the factor by which the sums so far are scaled.
     """
     m_new = tl.maximum(m_i, tl.max(s, 1) * qk_scale)
     p = tl.exp2(s * qk_scale - m_new[:, None])
@@ -108,7 +108,7 @@ def softmax_step(s, m_i, l_i, qk_scale):
 
 @triton.jit
 def finish(acc, m_i, l_i):
-    """The output and its base-2 logarithm of the sum; a row that saw no key gives 0 and -inf."""
+    """The output and the base-2 logarithm of the sum; 0 and -inf for a row that saw no key."""
     empty = l_i == 0.0
     l_i = tl.where(empty, 1.0, l_i)
     return acc * (1.0 / l_i)[:, None], tl.where(empty, float("-inf"), m_i + tl.log2(l_i))

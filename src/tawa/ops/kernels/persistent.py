@@ -1,7 +1,7 @@
-"""Persistent forward attention: each program walks over tiles of queries.
+"""Persistent forward attention: each program iterates over tiles of queries.
 
-For short sequences, where the launch of a program and its epilogue weigh: the loads of the next tile can run beside the
-epilogue of this one. Plain Triton; letters, layouts and masks as in `parts.py`.
+This pays for short sequences, where the start of a program and its epilogue matter: the loads of the next tile overlap
+with the epilogue of this one. Plain Triton; letters, layouts and masks as in `parts.py`.
 """
 
 import triton
@@ -18,9 +18,9 @@ def attention_persistent(
 ):  # fmt: skip
     """Forward attention of HEADS = B * H heads by as many programs as the grid has.
 
-    Programs take the tiles of a head, then of the next, so that those at work read the same keys, out of the L2 cache.
-    Under a causal mask they take two at a time, the last and the first that are left, which together see as many keys
-    as any other two; the tile in the middle of an odd number comes alone.
+    Programs take all tiles of a head before those of the next, so that concurrent programs read the same keys from the
+    L2 cache. With a causal mask a program takes two tiles at a time, the last and the first of the remaining ones; all
+    such pairs see the same number of keys. If the number of tiles is odd, the middle one comes alone.
     """
     tiles = tl.cdiv(SQ, BM)
     shares = tl.cdiv(tiles, 2) if CAUSAL else tiles
