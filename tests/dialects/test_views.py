@@ -6,7 +6,7 @@ import pytest
 
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp, RingType, index_depth
 from tawa.dialects.arith import constant_int
-from tawa.dialects.scf import ForOp, IfOp, WhileOp, enclosing_loops, handed_to
+from tawa.dialects.scf import ForOp, IfOp, WhileOp, enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.dialects.ttg import LocalAllocOp, WarpSpecializeOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
@@ -57,24 +57,6 @@ def test_a_branch_lists_the_blocks_that_exist() -> None:
 def test_a_while_has_a_block_that_decides_and_one_that_works() -> None:
     repeat = WhileOp(the(parse_module(programs.while_gemm()), "scf.while"))
     assert repeat.before.terminator.name == "scf.condition" and repeat.after.terminator.name == "scf.yield"
-
-
-def test_control_flow_hands_values_on() -> None:
-    module = parse_module(programs.while_sum())
-    repeat = WhileOp(the(module, "scf.while"))
-    zeros = repeat.op.operands[0]
-    before, after, result = repeat.before.args[0], repeat.after.args[0], repeat.op.results[0]
-    handed = {value: [to for use in value.uses for to in handed_to(use)] for value in (zeros, before, after)}
-    assert handed == {zeros: [before], before: [after, result], after: []}
-    assert handed_to(repeat.after.terminator.operands[0].uses[0]) == [before]
-    assert handed_to(repeat.before.terminator.operands[0].uses[0]) == []
-    loop = ForOp(the(parse_module(programs.tile_gemm()), "scf.for"))
-    assert (
-        handed_to(loop.inits[0].uses[0])
-        == handed_to(loop.yielded[0].uses[0])
-        == [loop.iter_args[0], loop.op.results[0]]
-    )
-    assert handed_to(next(use for use in loop.bounds[1].uses if use.op is loop.op)) == []
 
 
 def test_enclosing_loops_come_innermost_first() -> None:

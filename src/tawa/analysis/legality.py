@@ -15,14 +15,14 @@ from tawa.analysis.rings.guards import GuardInfo, find_guards
 from tawa.analysis.rings.loads import DotLoadInfo, find_dots, tma_alignment
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.dialects.effects import effects_of, is_plain_load, is_pure
-from tawa.dialects.scf import enclosing_loops
+from tawa.dialects.scf import CONTROL, ENDS, enclosing_loops
 from tawa.dialects.tt import ATOMICS, DOTS, DescriptorLoadOp, FuncOp, acquires
 from tawa.dialects.ttg import ctas_of
 from tawa.ir import Module, Operation, Value, is_scalar, parse_type, source_of
 from tawa.ir.types import TensorDescType
 from tawa.remarks import Remark
 
-_CONTROL = frozenset({"scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition"})
+_FLOW = CONTROL | ENDS
 _WARPS = (4, 8)
 
 
@@ -169,7 +169,7 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
     for op in ordered(part, function):
         if op in own and any(user in part and user not in own for user in op.result.users):
             blocked = op
-        if op in own or op.name in _CONTROL:
+        if op in own or op.name in _FLOW:
             continue
         if _not_duplicable(op, tiles):
             blocked = op  # the last one is nearest to the load

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tawa.dialects.registry import OpSpec, declare
 from tawa.dialects.view import OpView
-from tawa.ir import Block, Operation, Use, Value
+from tawa.ir import Block, Operation, Value
 
 declare(
     OpSpec("scf.for", recursive=True),
@@ -68,7 +68,10 @@ class ForOp(OpView):
         return "unsignedCmp" in self.op.properties
 
     def carry(self, init: Value, hint: str = "") -> Value:
-        """Adds a carried value and returns it as seen inside; the caller appends to the yield. Result is the last."""
+        """Adds a carried value and returns it as seen inside; its result is the last one.
+
+        The caller adds the operand of the yield; `tawa.dialects.control_flow.carry_through` does both.
+        """
         self.op.add_operand(init)
         arg = self.body.add_arg(init.type, hint)
         self.op.results.append(Value(init.type, self.op, len(self.op.results), hint))
@@ -119,25 +122,6 @@ class WhileOp(OpView):
         return self.op.regions[1].block
 
 
-def handed_to(use: Use) -> list[Value]:
-    """The arguments and results that control flow may hand an operand on to; nothing where `use` is no such thing."""
-    op, index = use.op, use.index
-    loop, repeat = ForOp.of(op), WhileOp.of(op)
-    if loop:
-        return [loop.iter_args[index - 3], op.results[index - 3]] if index >= 3 else []
-    if repeat:
-        return [repeat.before.args[index]]
-    holder = op.parent_op
-    loop, branch, repeat = ForOp.of(holder), IfOp.of(holder), WhileOp.of(holder)
-    if repeat and op.name == CONDITION:
-        return [repeat.after.args[index - 1], repeat.op.results[index - 1]] if index >= 1 else []
-    if repeat and op.name == YIELD:
-        return [repeat.before.args[index]]
-    if loop and op.name == YIELD:
-        return [loop.iter_args[index], loop.op.results[index]]
-    return [branch.op.results[index]] if branch and op.name == YIELD else []
-
-
 def trips_of(lower: int, upper: int, step: int) -> int | None:
     """How often a ``scf.for`` with these bounds goes round; None where it would never end.
 
@@ -150,6 +134,10 @@ def trips_of(lower: int, upper: int, step: int) -> int | None:
 
 
 LOOPS = frozenset({ForOp.NAME, WhileOp.NAME})
+CONTROL = LOOPS | {IfOp.NAME}
+"""Loops and branches."""
+ENDS = frozenset({YIELD, CONDITION})
+"""The terminators of their blocks."""
 
 
 def enclosing_loops(op: Operation) -> list[Operation]:

@@ -96,6 +96,11 @@ class WarpSpecializeOp(OpView):
         return [region.block for region in holder.regions]
 
     @property
+    def capturing(self) -> Operation:
+        """The operation whose operands become the arguments of every partition, in the spelling of 3.6 or 3.9."""
+        return self.op if self.op.operands else self.op.regions[1].block.ops[0]
+
+    @property
     def num_warps(self) -> tuple[int, ...]:
         """Warps of each partition."""
         return read_array(self.op.properties["partitionNumWarps"])

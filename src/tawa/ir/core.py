@@ -59,6 +59,11 @@ class Use:
     op: Operation
     index: int
 
+    @property
+    def value(self) -> Value:
+        """The operand."""
+        return self.op.operands[self.index]
+
 
 class Operation:
     """One operation in generic form: name, operands, successors, properties, regions, attributes, result types."""
@@ -130,6 +135,10 @@ class Operation:
         self.operands, self._uses = [], []
         for value in values:
             self.add_operand(value)
+
+    def use(self, index: int) -> Use:
+        """Operand `index` as a use: the object that `Value.uses` of the operand holds."""
+        return self._uses[index]
 
     # -- results and regions -------------------------------------------------------------------------------------
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.scf import trips_of
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Region, Value
-from tawa.ir.attributes import read_array
 from tawa.sim.errors import EndlessLoop, SimulationError, UnsupportedOp
 from tawa.sim.machine.addresses import ADDRESSES
 from tawa.sim.machine.cta import STEP, Partition, Pause, Run
@@ -101,7 +101,7 @@ def _wait(who: Partition, op: Operation, args: list[Any]) -> Run:
         case "tt.call":
             return _call(who, op, args)
         case "ttg.warp_specialize":
-            return _warp_specialize(who, op, args)
+            return _warp_specialize(who, op)
         case "warp.group":
             return arefs.run_groups(who, op, run_block)
         case "aref.put":
@@ -111,12 +111,11 @@ def _wait(who: Partition, op: Operation, args: list[Any]) -> Run:
 
 
 def _branch(op: Operation, args: list[Any]) -> tuple[list[Any], Block]:
-    if op.name == "cf.br":
-        return args, op.successors[0]
-    if op.name != "cf.cond_br":
+    edges = successor_operands(op)
+    if not edges:
         raise UnsupportedOp("a branch of an unknown kind")
-    _, yes, no = read_array(op.properties["operandSegmentSizes"])
-    return (args[1 : 1 + yes], op.successors[0]) if args[0] else (args[1 + yes : 1 + yes + no], op.successors[1])
+    following, uses = edges[0] if len(edges) == 1 or args[0] else edges[1]
+    return [args[use.index] for use in uses], following
 
 
 def _for(who: Partition, op: Operation, args: list[Any]) -> Run:
@@ -160,10 +159,9 @@ def _call(who: Partition, op: Operation, args: list[Any]) -> Run:
     return results
 
 
-def _warp_specialize(who: Partition, op: Operation, args: list[Any]) -> Run:
+def _warp_specialize(who: Partition, op: Operation) -> Run:
     view = WarpSpecializeOp(op)
-    holder = op.regions[1].block.ops[0]
-    captures = args or [who.env[value] for value in holder.operands]
+    captures = [who.env[value] for value in view.capturing.operands]
     members = [who.cta.spawn("default", who.env, who.agent)]
     members[0].code = run_block(members[0], view.default)
     members[0].wgmmas, members[0].stores = who.wgmmas, who.stores

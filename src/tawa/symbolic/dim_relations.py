@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from math import prod
 
 from tawa.dialects import all_specs
+from tawa.dialects.control_flow import incoming, outgoing
 from tawa.dialects.effects import is_pure
-from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.scf import CONTROL, ENDS, WhileOp
 from tawa.dialects.tt import INLINE
 from tawa.ir import Operation, TensorDescType, TensorType, Value, parse_type
 from tawa.ir.attributes import read_array, read_int
@@ -276,47 +277,15 @@ def _gather(op: Operation) -> Relations:
     return Relations(tuple(ties), tuple(Mixed(place, op, "a gather reads anywhere along {}") for place in mixed))
 
 
-def _for(op: Operation) -> Relations:
-    loop = ForOp(op)
-    end = loop.body.terminator
-    ties = [
-        _tie(
-            Place(init, dim, op, 3 + at),
-            Place(arg, dim),
-            Place(end.operands[at], dim, end, at),
-            Place(op.results[at], dim),
-        )
-        for at, (init, arg) in enumerate(zip(loop.inits, loop.iter_args, strict=True))
-        for dim in range(len(shape_of(init)))
-    ]
-    return Relations(tuple(ties))
-
-
-def _if(op: Operation) -> Relations:
-    ends = [block.terminator for block in IfOp(op).branches]
-    ties = [
-        _tie(Place(result, dim), *(Place(end.operands[at], dim, end, at) for end in ends))
-        for at, result in enumerate(op.results)
-        for dim in range(len(shape_of(result)))
-    ]
-    return Relations(tuple(ties))
-
-
-def _while(op: Operation) -> Relations:
-    view = WhileOp(op)
-    decision, end = view.before.terminator, view.after.terminator
-    ties = [
-        _tie(Place(init, dim, op, at), Place(view.before.args[at], dim), Place(end.operands[at], dim, end, at))
-        for at, init in enumerate(op.operands)
-        for dim in range(len(shape_of(init)))
-    ]
-    ties += [
-        _tie(
-            Place(decision.operands[at + 1], dim, decision, at + 1), Place(view.after.args[at], dim), Place(result, dim)
-        )
-        for at, result in enumerate(op.results)
-        for dim in range(len(shape_of(result)))
-    ]
+def _control(op: Operation) -> Relations:
+    """Loops and branches hand elements on as they are."""
+    repeat = WhileOp.of(op)
+    ties: list[tuple[Place, ...]] = []
+    for value in (*(repeat.before.args if repeat else ()), *op.results):
+        uses = incoming(value)
+        for dim in range(len(shape_of(value))):
+            given = (Place(use.value, dim, use.op, use.index) for use in uses)
+            ties.append(_tie(*given, *(Place(handed, dim) for handed in outgoing(uses[0]))))
     return Relations(tuple(ties))
 
 
@@ -337,7 +306,7 @@ SHAPING = frozenset({"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"}
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(("tt.make_range", "tt.splat", "ub.poison", "tt.make_tensor_descriptor", "tt.unsplat"), _nothing),
     "arith.constant": lambda op: _nothing(op) if is_splat(op) else _unknown(op),
-    **dict.fromkeys(("builtin.module", "tt.func", "tt.return", "scf.yield", "scf.condition"), _nothing),
+    **dict.fromkeys(("builtin.module", "tt.func", "tt.return", *ENDS), _nothing),
     # Their tiles are tied to the boxes of descriptors: `tawa.analysis.dims.split_dims` compares them.
     **dict.fromkeys(("tt.descriptor_load", "tt.descriptor_store"), _nothing),
     "tt.load": _access,
@@ -352,7 +321,5 @@ _RULES: dict[str, Rule] = {
     "tt.join": _join,
     "tt.split": _split,
     "tt.gather": _gather,
-    "scf.for": _for,
-    "scf.if": _if,
-    "scf.while": _while,
+    **dict.fromkeys(CONTROL, _control),
 }

@@ -17,14 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.rings.slices import SliceInfo, slice_from
+from tawa.dialects.control_flow import narrow
 from tawa.dialects.effects import has_side_effect
-from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.scf import CONTROL, ENDS
 from tawa.dialects.tt import FuncOp
-from tawa.ir import Module, Operation, Value
+from tawa.ir import Module, Operation
 from tawa.transforms.result import PassResult
-
-_CONTROL = frozenset({ForOp.NAME, IfOp.NAME, WhileOp.NAME})
-_ENDS = frozenset({"scf.yield", "scf.condition"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class DropDead:
 
 def _clean(function: FuncOp) -> bool:
     nested = [op for op in function.op.walk() if op is not function.op]
-    roots = [op for op in nested if op.name not in _CONTROL | _ENDS and (has_side_effect(op) or op.name == "tt.return")]
+    roots = [op for op in nested if op.name not in CONTROL | ENDS and (has_side_effect(op) or op.name == "tt.return")]
     return keep_only(nested, slice_from(roots, function.op))
 
 
@@ -51,11 +49,11 @@ def keep_only(nested: Sequence[Operation], live: SliceInfo) -> bool:
     """Removes all but `live` of some operations, in textual order with those inside of them; whether that was any."""
     changed = False
     for op in nested:
-        if op in live and op.name in _CONTROL:
-            changed |= _narrow(op, live)
+        if op in live and op.name in CONTROL:
+            changed |= narrow(op, live.kept_indices(op), live.kept_inits(op))
     for op in reversed(nested):
         parent = op.parent_op
-        if op in live or (op.name in _ENDS and parent is not None and parent in live) or _inner(op, live):
+        if op in live or (op.name in ENDS and parent is not None and parent in live) or _inner(op, live):
             continue
         op.erase()
         changed = True
@@ -65,42 +63,11 @@ def keep_only(nested: Sequence[Operation], live: SliceInfo) -> bool:
 def _inner(op: Operation, live: SliceInfo) -> bool:
     """Whether an operation belongs to a live one that is no control flow: the body of a reduction."""
     parent = op.parent_op
-    while parent is not None and parent.name not in _CONTROL and parent.name != FuncOp.NAME:
+    while parent is not None and parent.name not in CONTROL and parent.name != FuncOp.NAME:
         if parent in live:
             return True
         parent = parent.parent_op
     return False
-
-
-def _narrow(op: Operation, live: SliceInfo) -> bool:
-    """Leaves a loop or a branch only the results that somebody needs."""
-    kept, inits = live.kept_indices(op), live.kept_inits(op)
-    loop, repeat = ForOp.of(op), WhileOp.of(op)
-    if len(kept) == len(op.results) and not (repeat and len(inits) < len(op.operands)):
-        return False
-    if loop:
-        op.set_operands([*loop.bounds, *(loop.inits[index] for index in kept)])
-        loop.body.args = _chosen(loop.body.args, [0, *(1 + index for index in kept)])
-        ends = [(loop.body.terminator, kept)]
-    elif repeat:
-        op.set_operands([op.operands[index] for index in inits])
-        repeat.before.args = _chosen(repeat.before.args, inits)
-        repeat.after.args = _chosen(repeat.after.args, kept)
-        ends = [(repeat.before.terminator, [0, *(1 + index for index in kept)]), (repeat.after.terminator, inits)]
-    else:
-        ends = [(block.terminator, kept) for block in IfOp(op).branches]
-    for end, indices in ends:
-        end.set_operands([end.operands[index] for index in indices])
-    op.results = _chosen(op.results, kept)
-    return True
-
-
-def _chosen(values: list[Value], indices: list[int]) -> list[Value]:
-    """Some of the arguments or results, which take the places of all."""
-    chosen = [values[index] for index in indices]
-    for place, value in enumerate(chosen):
-        value.index = place
-    return chosen
 
 
 __all__ = ["DropDead", "keep_only"]

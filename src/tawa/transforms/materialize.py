@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from tawa.analysis.polynomials import Atom, Atoms, Carried, Monomial, Poly, Trip
 from tawa.analysis.tma.available_values import is_known
+from tawa.dialects.control_flow import carry_through
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
-from tawa.ir import Builder, Operation, Value
+from tawa.ir import Block, Builder, Operation, Value
 
 _WRAP = {"overflowFlags": "#arith.overflow<none>"}
 _TOP = frozenset({"tt.func", "builtin.module"})
@@ -84,11 +85,13 @@ class Materializer:
 
     def _sum(self, loop: ForOp, atom: Carried, type: str) -> Value:
         zero = Builder.before(loop.op).constant(0, type)
-        carried = loop.carry(zero, "moved")
-        end = loop.body.terminator
-        builder = Builder.before(end)
-        end.add_operand(arithmetic(builder, "arith.addi", carried, self.number(atom.step, builder, type), "moved"))
-        return carried
+
+        def more(body: Block, moved: Value) -> Value:
+            builder = Builder.before(body.terminator)
+            return arithmetic(builder, "arith.addi", moved, self.number(atom.step, builder, type), "moved")
+
+        result = carry_through(loop.op, zero, more, "moved")
+        return loop.iter_args[result.index]
 
 
 def arithmetic(builder: Builder, name: str, left: Value, right: Value, hint: str = "") -> Value:

@@ -14,41 +14,38 @@ are decided in the same way where their conditions are computed by the same oper
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 
+from tawa.dialects.control_flow import deciding, holder_of, incoming
+from tawa.dialects.scf import CONTROL, WhileOp
 from tawa.dialects.tt import same_number
 from tawa.ir import Operation, Value
 
 PREFIX = "trips of while "
 """What the names of such numbers of trips begin with."""
 _SCALAR = frozenset({"tt.load", "tt.addptr", "tt.get_program_id", "tt.get_num_programs"})
-_CONTROL = frozenset({"scf.for", "scf.if", "scf.while"})
-_DECIDES: Mapping[str, slice] = {"scf.for": slice(0, 3), "scf.if": slice(0, 1)}
 
 
-def loops_ended_by_memory(
-    ops: Sequence[Operation], carried: Mapping[Value, list[Value]], anywhere: bool = False
-) -> dict[Operation, str]:
+def loops_ended_by_memory(ops: Iterable[Operation], anywhere: bool = False) -> dict[Operation, str]:
     """Those loops, each with a name for what decides it: the same for loops that make as many trips.
 
-    carried: for what control flow hands on the values it may be. anywhere: whether numbers count that are read outside
-    of the loop that they decide.
+    anywhere: whether numbers count that are read outside of the loop that they decide.
     """
     found: dict[Operation, str] = {}
     for op in ops:
-        if op.name == "scf.while":
-            text = _Decision(carried, anywhere).text(op)
+        if WhileOp.of(op):
+            text = _Decision(anywhere).text(op)
             if text is not None:
                 found[op] = hashlib.sha256(text.encode()).hexdigest()[:8]
     return found
 
 
-def decided_by(value: Value, carried: Mapping[Value, list[Value]]) -> str | None:
+def decided_by(value: Value) -> str | None:
     """What a number is computed from, as text: equal texts at equal places in equal loops are equal numbers.
 
     None where something unknown takes part.
     """
-    decision = _Decision(carried, anywhere=True)
+    decision = _Decision(anywhere=True)
     decision.add(value)
     return " ".join(decision.words) if decision.known else None
 
@@ -56,8 +53,7 @@ def decided_by(value: Value, carried: Mapping[Value, list[Value]]) -> str | None
 class _Decision:
     """One walk from the condition of a loop to what it is computed from, written down in the order of the walk."""
 
-    def __init__(self, carried: Mapping[Value, list[Value]], anywhere: bool) -> None:
-        self.carried = carried
+    def __init__(self, anywhere: bool) -> None:
         self.anywhere = anywhere
         self.places: dict[Value, int] = {}
         self.words: list[str] = []
@@ -66,21 +62,21 @@ class _Decision:
 
     def text(self, loop: Operation) -> str | None:
         """What decides `loop`; None where nothing is read for that, or something unknown takes part."""
-        self.add(_condition(loop), loop)
+        self.add(deciding(loop)[0].value, loop)
         return " ".join(self.words) if self.known and self.reads else None
 
     def add(self, value: Value, loop: Operation | None = None) -> None:
         """Writes down what a value is. loop: the one in which loads count as such, unless they do anywhere."""
-        while (holder := _holder(value)) is None or holder.name not in _CONTROL:
-            sources = self.carried.get(value, ())
+        while (holder := holder_of(value)) is None or holder.name not in CONTROL:
+            sources = incoming(value)
             if len(sources) != 1:
                 break
-            value = sources[0]  # which a partition is given
+            value = sources[0].value  # which a partition is given
         if value in self.places:
             self.words.append(f"#{self.places[value]}")
             return
         self.places[value] = len(self.places)
-        if holder is not None and holder.name in _CONTROL:
+        if holder is not None and holder.name in CONTROL:
             self._handed_on(value, holder, loop)
         elif value.defining_op is not None:
             self._computed(value.defining_op, loop)
@@ -90,12 +86,11 @@ class _Decision:
 
     def _handed_on(self, value: Value, holder: Operation, loop: Operation | None) -> None:
         """What a loop or a branch hands on: one of several values, by what decides the loop or the branch."""
-        sources = self.carried.get(value, ())
-        decides = [_condition(holder)] if holder.name == "scf.while" else holder.operands[_DECIDES[holder.name]]
+        sources = incoming(value)
         role = "result" if value.defining_op is not None else "argument" if sources else "induction"
         self.words.append(f"({holder.name} {role}")
-        for other in (*decides, *sources):
-            self.add(other, loop)
+        for use in (*deciding(holder), *sources):
+            self.add(use.value, loop)
         self.words.append(")")
 
     def _computed(self, op: Operation, loop: Operation | None) -> None:
@@ -107,12 +102,3 @@ class _Decision:
         for operand in op.operands if self.known else ():
             self.add(operand, loop)
         self.words.append(")")
-
-
-def _holder(value: Value) -> Operation | None:
-    """The operation that makes a value, or in whose region it is an argument."""
-    return value.owner if isinstance(value.owner, Operation) else value.owner.parent_op
-
-
-def _condition(loop: Operation) -> Value:
-    return loop.regions[0].block.terminator.operands[0]

@@ -10,9 +10,10 @@ What an operation with any other effect returns, an atomic's result for one, is 
 
 from __future__ import annotations
 
+from tawa.dialects.control_flow import deciding, holder_of, incoming
 from tawa.dialects.effects import effects_of
-from tawa.dialects.scf import ForOp, IfOp, WhileOp
-from tawa.ir import Block, Operation, Value
+from tawa.dialects.scf import CONTROL
+from tawa.ir import Block, Operation, Use, Value
 
 
 class TwinInfo:
@@ -45,12 +46,11 @@ class TwinInfo:
 
     def decides_alike(self, op: Operation) -> bool:
         """Whether a loop makes as many trips, or a branch goes the same way, in both groups."""
-        loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
-        if loop:
-            return all(self._same(op, index) for index in range(3))
-        if branch:
-            return self._same(op, 0)
-        return repeat is not None and self._same(repeat.before.terminator, 0)
+        uses = deciding(op)
+        return bool(uses) and self._all_same(uses)
+
+    def _all_same(self, uses: list[Use]) -> bool:
+        return all(self._same(use.op, use.index) for use in uses)
 
     def _same(self, op: Operation, index: int) -> bool:
         """Whether an operand is the same in both groups."""
@@ -68,34 +68,14 @@ class TwinInfo:
         return self.known[value]
 
     def _made_alike(self, value: Value) -> bool:
-        owner = value.owner
-        if isinstance(owner, Block):
-            return self._handed_alike(owner, value.index)
-        if owner.name not in (ForOp.NAME, IfOp.NAME, WhileOp.NAME):
-            return self._computed_alike(owner)
-        if not self.decides_alike(owner):
-            return False
-        loop, repeat = ForOp.of(owner), WhileOp.of(owner)
-        if loop:
-            return self._same(owner, 3 + value.index) and self._same(loop.body.terminator, value.index)
-        if repeat:
-            return self._same(repeat.before.terminator, 1 + value.index)
-        return all(self._same(block.terminator, value.index) for block in IfOp(owner).branches)
-
-    def _handed_alike(self, block: Block, index: int) -> bool:
-        """An argument of a loop's blocks; those of other regions, such as a reduction's, stand for many values."""
-        op = block.parent_op
-        assert op is not None
-        loop, repeat = ForOp.of(op), WhileOp.of(op)
-        if loop:
-            if index == 0:
-                return self._same(op, 0) and self._same(op, 2)
-            return self._same(op, 2 + index) and self._same(block.terminator, index - 1)
-        if repeat and block is repeat.after:
-            return self._same(repeat.before.terminator, 1 + index)
-        if repeat:
-            return self._same(op, index) and self._same(repeat.after.terminator, index)
-        return False
+        owner, holder = value.owner, holder_of(value)
+        if holder is None or holder.name not in CONTROL:
+            # An argument of another region, such as a reduction's, stands for many values.
+            return isinstance(owner, Operation) and self._computed_alike(owner)
+        if isinstance(owner, Operation):
+            return self.decides_alike(owner) and self._all_same(incoming(value))
+        uses = incoming(value) or [holder.use(0), holder.use(2)]  # an induction variable: the lower bound and the step
+        return self._all_same(uses)
 
     def _computed_alike(self, op: Operation) -> bool:
         """The same operation on the same operands, which gives the same whoever executes it."""
@@ -113,8 +93,7 @@ class TwinInfo:
     @staticmethod
     def _outside(op: Operation, index: int, holder: Operation) -> bool:
         """Whether an operand comes from outside `holder`: what is inside was compared operation by operation."""
-        owner = op.operands[index].owner
-        inside = owner.parent_op if isinstance(owner, Block) else owner
+        inside = holder_of(op.operands[index])
         return inside is None or not (inside is holder or holder.is_ancestor_of(inside))
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tawa.analysis.dims.split_memory import conflicts
+from tawa.dialects.control_flow import holder_of
 from tawa.dialects.effects import effects_of, has_side_effect
 from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
@@ -195,13 +196,13 @@ class _Choice:
             if left or part & (part - 1) or part < _LEAST[self.axis]:
                 what = f"a power of two, at least {_LEAST[self.axis]}"
                 reason = f"{size} {self.axis} do not divide into {self.groups} groups of {what}"
-                raise _Refusal(_op_of(value), reason, f"use a tile of at least {self.groups * _LEAST['rows']} rows")
+                raise _Refusal(holder_of(value), reason, f"use a tile of at least {self.groups * _LEAST['rows']} rows")
 
     def _check_dots(self) -> None:
         for node in self.dots:
             if self.classes.root(node) != self.chosen:
                 reason = f"the {self.axis} of this dot have nothing to do with those of the first one"
-                raise _Refusal(_op_of(node[0]), reason)
+                raise _Refusal(holder_of(node[0]), reason)
 
     def _mixes(self, mixed: Mixed) -> _Refusal:
         return _Refusal(mixed.op, mixed.reason.replace("{}", f"the {self.axis} to be split"), mixed.cure)
@@ -217,7 +218,9 @@ class _Choice:
 
     def _set(self, value: Value, dim: int) -> None:
         if self.dims.setdefault(value, dim) != dim:
-            raise _Refusal(_op_of(value), f"both dimensions of a tile hang together with the {self.axis} to be split")
+            raise _Refusal(
+                holder_of(value), f"both dimensions of a tile hang together with the {self.axis} to be split"
+            )
 
     def _use(self, place: Place) -> None:
         assert place.user is not None
@@ -323,7 +326,3 @@ class _Choice:
                 work += [(op.operands[index], at) for index, at in demanded(op, dim).items()]
             except MixedError as error:
                 raise self._mixes(error.mixed) from None
-
-
-def _op_of(value: Value) -> Operation | None:
-    return value.owner if isinstance(value.owner, Operation) else value.owner.parent_op

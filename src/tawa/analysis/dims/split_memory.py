@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.dialects.effects import effects_of
-from tawa.dialects.scf import enclosing_loops
+from tawa.dialects.scf import IfOp, enclosing_loops
 from tawa.ir import Module, Operation, Value
 
 
@@ -85,7 +85,7 @@ def _branches(op: Operation) -> dict[Operation, int]:
     path: dict[Operation, int] = {}
     block = op.parent
     while block is not None and (outer := block.parent_op) is not None:
-        if outer.name == "scf.if":
+        if IfOp.of(outer):
             path[outer] = next(index for index, region in enumerate(outer.regions) if block in region.blocks)
         block = outer.parent
     return path

@@ -25,6 +25,7 @@ from typing import Literal
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import ConsumedOp, GetOp
+from tawa.dialects.control_flow import holder_of
 from tawa.dialects.effects import effects_of
 from tawa.dialects.registry import Effect
 from tawa.dialects.scf import ForOp
@@ -69,9 +70,8 @@ def captured(op: Operation) -> list[Value]:
     found: dict[Value, None] = {}
     for nested in op.walk():
         for value in nested.operands:
-            owner = value.owner
-            holder = owner if isinstance(owner, Operation) else owner.parent_op
-            inside = holder is not None and (op.is_ancestor_of(holder) or (holder is op and owner is not op))
+            holder = holder_of(value)
+            inside = holder is not None and (op.is_ancestor_of(holder) or (holder is op and value.owner is not op))
             if not inside:
                 found.setdefault(value, None)
     return list(found)

@@ -15,12 +15,10 @@ from __future__ import annotations
 from tawa.analysis.affine import Affine
 from tawa.analysis.masks import conjuncts
 from tawa.analysis.polynomials import Poly
-from tawa.dialects.scf import LOOPS, YIELD
+from tawa.dialects.scf import ENDS, LOOPS
 from tawa.dialects.tt import LoadOp
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.symbolic.dim_relations import Place, relations_of, shape_of
-
-_ENDS = frozenset({YIELD, "scf.condition"})
 
 
 def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Poly) -> str | None:
@@ -41,8 +39,8 @@ def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Pol
             read = LoadOp.of(user)
             if read is not None and read.pointers is value:
                 return _place(module, user)
-            ruled = user.parent_op if user.name in _ENDS else user
-            if ruled is None or (user.name in _ENDS and _turns(affine, ruled, room)):
+            ruled = user.parent_op if user.name in ENDS else user
+            if ruled is None or (user.name in ENDS and _turns(affine, ruled, room)):
                 return _place(module, user)
             relations = relations_of(ruled)
             places = [tie for tie in relations.ties if any(_same(place, value, at) for place in tie)]

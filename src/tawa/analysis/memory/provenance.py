@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.dialects.arith import ASSUME
+from tawa.dialects.control_flow import incoming
 from tawa.dialects.effects import effects_of, gives_order
-from tawa.dialects.scf import ForOp, IfOp, WhileOp, enclosing_loops
+from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, LoadOp, releases
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
 
@@ -88,41 +89,21 @@ def _sources(value: Value) -> list[Value] | None:
     """Where `value` comes from: an empty list for a kernel argument, None for an unknown place."""
     owner = value.owner
     if isinstance(owner, Block):
-        return _argument_sources(value, owner)
-    if owner.name in _ADDRESS:
+        function = FuncOp.of(owner.parent_op)
+        if function and owner is function.body:
+            return _argument_sources(function, value)
+    elif owner.name in _ADDRESS:
         return [owner.operands[_ADDRESS[owner.name]]]
-    if owner.name == "arith.select":
+    elif owner.name == "arith.select":
         return owner.operands[1:]
-    loop = ForOp.of(owner)
-    if loop:
-        return [loop.inits[value.index], loop.yielded[value.index]]
-    branch = IfOp.of(owner)
-    if branch:
-        return [block.terminator.operands[value.index] for block in branch.branches]
-    repeat = WhileOp.of(owner)
-    if repeat:
-        return [repeat.before.terminator.operands[1 + value.index]]
-    return None
+    return [use.value for use in incoming(value)] or None
 
 
-def _argument_sources(value: Value, block: Block) -> list[Value] | None:
-    parent: Operation | None = block.parent_op
-    if parent is None:
+def _argument_sources(function: FuncOp, value: Value) -> list[Value] | None:
+    if not isinstance(parse_type(value.type), PointerType | TensorDescType):
         return None
-    if parent.name == "tt.func":
-        if not isinstance(parse_type(value.type), PointerType | TensorDescType):
-            return None
-        base = FuncOp(parent).memory_of(value)
-        return [base] if base is not None else []
-    loop = ForOp.of(parent)
-    if loop and value.index > 0:
-        return [loop.inits[value.index - 1], loop.yielded[value.index - 1]]
-    repeat = WhileOp.of(parent)
-    if repeat and block is repeat.before:
-        return [parent.operands[value.index], repeat.after.terminator.operands[value.index]]
-    if repeat:
-        return [repeat.before.terminator.operands[1 + value.index]]
-    return None
+    base = function.memory_of(value)
+    return [base] if base is not None else []
 
 
 def made_in_a_loop(module: Module, descriptor: Value) -> Operation | None:

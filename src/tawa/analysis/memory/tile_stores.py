@@ -8,9 +8,10 @@ One that goes to the same place in each turn of a loop is none: of two TMA store
 
 from __future__ import annotations
 
+from tawa.dialects.control_flow import holder_of
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, FuncOp, StoreOp
-from tawa.ir import Block, Operation, Value
+from tawa.ir import Operation, Value
 from tawa.symbolic.dim_relations import has_rows
 
 
@@ -38,7 +39,7 @@ def _moves_with(address: Value, loop: Operation) -> bool:
         if value in seen:
             continue
         seen.add(value)
-        maker = value.owner.parent_op if isinstance(value.owner, Block) else value.owner
+        maker = holder_of(value)
         if maker is loop:
             return True
         if maker is not None and loop.is_ancestor_of(maker):

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.dialects.effects import has_side_effect, is_plain_load, is_pure
-from tawa.dialects.scf import IfOp
+from tawa.dialects.scf import CONTROL, ENDS, IfOp
 from tawa.dialects.tt import DOTS, FuncOp, GroupIndexOp
 from tawa.ir import Block, Operation
 
 _ASSUME = "llvm.intr.assume"
-_CONTROL = frozenset({"scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition"})
+_FLOW = CONTROL | ENDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _is_in_block(op: Operation, block: Block) -> bool:
 
 def _happens(op: Operation) -> bool:
     """Whether an operation that holds no others in its control flow must happen."""
-    return op.name not in _CONTROL and has_side_effect(op)
+    return op.name not in _FLOW and has_side_effect(op)
 
 
 def _may_stay(op: Operation) -> bool:
@@ -102,7 +102,7 @@ def _may_stay(op: Operation) -> bool:
     """
     if op.name in DOTS or GroupIndexOp.of(op):
         return False
-    return op.name in _CONTROL or _happens(op) or is_plain_load(op) or is_pure(op)
+    return op.name in _FLOW or _happens(op) or is_plain_load(op) or is_pure(op)
 
 
 __all__ = ["GuardInfo", "find_guards", "guards_around"]

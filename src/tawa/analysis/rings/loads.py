@@ -26,8 +26,9 @@ from tawa.analysis.layout.layouts import fields_of, layout_name, per_thread, til
 from tawa.analysis.layout.producer_layouts import CP_ASYNC_BITS, may_widen
 from tawa.dialects.aref import Fill
 from tawa.dialects.arith import is_zero
+from tawa.dialects.control_flow import outgoing
 from tawa.dialects.effects import is_plain_load, is_pure
-from tawa.dialects.scf import enclosing_loops, handed_to
+from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, DescriptorLoadOp, LoadOp
 from tawa.dialects.ttg import LocalAllocOp
 from tawa.ir import MemDescType, Module, Operation, ScalarType, Value, parse_type
@@ -128,7 +129,7 @@ def from_dots(module: Module) -> set[Value]:
             continue
         found.add(value)
         for use in value.uses:
-            work += handed_to(use) or use.op.results
+            work += outgoing(use) or use.op.results
     return found
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.control_flow import deciding, holder_of, incoming, loop_carried
+from tawa.dialects.scf import CONTROL, WhileOp
 from tawa.ir import Block, Operation, Value
 
 
@@ -71,56 +72,17 @@ class _Walker:
                 self.value(value)
 
     def value(self, value: Value) -> None:
-        owner = value.owner
-        if isinstance(owner, Block):
-            parent = owner.parent_op
-            if parent is None or parent is self.function:
-                return
-            loop, repeat = ForOp.of(parent), WhileOp.of(parent)
-            if loop and value.index > 0:
-                self.carried(loop, value.index - 1)
-            elif repeat and owner is repeat.before:
-                self.begun(repeat, value.index)
-            elif repeat:
-                self.handed(repeat, value.index)
-            else:
-                self.op(parent)
+        owner, holder = value.owner, holder_of(value)
+        if holder is None or (holder is self.function and isinstance(owner, Block)):
             return
-        loop, branch, repeat = ForOp.of(owner), IfOp.of(owner), WhileOp.of(owner)
-        if loop:
-            self.carried(loop, value.index)
-        elif branch:
-            self.keep(owner, value.index)
-            self.work += [block.terminator.operands[value.index] for block in branch.branches]
-        elif repeat:
-            self.handed(repeat, value.index)
-        else:
-            self.op(owner)
-
-    def carried(self, loop: ForOp, index: int) -> None:
-        if self.keep(loop.op, index):
-            self.work += [loop.inits[index], loop.yielded[index]]
-
-    def handed(self, repeat: WhileOp, index: int) -> None:
-        """What the deciding half of a `while` hands to the working half, and at last to what is behind."""
-        if self.keep(repeat.op, index):
-            self.work.append(repeat.before.terminator.operands[1 + index])
-
-    def begun(self, repeat: WhileOp, index: int) -> None:
-        """What the deciding half is given, at first and then by the working half."""
-        self.op(repeat.op)
-        inits = self.slice.inits.setdefault(repeat.op, set())
-        if index not in inits:
-            inits.add(index)
-            self.work += [repeat.op.operands[index], repeat.after.terminator.operands[index]]
-
-    def keep(self, op: Operation, index: int) -> bool:
-        self.op(op)
-        kept = self.slice.kept.setdefault(op, set())
-        if index in kept:
-            return False
-        kept.add(index)
-        return True
+        self.op(holder)
+        sources = incoming(value) if holder.name in CONTROL else []
+        if sources:
+            repeat = WhileOp.of(holder)
+            kept = self.slice.inits if repeat and owner is repeat.before else self.slice.kept
+            carried = loop_carried(value)
+            kept.setdefault(holder, set()).add(carried.index if carried else value.index)
+            self.work += [use.value for use in sources]
 
     def op(self, op: Operation) -> None:
         if op in self.around or op in self.slice.ops:
@@ -130,13 +92,8 @@ class _Walker:
             if outer is self.function:
                 break
             self.op(outer)
-        loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
-        if loop:
-            self.work += loop.bounds
-        elif branch:
-            self.work.append(branch.condition)
-        elif repeat:
-            self.work.append(repeat.before.terminator.operands[0])
+        if op.name in CONTROL:
+            self.work += [use.value for use in deciding(op)]
         else:
             self.work += op.operands
             for region in op.regions:

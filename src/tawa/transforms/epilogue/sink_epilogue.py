@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.dialects.arith import ConstantOp
+from tawa.dialects.control_flow import carry_through
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Builder, Module, Operation, Value, clone_op
 from tawa.transforms.result import PassResult
@@ -68,7 +69,7 @@ def _hand_over(group: GroupOp, tail: list[Operation]) -> None:
                 if not _inside(group, value):
                     continue
                 if value not in replaced:
-                    replaced[value] = _again(value, front) or _result(group, value)
+                    replaced[value] = _again(value, front) or _returned(group, value)
                 nested.set_operand(index, replaced[value])
 
 
@@ -82,8 +83,6 @@ def _again(value: Value, builder: Builder) -> Value | None:
     return builder.insert(clone_op(op, {})).result if op is not None and ConstantOp.of(op) else None
 
 
-def _result(group: GroupOp, value: Value) -> Value:
-    group.body.terminator.add_operand(value)
-    result = Value(value.type, group.op, len(group.op.results), value.hint)
-    group.op.results.append(result)
-    return result
+def _returned(group: GroupOp, value: Value) -> Value:
+    """A value of the group as a result of it."""
+    return carry_through(group.op, value, lambda _, inside: inside, value.hint)

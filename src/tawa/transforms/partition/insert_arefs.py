@@ -34,7 +34,7 @@ from tawa.analysis.memory.provenance import remade_for
 from tawa.analysis.rings.channels import ChannelInfo, SiteInfo
 from tawa.analysis.rings.guards import find_guards
 from tawa.dialects.aref import RingType
-from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.control_flow import carry_through
 from tawa.dialects.tt import DescriptorLoadOp, FuncOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value
 from tawa.ir.attributes import string_attr
@@ -136,29 +136,8 @@ def _thread(block: Block, count: Value, accesses: set[Operation]) -> Value:
                 advanced = Builder.after(op).create("aref.advance", (current,), (current.type,), hints=("count",))
                 current = advanced.result
         elif any(access in accesses for access in op.walk()):
-            current = _thread_through(op, current, accesses)
+            current = carry_through(op, current, lambda inner, start: _thread(inner, start, accesses), "count")
     return current
-
-
-def _thread_through(op: Operation, count: Value, accesses: set[Operation]) -> Value:
-    loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
-    if loop:
-        inside = loop.carry(count, "count")
-        loop.body.terminator.add_operand(_thread(loop.body, inside, accesses))
-    elif branch:
-        branch.ensure_else()
-        for block in branch.branches:
-            block.terminator.add_operand(_thread(block, count, accesses))
-        op.results.append(Value(count.type, op, len(op.results), "count"))
-    else:
-        assert repeat is not None, f"{op.name} holds an access and is no known control flow"
-        op.add_operand(count)
-        inside = repeat.before.add_arg(count.type, "count")
-        repeat.before.terminator.add_operand(_thread(repeat.before, inside, accesses))
-        inside = repeat.after.add_arg(count.type, "count")
-        repeat.after.terminator.add_operand(_thread(repeat.after, inside, accesses))
-        op.results.append(Value(count.type, op, len(op.results), "count"))
-    return op.results[-1]
 
 
 def _name(load: Operation) -> str:

@@ -27,8 +27,9 @@ from dataclasses import dataclass
 from tawa.analysis.rings.guards import GuardInfo, guards_around
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
+from tawa.dialects.control_flow import clone_narrowed
 from tawa.dialects.effects import has_side_effect
-from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.scf import CONTROL, ENDS
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Builder, Module, Operation, Region, ValueMap, clone_op
 from tawa.ir.attributes import int_attr, string_attr
@@ -36,8 +37,7 @@ from tawa.plan import PartitionPlan, Plan
 from tawa.transforms.drop_dead import keep_only
 from tawa.transforms.result import PassResult
 
-_CONTROL = frozenset({ForOp.NAME, IfOp.NAME, WhileOp.NAME})
-_ENDS = frozenset({"scf.yield", "scf.condition", "tt.return"})
+_ENDS = ENDS | {"tt.return"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Partition:
             slice = slice_from(_roots(found, part), function.op, found.guards)
             mapping: ValueMap = {}
             for source in found.way:
-                _clone_block(source, block, slice, mapping, skip_terminator=True)
+                _clone_block(source, block, slice, mapping)
             block.append(Operation("warp.end", loc=builder.loc))
             blocks.append(block)
         for part, block in zip(self.plan.partitions, blocks, strict=True):
@@ -98,7 +98,7 @@ def _roots(found: GuardInfo, part: PartitionPlan) -> list[Operation]:
         for op in block.ops:
             if op in instead:
                 continue
-            if op.name in _CONTROL:
+            if op.name in CONTROL:
                 for region in op.regions:
                     for nested in region.blocks:
                         visit(nested)
@@ -116,80 +116,18 @@ def _must_happen(op: Operation) -> bool:
     return bool(GetOp.of(op) or ConsumedOp.of(op)) or has_side_effect(op)
 
 
-def _clone_block(source: Block, target: Block, part: SliceInfo, mapping: ValueMap, *, skip_terminator: bool) -> None:
-    ops = source.ops[:-1] if skip_terminator else source.ops
-    for op in ops:
+def _clone_block(source: Block, target: Block, part: SliceInfo, mapping: ValueMap) -> None:
+    """Copies what a partition needs of a block, without its terminator."""
+    for op in source.ops[:-1]:
         if op in part and CreateOp.of(op) is None:
             target.append(_clone(op, part, mapping))
 
 
 def _clone(op: Operation, part: SliceInfo, mapping: ValueMap) -> Operation:
-    loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
-    if loop:
-        return _clone_for(loop, part, mapping)
-    if branch:
-        return _clone_if(branch, part, mapping)
-    if repeat:
-        return _clone_while(repeat, part, mapping)
-    return clone_op(op, mapping)
+    if op.name not in CONTROL:
+        return clone_op(op, mapping)
 
+    def copy_block(source: Block, target: Block) -> None:
+        _clone_block(source, target, part, mapping)
 
-def _shell(op: Operation, operands: list[int], results: list[int], mapping: ValueMap) -> Operation:
-    """A copy of a control operation without its regions, with some of its operands and results."""
-    copy = Operation(
-        op.name,
-        [mapping.get(op.operands[index], op.operands[index]) for index in operands],
-        [op.results[index].type for index in results],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-        loc=op.loc,
-        hints=[op.results[index].hint for index in results],
-    )
-    for index, result in zip(results, copy.results, strict=True):
-        mapping[op.results[index]] = result
-    return copy
-
-
-def _clone_for(loop: ForOp, part: SliceInfo, mapping: ValueMap) -> Operation:
-    kept = part.kept_indices(loop.op)
-    copy = _shell(loop.op, [0, 1, 2, *(3 + index for index in kept)], kept, mapping)
-    block = Block()
-    for arg in (loop.induction, *(loop.iter_args[index] for index in kept)):
-        mapping[arg] = block.add_arg(arg.type, arg.hint, arg.loc)
-    _clone_block(loop.body, block, part, mapping, skip_terminator=True)
-    _yield(loop.body, block, kept, mapping)
-    copy.add_region(Region([block]))
-    return copy
-
-
-def _clone_if(branch: IfOp, part: SliceInfo, mapping: ValueMap) -> Operation:
-    kept = part.kept_indices(branch.op)
-    copy = _shell(branch.op, [0], kept, mapping)
-    for region in branch.op.regions:
-        block = Block()
-        if region.blocks and region.blocks[0].ops:
-            _clone_block(region.block, block, part, mapping, skip_terminator=True)
-            _yield(region.block, block, kept, mapping)
-        empty = not kept and len(block.ops) <= 1 and region is branch.op.regions[1]
-        copy.add_region(Region([Block()] if empty else [block]))
-    return copy
-
-
-def _clone_while(repeat: WhileOp, part: SliceInfo, mapping: ValueMap) -> Operation:
-    inits, handed = part.kept_inits(repeat.op), part.kept_indices(repeat.op)
-    copy = _shell(repeat.op, inits, handed, mapping)
-    ends = [0, *(1 + index for index in handed)], inits
-    for source, args, end in zip((repeat.before, repeat.after), (inits, handed), ends, strict=True):
-        block = Block()
-        for arg in (source.args[index] for index in args):
-            mapping[arg] = block.add_arg(arg.type, arg.hint, arg.loc)
-        _clone_block(source, block, part, mapping, skip_terminator=True)
-        _yield(source, block, end, mapping)
-        copy.add_region(Region([block]))
-    return copy
-
-
-def _yield(source: Block, target: Block, kept: list[int], mapping: ValueMap) -> None:
-    terminator = source.terminator
-    values = [terminator.operands[index] for index in kept]
-    target.append(Operation(terminator.name, [mapping.get(value, value) for value in values], loc=terminator.loc))
+    return clone_narrowed(op, mapping, copy_block, part.kept_indices(op), part.kept_inits(op))

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawa.dialects.aref import LandedOp, PutOp
-from tawa.dialects.scf import ForOp, IfOp
+from tawa.dialects.control_flow import carry_all_through, deciding, incoming, loop_carried
+from tawa.dialects.scf import CONDITION, ForOp, IfOp, WhileOp
 from tawa.dialects.tt import GroupIndexOp
 from tawa.ir import Block, Builder, Operation, Value, ValueMap, clone_op
 
@@ -33,9 +34,8 @@ def dependent_values(block: Block) -> set[Value]:
 def obstacle(block: Block, dependent: set[Value]) -> Operation | None:
     """The control flow that depends on the number of the group and so cannot be the same for all of them."""
     for op in _walk(block):
-        loop, branch = ForOp.of(op), IfOp.of(op)
-        decisive = loop.bounds if loop else [branch.condition] if branch else []
-        if op.name in ("scf.while", "scf.condition"):
+        decisive = [use.value for use in deciding(op)]
+        if WhileOp.of(op) or op.name == CONDITION:
             decisive = [*op.operands, *op.results]
         if any(value in dependent for value in decisive):
             return op
@@ -60,7 +60,6 @@ class GroupServer:
 
     def _block(self, block: Block) -> None:
         for op in list(block.ops):
-            loop, branch = ForOp.of(op), IfOp.of(op)
             if GroupIndexOp.of(op):
                 builder = Builder.before(op)
                 for number, values in enumerate(self.maps):
@@ -70,10 +69,8 @@ class GroupServer:
                 if access.ring in self.rings:
                     self._copies(op)
                     op.erase()
-            elif loop:
-                self._loop(loop)
-            elif branch:
-                self._branch(branch)
+            elif (ForOp.of(op) or IfOp.of(op)) and any(result in self.dependent for result in op.results):
+                self._control(op)
             elif op.regions:
                 for region in op.regions:
                     for nested in region.blocks:
@@ -89,40 +86,42 @@ class GroupServer:
         for values in self.maps:
             builder.insert(clone_op(op, values))
 
-    def _loop(self, loop: ForOp) -> None:
-        """Each group carries its own; the first one where the value was."""
-        carried = [index for index, arg in enumerate(loop.iter_args) if arg in self.dependent]
-        for index in carried:
-            init, arg, result = loop.inits[index], loop.iter_args[index], loop.op.results[index]
-            for number, values in enumerate(self.maps):
-                own = values.get(init, init)
-                if number == 0:
-                    loop.op.set_operand(3 + index, own)
-                    values[arg], values[result] = arg, result
-                else:
-                    values[arg], values[result] = loop.carry(own, arg.hint), loop.op.results[-1]
-        self._block(loop.body)
-        self._hand_over(loop.body.terminator, carried)
-
-    def _branch(self, branch: IfOp) -> None:
-        given = [index for index, result in enumerate(branch.op.results) if result in self.dependent]
-        for index in given:
-            result = branch.op.results[index]
+    def _control(self, op: Operation) -> None:
+        """Carries what depends on the group once for each group, the value of the first one in its old place."""
+        found = [(result, loop_carried(result)) for result in op.results if result in self.dependent]
+        added: list[Value] = []
+        hints: list[str] = []
+        for result, carried in found:
             self.maps[0][result] = result
-            for values in self.maps[1:]:
-                again = Value(result.type, branch.op, len(branch.op.results), result.hint)
-                branch.op.results.append(again)
-                values[result] = again
-        for block in branch.branches:
-            self._block(block)
-            self._hand_over(block.terminator, given)
+            start = carried.init if carried else result
+            added += [values.get(start, start) for values in self.maps[1:]]
+            hints += [carried.argument.hint if carried else result.hint] * len(self.maps[1:])
+            if carried:
+                self.maps[0][carried.argument] = carried.argument
+                op.set_operand(3 + carried.index, self.maps[0].get(start, start))
 
-    def _hand_over(self, terminator: Operation, indices: Sequence[int]) -> None:
+        def step(block: Block, inside: Sequence[Value]) -> list[Value]:
+            self._note([carried.argument for _, carried in found if carried], inside)
+            self._block(block)
+            return self._hand_over(block.terminator, [result.index for result, _ in found])
+
+        self._note([result for result, _ in found], carry_all_through(op, added, step, hints))
+
+    def _note(self, values: Sequence[Value], others: Sequence[Value]) -> None:
+        """What stands for each of `values` in every group but the first, group by group."""
+        if values:
+            places = [(value, own) for value in values for own in self.maps[1:]]
+            for (value, own), other in zip(places, others, strict=True):
+                own[value] = other
+
+    def _hand_over(self, terminator: Operation, indices: Sequence[int]) -> list[Value]:
+        """Lets a terminator hand on the values of the first group; returns those of the others."""
+        others: list[Value] = []
         for index in indices:
             value = terminator.operands[index]
             terminator.set_operand(index, self.maps[0].get(value, value))
-            for values in self.maps[1:]:
-                terminator.add_operand(values.get(value, value))
+            others += [values.get(value, value) for values in self.maps[1:]]
+        return others
 
 
 def _walk(block: Block) -> list[Operation]:
@@ -131,16 +130,9 @@ def _walk(block: Block) -> list[Operation]:
 
 def _made_dependent(op: Operation, known: set[Value]) -> list[Value]:
     """What becomes dependent because of an operation."""
-    loop, branch = ForOp.of(op), IfOp.of(op)
-    if loop:
-        made: list[Value] = []
-        for arg, result, init, yielded in zip(loop.iter_args, op.results, loop.inits, loop.yielded, strict=True):
-            if init in known or yielded in known or arg in known:
-                made += [arg, result]
-        return made
-    if branch:
-        ends = [block.terminator.operands for block in branch.branches]
-        return [result for index, result in enumerate(op.results) if any(end[index] in known for end in ends)]
+    if ForOp.of(op) or IfOp.of(op):
+        results = [result for result in op.results if any(use.value in known for use in incoming(result))]
+        return [*results, *(carried.argument for result in results if (carried := loop_carried(result)))]
     if GroupIndexOp.of(op) or any(operand in known for operand in op.operands):
         return list(op.results)
     return []

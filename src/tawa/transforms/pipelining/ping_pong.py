@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.dims.lockstep import TwinInfo
 from tawa.dialects.aref import RingType
-from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.control_flow import carry_through
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, source_of
@@ -166,7 +166,7 @@ class _Turns:
             if op in self.ends:
                 count = self._hand_on(op, count)
             elif any(nested in self.starts for nested in op.walk() if nested is not op):
-                count = self._through(op, count)
+                count = carry_through(op, count, self._through_block, "turn")
         return count
 
     def _hand_on(self, last: Operation, count: Value) -> Value:
@@ -176,26 +176,6 @@ class _Turns:
         builder.create("aref.consumed", (self.mine, count))
         _put(builder, self.following, following if self.wraps else count)  # group 0 has had one token already
         return following
-
-    def _through(self, op: Operation, count: Value) -> Value:
-        """Carries the count through a loop or a branch that holds sections."""
-        loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
-        if loop:
-            inside = loop.carry(count, "turn")
-            loop.body.terminator.add_operand(self._through_block(loop.body, inside))
-            return op.results[-1]
-        if branch:
-            branch.ensure_else()
-            for block in branch.branches:
-                block.terminator.add_operand(self._through_block(block, count))
-        else:
-            assert repeat is not None, f"{op.name} holds a dot and is no known control flow"
-            op.add_operand(count)
-            for block in (repeat.before, repeat.after):
-                inside = block.add_arg(count.type, "turn")
-                block.terminator.add_operand(self._through_block(block, inside))
-        op.results.append(Value(count.type, op, len(op.results), "turn"))
-        return op.results[-1]
 
 
 __all__ = ["PingPong"]

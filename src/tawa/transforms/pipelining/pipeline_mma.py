@@ -43,11 +43,12 @@ from tawa.analysis.loops.async_wgmma import dots_in, is_aside, obstacle, own_buf
 from tawa.analysis.names import loop_number
 from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import ConsumedOp, GetOp
+from tawa.dialects.control_flow import carry_through
 from tawa.dialects.scf import ForOp, WhileOp
 from tawa.dialects.ttg import LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Builder, MemDescType, Module, Operation, Value, parse_type, source_of
+from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type, source_of
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.plan import LoopPlan, Plan
 from tawa.remarks import Remark
@@ -116,24 +117,27 @@ def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> list[Va
     made: list[Value] = []
     front = Builder.before(loop.op)
     front.loc = buffers[0].op.loc
-    turn = loop.carry(front.constant(0), "turn")
-    for buffer in buffers:
-        source, one = buffer.source, parse_type(buffer.op.result.type)
-        assert source is not None and isinstance(one, MemDescType)
-        front.loc = buffer.op.loc
-        hint = buffer.op.result.hint
-        whole = front.create("ttg.local_alloc", (), (str(one.with_slots(count)),), hints=(hint,)).result
-        made.append(whole)
-        builder = Builder.before(buffer.op)
-        view = builder.create("ttg.memdesc_index", (whole, turn), (str(replace(one, mutable=True)),), hints=(hint,))
-        builder.create("ttg.local_store", (source, view.result))
-        builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
-        buffer.op.result.replace_all_uses_with(view.result)
-        make_mutable(view.result, builder)
-        buffer.op.erase()
-    end = Builder.before(loop.body.terminator)
-    end.loc = buffers[0].op.loc
-    loop.body.terminator.add_operand(slot_behind(end, turn, count)[0])
+
+    def fill(body: Block, turn: Value) -> Value:
+        for buffer in buffers:
+            source, one = buffer.source, parse_type(buffer.op.result.type)
+            assert source is not None and isinstance(one, MemDescType)
+            front.loc = buffer.op.loc
+            hint = buffer.op.result.hint
+            whole = front.create("ttg.local_alloc", (), (str(one.with_slots(count)),), hints=(hint,)).result
+            made.append(whole)
+            builder = Builder.before(buffer.op)
+            view = builder.create("ttg.memdesc_index", (whole, turn), (str(replace(one, mutable=True)),), hints=(hint,))
+            builder.create("ttg.local_store", (source, view.result))
+            builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
+            buffer.op.result.replace_all_uses_with(view.result)
+            make_mutable(view.result, builder)
+            buffer.op.erase()
+        end = Builder.before(body.terminator)
+        end.loc = buffers[0].op.loc
+        return slot_behind(end, turn, count)[0]
+
+    carry_through(loop.op, front.constant(0), fill, "turn")
     return made
 
 
@@ -199,10 +203,8 @@ def _delay(loop: ForOp, inits: list[Value], value: Value, hint: str) -> list[Val
     """Carries `value` as it was 1, 2, … iterations ago; returns the loop's results, nearest first."""
     results: list[Value] = []
     for init in inits:
-        argument = loop.carry(init, hint)
-        loop.body.terminator.add_operand(value)
-        value = argument
-        results.append(loop.op.results[-1])
+        results.append(carry_through(loop.op, init, lambda _, __, before=value: before, hint))
+        value = loop.iter_args[-1]
     return results
 
 

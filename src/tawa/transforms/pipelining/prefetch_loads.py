@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.loops.prefetchable_loads import AheadLoads
 from tawa.analysis.names import name_of, name_text
+from tawa.dialects.control_flow import carry_through
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import LoadOp
 from tawa.dialects.warp import find_groups
@@ -88,9 +89,8 @@ class _Ahead:
             if self.found.is_known(arg) and self._leads_to(load, arg):
                 ahead[arg] = self._computed(end, start, now)
         made = self._load(load, start, ahead, _less(start, step, left, _UNSIGNED_LESS))
-        carried = self.loop.carry(init, load.op.result.hint)
-        self.loop.body.terminator.add_operand(made)
-        load.op.result.replace_all_uses_with(carried)
+        result = carry_through(self.loop.op, init, lambda _, __: made, load.op.result.hint)
+        load.op.result.replace_all_uses_with(self.loop.iter_args[result.index])
         load.op.erase()
 
     def _leads_to(self, load: LoadOp, arg: Value) -> bool:

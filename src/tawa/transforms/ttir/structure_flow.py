@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.scf import IfOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Builder, Module, Operation, PointerType, Region, TensorType, Value, parse_type
-from tawa.ir.attributes import read_array
 from tawa.transforms.result import PassResult
 
 _RETURN, _JUMP, _BRANCH = "tt.return", "cf.br", "cf.cond_br"
@@ -141,14 +141,8 @@ class _Graph:
 
 def _edges(block: Block) -> list[_Edge]:
     """The ways out of a block."""
-    end = block.terminator
-    if end.name == _JUMP:
-        return [_Edge(end.successors[0], tuple(end.operands))]
-    if end.name != _BRANCH:
-        return []
-    _, yes, _ = read_array(end.properties["operandSegmentSizes"])
-    given = tuple(end.operands[1:])
-    return [_Edge(end.successors[0], given[:yes]), _Edge(end.successors[1], given[yes:])]
+    edges = successor_operands(block.terminator)
+    return [_Edge(target, tuple(use.value for use in uses)) for target, uses in edges]
 
 
 class _Structurer:

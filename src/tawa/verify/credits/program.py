@@ -17,6 +17,7 @@ from typing import Any
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp, index_depth
 from tawa.dialects.registry import spec_of
 from tawa.dialects.scalars import scalar_of, width_of
+from tawa.dialects.scf import CONTROL, ForOp, IfOp, WhileOp
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
@@ -36,7 +37,7 @@ from tawa.verify.credits.skeleton import (
     merge_ranges,
     plain_name,
 )
-from tawa.verify.credits.sources import CONTROL, PROTOCOL, Sources, find_wild, origin_of
+from tawa.verify.credits.sources import PROTOCOL, Sources, find_wild, origin_of
 
 
 def compile_skeleton(module: Module) -> Program | None:
@@ -256,8 +257,8 @@ class _Compiler:
         return len(self.program.loops) - 1
 
     def _scf_for(self, op: Operation) -> None:
-        body = op.regions[0].block
-        lower, upper, step = (self.canonical.get(it) for it in op.operands[:3])
+        view = ForOp(op)
+        lower, upper, step = (self.canonical.get(it) for it in view.bounds)
         numbers = isinstance(lower, int) and isinstance(step, int)
         loop = self._loop(op, numbers and isinstance(upper, int))
         if isinstance(upper, Term) and lower is not None and isinstance(step, Term):
@@ -267,16 +268,16 @@ class _Compiler:
         elif upper is None and isinstance(lower, int) and isinstance(step, int) and step > 0:
             inner = self.program.inner
             self.program.inner = merge_ranges(inner, (lower, step)) if inner else (lower, step)
-        induction = self._define(body.args[0]) if body.args[0] in self.needed else -1
-        self._move(op.operands[3:], body.args[1:])
-        bounds = [self._use(it) for it in op.operands[:3]]
+        induction = self._define(view.induction) if view.induction in self.needed else -1
+        self._move(view.inits, view.iter_args)
+        bounds = [self._use(it) for it in view.bounds]
         at = self._emit(op, Code.FOR, *bounds, induction, loop, -1)
         first = len(self.part.code)
-        self._block(body, body.ops[:-1])
-        self._move(body.terminator.operands, body.args[1:])
+        self._block(view.body, view.body.ops[:-1])
+        self._move(view.yielded, view.iter_args)
         self._emit(op, Code.NEXT, first, induction)
         self._patch(at, 6, len(self.part.code))
-        self._move(body.args[1:], op.results)
+        self._move(view.iter_args, op.results)
 
     def _bound(self, upper: Term, lower: int | Term, step: int) -> None:
         """Takes note of where a loop with this upper bound begins."""
@@ -291,19 +292,20 @@ class _Compiler:
             program.largest = max(program.largest, spread - 1)
 
     def _scf_if(self, op: Operation) -> None:
-        at = self._emit(op, Code.IF, self._use(op.operands[0]), -1)
-        then, other = op.regions[0].block, op.regions[1]
+        view = IfOp(op)
+        at = self._emit(op, Code.IF, self._use(view.condition), -1)
+        then, *others = view.branches
         self._block(then, then.ops[:-1])
         self._move(then.terminator.operands, op.results)
         over = self._emit(None, Code.JUMP, -1)
         self._patch(at, 2, len(self.part.code))
-        if other.blocks and other.blocks[0].ops:
-            self._block(other.block, other.block.ops[:-1])
-            self._move(other.block.terminator.operands, op.results)
+        for other in others:
+            self._block(other, other.ops[:-1])
+            self._move(other.terminator.operands, op.results)
         self._patch(over, 1, len(self.part.code))
 
     def _scf_while(self, op: Operation) -> None:
-        before, after = op.regions[0].block, op.regions[1].block
+        before, after = WhileOp(op).before, WhileOp(op).after
         loop = self._loop(op, False)
         self._move(op.operands, before.args)
         self._emit(op, Code.WHILE, loop)

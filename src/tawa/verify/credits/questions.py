@@ -26,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tawa.dialects.control_flow import deciding
 from tawa.dialects.scf import ForOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
@@ -33,7 +34,6 @@ from tawa.verify.credits.live import reached
 from tawa.verify.credits.loops import is_positive
 from tawa.verify.credits.skeleton import Code, Part, Program, Term, Terms
 from tawa.verify.data_dependent_loops import decided_by
-from tawa.verify.dataflow import flow_of
 
 ENDLESS = 1 << 62
 _LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL, _ABOVE = 2, 3, 4, 5, 8  # arith.cmpi predicates
@@ -93,7 +93,6 @@ class _Finder:
     positive: dict[Term, None] = field(default_factory=dict[Term, None])
     places: dict[Term, Operation | None] = field(default_factory=dict[Term, Operation | None])
     """By step a loop that has it."""
-    carried: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
 
     def find(self) -> Questions:
         program = self.program
@@ -142,8 +141,7 @@ class _Finder:
                     self.values[out] = self._decided(op.result) if made is None and op is not None else made
                 case (Code.WHILE, *_):
                     op = part.ops[at]
-                    condition = None if op is None else op.regions[0].block.terminator.operands[0]
-                    term = None if condition is None else self._decided(condition)
+                    term = None if op is None else self._decided(deciding(op)[0].value)
                     if term is None:
                         raise UnclearError
                     sites[at] = Site(self._unknown("while", term))
@@ -180,9 +178,7 @@ class _Finder:
 
     def _decided(self, value: Value) -> Term | None:
         """A number that loops or branches hand on: equal where all that decides it is equal."""
-        if not self.carried:
-            self.carried = flow_of(list(self.program.module.walk()))
-        text = decided_by(value, self.carried)
+        text = decided_by(value)
         return None if text is None else self.terms(("decided", text))
 
     # -- questions ---------------------------------------------------------------------------------------------------

@@ -10,17 +10,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp, index_depth
+from tawa.dialects.control_flow import deciding, holder_of, incoming, loop_carried
+from tawa.dialects.scf import CONTROL, ForOp, IfOp
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
+from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.credits.skeleton import Program, Term, UnsupportedError
 
 PROTOCOL = frozenset(
     {PutOp.NAME, GetOp.NAME, ConsumedOp.NAME, WarpGroupDotOp.NAME, WarpGroupDotWaitOp.NAME, "ttg.local_load"}
 )
-CONTROL = frozenset({"scf.for", "scf.if", "scf.while"})
 # What is put lands by itself: waiting for it takes no credit, and whether it is waited for shows at the barrier level.
 _PLAIN_AREF = ("aref.create", "aref.first", "aref.advance", "aref.filled", LandedOp.NAME)
+_AROUND = frozenset({GroupOp.NAME, "tt.func", "builtin.module", PutOp.NAME})
+"""What may be around an access besides control flow."""
 _TAME = frozenset(
     {"arith.cmpi", "arith.addi", "arith.subi", "arith.select", "arith.andi", "arith.ori", "arith.xori", "argument"}
 )
@@ -54,17 +58,9 @@ class Sources:
             elif op.name.startswith("aref.") and op.name not in _PLAIN_AREF:
                 raise UnsupportedError(f"{op.name} is not known to the credit check", op)
         for op in self.busy:
-            match op.name:
-                case "scf.for":
-                    work += op.operands[:3]
-                case "scf.if":
-                    work.append(op.operands[0])
-                case "scf.while":
-                    work.append(op.regions[0].block.terminator.operands[0])
-                case "warp.group" | "tt.func" | "builtin.module" | "aref.put":
-                    pass
-                case _:
-                    raise UnsupportedError(f"a ring is used inside {op.name}", op)
+            work += [use.value for use in deciding(op)]
+            if op.name not in CONTROL and op.name not in _AROUND:
+                raise UnsupportedError(f"a ring is used inside {op.name}", op)
         while work:
             value = work.pop()
             if value not in self.needed:
@@ -73,46 +69,22 @@ class Sources:
 
     def of(self, value: Value) -> Sequence[Value]:
         """The values that `value` depends on at first hand."""
-        owner = value.owner
-        if isinstance(owner, Block):
-            return self._argument_sources(owner, value)
-        if owner.name in CONTROL or owner.name == "warp.group":
-            if owner.name != "warp.group":
-                self.busy[owner] = None  # it decides a number
-            yields = [region.block.terminator for region in owner.regions if region.blocks and region.blocks[0].ops]
-            match owner.name:
-                case "scf.for":
-                    arg = owner.regions[0].block.args[1 + value.index]
-                    return [*owner.operands[:3], arg]
-                case "scf.while":
-                    test = yields[0]
-                    return [test.operands[0], test.operands[1 + value.index]]
-                case "scf.if":
-                    return [owner.operands[0], *(end.operands[value.index] for end in yields)]
-                case _:
-                    return [end.operands[value.index] for end in yields]
+        owner, holder = value.owner, holder_of(value)
+        sources = [use.value for use in incoming(value)]
+        if holder is not None and holder.name in CONTROL:
+            decides = [use.value for use in deciding(holder)]
+            if isinstance(owner, Block):
+                return [*decides, *sources]
+            self.busy[holder] = None  # it decides a number
+            carried = loop_carried(value)
+            return [*decides, *([carried.argument] if carried else sources)]
+        if isinstance(owner, Block) or GroupOp.of(owner):
+            return sources
         if owner.name in (GetOp.NAME, CreateOp.NAME, "aref.first") or value.type.startswith("tensor<"):
             return ()
         if value.type.startswith("!ttg.memdesc") and owner.name not in VIEWS:
             return ()
         return [it for it in owner.operands if not it.type.startswith("tensor<")]
-
-    def _argument_sources(self, block: Block, value: Value) -> Sequence[Value]:
-        op = block.parent_op
-        assert op is not None
-        match op.name:
-            case "scf.for":
-                if value.index == 0:
-                    return op.operands[:3]
-                return [*op.operands[:3], op.operands[2 + value.index], block.terminator.operands[value.index - 1]]
-            case "scf.while":
-                before, after = op.regions[0].block, op.regions[1].block
-                test = before.terminator.operands
-                if block is before:
-                    return [test[0], op.operands[value.index], after.terminator.operands[value.index]]
-                return [test[0], test[1 + value.index]]
-            case _:
-                return ()
 
     def depends(self, value: Value, on: set[Value], seen: dict[Value, bool]) -> bool:
         """Whether `value` depends on one of the values `on`; `seen` keeps answers."""
@@ -130,26 +102,13 @@ def origin_of(count: Value) -> Value | None:
     """The ring that a running count began with; None where it cannot be told."""
     for _ in range(1000):
         owner = count.owner
-        if isinstance(owner, Block):
-            loop = owner.parent_op
-            if loop is None or loop.name not in ("scf.for", "scf.while"):
-                break
-            if loop.name == "scf.for":
-                count = loop.operands[2 + count.index]
-            elif owner is loop.regions[0].block:
-                count = loop.operands[count.index]
-            else:
-                count = loop.regions[0].block.terminator.operands[1 + count.index]
-        elif owner.name == "aref.first":
+        sources = incoming(count)
+        if sources:
+            count = sources[0].value
+        elif isinstance(owner, Operation) and owner.name == "aref.first":
             return owner.operands[0]
-        elif owner.name == "aref.advance":
+        elif isinstance(owner, Operation) and owner.name == "aref.advance":
             count = owner.operands[0]
-        elif owner.name == "scf.for":
-            count = owner.operands[3 + count.index]
-        elif owner.name == "scf.while":
-            count = owner.regions[0].block.terminator.operands[1 + count.index]
-        elif owner.regions:
-            count = owner.regions[0].block.terminator.operands[count.index]
         else:
             break
     return None
@@ -166,9 +125,8 @@ def find_wild(program: Program, sources: Sources, canonical: dict[Value, Any]) -
         for region in loop.op.regions:
             growing.update(arg for arg in region.block.args if arg.type != "i1" and index_depth(arg.type) is None)
     for op in sources.busy:
-        if op.name in ("scf.for", "scf.if"):
-            decisive = op.operands[:3] if op.name == "scf.for" else op.operands[:1]
-            found = [value for value in decisive if sources.depends(value, growing, {})]
+        if ForOp.of(op) or IfOp.of(op):
+            found = [use.value for use in deciding(op) if sources.depends(use.value, growing, {})]
             if found:
                 program.wild = f"what {op.name} does depends on how far a loop is"
                 _note_settled(program, sources, canonical, growing, found, op)
@@ -177,9 +135,8 @@ def find_wild(program: Program, sources: Sources, canonical: dict[Value, Any]) -
             program.wild = "a release depends on how far a loop is"
             _note_settled(program, sources, canonical, growing, op.operands[2:3], op)
     for op in sources.busy:
-        values = op.operands[:3] if op.name == "scf.for" else op.operands[:1] if op.name == "scf.if" else ()
-        for value in values:
-            _measure(program, canonical.get(value))
+        for use in deciding(op) if ForOp.of(op) or IfOp.of(op) else ():
+            _measure(program, canonical.get(use.value))
 
 
 def _note_settled(
@@ -227,7 +184,7 @@ def _settled(
             step = canonical.get(loop.operands[2]) if value.index == 0 else None
             by = step if isinstance(step, int) and step > 0 else 1
             unit = min(unit or by, by)
-            work += [loop.operands[0]] if value.index == 0 else sources.of(value)[3:]
+            work += [loop.operands[0]] if value.index == 0 else [use.value for use in incoming(value)]
         else:
             if isinstance(owner, Block):
                 unit = 1  # of a `while`
@@ -236,7 +193,8 @@ def _settled(
                 rounds *= abs(by)  # a remainder has had all its values after so many trips
             else:
                 linear = linear and (isinstance(owner, Block) or bool(owner.regions) or owner.name in _LINEAR)
-            work += sources.of(value)[3 if not isinstance(owner, Block) and owner.name == "scf.for" else 0 :]
+            loop = loop_carried(value)
+            work += [loop.argument] if loop else sources.of(value)
     far = sum(numbers) if linear else math.prod(number + 1 for number in numbers)
     return far // (unit or 1) + (rounds if rounds > 1 else 0) + 1
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tawa.dialects.control_flow import outgoing
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
@@ -261,9 +262,9 @@ def _only_bounds(program: BarrierProgram, decision: Operation, outcomes: Outcome
                 continue
             if op.name == "arith.cmpi" and outcomes.get(op, 0) & (YES | NO) == YES | NO:
                 continue
-            if op.name in ("ttg.warp_specialize", "ttg.warp_specialize.partitions"):
-                fork = op if op.name == "ttg.warp_specialize" else op.parent_op
-                work += [block.args[use.index] for block in WarpSpecializeOp(fork).partitions] if fork else []
+            fork = WarpSpecializeOp.of(op) or WarpSpecializeOp.of(op.parent_op)
+            if fork and op is fork.capturing:
+                work += outgoing(use)
             elif op.name.startswith("arith.") and op.name != "arith.cmpi" and op.result.type != "i1":
                 work.append(op.result)
             else:

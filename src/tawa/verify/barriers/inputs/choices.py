@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from itertools import count, islice, product
 
 from tawa.dialects.arith import constant_int
+from tawa.dialects.control_flow import deciding
 from tawa.dialects.scalars import width_of
+from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import same_number
 from tawa.errors import AssumptionError
 from tawa.ir import Operation, Value
@@ -242,10 +244,11 @@ def _loops(program: BarrierProgram, smallest: _Smallest) -> Iterator[tuple[Opera
     for op in program.loops:
         if op in program.ended_by_memory:
             continue
-        if op.name == "scf.for":
-            yield op, op.operands[:2], smallest.of(op.operands[2])
+        decides = [use.value for use in deciding(op)]
+        if ForOp.of(op):
+            yield op, decides[:2], smallest.of(decides[2])
         else:
-            yield op, op.regions[0].block.terminator.operands[:1], 1
+            yield op, decides, 1
 
 
 def _compared(program: BarrierProgram) -> dict[Value, list[int]]:

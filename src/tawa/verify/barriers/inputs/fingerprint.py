@@ -20,7 +20,6 @@ from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.barriers.run.events import NeedsNumber
-from tawa.verify.dataflow import captures
 
 Cell = int
 """The number of a scalar; scalars that are computed in the same way have the same one."""
@@ -181,7 +180,7 @@ class Fingerprints:
         fork = WarpSpecializeOp(op)
         self._block(fork.default)
         for block in fork.partitions:
-            for arg, given in zip(block.args, captures(op), strict=True):
+            for arg, given in zip(block.args, fork.capturing.operands, strict=True):
                 cell = self._cell_of(given)
                 if cell is not None:
                     self._cells[arg] = cell

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, product
 
+from tawa.dialects.control_flow import LoopCarried, holder_of, incoming, loop_carried
 from tawa.dialects.scalars import width_of
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
@@ -335,8 +336,7 @@ class Targets(Origins):
 
     def _handed_on(self, value: Value, low: int, high: int | None) -> Iterator[list[Inputs]]:
         """An argument of the kernel; what a loop or a branch hands on. high: None where anything above will do."""
-        op = value.defining_op
-        holder = op if op is not None else value.owner.parent_op if isinstance(value.owner, Block) else None
+        holder, carried = holder_of(value), loop_carried(value)
         if holder is None or holder.name == "tt.func":
             if value not in self.program.leaves:
                 self.unsure = True
@@ -345,14 +345,12 @@ class Targets(Origins):
             else:
                 yield self._some(value, low, high)
         elif holder.name == "scf.if":
-            for region, way in zip(holder.regions, (True, False), strict=True):
-                if region.blocks and region.blocks[0].ops:
-                    yielded = region.block.terminator.operands[value.index]
-                    yield self.both(self._goal(yielded, low, high), self.truth(holder.operands[0], way))
-        elif holder.name == "scf.for" and op is None and value.index == 0:
-            yield from self._place(holder, low, high)
+            for yielded, way in zip(incoming(value), (True, False), strict=True):
+                yield self.both(self._goal(yielded.value, low, high), self.truth(holder.operands[0], way))
+        elif carried:
+            yield from self._carried(carried, low, high)
         elif holder.name == "scf.for":
-            yield from self._carried(holder, value.index - (op is None), low, high)
+            yield from self._place(holder, low, high)
         else:
             for source in self.program.carried.get(value, ()):
                 self.unsure = True
@@ -373,11 +371,10 @@ class Targets(Origins):
                 one = self.both(self.equal(loop.operands[0], begin), self.at_least(loop.operands[1], number + 1))
                 yield one if step is not None else self.both(one, self.equal(loop.operands[2], 1))
 
-    def _carried(self, loop: Operation, place: int, low: int, high: int | None) -> Iterator[list[Inputs]]:
-        first, arg = loop.operands[3 + place], loop.regions[0].block.args[1 + place]
-        following = loop.regions[0].block.terminator.operands[place]
-        yield self._goal(first, low, high)
-        start, more = self.constant(first), self.increment(following, arg)
+    def _carried(self, carried: LoopCarried, low: int, high: int | None) -> Iterator[list[Inputs]]:
+        loop = carried.loop.op
+        yield self._goal(carried.init, low, high)
+        start, more = self.constant(carried.init), self.increment(carried.yielded, carried.argument)
         if more is not None and start is not None:
             if more:
                 near, far = (low, high) if more > 0 else (-high if high is not None else -start, -low)
@@ -386,9 +383,9 @@ class Targets(Origins):
                 if far is None or begin + count * by <= far:
                     yield self.trips(loop, count + 1)
             return
-        if following is not arg:
+        if carried.yielded is not carried.argument:
             self.unsure = True  # after how many trips is not followed
-            yield self.both(self._goal(following, low, high), self.trips(loop, 2))
+            yield self.both(self._goal(carried.yielded, low, high), self.trips(loop, 2))
 
 
 def _holds(branch: Operation, region: int, inside: Operation) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from functools import cache
 from typing import NamedTuple
 
+from tawa.dialects.control_flow import deciding, flow_of
 from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, scalar_of
 from tawa.dialects.tt import INLINE, same_number
@@ -21,7 +22,6 @@ from tawa.ir import Block, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.program.outcomes import outcome_of, picks_flag
 from tawa.verify.data_dependent_loops import loops_ended_by_memory
-from tawa.verify.dataflow import flow_of
 from tawa.verify.not_modelled import not_modelled
 
 
@@ -126,7 +126,7 @@ class BarrierProgram:
         self.allocations: list[Operation] = []
         self.described: list[Operation] = []
         self.carried = flow_of(self.ops)
-        self.ended_by_memory = loops_ended_by_memory(self.ops, self.carried, anywhere=coarse)
+        self.ended_by_memory = loops_ended_by_memory(self.ops, anywhere=coarse)
         self.guards = _guards(self.ops)
         self.kept: set[Operation] = set()
         self.needed: set[Value] = set()
@@ -258,17 +258,10 @@ class BarrierProgram:
         outer: Operation | None = op
         while outer is not None and outer not in self.kept:
             self.kept.add(outer)
-            match outer.name:
-                case "scf.for":
-                    work += outer.operands[:3]
-                case "scf.if":
-                    work += [] if outer in self.guards else [outer.operands[0]]
-                case "scf.while":
-                    end = outer.regions[0].block.terminator
-                    self.kept.add(end)
-                    work += [] if outer in self.ended_by_memory else [end.operands[0]]
-                case _:
-                    pass
+            decides = deciding(outer)
+            self.kept.update(use.op for use in decides)  # the `scf.condition` of a `while`
+            if outer not in self.guards and outer not in self.ended_by_memory:
+                work += [use.value for use in decides]
             outer = outer.parent_op
 
     def _tiles_in_flight(self) -> set[Value]:

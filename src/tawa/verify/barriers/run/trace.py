@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tawa.dialects.arith import constant_int
+from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.lifetimes import freed_behind
 from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, evaluate, width_of
@@ -45,7 +46,6 @@ from tawa.verify.barriers.run.events import (
     Undefined,
 )
 from tawa.verify.data_dependent_loops import PREFIX
-from tawa.verify.dataflow import branches, captures
 
 
 class Unrolled(Recorder):
@@ -76,14 +76,12 @@ class Unrolled(Recorder):
         for _ in range(10_000):
             self.run(block, env, self.main)
             end = block.terminator
-            if end.name == "cf.br":
-                following, given = end.successors[0], list(end.operands)
-            elif end.name == "cf.cond_br":
-                condition = number(end, end.operands[0], env, "the condition")
-                following, given = branches(end)[0 if condition else 1]
-            else:
+            edges = successor_operands(end)
+            if not edges:
                 return
-            env.update(zip(following.args, [env.get(value) for value in given], strict=True))
+            first = len(edges) == 1 or number(end, end.operands[0], env, "the condition")
+            following, uses = edges[0 if first else 1]
+            env.update(zip(following.args, [env.get(use.value) for use in uses], strict=True))
             block = following
         raise NotUnderstood("the branches do not end", self.program.function)
 
@@ -343,7 +341,7 @@ def _fork(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None
     if trace is not self.main:
         raise NotUnderstood("partitions inside a partition", op)
     fork = WarpSpecializeOp(op)
-    handed = [env.get(value) for value in captures(op)]
+    handed = [env.get(value) for value in fork.capturing.operands]
     self.segments.append([Trace(trace.partition, trace.events)])
     trace.events = []
     default = Trace("default", issued=trace.issued, done=trace.done)
