@@ -227,8 +227,6 @@ class _Machine:
                 return [0]
             case "aref.advance":
                 return [inputs[0] + 1]
-            case "aref.reuse":
-                return [View(inputs[0], "all")]
         ring, count, *condition = inputs
         if condition and not condition[0]:
             return []

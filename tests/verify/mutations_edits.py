@@ -17,7 +17,7 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tawa.dialects.registry import spec_of
+from tawa.dialects.declaration import effects_by_name, is_terminator
 from tawa.ir import Block, Module, Operation, Value, ValueMap, clone_op, parse_module, source_of
 from tawa.ir.attributes import int_attr, read_int
 
@@ -139,8 +139,7 @@ def place(op: Operation) -> tuple[Block, int]:
 
 def is_pure(op: Operation) -> bool:
     """Whether an operation only computes."""
-    spec = spec_of(op.name)
-    return not (spec.effects or spec.terminator or op.regions or op.name in PROTOCOL)
+    return not (effects_by_name(op.name) or is_terminator(op.name) or op.regions or op.name in PROTOCOL)
 
 
 def is_protocol(op: Operation) -> bool:

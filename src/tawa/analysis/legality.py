@@ -14,10 +14,11 @@ from tawa.analysis.rings.channels import ancestor_in
 from tawa.analysis.rings.guards import GuardInfo, find_guards
 from tawa.analysis.rings.loads import DotLoadInfo, find_dots, tma_alignment
 from tawa.analysis.rings.slices import SliceInfo, slice_from
+from tawa.dialects.declaration import address_of
 from tawa.dialects.effects import effects_of, is_plain_load, is_pure
 from tawa.dialects.scf import CONTROL, ENDS, enclosing_loops
-from tawa.dialects.tt import ATOMICS, DOTS, DescriptorLoadOp, FuncOp, acquires
-from tawa.dialects.ttg import ctas_of
+from tawa.dialects.tt import ATOMICS, DOTS, CallOp, DescriptorLoadOp, FuncOp, LoadOp, acquires
+from tawa.dialects.ttg import WarpSpecializeOp, ctas_of
 from tawa.ir import Module, Operation, Value, is_scalar, parse_type, source_of
 from tawa.ir.types import TensorDescType
 from tawa.remarks import Remark
@@ -50,9 +51,9 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
             )
     for op in module.walk():
         kinds = {effect.kind for effect in effects_of(op)} if not op.regions else set[str]()
-        if op.name == "ttg.warp_specialize":
+        if WarpSpecializeOp.matches(op):
             yield declined(module, op, "the kernel is warp-specialised already")
-        elif op.name == "tt.call":
+        elif CallOp.matches(op):
             callee = op.properties.get("callee", "a function")
             yield declined(module, op, f"calls {callee}, which is not inlined", "drop noinline=True from the callee")
         elif "any" in kinds:
@@ -69,7 +70,7 @@ def _of_consumer(barrier: Operation, module: Module) -> bool:
     that lie in memory this is taken for granted only where no barrier gives them an order. With an atomic or a volatile
     load it may be part of a wait for other CTAs, and in a loop nobody writes one that tiles may run ahead of.
     """
-    waits = any(op.name in ATOMICS or (op.name == "tt.load" and not is_plain_load(op)) for op in module.walk())
+    waits = any(op.name in ATOMICS or (LoadOp.matches(op) and not is_plain_load(op)) for op in module.walk())
     return not waits and not enclosing_loops(barrier) and not follows_addresses(module)
 
 
@@ -153,7 +154,7 @@ def _acquires(op: Operation) -> bool:
     """Whether reads behind `op` must see what others wrote: acquiring atomics with a used result, volatile loads."""
     if op.name in ATOMICS:
         return bool(op.result.uses) and acquires(op)
-    return op.name == "tt.load" and not is_plain_load(op)
+    return LoadOp.matches(op) and not is_plain_load(op)
 
 
 def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation, num_warps: int) -> Iterator[Remark]:
@@ -173,8 +174,8 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
             continue
         if _not_duplicable(op, tiles):
             blocked = op  # the last one is nearest to the load
-        elif op.name == "tt.load":
-            yield from _conflicts(module, op, op.operands[0], writes)
+        elif load := LoadOp.of(op):
+            yield from _conflicts(module, op, load.pointers, writes)
     if blocked:
         why = _not_duplicable(blocked, tiles) or "whose tile goes to a dot, too"
         yield declined(
@@ -210,11 +211,12 @@ def ordered(part: SliceInfo, function: Operation) -> list[Operation]:
 def _global_writes(module: Module) -> list[tuple[Operation, Value]]:
     """Every operation that writes global memory, with the address."""
     return [
-        (op, op.operands[effect.operand])
+        (op, address)
         for op in module.walk()
         if not op.regions
         for effect in effects_of(op)
-        if effect.kind == "write" and effect.space == "global" and effect.operand is not None
+        if effect.kind == "write" and effect.space == "global"
+        if (address := address_of(op, effect)) is not None
     ]
 
 

@@ -13,16 +13,17 @@ from __future__ import annotations
 import re
 
 from tawa.analysis.memory.provenance import memory_roots
+from tawa.dialects.declaration import global_address, op_names
 from tawa.dialects.scf import LOOPS, enclosing_loops
-from tawa.dialects.tt import STAYS, FuncOp
+from tawa.dialects.tt import STAYS, DescriptorLoadOp, DescriptorStoreOp, FuncOp, LoadOp, StoreOp
 from tawa.ir import Module, Operation, Value
 from tawa.ir.attributes import read_int, string_attr
 
 Name = tuple[str | None, int | None, int]
 """Argument, loop, ordinal: the key of an operand or a store in a Plan."""
 
-LOADS = frozenset({"tt.load", "tt.descriptor_load"})
-STORES = frozenset({"tt.store", "tt.descriptor_store"})
+LOADS = op_names(LoadOp, DescriptorLoadOp)
+STORES = op_names(StoreOp, DescriptorStoreOp)
 _NAME, _LOOP = "tawa.name", "tawa.loop"
 _IN_SOURCE = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
 _MOST_LOCATIONS = 8
@@ -48,7 +49,7 @@ def name_module(module: Module, *, in_turn: bool = False) -> None:
             loops += 1
         elif op.name in LOADS or op.name in STORES:
             kind = "load" if op.name in LOADS else "store"
-            argument, loop = argument_of(module, op.operands[0]), _loop_around(op)
+            argument, loop = argument_of(module, global_address(op)), _loop_around(op)
             ordinal = counts[kind, argument, loop] = counts.get((kind, argument, loop), -1) + 1
             op.attributes[_NAME] = string_attr(f"{argument}|{'' if loop is None else loop}|{ordinal}")
 

@@ -11,8 +11,8 @@ from tawa.analysis.loops.costs import stays_in_registers
 from tawa.analysis.rings.channels import ChannelInfo, ancestor_in
 from tawa.analysis.rings.guards import find_guards
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
-from tawa.dialects.ttg import VIEWS, LocalAllocOp
+from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, DescriptorStoreOp, FuncOp
+from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
 from tawa.machine.hopper import REGISTERS, SLACK_BYTES, WARP
@@ -118,10 +118,10 @@ def _tile_bytes(op: Operation) -> int:
         if _only_kept(op):
             return 0
         tile = load.tile
-    elif op.name == "ttg.convert_layout":
+    elif convert := ConvertLayoutOp.of(op):
         if _only_stored(op) or stays_in_registers(op):
             return 0
-        tile = parse_type(_first_spread(op.operands[0]).type)
+        tile = parse_type(_first_spread(convert.source).type)
     elif LocalAllocOp.of(op):
         tile = parse_type(op.result.type)
     else:
@@ -183,8 +183,8 @@ def _only_stored(op: Operation) -> bool:
 
 def _first_spread(tile: Value) -> Value:
     """What a broadcast spreads: Triton changes its layout before, not that of the tile."""
-    while tile.defining_op is not None and tile.defining_op.name == "tt.broadcast":
-        tile = tile.defining_op.operands[0]
+    while broadcast := BroadcastOp.of(tile.defining_op):
+        tile = broadcast.source
     return tile
 
 

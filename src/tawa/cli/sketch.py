@@ -17,21 +17,23 @@ from collections.abc import Iterator
 
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
 from tawa.dialects.arith import constant_int
-from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.declaration import op_names
+from tawa.dialects.scf import CONTROL, ForOp
+from tawa.dialects.tt import AtomicRMWOp, DescriptorLoadOp, DescriptorStoreOp, FuncOp, StoreOp
+from tawa.dialects.ttg import LocalStoreOp
+from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAStoreWaitOp, WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value, parse_module
 from tawa.runtime.explain_table import plural, tile
 
-_CONTROL = ("scf.for", "scf.if", "scf.while")
-_SHOWN = (
-    "ttg.local_store",
-    "ttng.async_tma_copy_local_to_global",
-    "tt.descriptor_load",
-    "tt.descriptor_store",
-    "tt.store",
-    "tt.atomic_rmw",
-    "ttng.warp_group_dot",
+_SHOWN = op_names(
+    LocalStoreOp,
+    AsyncTMACopyLocalToGlobalOp,
+    DescriptorLoadOp,
+    DescriptorStoreOp,
+    StoreOp,
+    AtomicRMWOp,
+    WarpGroupDotOp,
 )
 
 
@@ -62,13 +64,13 @@ def _lines(op: Operation) -> Iterator[str]:
         yield f"aref.consumed {_slot(consumed)}{condition}"
     elif landed := LandedOp.of(op):
         yield f"aref.landed {_slot(landed)}"
-    elif op.name in ("ttng.warp_group_dot_wait", "ttng.async_tma_store_wait"):
+    elif WarpGroupDotWaitOp.matches(op) or AsyncTMAStoreWaitOp.matches(op):
         yield f"{op.name} pendings = {op.properties['pendings'].partition(' ')[0]}"
-    elif op.name == "ttng.warp_group_dot":
-        yield f"{op.name} {_name(op.operands[2])}"
+    elif dot := WarpGroupDotOp.of(op):
+        yield f"{op.name} {_name(dot.accumulator)}"
     elif op.name in _SHOWN:
         yield f"{op.name} {_name(op.operands[0])}"
-    elif op.name in _CONTROL:
+    elif op.name in CONTROL:
         branches = [lines for region in op.regions for block in region.blocks if (lines := _block(block))]
         loop = ForOp.of(op)
         bounds = f" {_name(loop.bounds[0])} to {_name(loop.bounds[1])}" if loop else ""

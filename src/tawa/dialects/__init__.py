@@ -1,17 +1,34 @@
 """Dialects: what operations mean to Tawa. Importing this package declares all of them."""
 
-from tawa.dialects import aref, arith, scf, tt, ttg, ttng, warp
-from tawa.dialects.registry import Effect, OpSpec, all_specs, spec_of
+from tawa.dialects import aref, arith, builtin, math, scf, tt, ttg, ttng, warp
+from tawa.dialects.declaration import (
+    Effect,
+    OpView,
+    Refinement,
+    by_name,
+    declared_ops,
+    is_opaque,
+    is_terminator,
+    op_class,
+    op_names,
+)
 from tawa.dialects.structure import structure_rules
 
 __all__ = [
     "Effect",
-    "OpSpec",
-    "all_specs",
+    "OpView",
+    "Refinement",
     "aref",
     "arith",
+    "builtin",
+    "by_name",
+    "declared_ops",
+    "is_opaque",
+    "is_terminator",
+    "math",
+    "op_class",
+    "op_names",
     "scf",
-    "spec_of",
     "structure_rules",
     "tt",
     "ttg",

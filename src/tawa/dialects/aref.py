@@ -17,22 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tawa.dialects.registry import Effect, OpSpec, declare
-from tawa.dialects.view import OpView
-from tawa.ir import Block, Value
+from tawa.dialects.declaration import Effect, OpView
+from tawa.dialects.families import YieldingOp
+from tawa.dialects.fields import attribute, operand, optional_operand, region, types_of
 from tawa.ir.attributes import read_bool, read_string
 from tawa.ir.text import split_top_level
-
-declare(
-    OpSpec("aref.create", (Effect("allocate", "shared"),)),
-    OpSpec("aref.first"),
-    OpSpec("aref.advance"),
-    OpSpec("aref.put", (Effect("order"),), recursive=True),
-    OpSpec("aref.filled", terminator=True),
-    OpSpec("aref.get", (Effect("order"),)),
-    OpSpec("aref.consumed", (Effect("order"),)),
-    OpSpec("aref.landed", (Effect("order"),)),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +70,19 @@ class CreateOp(OpView):
     """``aref.create``: a ring, all slots empty. Before the fork. Becomes buffers and two mbarriers a slot."""
 
     NAME = "aref.create"
+    EFFECTS = (Effect("allocate", "shared"),)
     __slots__ = ()
-
-    @property
-    def name(self) -> str:
-        """The ring's name in the Plan."""
-        return read_string(self.op.properties["name"])
-
-    @property
-    def type(self) -> RingType:
-        """Depth and payload."""
-        return RingType.parse(self.op.result.type)
+    name = attribute("name", read_string)  # the ring's name in the Plan
 
     @property
     def fill(self) -> Fill:
         """How a put fills a slot."""
         return read_fill(read_string(self.op.properties.get("fill", '"tma"')))
+
+    @property
+    def type(self) -> RingType:
+        """Depth and payload."""
+        return RingType.parse(self.op.result.type)
 
     @property
     def implied_empty(self) -> bool:
@@ -107,23 +93,50 @@ class CreateOp(OpView):
         return read_bool(self.op.properties.get("implied_empty", "false"))
 
 
-class _AccessOp(OpView):
-    """What put, get and consumed have in common."""
+class FirstOp(OpView):
+    """``aref.first``: the running count 0 of a ring. Pure."""
 
+    NAME = "aref.first"
+    __slots__ = ()
+    ring = operand(0)
+
+
+class AdvanceOp(OpView):
+    """``aref.advance``: a running count plus one. Pure."""
+
+    NAME = "aref.advance"
+    __slots__ = ()
+    index = operand(0)
+
+
+class AccessOp(OpView):
+    """What put, get, consumed and landed have in common: a channel and a running count."""
+
+    EFFECTS = (Effect("order"),)
+    __slots__ = ()
+    ring, index = operand(0), operand(1)
+
+    @property
+    def type(self) -> RingType:
+        """Depth and payload of the ring."""
+        return RingType.parse(self.ring.type)
+
+    def check(self) -> str | None:
+        """The count is one of this ring."""
+        ring = self.type
+        return (
+            None if self.index.type == ring.index_type else f"index {self.index.type} into a ring of depth {ring.depth}"
+        )
+
+
+class FilledOp(YieldingOp):
+    """``aref.filled``: the end of a put, with the tiles in payload order."""
+
+    NAME = "aref.filled"
     __slots__ = ()
 
-    @property
-    def ring(self) -> Value:
-        """The channel."""
-        return self.op.operands[0]
 
-    @property
-    def index(self) -> Value:
-        """The running count."""
-        return self.op.operands[1]
-
-
-class PutOp(_AccessOp):
+class PutOp(AccessOp):
     """``aref.put``: operands ring, index; region: the loads, ending in ``aref.filled`` of the tiles in payload order.
 
     Executed by the one writer, or ahead of it before partitions start. A `fresh` put fills a slot that nobody has
@@ -135,20 +148,20 @@ class PutOp(_AccessOp):
     """
 
     NAME = "aref.put"
+    RECURSIVE = True
     __slots__ = ()
+    fresh = attribute("fresh", read_bool, "false")  # whether the slot is known to be empty
+    body = region(0)  # the loads
 
-    @property
-    def fresh(self) -> bool:
-        """Whether the slot is known to be empty."""
-        return read_bool(self.op.properties.get("fresh", "false"))
-
-    @property
-    def body(self) -> Block:
-        """The loads."""
-        return self.op.regions[0].block
+    def check(self) -> str | None:
+        """It fills each buffer of the payload."""
+        payload, filled = self.type.payload, FilledOp.of(self.body.terminator)
+        return super().check() or (
+            None if filled and len(filled.values) == len(payload) else f"the ring takes {len(payload)} tiles"
+        )
 
 
-class GetOp(_AccessOp):
+class GetOp(AccessOp):
     """``aref.get``: operands ring, index; results: one view a payload entry.
 
     Executed by a reader. Becomes wait(full).
@@ -157,8 +170,17 @@ class GetOp(_AccessOp):
     NAME = "aref.get"
     __slots__ = ()
 
+    def check(self) -> str | None:
+        """It gives a view of each buffer of the payload."""
+        if reason := super().check():
+            return reason
+        payload, views = self.type.payload, types_of(self.op.results)
+        if len(views) != len(payload):
+            return f"{len(views)} views of {len(payload)} buffers"
+        return None if tuple(views) == payload else f"views {views} of buffers {list(payload)}"
 
-class ConsumedOp(_AccessOp):
+
+class ConsumedOp(AccessOp):
     """``aref.consumed``: operands ring, index, optional i1. The reader is done with the slot. Becomes arrive(empty).
 
     Reads of the slot that are still in flight (wgmma) must be complete: a wait stands before it.
@@ -166,14 +188,17 @@ class ConsumedOp(_AccessOp):
 
     NAME = "aref.consumed"
     __slots__ = ()
+    condition = optional_operand(2)  # whether it happens; None means always
 
-    @property
-    def condition(self) -> Value | None:
-        """Whether it happens; None means always."""
-        return self.op.operands[2] if len(self.op.operands) > 2 else None
+    def check(self) -> str | None:
+        """The condition is an i1."""
+        if reason := super().check():
+            return reason
+        condition = self.condition
+        return None if condition is None or condition.type == "i1" else f"the condition is {condition.type}, not i1"
 
 
-class LandedOp(_AccessOp):
+class LandedOp(AccessOp):
     """``aref.landed``: operands ring, index of the next put. Waits until all copies of earlier puts have landed.
 
     Executed by the writer, which may then write again what those copies read beside global memory: their descriptors.
@@ -182,3 +207,7 @@ class LandedOp(_AccessOp):
 
     NAME = "aref.landed"
     __slots__ = ()
+
+    def check(self) -> str | None:
+        """Something is copied into the ring."""
+        return super().check() or (None if self.type.payload else "nothing is copied into a token")

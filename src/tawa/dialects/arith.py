@@ -1,31 +1,131 @@
-"""`arith`, `math`, `ub`: numbers. Everything here is pure; tiles and scalars alike."""
+"""`arith`: numbers. Everything here is pure; tiles and scalars alike."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import ClassVar
 
-from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
-from tawa.dialects.view import OpView
-from tawa.ir import Value
-from tawa.ir.attributes import read_int
+from tawa.dialects.declaration import OpView, op_names
+from tawa.dialects.families import BinaryOp, UnaryOp
+from tawa.dialects.fields import attribute, operand
+from tawa.dialects.tt import BroadcastOp, SplatOp
+from tawa.dialects.ttg import ConvertLayoutOp
+from tawa.ir import Builder, Value
+from tawa.ir.attributes import int_attr, read_int
 
-declare_pure(
-    "arith",
-    "addf addi andi bitcast ceildivsi ceildivui cmpf cmpi constant divf divsi divui extf extsi extui floordivsi fptosi "
-    "fptoui index_cast index_castui maximumf maxnumf maxsi maxui minimumf minnumf minsi minui mulf muli mulsi_extended "
-    "mului_extended addui_extended negf ori remf remsi remui select shli shrsi shrui sitofp subf subi truncf trunci "
-    "uitofp xori",
-)
-declare_pure(
-    "math",
-    "absf absi acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh ctlz ctpop cttz erf erfc exp "
-    "exp2 expm1 floor fma fpowi ipowi log log10 log1p log2 powf round roundeven rsqrt sin sinh sqrt tan tanh "
-    "trunc isfinite isinf isnan isnormal",
-)
-declare_pure("ub", "poison")
-ASSUME = "llvm.intr.assume"
-"""Changes nothing, but is only as good as the place it stands at: it stays where its operand is."""
-declare(OpSpec(ASSUME, (Effect("order"),)))
+
+class ArithmeticOp(BinaryOp):
+    """Two operands and a result of one type."""
+
+    __slots__ = ()
+    PROPERTIES: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def create(cls, builder: Builder, lhs: Value, rhs: Value, hint: str = "") -> Value:
+        """Makes one at the builder's point."""
+        properties = dict(cls.PROPERTIES)
+        return builder.create(cls.NAME, (lhs, rhs), (lhs.type,), properties=properties, hints=(hint,)).result
+
+
+class WrappingOp(ArithmeticOp):
+    """Integer arithmetic whose result wraps around."""
+
+    __slots__ = ()
+    PROPERTIES: ClassVar[Mapping[str, str]] = {"overflowFlags": "#arith.overflow<none>"}
+
+
+# fmt: off
+class BitcastOp(UnaryOp): NAME = "arith.bitcast"
+class ExtFOp(UnaryOp): NAME = "arith.extf"
+class ExtSIOp(UnaryOp): NAME = "arith.extsi"
+class ExtUIOp(UnaryOp): NAME = "arith.extui"
+class FPToSIOp(UnaryOp): NAME = "arith.fptosi"
+class FPToUIOp(UnaryOp): NAME = "arith.fptoui"
+class IndexCastOp(UnaryOp): NAME = "arith.index_cast"
+class IndexCastUIOp(UnaryOp): NAME = "arith.index_castui"
+class NegFOp(UnaryOp): NAME = "arith.negf"
+class SIToFPOp(UnaryOp): NAME = "arith.sitofp"
+class TruncFOp(UnaryOp): NAME = "arith.truncf"
+class TruncIOp(UnaryOp): NAME = "arith.trunci"
+class UIToFPOp(UnaryOp): NAME = "arith.uitofp"
+
+class AddFOp(ArithmeticOp): NAME = "arith.addf"
+class AddIOp(WrappingOp): NAME = "arith.addi"
+class AndIOp(ArithmeticOp): NAME = "arith.andi"
+class CeilDivSIOp(ArithmeticOp): NAME = "arith.ceildivsi"
+class CeilDivUIOp(ArithmeticOp): NAME = "arith.ceildivui"
+class DivFOp(ArithmeticOp): NAME = "arith.divf"
+class DivSIOp(ArithmeticOp): NAME = "arith.divsi"
+class DivUIOp(ArithmeticOp): NAME = "arith.divui"
+class FloorDivSIOp(ArithmeticOp): NAME = "arith.floordivsi"
+class MaximumFOp(ArithmeticOp): NAME = "arith.maximumf"
+class MaxNumFOp(ArithmeticOp): NAME = "arith.maxnumf"
+class MaxSIOp(ArithmeticOp): NAME = "arith.maxsi"
+class MaxUIOp(ArithmeticOp): NAME = "arith.maxui"
+class MinimumFOp(ArithmeticOp): NAME = "arith.minimumf"
+class MinNumFOp(ArithmeticOp): NAME = "arith.minnumf"
+class MinSIOp(ArithmeticOp): NAME = "arith.minsi"
+class MinUIOp(ArithmeticOp): NAME = "arith.minui"
+class MulFOp(ArithmeticOp): NAME = "arith.mulf"
+class MulIOp(WrappingOp): NAME = "arith.muli"
+class MulSIExtendedOp(BinaryOp): NAME = "arith.mulsi_extended"
+class MulUIExtendedOp(BinaryOp): NAME = "arith.mului_extended"
+class AddUIExtendedOp(BinaryOp): NAME = "arith.addui_extended"
+class OrIOp(ArithmeticOp): NAME = "arith.ori"
+class RemFOp(ArithmeticOp): NAME = "arith.remf"
+class RemSIOp(ArithmeticOp): NAME = "arith.remsi"
+class RemUIOp(ArithmeticOp): NAME = "arith.remui"
+class ShLIOp(ArithmeticOp): NAME = "arith.shli"
+class ShRSIOp(ArithmeticOp): NAME = "arith.shrsi"
+class ShRUIOp(ArithmeticOp): NAME = "arith.shrui"
+class SubFOp(ArithmeticOp): NAME = "arith.subf"
+class SubIOp(WrappingOp): NAME = "arith.subi"
+class XOrIOp(ArithmeticOp): NAME = "arith.xori"
+# fmt: on
+
+
+class Predicate(IntEnum):
+    """How ``arith.cmpi`` compares: for equality, with a sign, or without one."""
+
+    EQ, NE, SLT, SLE, SGT, SGE, ULT, ULE, UGT, UGE = range(10)
+
+
+class CmpIOp(BinaryOp):
+    """``arith.cmpi``: a comparison of integers. Result: an i1, or a tile of them."""
+
+    NAME = "arith.cmpi"
+    __slots__ = ()
+    predicate = attribute("predicate", read_int)
+
+    @staticmethod
+    def create(builder: Builder, predicate: Predicate, lhs: Value, rhs: Value, hint: str = "") -> Value:
+        """Makes a comparison of two scalars at the builder's point."""
+        properties = {"predicate": int_attr(predicate, "i64")}
+        return builder.create(CmpIOp.NAME, (lhs, rhs), ("i1",), properties=properties, hints=(hint,)).result
+
+
+class CmpFOp(BinaryOp):
+    """``arith.cmpf``: a comparison of floats. Result: an i1, or a tile of them."""
+
+    NAME = "arith.cmpf"
+    __slots__ = ()
+    predicate = attribute("predicate", read_int)
+
+
+class SelectOp(OpView):
+    """``arith.select``: one of two values, by an i1 or a tile of them."""
+
+    NAME = "arith.select"
+    __slots__ = ()
+    condition, true_value, false_value = operand(0), operand(1), operand(2)
+
+    @staticmethod
+    def create(builder: Builder, condition: Value, true_value: Value, false_value: Value, hint: str = "") -> Value:
+        """Makes one at the builder's point."""
+        operands = (condition, true_value, false_value)
+        return builder.create(SelectOp.NAME, operands, (true_value.type,), hints=(hint,)).result
 
 
 class ConstantOp(OpView):
@@ -33,11 +133,7 @@ class ConstantOp(OpView):
 
     NAME = "arith.constant"
     __slots__ = ()
-
-    @property
-    def text(self) -> str:
-        """The value as MLIR spells it."""
-        return self.op.properties["value"]
+    text = attribute("value", str)  # the value as MLIR spells it
 
 
 def constant_int(value: Value) -> int | None:
@@ -52,11 +148,7 @@ def constant_int(value: Value) -> int | None:
 
 
 _ZERO = re.compile(r"(?:dense<)?(?:0|0x0+|0\.0+(?:e\+00)?|false)>?(?:\s*:.*)?", re.DOTALL | re.IGNORECASE)
-
-
-_KEEPS_ZERO = frozenset(
-    {"tt.splat", "tt.broadcast", "ttg.convert_layout", "arith.extf", "arith.sitofp", "arith.truncf"}
-)
+_KEEPS_ZERO = op_names(SplatOp, BroadcastOp, ConvertLayoutOp, ExtFOp, SIToFPOp, TruncFOp)
 
 
 def is_zero(value: Value) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-from tawa.dialects.tt import INLINE, group_marker, same_number
+from tawa.dialects.tt import INLINE, ExternElementwiseOp, GroupIndexOp, SameNumberOp
 from tawa.ir import Operation
 
 _INTEGER = (
@@ -44,9 +44,9 @@ _PLAIN = re.compile(r"[\w\s%.,:;{}@!<>|+*()~^&=?/-]*")
 
 def only_registers(op: Operation) -> bool:
     """Whether an operation of `INLINE` provably does nothing but compute its results from its operands."""
-    if op.name == "tt.extern_elementwise":
+    if ExternElementwiseOp.matches(op):
         return _is_libdevice(op)
-    if group_marker(op) or same_number(op):
+    if GroupIndexOp.matches(op) or SameNumberOp.matches(op):
         return True
     return computes_on_registers(op.properties.get("asm_string", ""))
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tawa.dialects.scf import CONDITION, YIELD, ForOp, IfOp, WhileOp
+from tawa.dialects.builtin import BranchOp, CondBranchOp
+from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Region, Use, Value, ValueMap
@@ -91,7 +92,7 @@ def _handed_on(holder: Operation, end: Operation, index: int) -> list[Value]:
     loop, repeat = ForOp.of(holder), WhileOp.of(holder)
     if loop:
         return [loop.iter_args[index], holder.results[index]]
-    if repeat and end.name == CONDITION:
+    if repeat and end.name == ConditionOp.NAME:
         return [repeat.after.args[index - 1], holder.results[index - 1]] if index >= 1 else []
     if repeat:
         return [repeat.before.args[index]]
@@ -118,9 +119,9 @@ def successor_operands(end: Operation) -> list[tuple[Block, list[Use]]]:
     For `cf.cond_br`, the first is the block of a true condition. Empty for any other operation.
     """
     operands = [end.use(index) for index in range(len(end.operands))]
-    if end.name == "cf.br":
+    if BranchOp.matches(end):
         return [(end.successors[0], operands)]
-    if end.name == "cf.cond_br":
+    if CondBranchOp.matches(end):
         _, yes, no = read_array(end.properties.get("operandSegmentSizes", "array<i32: 1, 0, 0>"))
         return [(end.successors[0], operands[1 : 1 + yes]), (end.successors[1], operands[1 + yes : 1 + yes + no])]
     return []
@@ -331,7 +332,7 @@ def _drop_empty_else(op: Operation) -> None:
     """Takes the yield out of an `else` that holds nothing else and hands nothing on."""
     branch = IfOp.of(op)
     block = op.regions[1].block if branch else None
-    if block and not op.results and [it.name for it in block.ops] == [YIELD]:
+    if block and not op.results and [it.name for it in block.ops] == [YieldOp.NAME]:
         block.terminator.erase()
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from tawa.dialects import Effect, spec_of
-from tawa.dialects.arith import ASSUME
-from tawa.dialects.tt import ATOMICS, INLINE
+from tawa.dialects import declared_ops
+from tawa.dialects.builtin import AssumeOp
+from tawa.dialects.declaration import ANY_EFFECT, Effect, OpView, op_class
+from tawa.dialects.tt import ATOMICS, LoadOp
 from tawa.ir import Operation
-from tawa.ir.attributes import read_bool, read_int
 
-_ANEW = 7  # .cv: what others wrote meanwhile is seen
+# Operations whose effects do not depend on their attributes or on what they hold.
+_FIXED = {it.NAME: it.EFFECTS for it in declared_ops() if it.effects is OpView.effects and not it.RECURSIVE}
 _UNORDERED = frozenset({"read", "write"})
 
 
 def effects_of(op: Operation) -> tuple[Effect, ...]:
     """Everything `op` may do to the world. An operation no dialect declares may do anything."""
-    if op.name in INLINE:
-        return () if read_bool(op.properties.get("pure", "false")) else (Effect("any"),)
-    if op.name == "tt.load" and _is_volatile(op):
-        return (Effect("read", "global", 0), Effect("order"))
-    spec = spec_of(op.name)
-    if not spec.recursive:
-        return spec.effects
+    fixed = _FIXED.get(op.name)
+    if fixed is not None:
+        return fixed
+    declared = op_class(op.name)
+    own = declared(op).effects() if declared else ANY_EFFECT
+    if not op.regions or (declared is not None and not declared.RECURSIVE):
+        return own
     nested = [
         effect
         for region in op.regions
@@ -28,11 +29,7 @@ def effects_of(op: Operation) -> tuple[Effect, ...]:
         for inner in block.ops
         for effect in effects_of(inner)
     ]
-    return (*spec.effects, *nested)
-
-
-def _is_volatile(load: Operation) -> bool:
-    return read_bool(load.properties.get("isVolatile", "false")) or read_int(load.properties.get("cache", "1")) == _ANEW
+    return (*own, *nested)
 
 
 def is_pure(op: Operation) -> bool:
@@ -42,14 +39,15 @@ def is_pure(op: Operation) -> bool:
 
 def is_plain_load(op: Operation) -> bool:
     """Whether `op` is a load through pointers that may be repeated: it is not volatile."""
-    return op.name == "tt.load" and all(effect.kind == "read" for effect in effects_of(op))
+    load = LoadOp.of(op)
+    return load is not None and not load.volatile
 
 
 def gives_order(op: Operation) -> bool:
     """Whether others may rely on what `op` does before or behind something else: atomics, barriers, unknown effects."""
     if op.name in ATOMICS:
         return True
-    return op.name != ASSUME and not op.regions and any(it.kind not in _UNORDERED for it in effects_of(op))
+    return not AssumeOp.matches(op) and not op.regions and any(it.kind not in _UNORDERED for it in effects_of(op))
 
 
 def has_side_effect(op: Operation) -> bool:

@@ -7,7 +7,11 @@ Source: Triton's Allocation analysis.
 
 from __future__ import annotations
 
-from tawa.dialects.ttg import VIEWS, LocalAllocOp
+from tawa.dialects import tt
+from tawa.dialects.declaration import op_names
+from tawa.dialects.scf import CONTROL
+from tawa.dialects.ttg import VIEWS, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, WarpReturnOp, WarpYieldOp
+from tawa.dialects.ttng import TensormapCreateOp
 from tawa.ir import Block, Operation
 
 
@@ -21,13 +25,13 @@ def freed_behind(block: Block) -> dict[Operation, list[Operation]]:
     the function uses.
     """
     places = {op: place for place, op in enumerate(block.ops)}
-    nested = block.parent_op is not None and block.parent_op.name in _NESTED
+    nested = block.parent_op is not None and block.parent_op.name in CONTROL
     found: dict[Operation, list[Operation]] = {}
     for op in block.ops:
         if op.name != LocalAllocOp.NAME:
             continue
         users = [user.within(block) for user in _users(op)]
-        if not op.result.uses or any(user is None or user.name == "ttg.local_dealloc" for user in users):
+        if not op.result.uses or any(user is None or LocalDeallocOp.matches(user) for user in users):
             continue
         last = max(places[user] for user in users if user is not None)
         following = range(last + 1, len(block.ops))
@@ -37,36 +41,39 @@ def freed_behind(block: Block) -> dict[Operation, list[Operation]]:
     return found
 
 
-_NESTED = frozenset({"scf.for", "scf.if", "scf.while"})
 _FRUGAL = ("arith.", "math.", "scf.", "cf.", "aref.", "warp.", "llvm.intr.", "ttng.", "ttg.memdesc_", "ttg.async_")
-_FRUGAL_ONES = frozenset(
-    {
-        *("ttg.local_load", "ttg.local_store", "ttg.local_dealloc", "ttg.warp_yield", "ttg.warp_return"),
-        *("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.addptr", "tt.load", "tt.store", "tt.make_range"),
-        *(
-            "tt.get_program_id",
-            "tt.get_num_programs",
-            "tt.trans",
-            "tt.bitcast",
-            "tt.return",
-            "tt.fp_to_fp",
-            "tt.clampf",
-        ),
-        *(
-            "tt.extern_elementwise",
-            "tt.mulhiui",
-            "tt.precise_sqrt",
-            "tt.precise_divf",
-            "tt.int_to_ptr",
-            "tt.ptr_to_int",
-        ),
-    }
+_FRUGAL_ONES = op_names(
+    LocalLoadOp,
+    LocalStoreOp,
+    LocalDeallocOp,
+    WarpYieldOp,
+    WarpReturnOp,
+    tt.SplatOp,
+    tt.BroadcastOp,
+    tt.ExpandDimsOp,
+    tt.AddPtrOp,
+    tt.LoadOp,
+    tt.StoreOp,
+    tt.MakeRangeOp,
+    tt.GetProgramIdOp,
+    tt.GetNumProgramsOp,
+    tt.TransOp,
+    tt.BitcastOp,
+    tt.ReturnOp,
+    tt.FpToFpOp,
+    tt.ClampFOp,
+    tt.ExternElementwiseOp,
+    tt.MulhiUIOp,
+    tt.PreciseSqrtOp,
+    tt.PreciseDivFOp,
+    tt.IntToPtrOp,
+    tt.PtrToIntOp,
 )
 
 
 def _asks_for_memory(op: Operation) -> bool:
     """Whether Triton's back end may give shared memory to an operation, for what it makes or to work in."""
-    if not (op.name in _FRUGAL_ONES or op.name.startswith(_FRUGAL)) or op.name == "ttng.tensormap_create":
+    if not (op.name in _FRUGAL_ONES or op.name.startswith(_FRUGAL)) or TensormapCreateOp.matches(op):
         return True
     return any(_asks_for_memory(inner) for region in op.regions for block in region.blocks for inner in block.ops)
 

@@ -15,7 +15,9 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 
-from tawa.dialects.tt import same_number
+from tawa.dialects import arith
+from tawa.dialects.declaration import by_name, op_names
+from tawa.dialects.tt import SameNumberOp
 from tawa.ir import Operation
 from tawa.ir.attributes import read_int
 
@@ -60,13 +62,17 @@ def evaluate(op: Operation, inputs: Sequence[int | None]) -> tuple[int | None, .
     """
     if len(op.results) != 1:
         return (None,) * len(op.results)
-    if op.name == "arith.select":
+    if arith.SelectOp.matches(op):
         condition, yes, no = inputs
         if condition is not None:
             return (yes if condition else no,)
         return (yes if yes == no else None,)
     if None in inputs:
-        absorbing = 0 in inputs and op.name in ("arith.muli", "arith.andi") and width_of(op.result.type) is not None
+        absorbing = (
+            0 in inputs
+            and (arith.MulIOp.matches(op) or arith.AndIOp.matches(op))
+            and width_of(op.result.type) is not None
+        )
         return (0 if absorbing else None,)
     scalar = scalar_of(op)
     return (scalar(*inputs) if scalar else None,)
@@ -77,15 +83,15 @@ def scalar_of(op: Operation) -> Scalar | None:
     if len(op.results) != 1:
         return None
     if not op.name.startswith("arith."):
-        return _same if same_number(op) else None
+        return _same if SameNumberOp.matches(op) else None
     width = width_of(op.results[0].type)
     if width is None:
         return None
-    if op.name == "arith.constant":
+    if arith.ConstantOp.matches(op):
         return _constant(op, width)
-    if op.name == "arith.cmpi":
+    if arith.CmpIOp.matches(op):
         return _comparison(op)
-    if op.name == "arith.select":
+    if arith.SelectOp.matches(op):
         return _select if op.operands[0].type == "i1" else None
     taken = width_of(op.operands[0].type) if op.operands else None
     if taken is None:
@@ -181,14 +187,16 @@ def _ceil_divide(left: int, right: int) -> int | None:
     return -(-left // right) if right else None
 
 
-_CASTS: dict[str, Callable[[int, int], Scalar]] = {
-    "arith.extsi": _extend,
-    "arith.index_cast": _extend,
-    "arith.bitcast": _extend,
-    "arith.trunci": _extend_zero,
-    "arith.extui": _extend_zero,
-    "arith.index_castui": _extend_zero,
-}
+_CASTS: dict[str, Callable[[int, int], Scalar]] = by_name(
+    {
+        arith.ExtSIOp: _extend,
+        arith.IndexCastOp: _extend,
+        arith.BitcastOp: _extend,
+        arith.TruncIOp: _extend_zero,
+        arith.ExtUIOp: _extend_zero,
+        arith.IndexCastUIOp: _extend_zero,
+    }
+)
 
 
 def _shift_left(number: int, amount: int) -> int:
@@ -219,31 +227,33 @@ def _greatest(left: int, right: int) -> int:
     return max(left, right)
 
 
-_ARITHMETIC: dict[str, Callable[[int, int], int | None]] = {
-    "arith.addi": operator.add,
-    "arith.subi": operator.sub,
-    "arith.muli": operator.mul,
-    "arith.divsi": _divide,
-    "arith.divui": _divide,
-    "arith.remsi": _remainder,
-    "arith.remui": _remainder,
-    "arith.floordivsi": _floor_divide,
-    "arith.ceildivsi": _ceil_divide,
-    "arith.ceildivui": _ceil_divide,
-    "arith.minsi": _least,
-    "arith.minui": _least,
-    "arith.maxsi": _greatest,
-    "arith.maxui": _greatest,
-    "arith.andi": _and,
-    "arith.ori": _or,
-    "arith.xori": _exclusive_or,
-    "arith.shli": _shift_left,
-    "arith.shrsi": _shift_right,
-    "arith.shrui": _shift_right,
-}
-_SHIFTS = frozenset({"arith.shli", "arith.shrsi", "arith.shrui"})
-_UNSIGNED = frozenset(
-    {"arith.divui", "arith.remui", "arith.ceildivui", "arith.minui", "arith.maxui", "arith.shrui"}
+_ARITHMETIC: dict[str, Callable[[int, int], int | None]] = by_name(
+    {
+        arith.AddIOp: operator.add,
+        arith.SubIOp: operator.sub,
+        arith.MulIOp: operator.mul,
+        arith.DivSIOp: _divide,
+        arith.DivUIOp: _divide,
+        arith.RemSIOp: _remainder,
+        arith.RemUIOp: _remainder,
+        arith.FloorDivSIOp: _floor_divide,
+        arith.CeilDivSIOp: _ceil_divide,
+        arith.CeilDivUIOp: _ceil_divide,
+        arith.MinSIOp: _least,
+        arith.MinUIOp: _least,
+        arith.MaxSIOp: _greatest,
+        arith.MaxUIOp: _greatest,
+        arith.AndIOp: _and,
+        arith.OrIOp: _or,
+        arith.XOrIOp: _exclusive_or,
+        arith.ShLIOp: _shift_left,
+        arith.ShRSIOp: _shift_right,
+        arith.ShRUIOp: _shift_right,
+    }
+)
+_SHIFTS = op_names(arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)
+_UNSIGNED = op_names(
+    arith.DivUIOp, arith.RemUIOp, arith.CeilDivUIOp, arith.MinUIOp, arith.MaxUIOp, arith.ShRUIOp
 )  # the others read their operands with a sign, or do not care
 
 _HOLDS: tuple[Callable[[int, int], bool], ...] = (

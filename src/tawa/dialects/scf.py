@@ -1,25 +1,31 @@
-"""`scf`, `cf`: structured control flow, and the branches that are not.
+"""`scf`: structured control flow.
 
 Views name the operands that carry values around (`inits` → `iter_args` → yield → results) by one index.
 """
 
 from __future__ import annotations
 
-from tawa.dialects.registry import OpSpec, declare
-from tawa.dialects.view import OpView
+from tawa.dialects.declaration import OpView, op_names
+from tawa.dialects.families import YieldingOp
+from tawa.dialects.fields import operand, operands, region, types_of
 from tawa.ir import Block, Operation, Value
 
-declare(
-    OpSpec("scf.for", recursive=True),
-    OpSpec("scf.if", recursive=True),
-    OpSpec("scf.while", recursive=True),
-    OpSpec("scf.yield", terminator=True),
-    OpSpec("scf.condition", terminator=True),
-    OpSpec("cf.br", terminator=True),
-    OpSpec("cf.cond_br", terminator=True),
-)
 
-YIELD, CONDITION = "scf.yield", "scf.condition"
+class YieldOp(YieldingOp):
+    """``scf.yield``: hands values to the loop or branch around it."""
+
+    NAME = "scf.yield"
+    __slots__ = ()
+
+
+class ConditionOp(OpView):
+    """``scf.condition``: ends the block of a ``scf.while`` that decides. Operands: an i1, what is handed on."""
+
+    NAME = "scf.condition"
+    TERMINATOR = True
+    __slots__ = ()
+    condition = operand(0)
+    values = operands(1)
 
 
 class ForOp(OpView):
@@ -30,26 +36,16 @@ class ForOp(OpView):
     """
 
     NAME = "scf.for"
+    RECURSIVE = True
     __slots__ = ()
-
-    @property
-    def bounds(self) -> list[Value]:
-        """lower, upper, step."""
-        return self.op.operands[:3]
-
-    @property
-    def inits(self) -> list[Value]:
-        """Initial values of what is carried."""
-        return self.op.operands[3:]
-
-    @property
-    def body(self) -> Block:
-        """The block of the loop."""
-        return self.op.regions[0].block
+    lower, upper, step = operand(0), operand(1), operand(2)
+    bounds = operands(0, 3)  # lower, upper, step
+    inits = operands(3)  # initial values of what is carried
+    body = region(0)
 
     @property
     def induction(self) -> Value:
-        """The loop variable."""
+        """The induction variable."""
         return self.body.args[0]
 
     @property
@@ -77,49 +73,84 @@ class ForOp(OpView):
         self.op.results.append(Value(init.type, self.op, len(self.op.results), hint))
         return arg
 
+    def check(self) -> str | None:
+        """Initial values, arguments, yielded values and results agree in type."""
+        carried = types_of(self.inits)
+        if len(self.op.operands) < 3:
+            return "a loop needs lower bound, upper bound and step"
+        if len(self.body.args) != len(carried) + 1:
+            return f"{len(carried)} initial values for {len(self.body.args) - 1} carried arguments"
+        for what, types in (
+            ("arguments", types_of(self.iter_args)),
+            ("results", types_of(self.op.results)),
+            ("yielded values", types_of(self.yielded)),
+        ):
+            if types != carried:
+                return f"initial values {carried} but {what} {types}"
+        return None
+
 
 class IfOp(OpView):
     """``scf.if``: operand: an i1. Regions: then, else; each yields the results. Executed like the loop around it."""
 
     NAME = "scf.if"
+    RECURSIVE = True
     __slots__ = ()
-
-    @property
-    def condition(self) -> Value:
-        """The i1."""
-        return self.op.operands[0]
+    condition = operand(0)
 
     @property
     def branches(self) -> list[Block]:
         """The blocks that exist: then, and else where there is one."""
-        return [region.block for region in self.op.regions if region.blocks and region.blocks[0].ops]
+        return [it.block for it in self.op.regions if it.blocks and it.blocks[0].ops]
 
     def ensure_else(self) -> Block:
         """The else block, made (with an empty yield) where the text has none."""
-        region = self.op.regions[1]
-        if not region.blocks:
-            region.append(Block())
-        block = region.block
+        branch = self.op.regions[1]
+        if not branch.blocks:
+            branch.append(Block())
+        block = branch.block
         if not block.ops:
-            block.append(Operation(YIELD, loc=self.op.loc))
+            block.append(Operation(YieldOp.NAME, loc=self.op.loc))
         return block
+
+    def check(self) -> str | None:
+        """The condition is an i1, and each branch yields the results."""
+        if self.condition.type != "i1":
+            return f"the condition is {self.condition.type}, not i1"
+        results = types_of(self.op.results)
+        for branch in self.op.regions:
+            if branch.blocks and branch.blocks[0].ops:
+                yielded = types_of(branch.block.terminator.operands)
+                if yielded != results:
+                    return f"results {results} but a branch yields {yielded}"
+            elif results:
+                return "it has results but a branch yields none"
+        return None
 
 
 class WhileOp(OpView):
     """``scf.while``: operands: inits. Regions: before (ends in ``scf.condition``), after (ends in ``scf.yield``)."""
 
     NAME = "scf.while"
+    RECURSIVE = True
     __slots__ = ()
+    inits = operands(0)
+    before, after = region(0), region(1)  # the block that decides, the block that works
 
     @property
-    def before(self) -> Block:
-        """The block that decides."""
-        return self.op.regions[0].block
+    def test(self) -> ConditionOp:
+        """What decides whether the loop goes on."""
+        return ConditionOp(self.before.terminator)
 
-    @property
-    def after(self) -> Block:
-        """The block that works."""
-        return self.op.regions[1].block
+    def check(self) -> str | None:
+        """Initial values, arguments, what the condition hands on and results agree in type."""
+        inits = types_of(self.inits)
+        if types_of(self.before.args) != inits or types_of(self.after.terminator.operands) != inits:
+            return "initial values, arguments and yielded values differ in type"
+        handed = types_of(self.before.terminator.operands[1:])
+        if handed != types_of(self.after.args) or handed != types_of(self.op.results):
+            return "the condition hands on other types than the body takes or the loop returns"
+        return None
 
 
 def trips_of(lower: int, upper: int, step: int) -> int | None:
@@ -133,10 +164,10 @@ def trips_of(lower: int, upper: int, step: int) -> int | None:
     return -((lower - upper) // step) if step > 0 else None
 
 
-LOOPS = frozenset({ForOp.NAME, WhileOp.NAME})
-CONTROL = LOOPS | {IfOp.NAME}
+LOOPS = op_names(ForOp, WhileOp)
+CONTROL = op_names(ForOp, IfOp, WhileOp)
 """Loops and branches."""
-ENDS = frozenset({YIELD, CONDITION})
+ENDS = op_names(YieldOp, ConditionOp)
 """The terminators of their blocks."""
 
 

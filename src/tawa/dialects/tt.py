@@ -2,65 +2,22 @@
 
 from __future__ import annotations
 
-from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
-from tawa.dialects.view import OpView
+from typing import ClassVar
+
+from tawa.dialects.declaration import ANY_EFFECT, Effect, OpView, Refinement, op_names
+from tawa.dialects.families import BinaryOp, UnaryOp, YieldingOp
+from tawa.dialects.fields import attribute, operand, operands, optional_operand, segment
+from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, Builder, Operation, TensorDescType, TensorType, Value, parse_type
-from tawa.ir.attributes import int_attr, read_array, read_int, read_string, string_attr
+from tawa.ir.attributes import int_attr, read_array, read_bool, read_int, read_string, string_attr
 from tawa.ir.text import parse_dictionary, split_top_level
 
-declare_pure(
-    "tt",
-    "addptr advance bitcast broadcast cat clampf dot dot_scaled expand_dims fp_to_fp gather get_num_programs "
-    "get_program_id histogram int_to_ptr join make_range make_tensor_descriptor mulhiui ptr_to_int reshape split splat "
-    "trans unsplat precise_divf precise_sqrt approx_divf",
-)
-declare(
-    OpSpec("tt.func", isolated=True, recursive=True),
-    OpSpec("builtin.module", isolated=True, recursive=True),
-    OpSpec("tt.return", terminator=True),
-    OpSpec("tt.reduce", recursive=True),
-    OpSpec("tt.reduce.return", terminator=True),
-    OpSpec("tt.scan", recursive=True),
-    OpSpec("tt.scan.return", terminator=True),
-    OpSpec("tt.map_elementwise", recursive=True),
-    OpSpec("tt.map_elementwise.return", terminator=True),
-    OpSpec("tt.load", (Effect("read", "global", 0),)),
-    OpSpec("tt.store", (Effect("write", "global", 0),)),
-    OpSpec("tt.atomic_rmw", (Effect("read", "global", 0), Effect("write", "global", 0))),
-    OpSpec("tt.atomic_cas", (Effect("read", "global", 0), Effect("write", "global", 0))),
-    OpSpec("tt.descriptor_load", (Effect("read", "global", 0),)),
-    OpSpec("tt.descriptor_gather", (Effect("read", "global", 0),)),
-    OpSpec("tt.descriptor_store", (Effect("write", "global", 0),)),
-    OpSpec("tt.descriptor_scatter", (Effect("write", "global", 0),)),
-    OpSpec("tt.descriptor_reduce", (Effect("read", "global", 0), Effect("write", "global", 0))),
-    OpSpec("tt.print", (Effect("order"),)),
-    OpSpec("tt.assert", (Effect("order"),)),
-    OpSpec("gpu.barrier", (Effect("barrier"),)),
-    OpSpec("ttg.barrier", (Effect("barrier"),)),
-)
+_READ = Effect("read", "global", "pointers")
+_WRITE = Effect("write", "global", "pointers")
+_DESCRIPTOR_READ = Effect("read", "global", "descriptor")
+_DESCRIPTOR_WRITE = Effect("write", "global", "descriptor")
 
-# Pure only where their property says so; `tawa.dialects.effects` asks.
-INLINE = frozenset({"tt.elementwise_inline_asm", "tt.extern_elementwise"})
-DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot"})
-
-
-ATOMICS = frozenset({"tt.atomic_rmw", "tt.atomic_cas"})
-_ACQUIRE, _RELEASE, _ACQ_REL = 2, 3, 4  # tt.MemSemantic; relaxed is 1
-
-
-def acquires(atomic: Operation) -> bool:
-    """Whether reads behind an atomic must see what others wrote before."""
-    return _semantic(atomic) in (_ACQUIRE, _ACQ_REL)
-
-
-def releases(atomic: Operation) -> bool:
-    """Whether others that see an atomic must see what was written before it."""
-    return _semantic(atomic) in (_RELEASE, _ACQ_REL)
-
-
-def _semantic(atomic: Operation) -> int:
-    return read_int(atomic.properties["sem"]) if "sem" in atomic.properties else _ACQ_REL
-
+# -- functions ---------------------------------------------------------------------------------------------------------
 
 ADDED_BASE = "tawa.base"
 """On a descriptor that was added as an argument: the number of the argument whose memory it describes."""
@@ -74,6 +31,8 @@ class FuncOp(OpView):
     """``tt.func``: a kernel or a device function. Region: the body. Isolated from above."""
 
     NAME = "tt.func"
+    ISOLATED = True
+    RECURSIVE = True
     __slots__ = ()
 
     @property
@@ -102,6 +61,310 @@ class FuncOp(OpView):
         return self.body.args[read_int(base)] if base else None
 
 
+class CallOp(OpView):
+    """``tt.call``: a call of a function that was not inlined; what it does is not looked at."""
+
+    NAME = "tt.call"
+    EFFECTS = ANY_EFFECT
+    RECURSIVE = True
+    OPAQUE = True
+    __slots__ = ()
+    callee = attribute("callee", str)
+
+
+class ReturnOp(YieldingOp):
+    """``tt.return``: the end of a function, with its results."""
+
+    NAME = "tt.return"
+    __slots__ = ()
+
+
+# -- numbers and tiles -------------------------------------------------------------------------------------------------
+
+
+class GetProgramIdOp(OpView):
+    """``tt.get_program_id``: the index of the program along `axis`. Pure."""
+
+    NAME = "tt.get_program_id"
+    __slots__ = ()
+    axis = attribute("axis", read_int)
+
+
+class GetNumProgramsOp(OpView):
+    """``tt.get_num_programs``: the size of the grid along `axis`. Pure."""
+
+    NAME = "tt.get_num_programs"
+    __slots__ = ()
+    axis = attribute("axis", read_int)
+
+
+class MakeRangeOp(OpView):
+    """``tt.make_range``: the numbers from `start` to `end`, the end left out. Pure."""
+
+    NAME = "tt.make_range"
+    __slots__ = ()
+    start, end = attribute("start", read_int), attribute("end", read_int)
+
+
+# fmt: off
+class SplatOp(UnaryOp): NAME = "tt.splat"
+class UnsplatOp(UnaryOp): NAME = "tt.unsplat"
+class BroadcastOp(UnaryOp): NAME = "tt.broadcast"
+class ReshapeOp(UnaryOp): NAME = "tt.reshape"
+class SplitOp(UnaryOp): NAME = "tt.split"
+class BitcastOp(UnaryOp): NAME = "tt.bitcast"
+class FpToFpOp(UnaryOp): NAME = "tt.fp_to_fp"
+class IntToPtrOp(UnaryOp): NAME = "tt.int_to_ptr"
+class PtrToIntOp(UnaryOp): NAME = "tt.ptr_to_int"
+class PreciseSqrtOp(UnaryOp): NAME = "tt.precise_sqrt"
+
+class JoinOp(BinaryOp): NAME = "tt.join"
+class CatOp(BinaryOp): NAME = "tt.cat"
+class MulhiUIOp(BinaryOp): NAME = "tt.mulhiui"
+class PreciseDivFOp(BinaryOp): NAME = "tt.precise_divf"
+class ApproxDivFOp(BinaryOp): NAME = "tt.approx_divf"
+# fmt: on
+
+
+class ExpandDimsOp(UnaryOp):
+    """``tt.expand_dims``: a new dimension of size 1 at `axis`. Pure."""
+
+    NAME = "tt.expand_dims"
+    __slots__ = ()
+    axis = attribute("axis", read_int)
+
+
+class TransOp(UnaryOp):
+    """``tt.trans``: the dimensions in another order: dimension i of the result is `order[i]` of the source. Pure."""
+
+    NAME = "tt.trans"
+    __slots__ = ()
+    order = attribute("order", read_array)
+
+
+class AddPtrOp(OpView):
+    """``tt.addptr``: pointers, so many elements further on. Pure."""
+
+    NAME = "tt.addptr"
+    __slots__ = ()
+    pointer, offset = operand(0), operand(1)
+
+
+class AdvanceOp(OpView):
+    """``tt.advance``: a block pointer, so many elements further on. Pure."""
+
+    NAME = "tt.advance"
+    __slots__ = ()
+    pointer = operand(0)
+    offsets = operands(1)
+
+
+class ClampFOp(OpView):
+    """``tt.clampf``: a float, held between two others. Pure."""
+
+    NAME = "tt.clampf"
+    __slots__ = ()
+    source, low, high = operand(0), operand(1), operand(2)
+
+
+class GatherOp(OpView):
+    """``tt.gather``: elements of a tile, by index along `axis`. Pure."""
+
+    NAME = "tt.gather"
+    __slots__ = ()
+    source, indices = operand(0), operand(1)
+    axis = attribute("axis", read_int)
+
+
+class HistogramOp(OpView):
+    """``tt.histogram``: how often each number occurs in a tile. Pure."""
+
+    NAME = "tt.histogram"
+    __slots__ = ()
+    source = operand(0)
+    mask = optional_operand(1)
+
+
+class DotOp(OpView):
+    """``tt.dot``: D = A·B + C on tiles without a decision how. Pure."""
+
+    NAME = "tt.dot"
+    __slots__ = ()
+    a, b, accumulator = operand(0), operand(1), operand(2)
+
+
+class DotScaledOp(OpView):
+    """``tt.dot_scaled``: D = A·B + C with scales for blocks of A and B. Pure."""
+
+    NAME = "tt.dot_scaled"
+    __slots__ = ()
+    a, b, accumulator = operand(0), operand(1), operand(2)
+
+
+class ReduceOp(OpView):
+    """``tt.reduce``: tiles folded along `axis` by the function in its region."""
+
+    NAME = "tt.reduce"
+    RECURSIVE = True
+    __slots__ = ()
+    sources = operands(0)
+    axis = attribute("axis", read_int)
+
+
+class ReduceReturnOp(YieldingOp):
+    """``tt.reduce.return``: what one step of a ``tt.reduce`` gives."""
+
+    NAME = "tt.reduce.return"
+    __slots__ = ()
+
+
+class ScanOp(OpView):
+    """``tt.scan``: partial results of folding tiles along `axis` by the function in its region."""
+
+    NAME = "tt.scan"
+    RECURSIVE = True
+    __slots__ = ()
+    sources = operands(0)
+    axis = attribute("axis", read_int)
+
+
+class ScanReturnOp(YieldingOp):
+    """``tt.scan.return``: what one step of a ``tt.scan`` gives."""
+
+    NAME = "tt.scan.return"
+    __slots__ = ()
+
+
+class MapElementwiseOp(OpView):
+    """``tt.map_elementwise``: the function in its region, for each element of tiles."""
+
+    NAME = "tt.map_elementwise"
+    RECURSIVE = True
+    __slots__ = ()
+    sources = operands(0)
+
+
+class MapElementwiseReturnOp(YieldingOp):
+    """``tt.map_elementwise.return``: what the function of a ``tt.map_elementwise`` gives."""
+
+    NAME = "tt.map_elementwise.return"
+    __slots__ = ()
+
+
+DOTS = op_names(DotOp, DotScaledOp, WarpGroupDotOp)
+
+
+# -- memory through pointers -------------------------------------------------------------------------------------------
+
+
+_ANEW = 7  # .cv
+
+
+class LoadOp(OpView):
+    """``tt.load``: what lies at an address, or at each of a tile of addresses.
+
+    Operands: pointers, an optional mask, an optional tile of what lanes outside the mask get. Result: a tile or a
+    scalar. Effects: reads global memory (and orders it where it is volatile). In a specialised kernel a tile that feeds
+    a dot is loaded by the producer, and becomes ``ttg.async_copy_global_to_local`` or a ``ttg.local_store``.
+    """
+
+    NAME = "tt.load"
+    EFFECTS = (_READ,)
+    __slots__ = ()
+    pointers = operand(0)
+    mask = optional_operand(1)  # which lanes read; None means all
+    other = optional_operand(2)  # what the other lanes get; None leaves them undefined
+
+    @property
+    def tile(self) -> TensorType | None:
+        """The type of the loaded tile; None where it is a scalar."""
+        type = parse_type(self.op.result.type)
+        return type if isinstance(type, TensorType) else None
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is left to the warps that compute, whatever its tile feeds."""
+        return STAYS in self.op.attributes
+
+    @property
+    def volatile(self) -> bool:
+        """Whether it sees what others wrote meanwhile: it is volatile, or cached as ``.cv``."""
+        properties = self.op.properties
+        return read_bool(properties.get("isVolatile", "false")) or read_int(properties.get("cache", "1")) == _ANEW
+
+    def effects(self) -> tuple[Effect, ...]:
+        """A volatile load is ordered."""
+        return (*self.EFFECTS, Effect("order")) if self.volatile else self.EFFECTS
+
+
+class StoreOp(OpView):
+    """``tt.store``: writes a value, or a tile of them, to where pointers say.
+
+    Operands: pointers, what is written, an optional mask. Effects: writes global memory. Runs in the consumer.
+    """
+
+    NAME = "tt.store"
+    EFFECTS = (_WRITE,)
+    __slots__ = ()
+    pointers, source = operand(0), operand(1)
+    mask = optional_operand(2)  # which lanes write; None means all
+
+
+class AtomicRMWOp(OpView):
+    """``tt.atomic_rmw``: reads, computes and writes back, at an address or at each of a tile of addresses.
+
+    Operands: pointers, the other number, an optional mask. Result: what was there before.
+    """
+
+    NAME = "tt.atomic_rmw"
+    EFFECTS = (_READ, _WRITE)
+    __slots__ = ()
+    pointers, source = operand(0), operand(1)
+    mask = optional_operand(2)
+
+
+class AtomicCASOp(OpView):
+    """``tt.atomic_cas``: writes where memory still holds the expected value. Result: what was there before."""
+
+    NAME = "tt.atomic_cas"
+    EFFECTS = (_READ, _WRITE)
+    __slots__ = ()
+    pointers, expected, source = operand(0), operand(1), operand(2)
+
+
+ATOMICS = op_names(AtomicRMWOp, AtomicCASOp)
+_ACQUIRE, _RELEASE, _ACQ_REL = 2, 3, 4  # tt.MemSemantic; relaxed is 1
+
+
+def acquires(atomic: Operation) -> bool:
+    """Whether reads behind an atomic must see what others wrote before."""
+    return _semantic(atomic) in (_ACQUIRE, _ACQ_REL)
+
+
+def releases(atomic: Operation) -> bool:
+    """Whether others that see an atomic must see what was written before it."""
+    return _semantic(atomic) in (_RELEASE, _ACQ_REL)
+
+
+def _semantic(atomic: Operation) -> int:
+    return read_int(atomic.properties["sem"]) if "sem" in atomic.properties else _ACQ_REL
+
+
+# -- memory through descriptors ----------------------------------------------------------------------------------------
+
+
+class MakeTensorDescOp(OpView):
+    """``tt.make_tensor_descriptor``: a descriptor of a tensor in global memory. Pure to Triton.
+
+    Operands: base pointer, shape, strides (each in elements, outermost first).
+    """
+
+    NAME = "tt.make_tensor_descriptor"
+    __slots__ = ()
+    base = operand(0)
+    shape, strides = segment(1), segment(2)
+
+
 class DescriptorLoadOp(OpView):
     """``tt.descriptor_load``: one block of a tensor in global memory, by TMA; zero outside the tensor.
 
@@ -110,17 +373,10 @@ class DescriptorLoadOp(OpView):
     """
 
     NAME = "tt.descriptor_load"
+    EFFECTS = (_DESCRIPTOR_READ,)
     __slots__ = ()
-
-    @property
-    def descriptor(self) -> Value:
-        """What is read."""
-        return self.op.operands[0]
-
-    @property
-    def indices(self) -> list[Value]:
-        """Offsets of the block, in elements."""
-        return self.op.operands[1:]
+    descriptor = operand(0)
+    indices = operands(1)  # offsets of the block, in elements
 
     @property
     def tile(self) -> TensorType:
@@ -136,72 +392,13 @@ class DescriptorLoadOp(OpView):
         return type.block.encoding if isinstance(type, TensorDescType) else ""
 
 
-class LoadOp(OpView):
-    """``tt.load``: what lies at an address, or at each of a tile of addresses.
+class DescriptorGatherOp(OpView):
+    """``tt.descriptor_gather``: rows of a tensor in global memory, by TMA. Result: a tile."""
 
-    Operands: pointers, an optional mask, an optional tile of what lanes outside the mask get. Result: a tile or a
-    scalar. Effects: reads global memory (and orders it where it is volatile). In a specialised kernel a tile that feeds
-    a dot is loaded by the producer, and becomes ``ttg.async_copy_global_to_local`` or a ``ttg.local_store``.
-    """
-
-    NAME = "tt.load"
+    NAME = "tt.descriptor_gather"
+    EFFECTS = (_DESCRIPTOR_READ,)
     __slots__ = ()
-
-    @property
-    def pointers(self) -> Value:
-        """Where it reads."""
-        return self.op.operands[0]
-
-    @property
-    def mask(self) -> Value | None:
-        """Which lanes read; None means all."""
-        return self._optional(1)
-
-    @property
-    def other(self) -> Value | None:
-        """What the other lanes get; None leaves them undefined."""
-        return self._optional(2)
-
-    @property
-    def tile(self) -> TensorType | None:
-        """The type of the loaded tile; None where it is a scalar."""
-        type = parse_type(self.op.result.type)
-        return type if isinstance(type, TensorType) else None
-
-    @property
-    def stays(self) -> bool:
-        """Whether it is left to the warps that compute, whatever its tile feeds."""
-        return STAYS in self.op.attributes
-
-    def _optional(self, place: int) -> Value | None:
-        sizes = self.op.properties.get("operandSegmentSizes")
-        present = read_array(sizes) if sizes else [int(at < len(self.op.operands)) for at in range(3)]
-        return self.op.operands[sum(present[:place])] if present[place] else None
-
-
-class StoreOp(OpView):
-    """``tt.store``: writes a value, or a tile of them, to where pointers say.
-
-    Operands: pointers, what is written, an optional mask. Effects: writes global memory. Runs in the consumer.
-    """
-
-    NAME = "tt.store"
-    __slots__ = ()
-
-    @property
-    def pointers(self) -> Value:
-        """Where it writes."""
-        return self.op.operands[0]
-
-    @property
-    def source(self) -> Value:
-        """What it writes."""
-        return self.op.operands[1]
-
-    @property
-    def mask(self) -> Value | None:
-        """Which lanes write; None means all."""
-        return self.op.operands[2] if len(self.op.operands) > 2 else None
+    descriptor, rows, column = operand(0), operand(1), operand(2)
 
 
 class DescriptorStoreOp(OpView):
@@ -211,35 +408,97 @@ class DescriptorStoreOp(OpView):
     """
 
     NAME = "tt.descriptor_store"
+    EFFECTS = (_DESCRIPTOR_WRITE,)
+    __slots__ = ()
+    descriptor, source = operand(0), operand(1)
+    indices = operands(2)  # offsets of the block, in elements
+
+
+class DescriptorReduceOp(OpView):
+    """``tt.descriptor_reduce``: combines a tile with what global memory holds, by TMA. Operands as of a store."""
+
+    NAME = "tt.descriptor_reduce"
+    EFFECTS = (_DESCRIPTOR_READ, _DESCRIPTOR_WRITE)
+    __slots__ = ()
+    descriptor, source = operand(0), operand(1)
+    indices = operands(2)
+
+
+class DescriptorScatterOp(OpView):
+    """``tt.descriptor_scatter``: writes the rows of a tile to rows of a tensor in global memory, by TMA."""
+
+    NAME = "tt.descriptor_scatter"
+    EFFECTS = (_DESCRIPTOR_WRITE,)
+    __slots__ = ()
+    descriptor, rows, column, source = operand(0), operand(1), operand(2), operand(3)
+
+
+# -- what is seen in order, and inline code ----------------------------------------------------------------------------
+
+
+class PrintOp(OpView):
+    """``tt.print``: prints."""
+
+    NAME = "tt.print"
+    EFFECTS = (Effect("order"),)
     __slots__ = ()
 
-    @property
-    def descriptor(self) -> Value:
-        """What is written."""
-        return self.op.operands[0]
 
-    @property
-    def source(self) -> Value:
-        """The tile."""
-        return self.op.operands[1]
+class AssertOp(OpView):
+    """``tt.assert``: stops the kernel where the condition does not hold."""
 
-    @property
-    def indices(self) -> list[Value]:
-        """Offsets of the block, in elements."""
-        return self.op.operands[2:]
+    NAME = "tt.assert"
+    EFFECTS = (Effect("order"),)
+    __slots__ = ()
+    condition = operand(0)
 
 
-_GROUP_ASM = "tawa.group"
+class _InlineOp(OpView):
+    """Code of somebody else. It may do anything unless its property says that it is pure."""
+
+    EFFECTS = ANY_EFFECT
+    OPAQUE = True
+    __slots__ = ()
+
+    def effects(self) -> tuple[Effect, ...]:
+        """None where the operation says so."""
+        return () if read_bool(self.op.properties.get("pure", "false")) else self.EFFECTS
 
 
-def group_marker(op: Operation) -> bool:
-    """Whether `op` stands for the number of the consumer group that executes it."""
-    if op.name != GroupIndexOp.NAME:
-        return False
-    return read_string(op.properties.get("asm_string", '""')) == _GROUP_ASM
+class ElementwiseInlineAsmOp(_InlineOp):
+    """``tt.elementwise_inline_asm``: PTX, for each element of tiles."""
+
+    NAME = "tt.elementwise_inline_asm"
+    __slots__ = ()
+    asm = attribute("asm_string", read_string, '""')
 
 
-class GroupIndexOp(OpView):
+class ExternElementwiseOp(_InlineOp):
+    """``tt.extern_elementwise``: a function of a library, for each element of tiles."""
+
+    NAME = "tt.extern_elementwise"
+    __slots__ = ()
+    symbol = attribute("symbol", read_string, '""')
+
+
+INLINE = op_names(ElementwiseInlineAsmOp, ExternElementwiseOp)
+
+
+class _MarkerOp(Refinement, ElementwiseInlineAsmOp):
+    """An inline assembly with a text of ours, which gives it another meaning."""
+
+    ASM: ClassVar[str]
+    __slots__ = ()
+
+    @classmethod
+    def matches(cls, op: Operation | None) -> bool:
+        """Whether `op` is inline assembly with this text."""
+        if op is None or op.name != cls.NAME:
+            return False
+        return read_string(op.properties.get("asm_string", '""')) == cls.ASM
+
+
+class GroupIndexOp(_MarkerOp):
     """``tt.elementwise_inline_asm "tawa.group"``: the number of the consumer group that executes it, 0 … G - 1.
 
     Operand: a constant i32, the number of groups G. Result: i32. Pure. Stands in a program whose tile is split among
@@ -247,24 +506,15 @@ class GroupIndexOp(OpView):
     passes carry along: they merge equal ones and move them, and neither fold nor read the text. It is never assembled.
     """
 
-    NAME = "tt.elementwise_inline_asm"
+    ASM = "tawa.group"
     __slots__ = ()
-
-    def __init__(self, op: Operation) -> None:
-        super().__init__(op)
-        if not group_marker(op):
-            raise ValueError("an inline assembly that is not the number of a group")
-
-    @classmethod
-    def of(cls, op: Operation | None) -> GroupIndexOp | None:
-        """The view of `op`, or None when it is another operation, or another inline assembly."""
-        return cls(op) if op is not None and group_marker(op) else None
+    groups = operand(0)
 
     @staticmethod
     def create(builder: Builder, groups: int) -> Value:
         """Makes one at the builder's point."""
         properties = {
-            "asm_string": string_attr(_GROUP_ASM),
+            "asm_string": string_attr(GroupIndexOp.ASM),
             "constraints": string_attr("=r,r"),
             "packed_element": int_attr(1),
             "pure": "true",
@@ -273,21 +523,16 @@ class GroupIndexOp(OpView):
         return builder.create(GroupIndexOp.NAME, (operand,), ("i32",), properties=properties, hints=("group",)).result
 
 
-def same_number(op: Operation) -> bool:
-    """Whether `op` hands on a number as it is, as `SameNumberOp` does."""
-    return op.name == SameNumberOp.NAME and read_string(op.properties.get("asm_string", '""')) == SameNumberOp.ASM
-
-
-class SameNumberOp(OpView):
+class SameNumberOp(_MarkerOp):
     """``tt.elementwise_inline_asm "shfl.sync.idx.b32"``: a number that all lanes of a warp have, handed on by lane 0.
 
     Operand and result: i32. The result is the operand, and no compiler behind Triton can tell. Not pure, so that two of
     them are never made one.
     """
 
-    NAME = "tt.elementwise_inline_asm"
     ASM = "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;"
     __slots__ = ()
+    source = operand(0)
 
     @staticmethod
     def create(builder: Builder, number: Value) -> Value:

@@ -2,32 +2,263 @@
 
 from __future__ import annotations
 
-from tawa.dialects.registry import Effect, OpSpec, declare, declare_pure
-from tawa.dialects.view import OpView
+from tawa.dialects.builtin import ModuleOp
+from tawa.dialects.declaration import ANY_EFFECT, Effect, OpView, op_names
+from tawa.dialects.families import UnaryOp, YieldingOp
+from tawa.dialects.fields import attribute, operand, operands, optional_operand, region, types_of
 from tawa.ir import Block, Module, Operation, Region, Value
 from tawa.ir.attributes import attribute_of, read_array, read_int
 
-declare_pure(
-    "ttg", "convert_layout memdesc_index memdesc_subslice memdesc_trans memdesc_reshape memdesc_reinterpret fp4_to_fp"
-)
-declare(
-    OpSpec("ttg.local_alloc", (Effect("allocate", "shared"),)),
-    OpSpec("ttg.local_dealloc", (Effect("write", "shared", 0),)),
-    OpSpec("ttg.local_load", (Effect("read", "shared", 0),)),
-    OpSpec("ttg.local_store", (Effect("write", "shared", 1),)),
-    OpSpec("ttg.async_copy_global_to_local", (Effect("read", "global", 0), Effect("write", "shared", 1))),
-    OpSpec("ttg.async_commit_group", (Effect("order"),)),
-    OpSpec("ttg.async_wait", (Effect("order"),)),
-    OpSpec("ttg.warp_specialize", recursive=True),
-    OpSpec("ttg.warp_specialize.partitions", isolated=True, recursive=True, terminator=True),
-    OpSpec("ttg.warp_yield", terminator=True),
-    OpSpec("ttg.warp_return", terminator=True),
-)
 
-# Views of the same bytes: what reads the result reads the operand.
-VIEWS = frozenset(
-    {"ttg.memdesc_index", "ttg.memdesc_subslice", "ttg.memdesc_trans", "ttg.memdesc_reshape", "ttg.memdesc_reinterpret"}
-)
+class ConvertLayoutOp(UnaryOp):
+    """``ttg.convert_layout``: the same tile in another layout. Pure."""
+
+    NAME = "ttg.convert_layout"
+    __slots__ = ()
+
+
+class Fp4ToFpOp(UnaryOp):
+    """``ttg.fp4_to_fp``: pairs of four-bit floats as wider floats. Pure."""
+
+    NAME = "ttg.fp4_to_fp"
+    __slots__ = ()
+
+
+# -- shared memory -----------------------------------------------------------------------------------------------------
+
+
+class LocalAllocOp(OpView):
+    """``ttg.local_alloc``: shared memory, with contents where it has an operand.
+
+    Operand: an optional tile. Result: a memdesc. With an operand the buffer is immutable: one write, then reads. After
+    a load that feeds a dot it is what an aref's slot replaces.
+    """
+
+    NAME = "ttg.local_alloc"
+    EFFECTS = (Effect("allocate", "shared"),)
+    __slots__ = ()
+    source = optional_operand(0)  # the tile it is filled with
+
+
+class LocalDeallocOp(OpView):
+    """``ttg.local_dealloc``: gives the bytes of an allocation back."""
+
+    NAME = "ttg.local_dealloc"
+    EFFECTS = (Effect("write", "shared", "buffer"),)
+    __slots__ = ()
+    buffer = operand(0)
+
+
+class LocalLoadOp(OpView):
+    """``ttg.local_load``: a tile of what a buffer holds."""
+
+    NAME = "ttg.local_load"
+    EFFECTS = (Effect("read", "shared", "buffer"),)
+    __slots__ = ()
+    buffer = operand(0)
+
+
+class LocalStoreOp(OpView):
+    """``ttg.local_store``: fills a buffer with a tile."""
+
+    NAME = "ttg.local_store"
+    EFFECTS = (Effect("write", "shared", "buffer"),)
+    __slots__ = ()
+    source, buffer = operand(0), operand(1)
+
+
+class _BufferViewOp(OpView):
+    """A view of the same bytes: what reads the result reads the operand. Pure."""
+
+    __slots__ = ()
+    source = operand(0)
+
+
+class MemDescIndexOp(_BufferViewOp):
+    """``ttg.memdesc_index``: the slot at `index` of a ring of buffers."""
+
+    NAME = "ttg.memdesc_index"
+    __slots__ = ()
+    index = operand(1)
+
+
+class MemDescSubsliceOp(_BufferViewOp):
+    """``ttg.memdesc_subslice``: a box of a buffer, from `offsets` on."""
+
+    NAME = "ttg.memdesc_subslice"
+    __slots__ = ()
+    offsets = attribute("offsets", read_array)
+
+
+class MemDescTransOp(_BufferViewOp):
+    """``ttg.memdesc_trans``: the dimensions in another order."""
+
+    NAME = "ttg.memdesc_trans"
+    __slots__ = ()
+    order = attribute("order", read_array)
+
+
+class MemDescReshapeOp(_BufferViewOp):
+    """``ttg.memdesc_reshape``: the same elements in another shape."""
+
+    NAME = "ttg.memdesc_reshape"
+    __slots__ = ()
+
+
+class MemDescReinterpretOp(_BufferViewOp):
+    """``ttg.memdesc_reinterpret``: the same bytes as another type."""
+
+    NAME = "ttg.memdesc_reinterpret"
+    __slots__ = ()
+
+
+VIEWS = op_names(MemDescIndexOp, MemDescSubsliceOp, MemDescTransOp, MemDescReshapeOp, MemDescReinterpretOp)
+"""Views of the same bytes."""
+
+
+def whole_of(buffer: Value) -> Value:
+    """The buffer that a value is a view of, past views of views; the value itself where it is no view."""
+    op = buffer.defining_op
+    while op is not None and op.name in VIEWS:
+        buffer = op.operands[0]
+        op = buffer.defining_op
+    return buffer
+
+
+# -- cp.async ----------------------------------------------------------------------------------------------------------
+
+
+class AsyncCopyGlobalToLocalOp(OpView):
+    """``ttg.async_copy_global_to_local``: cp.async from a tile of addresses into a buffer."""
+
+    NAME = "ttg.async_copy_global_to_local"
+    EFFECTS = (
+        Effect("read", "global", "pointers"),
+        Effect("write", "shared", "buffer"),
+    )
+    __slots__ = ()
+    pointers, buffer = operand(0), operand(1)
+    mask, other = optional_operand(2), optional_operand(3)
+
+
+class AsyncCommitGroupOp(OpView):
+    """``ttg.async_commit_group``: closes the group of the cp.async issued before."""
+
+    NAME = "ttg.async_commit_group"
+    EFFECTS = (Effect("order"),)
+    __slots__ = ()
+
+
+class AsyncWaitOp(OpView):
+    """``ttg.async_wait``: waits until at most `num` groups of cp.async are in flight."""
+
+    NAME = "ttg.async_wait"
+    EFFECTS = (Effect("order"),)
+    __slots__ = ()
+    num = attribute("num", read_int)
+
+
+# -- warps -------------------------------------------------------------------------------------------------------------
+
+
+class BarrierOp(OpView):
+    """``ttg.barrier``: synchronises all warps of the kernel."""
+
+    NAME = "ttg.barrier"
+    EFFECTS = (Effect("barrier"),)
+    __slots__ = ()
+
+
+class LocalBarrierOp(OpView):
+    """``ttg.local_barrier``: another name of ``ttg.barrier``; its effects are not declared."""
+
+    NAME = "ttg.local_barrier"
+    EFFECTS = ANY_EFFECT
+    RECURSIVE = True
+    OPAQUE = True
+    __slots__ = ()
+
+
+class GlobalScratchAllocOp(OpView):
+    """``ttg.global_scratch_alloc``: global memory of the program's own, for descriptors."""
+
+    NAME = "ttg.global_scratch_alloc"
+    EFFECTS = ANY_EFFECT
+    RECURSIVE = True
+    OPAQUE = True
+    __slots__ = ()
+    bytes = attribute("nbytes", read_int)
+
+
+class WarpYieldOp(YieldingOp):
+    """``ttg.warp_yield``: the end of the default region of a fork, with its results."""
+
+    NAME = "ttg.warp_yield"
+    __slots__ = ()
+
+
+class WarpReturnOp(OpView):
+    """``ttg.warp_return``: the end of a partition."""
+
+    NAME = "ttg.warp_return"
+    TERMINATOR = True
+    __slots__ = ()
+
+
+class WarpSpecializePartitionsOp(OpView):
+    """``ttg.warp_specialize.partitions``: holds the partitions of a fork, one isolated region each.
+
+    Operands: values handed to every partition in the 3.9 spelling.
+    """
+
+    NAME = "ttg.warp_specialize.partitions"
+    ISOLATED = True
+    RECURSIVE = True
+    TERMINATOR = True
+    __slots__ = ()
+    captures = operands(0)
+
+
+class WarpSpecializeOp(OpView):
+    """``ttg.warp_specialize``: runs the default region and the partitions side by side, and waits for all.
+
+    Operands: values handed to every partition (3.6 spelling; 3.9 puts them on the nested ``…partitions`` op).
+    Region 0: default, run by the kernel's own warps, sees all values above. Region 1: one isolated region a partition.
+    """
+
+    NAME = "ttg.warp_specialize"
+    RECURSIVE = True
+    __slots__ = ()
+    default = region(0)
+    num_warps = attribute("partitionNumWarps", read_array)  # warps of each partition
+
+    @property
+    def holder(self) -> WarpSpecializePartitionsOp:
+        """The operation that holds the partitions."""
+        return WarpSpecializePartitionsOp(self.op.regions[1].block.ops[0])
+
+    @property
+    def captures(self) -> list[Value]:
+        """What is handed to every partition, in either spelling."""
+        return self.op.operands or self.holder.captures
+
+    @property
+    def capturing(self) -> Operation:
+        """The operation whose operands become the arguments of every partition, in the spelling of 3.6 or 3.9."""
+        return self.op if self.op.operands else self.holder.op
+
+    @property
+    def partitions(self) -> list[Block]:
+        """The blocks of the other partitions."""
+        return [region.block for region in self.holder.op.regions]
+
+    def check(self) -> str | None:
+        """Each partition takes what is captured."""
+        captures = types_of(self.captures)
+        for block in self.partitions:
+            if types_of(block.args) != captures:
+                return f"captures {captures} but a partition takes {types_of(block.args)}"
+        return None
 
 
 def ctas_of(module: Module) -> int:
@@ -45,10 +276,10 @@ def warps_of(op: Operation) -> int:
     inner = op
     for outer in op.ancestors():
         holder = outer.parent_op
-        if outer.name == "ttg.warp_specialize.partitions" and holder is not None:
+        if WarpSpecializePartitionsOp.matches(outer) and holder is not None:
             place = next(at for at, region in enumerate(outer.regions) if _holds(region, inner))
             return read_array(holder.properties["partitionNumWarps"])[place]
-        if outer.name == "builtin.module":
+        if ModuleOp.matches(outer):
             return read_int(attribute_of(outer.attributes, "ttg.num-warps") or "")
         inner = outer
     raise ValueError(f"{op.name} stands in no module")
@@ -56,51 +287,3 @@ def warps_of(op: Operation) -> int:
 
 def _holds(region: Region, op: Operation) -> bool:
     return any(op.parent is block for block in region.blocks)
-
-
-class LocalAllocOp(OpView):
-    """``ttg.local_alloc``: shared memory, with contents where it has an operand.
-
-    Operand: an optional tile. Result: a memdesc. With an operand the buffer is immutable: one write, then reads. After
-    a load that feeds a dot it is what an aref's slot replaces.
-    """
-
-    NAME = "ttg.local_alloc"
-    __slots__ = ()
-
-    @property
-    def source(self) -> Value | None:
-        """The tile it is filled with."""
-        return self.op.operands[0] if self.op.operands else None
-
-
-class WarpSpecializeOp(OpView):
-    """``ttg.warp_specialize``: runs the default region and the partitions side by side, and waits for all.
-
-    Operands: values handed to every partition (3.6 spelling; 3.9 puts them on the nested ``…partitions`` op).
-    Region 0: default, run by the kernel's own warps, sees all values above. Region 1: one isolated region a partition.
-    """
-
-    NAME = "ttg.warp_specialize"
-    __slots__ = ()
-
-    @property
-    def default(self) -> Block:
-        """The block of the default region."""
-        return self.op.regions[0].block
-
-    @property
-    def partitions(self) -> list[Block]:
-        """The blocks of the other partitions."""
-        holder = self.op.regions[1].block.ops[0]
-        return [region.block for region in holder.regions]
-
-    @property
-    def capturing(self) -> Operation:
-        """The operation whose operands become the arguments of every partition, in the spelling of 3.6 or 3.9."""
-        return self.op if self.op.operands else self.op.regions[1].block.ops[0]
-
-    @property
-    def num_warps(self) -> tuple[int, ...]:
-        """Warps of each partition."""
-        return read_array(self.op.properties["partitionNumWarps"])

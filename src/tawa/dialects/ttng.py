@@ -6,25 +6,13 @@ Contracts follow PTX ISA: "Asynchronous Warpgroup Level Matrix Multiply-Accumula
 
 from __future__ import annotations
 
-from tawa.dialects.registry import Effect, OpSpec, declare
-from tawa.dialects.view import OpView
-from tawa.ir import MemDescType, TensorType, Value, parse_type
+from tawa.dialects.declaration import ANY_EFFECT, Effect, OpView
+from tawa.dialects.families import UnaryOp
+from tawa.dialects.fields import attribute, operand, operands, optional_operand, segment
+from tawa.ir import MemDescType, TensorType, parse_type
 from tawa.ir.attributes import read_bool, read_int
 
-declare(
-    OpSpec("ttng.warp_group_dot"),
-    OpSpec("ttng.warp_group_dot_wait", (Effect("order"),)),
-    OpSpec("ttng.init_barrier", (Effect("write", "shared", 0),)),
-    OpSpec("ttng.inval_barrier", (Effect("write", "shared", 0),)),
-    OpSpec("ttng.wait_barrier", (Effect("order"),)),
-    OpSpec("ttng.arrive_barrier", (Effect("order"),)),
-    OpSpec("ttng.async_copy_mbarrier_arrive", (Effect("order"),)),
-    OpSpec("ttng.barrier_expect", (Effect("order"),)),
-    OpSpec("ttng.fence_async_shared", (Effect("order"),)),
-    OpSpec("ttng.async_tma_copy_global_to_local", (Effect("read", "global", 0), Effect("write", "shared", 4))),
-    OpSpec("ttng.async_tma_copy_local_to_global", (Effect("write", "global", 0), Effect("read", "shared", 3))),
-    OpSpec("ttng.async_tma_store_wait", (Effect("order"),)),
-)
+# -- wgmma -------------------------------------------------------------------------------------------------------------
 
 
 class WarpGroupDotOp(OpView):
@@ -37,26 +25,8 @@ class WarpGroupDotOp(OpView):
 
     NAME = "ttng.warp_group_dot"
     __slots__ = ()
-
-    @property
-    def a(self) -> Value:
-        """Left operand."""
-        return self.op.operands[0]
-
-    @property
-    def b(self) -> Value:
-        """Right operand."""
-        return self.op.operands[1]
-
-    @property
-    def accumulator(self) -> Value:
-        """C."""
-        return self.op.operands[2]
-
-    @property
-    def is_async(self) -> bool:
-        """Whether the result is complete only after a wait."""
-        return read_bool(self.op.properties.get("isAsync", "false"))
+    a, b, accumulator = operand(0), operand(1), operand(2)
+    is_async = attribute("isAsync", read_bool, "false")  # whether the result is complete only after a wait
 
     @property
     def a_in_registers(self) -> bool:
@@ -83,9 +53,196 @@ class WarpGroupDotWaitOp(OpView):
     """
 
     NAME = "ttng.warp_group_dot_wait"
+    EFFECTS = (Effect("order"),)
+    __slots__ = ()
+    values = operands(0)
+    pendings = attribute("pendings", read_int)
+
+
+# -- mbarriers ---------------------------------------------------------------------------------------------------------
+
+
+class InitBarrierOp(OpView):
+    """``ttng.init_barrier``: makes an mbarrier that `count` arrivals complete."""
+
+    NAME = "ttng.init_barrier"
+    EFFECTS = (Effect("write", "shared", "barrier"),)
+    __slots__ = ()
+    barrier = operand(0)
+    count = attribute("count", read_int)
+
+
+class InvalBarrierOp(OpView):
+    """``ttng.inval_barrier``: the memory is no mbarrier any more."""
+
+    NAME = "ttng.inval_barrier"
+    EFFECTS = (Effect("write", "shared", "barrier"),)
+    __slots__ = ()
+    barrier = operand(0)
+
+
+class WaitBarrierOp(OpView):
+    """``ttng.wait_barrier``: waits until the phase with this parity is complete, where the predicate holds."""
+
+    NAME = "ttng.wait_barrier"
+    EFFECTS = (Effect("order"),)
+    __slots__ = ()
+    barrier, parity = operand(0), operand(1)
+    predicate = optional_operand(2)
+
+
+class ArriveBarrierOp(OpView):
+    """``ttng.arrive_barrier``: `count` arrivals, where the predicate holds."""
+
+    NAME = "ttng.arrive_barrier"
+    EFFECTS = (Effect("order"),)
+    __slots__ = ()
+    barrier = operand(0)
+    predicate = optional_operand(1)
+    count = attribute("count", read_int, "1 : i32")
+
+
+class AsyncCopyMbarrierArriveOp(OpView):
+    """``ttng.async_copy_mbarrier_arrive``: each thread arrives when its own cp.async have landed."""
+
+    NAME = "ttng.async_copy_mbarrier_arrive"
+    EFFECTS = (Effect("order"),)
+    __slots__ = ()
+    barrier = operand(0)
+
+
+class BarrierExpectOp(OpView):
+    """``ttng.barrier_expect``: where the predicate holds, one arrival and `size` bytes for TMA to deliver."""
+
+    NAME = "ttng.barrier_expect"
+    EFFECTS = (Effect("order"),)
+    __slots__ = ()
+    barrier = operand(0)
+    predicate = optional_operand(1)
+    size = attribute("size", read_int)
+
+
+class FenceAsyncSharedOp(OpView):
+    """``ttng.fence_async_shared``: what was written to shared memory before is seen by the async proxy behind it."""
+
+    NAME = "ttng.fence_async_shared"
+    EFFECTS = (Effect("order"),)
     __slots__ = ()
 
-    @property
-    def pendings(self) -> int:
-        """Groups that may stay in flight."""
-        return read_int(self.op.properties["pendings"])
+
+class FenceMBarrierInitReleaseClusterOp(OpView):
+    """``ttng.fence_mbarrier_init_release_cluster``: other CTAs of the cluster see mbarriers initialised."""
+
+    NAME = "ttng.fence_mbarrier_init_release_cluster"
+    EFFECTS = ANY_EFFECT
+    RECURSIVE = True
+    OPAQUE = True
+    __slots__ = ()
+
+
+# -- TMA ---------------------------------------------------------------------------------------------------------------
+
+
+class AsyncTMACopyGlobalToLocalOp(OpView):
+    """``ttng.async_tma_copy_global_to_local``: a block of a tensor into a buffer; an mbarrier counts its bytes.
+
+    Operands: descriptor, coordinates, mbarrier, buffer, an i1. Becomes ``cp.async.bulk.tensor``.
+    """
+
+    NAME = "ttng.async_tma_copy_global_to_local"
+    EFFECTS = (Effect("read", "global", "descriptor"), Effect("write", "shared", "buffer"))
+    __slots__ = ()
+    descriptor = operand(0)
+    indices = operands(1, -3)
+    barrier, buffer, predicate = operand(-3), operand(-2), operand(-1)
+
+
+class AsyncTMACopyLocalToGlobalOp(OpView):
+    """``ttng.async_tma_copy_local_to_global``: a buffer into a block of a tensor.
+
+    Operands: descriptor, coordinates, buffer. The buffer is read until an ``async_tma_store_wait`` says otherwise.
+    """
+
+    NAME = "ttng.async_tma_copy_local_to_global"
+    EFFECTS = (Effect("write", "global", "descriptor"), Effect("read", "shared", "buffer"))
+    __slots__ = ()
+    descriptor = operand(0)
+    indices = operands(1, -1)
+    buffer = operand(-1)
+
+
+class AsyncTMAReduceOp(OpView):
+    """``ttng.async_tma_reduce``: combines a buffer with a block of a tensor. Operands as of a store."""
+
+    NAME = "ttng.async_tma_reduce"
+    EFFECTS = ANY_EFFECT
+    RECURSIVE = True
+    OPAQUE = True
+    __slots__ = ()
+    descriptor = operand(0)
+    indices = operands(1, -1)
+    buffer = operand(-1)
+
+
+class AsyncTMAGatherOp(OpView):
+    """``ttng.async_tma_gather``: rows of a tensor into a buffer."""
+
+    NAME = "ttng.async_tma_gather"
+    EFFECTS = ANY_EFFECT
+    RECURSIVE = True
+    OPAQUE = True
+    __slots__ = ()
+    descriptor = operand(0)
+
+
+class AsyncTMAScatterOp(OpView):
+    """``ttng.async_tma_scatter``: the rows of a buffer into rows of a tensor."""
+
+    NAME = "ttng.async_tma_scatter"
+    EFFECTS = ANY_EFFECT
+    RECURSIVE = True
+    OPAQUE = True
+    __slots__ = ()
+    descriptor = operand(0)
+
+
+class AsyncTMAStoreWaitOp(OpView):
+    """``ttng.async_tma_store_wait``: waits until at most `pendings` TMA stores still read their buffers."""
+
+    NAME = "ttng.async_tma_store_wait"
+    EFFECTS = (Effect("order"),)
+    __slots__ = ()
+    pendings = attribute("pendings", read_int)
+
+
+class TensormapCreateOp(OpView):
+    """``ttng.tensormap_create``: writes a descriptor to global memory."""
+
+    NAME = "ttng.tensormap_create"
+    EFFECTS = ANY_EFFECT
+    RECURSIVE = True
+    OPAQUE = True
+    __slots__ = ()
+    target, base = operand(0), operand(1)
+    box, shape, strides = segment(2), segment(3), segment(4)
+
+
+class TensormapFenceproxyAcquireOp(OpView):
+    """``ttng.tensormap_fenceproxy_acquire``: a descriptor written before is seen by TMA."""
+
+    NAME = "ttng.tensormap_fenceproxy_acquire"
+    EFFECTS = ANY_EFFECT
+    RECURSIVE = True
+    OPAQUE = True
+    __slots__ = ()
+    source = operand(0)
+
+
+class ReinterpretTensorDescOp(UnaryOp):
+    """``ttng.reinterpret_tensor_descriptor``: global memory as the descriptor that was written there."""
+
+    NAME = "ttng.reinterpret_tensor_descriptor"
+    EFFECTS = ANY_EFFECT
+    RECURSIVE = True
+    OPAQUE = True
+    __slots__ = ()

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tawa.dialects.registry import OpSpec, declare
-from tawa.dialects.view import OpView
-from tawa.ir import Block, Module
+from tawa.dialects.declaration import OpView
+from tawa.dialects.families import YieldingOp
+from tawa.dialects.fields import attribute, region, types_of
+from tawa.ir import Module
 from tawa.ir.attributes import read_int, read_string
 
-declare(
-    OpSpec("warp.group", recursive=True),
-    OpSpec("warp.end", terminator=True),
-)
+
+class EndOp(YieldingOp):
+    """``warp.end``: the end of a partition, with the results of its group."""
+
+    NAME = "warp.end"
+    __slots__ = ()
 
 
 class GroupOp(OpView):
@@ -31,12 +34,11 @@ class GroupOp(OpView):
     """
 
     NAME = "warp.group"
+    RECURSIVE = True
     __slots__ = ()
-
-    @property
-    def partition(self) -> str:
-        """Its name in the Plan."""
-        return read_string(self.op.properties["partition"])
+    partition = attribute("partition", read_string)  # its name in the Plan
+    num_warps = attribute("num_warps", read_int)  # warps that execute it
+    body = region(0)  # its program
 
     @property
     def role(self) -> Literal["producer", "consumer"]:
@@ -44,25 +46,22 @@ class GroupOp(OpView):
         return "producer" if read_string(self.op.properties["role"]) == "producer" else "consumer"
 
     @property
-    def num_warps(self) -> int:
-        """Warps that execute it."""
-        return read_int(self.op.properties["num_warps"])
-
-    @property
     def registers(self) -> int | None:
         """Registers a thread, where the Plan asks for a number."""
         text = self.op.properties.get("registers")
         return read_int(text) if text else None
 
-    @property
-    def body(self) -> Block:
-        """Its program."""
-        return self.op.regions[0].block
+    def check(self) -> str | None:
+        """It ends with its results."""
+        handed = types_of(self.body.terminator.operands)
+        if handed != types_of(self.op.results):
+            return f"results {types_of(self.op.results)} but it ends with {handed}"
+        return None
 
 
 def find_groups(module: Module) -> list[GroupOp]:
     """The groups of a kernel, in textual order."""
-    first = next((op for op in module.walk() if GroupOp.of(op)), None)
+    first = next((op for op in module.walk() if GroupOp.matches(op)), None)
     if first is None or first.parent is None:
         return []
     return [group for op in first.parent.ops if (group := GroupOp.of(op))]

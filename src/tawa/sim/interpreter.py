@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
+from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, PutOp
 from tawa.dialects.control_flow import successor_operands
-from tawa.dialects.scf import trips_of
-from tawa.dialects.tt import FuncOp
-from tawa.dialects.ttg import WarpSpecializeOp
+from tawa.dialects.declaration import by_name, op_names
+from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp, trips_of
+from tawa.dialects.tt import CallOp, FuncOp, ReturnOp
+from tawa.dialects.ttg import (
+    AsyncCommitGroupOp,
+    AsyncCopyGlobalToLocalOp,
+    AsyncWaitOp,
+    WarpReturnOp,
+    WarpSpecializeOp,
+    WarpYieldOp,
+)
+from tawa.dialects.warp import EndOp, GroupOp
 from tawa.ir import Block, Operation, Region, Value
 from tawa.sim.errors import EndlessLoop, SimulationError, UnsupportedOp
 from tawa.sim.machine.addresses import ADDRESSES
@@ -25,13 +35,13 @@ from tawa.sim.time.cost import DELIVERED_LATER
 _PLAIN: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY, **ADDRESSES, **DESCRIPTORS, **EXTERN}
 _STEPS = {**asynchronous.STEPS, **arefs.STEPS}
 _WAITS = {**asynchronous.WAITS, **arefs.WAITS}
-_RETURNS = frozenset(
-    {"scf.yield", "scf.condition", "tt.return", "ttg.warp_yield", "ttg.warp_return", "warp.end", "aref.filled"}
-)
+_RETURNS = op_names(YieldOp, ConditionOp, ReturnOp, WarpYieldOp, WarpReturnOp, EndOp, FilledOp)
 # What they hold is timed, not they.
-_NESTING = frozenset({"scf.for", "scf.if", "scf.while", "tt.call", "ttg.warp_specialize", "warp.group"})
+_NESTING = op_names(ForOp, IfOp, WhileOp, CallOp, WarpSpecializeOp, GroupOp)
 # Behind these another partition may take its turn.
-_PROTOCOL = frozenset(name for name in _STEPS if name.startswith(("ttng.", "ttg.async_", "aref.c"))) | {"aref.put"}
+_PROTOCOL = frozenset(name for name in _STEPS if name.startswith("ttng.")) | op_names(
+    AsyncCopyGlobalToLocalOp, AsyncCommitGroupOp, AsyncWaitOp, CreateOp, PutOp, ConsumedOp
+)
 
 
 def run_block(who: Partition, block: Block) -> Run:
@@ -91,23 +101,10 @@ def _wait(who: Partition, op: Operation, args: list[Any]) -> Run:
     """Operations that may wait, by themselves or through what they hold."""
     if op.name in _WAITS:
         return _WAITS[op.name](who, op, args)
-    match op.name:
-        case "scf.for":
-            return _for(who, op, args)
-        case "scf.if":
-            return _if(who, op, args)
-        case "scf.while":
-            return _while(who, op, args)
-        case "tt.call":
-            return _call(who, op, args)
-        case "ttg.warp_specialize":
-            return _warp_specialize(who, op)
-        case "warp.group":
-            return arefs.run_groups(who, op, run_block)
-        case "aref.put":
-            return arefs.put(who, op, args, run_block)
-        case _:
-            raise UnsupportedOp("tawa.sim does not know this operation")
+    handler = _HOLDING.get(op.name)
+    if handler is None:
+        raise UnsupportedOp("tawa.sim does not know this operation")
+    return handler(who, op, args)
 
 
 def _branch(op: Operation, args: list[Any]) -> tuple[list[Any], Block]:
@@ -159,7 +156,7 @@ def _call(who: Partition, op: Operation, args: list[Any]) -> Run:
     return results
 
 
-def _warp_specialize(who: Partition, op: Operation) -> Run:
+def _warp_specialize(who: Partition, op: Operation, args: list[Any]) -> Run:
     view = WarpSpecializeOp(op)
     captures = [who.env[value] for value in view.capturing.operands]
     members = [who.cta.spawn("default", who.env, who.agent)]
@@ -177,5 +174,26 @@ def _warp_specialize(who: Partition, op: Operation) -> Run:
     who.fenced_copies = members[0].fenced_copies
     return members[0].outcome or []
 
+
+def _groups(who: Partition, op: Operation, args: list[Any]) -> Run:
+    return arefs.run_groups(who, op, run_block)
+
+
+def _put(who: Partition, op: Operation, args: list[Any]) -> Run:
+    return arefs.put(who, op, args, run_block)
+
+
+_HOLDING: dict[str, Callable[[Partition, Operation, list[Any]], Run]] = by_name(
+    {
+        ForOp: _for,
+        IfOp: _if,
+        WhileOp: _while,
+        CallOp: _call,
+        WarpSpecializeOp: _warp_specialize,
+        GroupOp: _groups,
+        PutOp: _put,
+    }
+)
+"""Operations that run others."""
 
 __all__ = ["run_block", "run_region"]

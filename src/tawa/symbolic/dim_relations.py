@@ -15,13 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tawa.dialects import all_specs
+from tawa.dialects import declared_ops, tt
+from tawa.dialects.arith import ConstantOp
+from tawa.dialects.builtin import ModuleOp, PoisonOp
 from tawa.dialects.control_flow import incoming, outgoing
+from tawa.dialects.declaration import global_address, op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.scf import CONTROL, ENDS, WhileOp
 from tawa.dialects.tt import INLINE
 from tawa.ir import Operation, TensorDescType, TensorType, Value, parse_type
-from tawa.ir.attributes import read_array, read_int
+from tawa.ir.attributes import read_int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,15 +172,13 @@ def _straight(
 def _access(op: Operation) -> Relations:
     """A load or store through pointers: element by element over the tile of pointers."""
     tiled = any(shape_of(value) for value in (*op.operands, *op.results))
-    return _unknown(op) if tiled and not shape_of(op.operands[0]) else _elementwise(op)
+    return _unknown(op) if tiled and not shape_of(global_address(op)) else _elementwise(op)
 
 
 def _expand_dims(op: Operation) -> Relations:
-    axis = read_int(op.properties["axis"])
-    dims = range(len(shape_of(op.operands[0])))
-    return Relations(
-        tuple(_tie(Place(op.operands[0], dim, op, 0), Place(op.result, dim + (dim >= axis))) for dim in dims)
-    )
+    view = tt.ExpandDimsOp(op)
+    axis, dims = view.axis, range(len(shape_of(view.source)))
+    return Relations(tuple(_tie(Place(view.source, dim, op, 0), Place(op.result, dim + (dim >= axis))) for dim in dims))
 
 
 def _broadcast(op: Operation) -> Relations:
@@ -185,16 +186,16 @@ def _broadcast(op: Operation) -> Relations:
 
 
 def _trans(op: Operation) -> Relations:
-    order = read_array(op.properties["order"])
+    view = tt.TransOp(op)
     return Relations(
-        tuple(_tie(Place(op.operands[0], source, op, 0), Place(op.result, dim)) for dim, source in enumerate(order))
+        tuple(_tie(Place(view.source, source, op, 0), Place(op.result, dim)) for dim, source in enumerate(view.order))
     )
 
 
 def _along(op: Operation, what: str) -> Relations:
     """A reduction or scan of several tiles at once: mixes its axis."""
     axis = read_int(op.properties["axis"])
-    lost = op.name == "tt.reduce"
+    lost = tt.ReduceOp.matches(op)
     ties: list[tuple[Place, ...]] = []
     mixed: list[Mixed] = []
     for dim in range(len(shape_of(op.operands[0]))):
@@ -211,7 +212,8 @@ def _along(op: Operation, what: str) -> Relations:
 
 def _dot(op: Operation) -> Relations:
     """``D = A·B + C``, with batches in front where the tiles have three dimensions."""
-    a, b, c = op.operands[:3]
+    view = tt.DotOp(op)
+    a, b, c = view.a, view.b, view.accumulator
     row, column = len(shape_of(c)) - 2, len(shape_of(c)) - 1
     batches = _straight(op, (0, 1, 2), op.results, row)
     rows = _tie(Place(a, row, op, 0), Place(c, row, op, 2), Place(op.result, row))
@@ -225,7 +227,8 @@ def _dot(op: Operation) -> Relations:
 
 def _reshape(op: Operation) -> Relations:
     """A dimension passes where the same number of elements stands before and within it on both sides."""
-    source, target = shape_of(op.operands[0]), shape_of(op.result)
+    tile = tt.ReshapeOp(op).source
+    source, target = shape_of(tile), shape_of(op.result)
     places = (
         {} if "allow_reorder" in op.properties else {(prod(target[:at]), size): at for at, size in enumerate(target)}
     )
@@ -234,7 +237,7 @@ def _reshape(op: Operation) -> Relations:
     for dim, size in enumerate(source):
         at = places.get((prod(source[:dim]), size))
         if size > 1 and at is not None:
-            ties.append((Place(op.operands[0], dim, op, 0), Place(op.result, at)))
+            ties.append((Place(tile, dim, op, 0), Place(op.result, at)))
             passed.append(at)
     through = [tie[0].dim for tie in ties]
     mixed = [place for place in _dims_of_operand(op, 0) if place.dim not in through]
@@ -248,32 +251,34 @@ def _reshape(op: Operation) -> Relations:
 
 def _join(op: Operation) -> Relations:
     """Two tiles become the two elements of a new last dimension."""
-    rank = len(shape_of(op.operands[0]))
+    rank = len(shape_of(tt.JoinOp(op).lhs))
     mixed = Mixed(Place(op.result, rank), op, "a join makes {} out of two tiles")
     return Relations(_straight(op, (0, 1), op.results, rank), (mixed,))
 
 
 def _split(op: Operation) -> Relations:
     """The two elements of the last dimension become two tiles."""
-    rank = len(shape_of(op.operands[0])) - 1
-    mixed = Mixed(Place(op.operands[0], rank, op, 0), op, "a split takes {} apart")
+    source = tt.SplitOp(op).source
+    rank = len(shape_of(source)) - 1
+    mixed = Mixed(Place(source, rank, op, 0), op, "a split takes {} apart")
     return Relations(_straight(op, (0,), op.results, rank), (mixed,))
 
 
 def _gather(op: Operation) -> Relations:
     """``result[i, j] = source[index[i, j], j]`` for axis 0: needs the whole axis of the source."""
-    axis = read_int(op.properties["axis"])
+    view = tt.GatherOp(op)
+    axis = view.axis
     ties = [
         _tie(
-            *((Place(op.operands[0], dim, op, 0),) if dim != axis else ()),
-            Place(op.operands[1], dim, op, 1),
+            *((Place(view.source, dim, op, 0),) if dim != axis else ()),
+            Place(view.indices, dim, op, 1),
             Place(op.result, dim),
         )
         for dim in range(len(shape_of(op.result)))
     ]
     if any(len({_size(place) for place in tie}) > 1 for tie in ties):
         return _unknown(op)
-    mixed = _tie(Place(op.operands[0], axis, op, 0))
+    mixed = _tie(Place(view.source, axis, op, 0))
     return Relations(tuple(ties), tuple(Mixed(place, op, "a gather reads anywhere along {}") for place in mixed))
 
 
@@ -289,37 +294,39 @@ def _control(op: Operation) -> Relations:
     return Relations(tuple(ties))
 
 
-_TT_ELEMENTWISE = (
-    "tt.addptr tt.approx_divf tt.bitcast tt.clampf tt.fp_to_fp tt.int_to_ptr tt.mulhiui tt.precise_divf "
-    "tt.precise_sqrt tt.ptr_to_int"
+_TT_ELEMENTWISE = op_names(
+    *(tt.AddPtrOp, tt.BitcastOp, tt.ClampFOp, tt.FpToFpOp, tt.IntToPtrOp, tt.PtrToIntOp),
+    *(tt.ApproxDivFOp, tt.MulhiUIOp, tt.PreciseDivFOp, tt.PreciseSqrtOp),
 )
-FREE = frozenset(_TT_ELEMENTWISE.split()) | {
-    spec.name for spec in all_specs() if spec.name.startswith(("arith.", "math.")) and spec.name != "arith.constant"
+FREE = _TT_ELEMENTWISE | {
+    it.NAME for it in declared_ops() if it.NAME.startswith(("arith.", "math.")) and it is not ConstantOp
 }
 """Element by element and without effect."""
-ELEMENTWISE = FREE | {"tt.assert"}
-SOURCES = frozenset({"arith.constant", "tt.make_range", "tt.splat", "ub.poison"})
+ELEMENTWISE = FREE | op_names(tt.AssertOp)
+SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
 """Tiles out of nothing or of a scalar."""
-SHAPING = frozenset({"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"})
+SHAPING = op_names(tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, tt.TransOp)
 """Another shape of the same elements."""
 
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(("tt.make_range", "tt.splat", "ub.poison", "tt.make_tensor_descriptor", "tt.unsplat"), _nothing),
-    "arith.constant": lambda op: _nothing(op) if is_splat(op) else _unknown(op),
-    **dict.fromkeys(("builtin.module", "tt.func", "tt.return", *ENDS), _nothing),
+    **dict.fromkeys(
+        (tt.MakeRangeOp.NAME, tt.SplatOp.NAME, PoisonOp.NAME, tt.MakeTensorDescOp.NAME, tt.UnsplatOp.NAME), _nothing
+    ),
+    ConstantOp.NAME: lambda op: _nothing(op) if is_splat(op) else _unknown(op),
+    **dict.fromkeys((ModuleOp.NAME, tt.FuncOp.NAME, tt.ReturnOp.NAME, *ENDS), _nothing),
     # Their tiles are tied to the boxes of descriptors: `tawa.analysis.dims.split_dims` compares them.
-    **dict.fromkeys(("tt.descriptor_load", "tt.descriptor_store"), _nothing),
-    "tt.load": _access,
-    "tt.store": _access,
-    "tt.expand_dims": _expand_dims,
-    "tt.broadcast": _broadcast,
-    "tt.trans": _trans,
-    "tt.reduce": lambda op: _along(op, "a reduction"),
-    "tt.scan": lambda op: _along(op, "a scan"),
-    "tt.dot": _dot,
-    "tt.reshape": _reshape,
-    "tt.join": _join,
-    "tt.split": _split,
-    "tt.gather": _gather,
+    **dict.fromkeys((tt.DescriptorLoadOp.NAME, tt.DescriptorStoreOp.NAME), _nothing),
+    tt.LoadOp.NAME: _access,
+    tt.StoreOp.NAME: _access,
+    tt.ExpandDimsOp.NAME: _expand_dims,
+    tt.BroadcastOp.NAME: _broadcast,
+    tt.TransOp.NAME: _trans,
+    tt.ReduceOp.NAME: lambda op: _along(op, "a reduction"),
+    tt.ScanOp.NAME: lambda op: _along(op, "a scan"),
+    tt.DotOp.NAME: _dot,
+    tt.ReshapeOp.NAME: _reshape,
+    tt.JoinOp.NAME: _join,
+    tt.SplitOp.NAME: _split,
+    tt.GatherOp.NAME: _gather,
     **dict.fromkeys(CONTROL, _control),
 }

@@ -20,7 +20,7 @@ from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.dialects.control_flow import narrow
 from tawa.dialects.effects import has_side_effect
 from tawa.dialects.scf import CONTROL, ENDS
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import FuncOp, ReturnOp
 from tawa.ir import Module, Operation
 from tawa.transforms.result import PassResult
 
@@ -41,7 +41,7 @@ class DropDead:
 
 def _clean(function: FuncOp) -> bool:
     nested = [op for op in function.op.walk() if op is not function.op]
-    roots = [op for op in nested if op.name not in CONTROL | ENDS and (has_side_effect(op) or op.name == "tt.return")]
+    roots = [op for op in nested if op.name not in CONTROL | ENDS and (has_side_effect(op) or ReturnOp.matches(op))]
     return keep_only(nested, slice_from(roots, function.op))
 
 

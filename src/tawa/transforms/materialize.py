@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from tawa.analysis.polynomials import Atom, Atoms, Carried, Monomial, Poly, Trip
 from tawa.analysis.tma.available_values import is_known
+from tawa.dialects.arith import AddIOp, DivSIOp, ExtSIOp, IndexCastOp, MulIOp, SubIOp, TruncIOp
+from tawa.dialects.builtin import ModuleOp
 from tawa.dialects.control_flow import carry_through
+from tawa.dialects.declaration import op_names
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Builder, Operation, Value
 
-_WRAP = {"overflowFlags": "#arith.overflow<none>"}
-_TOP = frozenset({"tt.func", "builtin.module"})
+_TOP = op_names(FuncOp, ModuleOp)
 
 
 class Materializer:
@@ -59,12 +62,12 @@ class Materializer:
             term: Value | None = None
             for index in monomial:
                 atom = self._atom(self.atoms[index], builder, type)
-                term = atom if term is None else arithmetic(builder, "arith.muli", term, atom)
+                term = atom if term is None else MulIOp.create(builder, term, atom)
             if term is None:
                 term = builder.constant(factor, type)
             elif factor != 1:
-                term = arithmetic(builder, "arith.muli", term, builder.constant(factor, type))
-            total = term if total is None else arithmetic(builder, "arith.addi", total, term, hint)
+                term = MulIOp.create(builder, term, builder.constant(factor, type))
+            total = term if total is None else AddIOp.create(builder, total, term, hint)
         return total
 
     def _atom(self, atom: Atom, builder: Builder, type: str) -> Value:
@@ -79,8 +82,8 @@ class Materializer:
     def _trips(self, loop: ForOp, type: str) -> Value:
         builder = Builder.at_start(loop.body, loop.op.loc)
         first, _, stride = loop.bounds
-        done = arithmetic(builder, "arith.subi", loop.induction, first)
-        number = builder.create("arith.divsi", (done, stride), (done.type,), hints=("trip",)).result
+        done = SubIOp.create(builder, loop.induction, first)
+        number = builder.create(DivSIOp.NAME, (done, stride), (done.type,), hints=("trip",)).result
         return cast(builder, number, type)
 
     def _sum(self, loop: ForOp, atom: Carried, type: str) -> Value:
@@ -88,16 +91,10 @@ class Materializer:
 
         def more(body: Block, moved: Value) -> Value:
             builder = Builder.before(body.terminator)
-            return arithmetic(builder, "arith.addi", moved, self.number(atom.step, builder, type), "moved")
+            return AddIOp.create(builder, moved, self.number(atom.step, builder, type), "moved")
 
         result = carry_through(loop.op, zero, more, "moved")
         return loop.iter_args[result.index]
-
-
-def arithmetic(builder: Builder, name: str, left: Value, right: Value, hint: str = "") -> Value:
-    """An operation on two integers of one type."""
-    properties = dict(_WRAP) if name in ("arith.addi", "arith.subi", "arith.muli") else {}
-    return builder.create(name, (left, right), (left.type,), properties=properties, hints=(hint,)).result
 
 
 def cast(builder: Builder, value: Value, type: str) -> Value:
@@ -105,9 +102,9 @@ def cast(builder: Builder, value: Value, type: str) -> Value:
     if value.type == type:
         return value
     if "index" in (value.type, type):
-        return builder.create("arith.index_cast", (value,), (type,)).result
+        return builder.create(IndexCastOp.NAME, (value,), (type,)).result
     wider = (width_of(type) or 0) > (width_of(value.type) or 0)
-    return builder.create("arith.extsi" if wider else "arith.trunci", (value,), (type,)).result
+    return builder.create(ExtSIOp.NAME if wider else TruncIOp.NAME, (value,), (type,)).result
 
 
 def last_of(values: list[Value], block_ops: list[Operation]) -> Operation | None:
@@ -116,4 +113,4 @@ def last_of(values: list[Value], block_ops: list[Operation]) -> Operation | None
     return next((op for op in reversed(block_ops) if op in makers), None)
 
 
-__all__ = ["Materializer", "arithmetic", "cast", "last_of"]
+__all__ = ["Materializer", "cast", "last_of"]

@@ -17,13 +17,14 @@ import hashlib
 from collections.abc import Iterable
 
 from tawa.dialects.control_flow import deciding, holder_of, incoming
+from tawa.dialects.declaration import op_names
 from tawa.dialects.scf import CONTROL, WhileOp
-from tawa.dialects.tt import same_number
+from tawa.dialects.tt import AddPtrOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, SameNumberOp
 from tawa.ir import Operation, Value
 
 PREFIX = "trips of while "
 """What the names of such numbers of trips begin with."""
-_SCALAR = frozenset({"tt.load", "tt.addptr", "tt.get_program_id", "tt.get_num_programs"})
+_SCALAR = op_names(LoadOp, AddPtrOp, GetProgramIdOp, GetNumProgramsOp)
 
 
 def loops_ended_by_memory(ops: Iterable[Operation], anywhere: bool = False) -> dict[Operation, str]:
@@ -82,7 +83,7 @@ class _Decision:
             self._computed(value.defining_op, loop)
         else:
             self.words.append(f"argument {value.index}")
-            self.known &= holder is not None and holder.name == "tt.func"
+            self.known &= holder is not None and holder.name == FuncOp.NAME
 
     def _handed_on(self, value: Value, holder: Operation, loop: Operation | None) -> None:
         """What a loop or a branch hands on: one of several values, by what decides the loop or the branch."""
@@ -94,10 +95,10 @@ class _Decision:
         self.words.append(")")
 
     def _computed(self, op: Operation, loop: Operation | None) -> None:
-        scalar = op.name.startswith("arith.") or op.name in _SCALAR or same_number(op)
+        scalar = op.name.startswith("arith.") or op.name in _SCALAR or SameNumberOp.matches(op)
         self.known &= scalar and not op.regions and not any("tensor<" in it.type for it in (*op.operands, *op.results))
-        self.reads |= op.name == "tt.load" and (self.anywhere or (loop is not None and loop.is_ancestor_of(op)))
-        properties = "" if op.name == "tt.load" else str(sorted(op.properties.items()))
+        self.reads |= op.name == LoadOp.NAME and (self.anywhere or (loop is not None and loop.is_ancestor_of(op)))
+        properties = "" if op.name == LoadOp.NAME else str(sorted(op.properties.items()))
         self.words.append(f"({op.name} {properties}")
         for operand in op.operands if self.known else ():
             self.add(operand, loop)

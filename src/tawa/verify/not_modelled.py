@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.dialects.assembly import effect_unknown, shown
+from tawa.dialects.tt import ElementwiseInlineAsmOp
 from tawa.dialects.ttg import ctas_of
 from tawa.ir import Module, Operation
 
@@ -33,7 +34,7 @@ def not_modelled(module: Module) -> NotModelled | None:
         )
     for op in module.walk():
         if effect_unknown(op):
-            what = "inline assembly" if op.name == "tt.elementwise_inline_asm" else "the external function"
+            what = "inline assembly" if ElementwiseInlineAsmOp.matches(op) else "the external function"
             return NotModelled(
                 f"{what} that may do more than compute on registers ({shown(op)}). Cure: leave barriers and memory to "
                 "operations of Triton or Gluon, or take them out of the part that is to be proved",

@@ -19,7 +19,7 @@ from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic, print_generic_ttir
 from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.bridge.triton.stages import clean_up
-from tawa.dialects.tt import GroupIndexOp, group_marker
+from tawa.dialects.tt import GroupIndexOp
 from tawa.flow import Flow
 from tawa.ir import Builder, Module, parse_module, print_module, replace_op
 from tawa.pipeline import Target
@@ -43,7 +43,7 @@ def case_front(name: str, num_warps: int = 8) -> Front:
 def for_group(text: str, group: int) -> Module:
     """The program of one group: its number in the place of the marker."""
     module = parse_module(text)
-    markers = [op for op in module.walk() if group_marker(op)]
+    markers = [op for op in module.walk() if GroupIndexOp.matches(op)]
     assert len(markers) == 1
     replace_op(markers[0], [Builder.before(markers[0]).constant(group)])
     return module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.dialects.tt import same_number
+from tawa.dialects.tt import SameNumberOp
 from tawa.ir import Module, Operation, print_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
@@ -65,7 +65,7 @@ def made(text: str, depth: int = 2) -> Module:
 def test_two_loops_that_read_one_slot_have_a_number_each(text: str) -> None:
     first, second = slots_of_dots(made(text))
     assert first is not second
-    assert same_number(first) and same_number(second)
+    assert SameNumberOp.matches(first) and SameNumberOp.matches(second)
     assert first.operands == second.operands
 
 
@@ -94,7 +94,7 @@ def test_a_slot_whose_address_is_on_every_way_stays(text: str) -> None:
 
 
 def test_a_ring_of_one_slot_has_nothing_to_tell_apart() -> None:
-    assert not any(same_number(op) for op in made(two_loops(), depth=1).walk())
+    assert not any(SameNumberOp.matches(op) for op in made(two_loops(), depth=1).walk())
 
 
 @pytest.mark.parametrize("text", [two_loops(), two_branches()], ids=["loops", "branches"])

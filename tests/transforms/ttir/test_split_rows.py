@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.dialects import structure_rules
-from tawa.dialects.tt import GroupIndexOp, group_marker
+from tawa.dialects.tt import GroupIndexOp
 from tawa.ir import Builder, Module, StructureError, parse_module, print_module, verify_structure
 from tawa.transforms.ttir.split_rows import SplitRows, part_type
 from tests.cases.programs.ttgir import op
@@ -199,14 +199,14 @@ def test_a_part_of_a_type_is_spelled_as_the_whole(text: str, dim: int, part: str
 
 def test_the_marker_is_told_from_other_inline_assembly() -> None:
     module = split(kernel())
-    markers = [found for found in module.walk() if group_marker(found)]
+    markers = [found for found in module.walk() if GroupIndexOp.matches(found)]
     assert len(markers) == 1
     marker = markers[0]
     assert GroupIndexOp.of(marker) is not None
     marker.properties["asm_string"] = '"mov.u32 $0, $1;"'
-    assert not group_marker(marker)
+    assert not GroupIndexOp.matches(marker)
     assert GroupIndexOp.of(marker) is None
-    with pytest.raises(ValueError, match="not the number of a group"):
+    with pytest.raises(ValueError, match="GroupIndexOp does not read this"):
         GroupIndexOp(marker)
 
 

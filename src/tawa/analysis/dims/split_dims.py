@@ -19,9 +19,22 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tawa.analysis.dims.split_memory import conflicts
+from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import holder_of
+from tawa.dialects.declaration import op_names
 from tawa.dialects.effects import effects_of, has_side_effect
-from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, DescriptorStoreOp, FuncOp
+from tawa.dialects.tt import (
+    ATOMICS,
+    AssertOp,
+    DescriptorLoadOp,
+    DescriptorReduceOp,
+    DescriptorStoreOp,
+    DotOp,
+    DotScaledOp,
+    FuncOp,
+    LoadOp,
+    StoreOp,
+)
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
 from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import (
@@ -40,9 +53,9 @@ from tawa.symbolic.dim_relations import (
 Axis = Literal["rows", "columns"]
 
 _LEAST = {"rows": 64, "columns": 16}  # a wgmma has 64 rows; a dot of Triton at least 16 columns
-_DOTS = frozenset({"tt.dot", "tt.dot_scaled"})
-_HARMLESS = frozenset({"tt.assert", "llvm.intr.assume"})  # twice is as good as once
-_DIVISIBLE = frozenset({"tt.store", "tt.descriptor_store", "tt.load"})
+_DOTS = op_names(DotOp, DotScaledOp)
+_HARMLESS = op_names(AssertOp, AssumeOp)  # twice is as good as once
+_DIVISIBLE = op_names(StoreOp, DescriptorStoreOp, LoadOp)
 _KEEP = "keep one consumer group"
 
 
@@ -231,11 +244,12 @@ class _Choice:
         """Every box is split as the tiles that go through it are; a descriptor has one box for all of them."""
         boxes: dict[Node, tuple[Operation, int | None]] = {}
         for op in self.classes.ops:
-            if DescriptorLoadOp.of(op):
-                descriptor, tile, dim = op.operands[0], op.result, self.dims.get(op.result)
-            elif DescriptorStoreOp.of(op):
-                descriptor, tile = op.operands[:2]
-                dim = self.dims.get(tile) if tile not in self.classes.free else self._free_store(op, boxes)
+            load, store = DescriptorLoadOp.of(op), DescriptorStoreOp.of(op)
+            if load:
+                descriptor, tile, dim = load.descriptor, op.result, self.dims.get(op.result)
+            elif store:
+                descriptor, tile = store.descriptor, store.source
+                dim = self.dims.get(tile) if tile not in self.classes.free else self._free_store(store, boxes)
             else:
                 continue
             at = box_dims(shape_of(descriptor), shape_of(tile))
@@ -254,13 +268,13 @@ class _Choice:
         longest = max(range(len(sizes)), key=lambda dim: sizes[dim], default=0)
         return self.classes.root((descriptor, longest))
 
-    def _free_store(self, op: Operation, boxes: dict[Node, tuple[Operation, int | None]]) -> int | None:
+    def _free_store(self, store: DescriptorStoreOp, boxes: dict[Node, tuple[Operation, int | None]]) -> int | None:
         """A tile of scalars may be stored in parts of any dimension: that of the box, else the first that divides."""
-        box, tile = shape_of(op.operands[0]), shape_of(op.operands[1])
-        _, known = boxes.get(self._box(op.operands[0]), (op, None))
+        box, tile = shape_of(store.descriptor), shape_of(store.source)
+        _, known = boxes.get(self._box(store.descriptor), (store.op, None))
         dim = self._free_dim(tile) if known is None else known - (len(box) - len(tile))
         if dim is not None:
-            self.uses[(op, 1)] = dim
+            self.uses[(store.op, DescriptorStoreOp.source.index)] = dim
         return dim
 
     def _free_dim(self, shape: tuple[int, ...]) -> int | None:
@@ -282,7 +296,7 @@ class _Choice:
     def _check_once(self) -> None:
         """What must happen once in a program would happen in each group."""
         for op in self.classes.ops:
-            if op.name in ATOMICS or op.name == "tt.descriptor_reduce":
+            if op.name in ATOMICS or DescriptorReduceOp.matches(op):
                 raise _Refusal(op, "an atomic would happen in each group, and their order is not that of one program")
             if self._must_happen(op) and op.name not in _DIVISIBLE:
                 unknown = any(effect.kind == "any" for effect in effects_of(op))
@@ -292,7 +306,7 @@ class _Choice:
     def _check_stores(self) -> None:
         for op in self.classes.ops:
             if self._must_happen(op) and not self._happens_in_parts(op):
-                what = "a volatile load" if op.name == "tt.load" else "a store"
+                what = "a volatile load" if LoadOp.matches(op) else "a store"
                 cure = "do it in a kernel of its own, or keep one consumer group"
                 raise _Refusal(op, f"{what} does not have the {self.axis} to be split: each group would do it", cure)
 
@@ -302,8 +316,8 @@ class _Choice:
 
     def _happens_in_parts(self, op: Operation) -> bool:
         tiles = [(index, value) for index, value in enumerate(op.operands) if shape_of(value)]
-        if op.name == "tt.descriptor_store":
-            return op.operands[0] in self.dims
+        if store := DescriptorStoreOp.of(op):
+            return store.descriptor in self.dims
         if any(value in self.dims or (op, index) in self.uses for index, value in tiles):
             return True
         if not tiles or any(value not in self.classes.free for _, value in tiles):

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tawa.analysis.memory.provenance import memory_roots
+from tawa.dialects.declaration import global_address
 from tawa.dialects.effects import effects_of
 from tawa.dialects.scf import IfOp, enclosing_loops
+from tawa.dialects.tt import DescriptorLoadOp, DescriptorReduceOp, DescriptorStoreOp, LoadOp, StoreOp
 from tawa.ir import Module, Operation, Value
 
 
@@ -44,7 +46,7 @@ def conflicts(module: Module, dims: Mapping[Value, int]) -> Iterator[Conflict]:
 
 def _may_meet(first: Operation, second: Operation) -> bool:
     """Whether both may touch the same memory: addresses from the same argument, or from who knows where."""
-    sources, targets = memory_roots(first.operands[0]), memory_roots(second.operands[0])
+    sources, targets = memory_roots(global_address(first)), memory_roots(global_address(second))
     return sources is None or targets is None or any(root in targets for root in sources)
 
 
@@ -52,26 +54,31 @@ def _same_part(read: Operation, write: Operation, dims: Mapping[Value, int]) -> 
     """Whether each group reads just the elements that it writes itself, once."""
     if enclosing_loops(read) or enclosing_loops(write) or read.result not in dims:
         return False
-    match read.name, write.name:
-        case "tt.load", "tt.store":
-            return read.operands[0] is write.operands[0] and dims[read.result] == dims.get(write.operands[1])
-        case "tt.descriptor_load", "tt.descriptor_store":
-            return read.operands == [write.operands[0], *write.operands[2:]]
-        case _:
-            return False
+    load, store = LoadOp.of(read), StoreOp.of(write)
+    if load and store:
+        return load.pointers is store.pointers and dims[read.result] == dims.get(store.source)
+    block, target = DescriptorLoadOp.of(read), DescriptorStoreOp.of(write)
+    if block and target:
+        return block.descriptor is target.descriptor and block.indices == target.indices
+    return False
 
 
 def _ordered(first: Operation, second: Operation, dims: Mapping[Value, int]) -> bool:
     """Whether two stores never both happen, or each group does both to its own rows."""
     if _exclusive(first, second):
         return True
-    if first.name != second.name or first.operands[0] is not second.operands[0]:
+    if first.name != second.name or global_address(first) is not global_address(second):
         return False
-    if first.name == "tt.store":
-        part = dims.get(first.operands[1])
-        return part is not None and part == dims.get(second.operands[1])
-    dim = dims.get(first.operands[0])
-    return dim is not None and first.operands[2 + dim] is second.operands[2 + dim]
+    before, behind = StoreOp.of(first), StoreOp.of(second)
+    if before and behind:
+        part = dims.get(before.source)
+        return part is not None and part == dims.get(behind.source)
+    above = DescriptorStoreOp.of(first) or DescriptorReduceOp.of(first)
+    below = DescriptorStoreOp.of(second) or DescriptorReduceOp.of(second)
+    if above is None or below is None:
+        return False
+    dim = dims.get(above.descriptor)
+    return dim is not None and above.indices[dim] is below.indices[dim]
 
 
 def _exclusive(first: Operation, second: Operation) -> bool:

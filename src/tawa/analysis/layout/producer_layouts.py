@@ -17,15 +17,15 @@ from dataclasses import replace
 
 from tawa.analysis.layout.layouts import BlockedLayout, blocked_layout, origin, tile_order
 from tawa.analysis.rings.slices import slice_from
-from tawa.dialects import spec_of
-from tawa.dialects.tt import FuncOp, LoadOp
+from tawa.dialects.declaration import is_terminator, op_names
+from tawa.dialects.tt import CatOp, FuncOp, GatherOp, HistogramOp, JoinOp, LoadOp, ReshapeOp, SplitOp
 from tawa.ir import Module, Operation, ScalarType, TensorType, parse_type
 
 PRODUCER_WARPS = 4
 CP_ASYNC_BITS = 32
 """The least that one cp.async brings."""
 # What relates the layouts of its operands and results by more than their names.
-_RELATED = frozenset({"tt.cat", "tt.gather", "tt.histogram", "tt.join", "tt.reshape", "tt.split"})
+_RELATED = op_names(CatOp, GatherOp, HistogramOp, JoinOp, ReshapeOp, SplitOp)
 _ALIAS = re.compile(r"#[A-Za-z_]\w*")
 
 
@@ -34,7 +34,7 @@ def fixed_layout(module: Module, ops: Sequence[Operation], num_warps: int) -> tu
     if num_warps == PRODUCER_WARPS:
         return None
     for op in ops:
-        for encoding in [] if op.regions or spec_of(op.name).terminator else _encodings([op]):
+        for encoding in [] if op.regions or is_terminator(op.name) else _encodings([op]):
             name = module.aliases.get(encoding, encoding)
             if op.name in _RELATED or _origin(module, encoding) is None:
                 return op, name

@@ -14,7 +14,7 @@ from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import GetOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import LoadOp
-from tawa.dialects.ttg import VIEWS, LocalAllocOp
+from tawa.dialects.ttg import LocalAllocOp, whole_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, Value, parse_type
 
@@ -95,9 +95,7 @@ def _returns_to_itself(loop: ForOp, dot: WarpGroupDotOp, index: int) -> bool:
 
 def _stays(loop: ForOp, operand: Value, moved: Collection[Operation]) -> bool:
     """Whether the bytes behind a memdesc operand stay as they are until the wgmma is done, or can be made to."""
-    op = operand.defining_op
-    while op is not None and op.name in VIEWS:
-        op = op.operands[0].defining_op
+    op = whole_of(operand).defining_op
     if op is None or op in moved or GetOp.of(op) is not None or not loop.op.is_ancestor_of(op):
         return True
     return any(view.op is op for view in own_buffers(loop, moved))

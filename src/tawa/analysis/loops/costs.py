@@ -12,9 +12,17 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from tawa.dialects.scf import LOOPS, IfOp
-from tawa.dialects.ttg import VIEWS
-from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
+from tawa.dialects import arith, tt
+from tawa.dialects import math as math_ops
+from tawa.dialects.aref import AdvanceOp, ConsumedOp, FirstOp, GetOp, PutOp
+from tawa.dialects.arith import ExtFOp, FPToSIOp, SIToFPOp, TruncFOp
+from tawa.dialects.builtin import AssumeOp, GpuBarrierOp, PoisonOp
+from tawa.dialects.declaration import by_name, op_names
+from tawa.dialects.math import CosOp, Exp2Op, ExpOp, Log2Op, LogOp, SinOp, SqrtOp
+from tawa.dialects.scf import LOOPS, IfOp, YieldOp
+from tawa.dialects.tt import FpToFpOp, GatherOp, HistogramOp, ReduceOp, ScanOp
+from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp
+from tawa.dialects.ttng import FenceAsyncSharedOp, WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
 from tawa.machine.hopper import (
     BARRIER_CYCLES,
@@ -36,20 +44,37 @@ UNITS: tuple[Unit, ...] = ("tensor cores", "cuda cores", "special functions", "s
 
 _ACCUMULATOR = "#mma"  # how Triton's text names layouts of dots
 
-REPEATS = frozenset({"tt.splat", "tt.broadcast", "tt.expand_dims", "arith.constant"})
+REPEATS = op_names(tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, arith.ConstantOp)
 """What repeats a value that is there: the tile takes no registers of its own."""
 _FREE = frozenset(
     {
-        *("arith.constant", "ub.poison", "tt.splat", "tt.unsplat", "tt.broadcast", "tt.expand_dims", "tt.make_range"),
-        *("tt.reshape", "tt.bitcast", "arith.bitcast", "llvm.intr.assume", "ttg.local_dealloc", "aref.advance"),
-        *("aref.first", "scf.yield", "tt.assert", "tt.print", WarpGroupDotWaitOp.NAME, *VIEWS),
+        *(
+            arith.ConstantOp.NAME,
+            PoisonOp.NAME,
+            tt.SplatOp.NAME,
+            tt.UnsplatOp.NAME,
+            tt.BroadcastOp.NAME,
+            tt.ExpandDimsOp.NAME,
+            tt.MakeRangeOp.NAME,
+        ),
+        *(
+            tt.ReshapeOp.NAME,
+            tt.BitcastOp.NAME,
+            arith.BitcastOp.NAME,
+            AssumeOp.NAME,
+            LocalDeallocOp.NAME,
+            AdvanceOp.NAME,
+        ),
+        *(FirstOp.NAME, YieldOp.NAME, tt.AssertOp.NAME, tt.PrintOp.NAME, WarpGroupDotWaitOp.NAME, *VIEWS),
     }
 )
-_BARRIERS = frozenset({"aref.get", "aref.consumed", "aref.put", "gpu.barrier", "ttng.fence_async_shared"})
-_SPECIAL = frozenset({"math.exp2", "math.exp", "math.log2", "math.log", "math.sin", "math.cos", "math.sqrt"})
-_CONVERSIONS = frozenset({"arith.truncf", "arith.extf", "tt.fp_to_fp", "arith.sitofp", "arith.fptosi"})
+_BARRIERS = op_names(GetOp, ConsumedOp, PutOp, GpuBarrierOp, FenceAsyncSharedOp)
+_LOADS = op_names(tt.LoadOp, tt.DescriptorLoadOp, tt.AtomicRMWOp, tt.AtomicCASOp)
+_COPIES = op_names(LocalLoadOp, LocalAllocOp, LocalStoreOp, tt.StoreOp, tt.DescriptorStoreOp)
+_SPECIAL = op_names(Exp2Op, ExpOp, Log2Op, LogOp, SinOp, CosOp, SqrtOp)
+_CONVERSIONS = op_names(TruncFOp, ExtFOp, FpToFpOp, SIToFPOp, FPToSIOp)
 # fp32 lane slots of what is a sequence of instructions; estimates.
-_SEQUENCES = {"arith.divf": 10, "math.erf": 24, "math.tanh": 24, "arith.divsi": 40, "arith.remsi": 40}
+_SEQUENCES = by_name({arith.DivFOp: 10, math_ops.ErfOp: 24, math_ops.TanhOp: 24, arith.DivSIOp: 40, arith.RemSIOp: 40})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +101,11 @@ def cost_of(op: Operation, num_warps: int) -> OpCost:
         return OpCost(BARRIER_CYCLES)
     if op.name in LOOPS or IfOp.of(op):
         return OpCost(_nested(op, num_warps))
-    if op.name in ("tt.load", "tt.descriptor_load", "tt.atomic_rmw", "tt.atomic_cas"):
+    if op.name in _LOADS:
         return OpCost(GLOBAL_CYCLES, 0, "shared memory")
-    if op.name in ("ttg.local_load", "ttg.local_alloc", "ttg.local_store", "tt.store", "tt.descriptor_store"):
+    if op.name in _COPIES:
         return OpCost(_through_memory(op), 0, "shared memory")
-    if op.name == "ttg.convert_layout":
+    if ConvertLayoutOp.matches(op):
         return _convert_layout(op)
     return _arithmetic(op, num_warps)
 
@@ -101,7 +126,7 @@ def stays_in_registers(convert: Operation) -> bool:
 
     Layouts go by their names: wgmmas that differ in their columns have layouts of two names, and spread rows alike.
     """
-    source, target = parse_type(convert.operands[0].type), parse_type(convert.result.type)
+    source, target = parse_type(ConvertLayoutOp(convert).source.type), parse_type(convert.result.type)
     if not isinstance(source, TensorType) or not isinstance(target, TensorType):
         return False
     return source.encoding.startswith(_ACCUMULATOR) and f"parent = {_ACCUMULATOR}" in target.encoding
@@ -142,7 +167,7 @@ def _through_memory(op: Operation) -> int:
 
 def _convert_layout(op: Operation) -> OpCost:
     """Through shared memory and back, where it does not stay in registers."""
-    source = parse_type(op.operands[0].type)
+    source = parse_type(ConvertLayoutOp(op).source.type)
     if not isinstance(source, TensorType) or stays_in_registers(op):
         return OpCost()
     cycles = 2 * (math.ceil(source.bytes / SHARED_BYTES_PER_CYCLE) + SHARED_LATENCY_CYCLES)
@@ -157,7 +182,7 @@ def _arithmetic(op: Operation, num_warps: int) -> OpCost:
     share = min(num_warps, WARP_GROUP) / WARP_GROUP
     if op.name in _SPECIAL:
         return OpCost(math.ceil(elements / (SPECIAL_PER_CYCLE * share)), 0, "special functions")
-    shuffles = 5 * SHUFFLE_CYCLES if op.name in ("tt.reduce", "tt.scan", "tt.gather", "tt.histogram") else 0
+    shuffles = 5 * SHUFFLE_CYCLES if op.name in (ReduceOp.NAME, ScanOp.NAME, GatherOp.NAME, HistogramOp.NAME) else 0
     inner = [it for it in op.regions[0].block.ops if it.results] if op.regions else []
     slots = _SEQUENCES.get(op.name, max(1, len(inner)))
     if op.name in _CONVERSIONS:

@@ -26,10 +26,10 @@ from tawa.analysis.memory.provenance import memory_roots
 from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.control_flow import holder_of
+from tawa.dialects.declaration import Effect, address_of
 from tawa.dialects.effects import effects_of
-from tawa.dialects.registry import Effect
 from tawa.dialects.scf import ForOp
-from tawa.dialects.ttg import VIEWS
+from tawa.dialects.ttg import VIEWS, LocalAllocOp, whole_of
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import Operation, Value
 
@@ -89,10 +89,8 @@ def waits_for_itself(dot: WarpGroupDotOp) -> bool:
     Triton gives the memory of such a buffer to others behind its last reader in the text.
     """
     for operand in (dot.a, dot.b):
-        op = operand.defining_op
-        while op is not None and op.name in VIEWS:
-            op = op.operands[0].defining_op
-        if op is not None and op.name == "ttg.local_alloc" and op.parent is dot.op.parent:
+        op = whole_of(operand).defining_op
+        if op is not None and LocalAllocOp.matches(op) and op.parent is dot.op.parent:
             return True
     return False
 
@@ -238,7 +236,10 @@ def _commute(one: Operation, left: Effect, other: Operation, right: Effect) -> b
 
 def _apart(one: Operation, left: Effect, other: Operation, right: Effect) -> bool:
     """Whether two accesses to global memory come from different arguments of the kernel."""
-    if one.regions or other.regions or left.operand is None or right.operand is None:
+    if one.regions or other.regions:
         return False
-    first, second = memory_roots(one.operands[left.operand]), memory_roots(other.operands[right.operand])
+    here, there = address_of(one, left), address_of(other, right)
+    if here is None or there is None:
+        return False
+    first, second = memory_roots(here), memory_roots(there)
     return first is not None and second is not None and not any(root in second for root in first)

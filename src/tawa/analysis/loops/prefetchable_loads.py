@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tawa.analysis.memory.provenance import memory_roots
+from tawa.dialects import arith
+from tawa.dialects.declaration import address_of, op_names
 from tawa.dialects.effects import effects_of, gives_order, is_plain_load, is_pure
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DOTS, LoadOp
@@ -16,7 +18,10 @@ from tawa.ir import Operation, TensorType, Value, parse_type
 from tawa.machine.hopper import WARP
 from tawa.symbolic.dim_relations import has_rows
 
-_DIVISIONS = ("arith.div", "arith.rem", "arith.ceildiv", "arith.floordiv")
+_DIVISIONS = op_names(
+    *(arith.DivFOp, arith.DivSIOp, arith.DivUIOp, arith.RemFOp, arith.RemSIOp, arith.RemUIOp),
+    *(arith.CeilDivSIOp, arith.CeilDivUIOp, arith.FloorDivSIOp),
+)
 
 
 @dataclass(slots=True)
@@ -67,12 +72,13 @@ class AheadLoads:
 
     def is_written(self, load: Operation) -> bool:
         """Whether something written in the loop may lie where `load` reads."""
-        roots = memory_roots(load.operands[0])
+        roots = memory_roots(LoadOp(load).pointers)
         for op in self.loop.op.walk():
             for effect in effects_of(op) if not op.regions else ():
                 if effect.kind != "write" or effect.space != "global":
                     continue
-                written = memory_roots(op.operands[effect.operand]) if effect.operand is not None else None
+                address = address_of(op, effect)
+                written = memory_roots(address) if address is not None else None
                 if roots is None or written is None or any(root in written for root in roots):
                     return True
         return False
@@ -91,10 +97,9 @@ def _is_of_rings(op: Operation) -> bool:
 
 def _may_divide_by_zero(op: Operation) -> bool:
     """Whether an operation may be undefined if it is done once too often."""
-    if not op.name.startswith(_DIVISIONS):
+    if op.name not in _DIVISIONS:
         return False
-    divisor = op.operands[1].defining_op
-    return divisor is None or divisor.name != "arith.constant"
+    return not arith.ConstantOp.matches(op.operands[arith.DivSIOp.rhs.index].defining_op)
 
 
 __all__ = ["AheadLoads", "bytes_ahead"]

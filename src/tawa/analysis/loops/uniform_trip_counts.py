@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tawa.analysis.rings.loads import find_dots
-from tawa.dialects.arith import constant_int
+from tawa.dialects.arith import DivSIOp, constant_int
 from tawa.dialects.effects import is_plain_load, is_pure
 from tawa.dialects.scf import ForOp, IfOp, enclosing_loops
+from tawa.dialects.tt import FuncOp, GetProgramIdOp
 from tawa.ir import Block, Module, Operation, Value
 
-_PROGRAM = "tt.get_program_id"
+_PROGRAM = GetProgramIdOp.NAME
 MOST_PROGRAMS = 1 << 20
 """Along one axis; FlexAttention without a mask has one block of keys for 2^23 programs."""
 
@@ -49,7 +50,7 @@ def _sources(value: Value) -> list[Value] | None:
     """What a value is computed from; None where the program comes in, or may."""
     if isinstance(value.owner, Block):
         parent = value.owner.parent_op
-        if parent is None or parent.name == "tt.func":
+        if parent is None or FuncOp.matches(parent):
             return []
         loop = ForOp.of(parent)
         return _carried(loop, value.index - 1) if loop else None
@@ -73,7 +74,7 @@ def _carried(loop: ForOp, index: int) -> list[Value]:
 
 def _is_zero_for_all(op: Operation) -> bool:
     """Whether it divides the number of a program by more programs than there are."""
-    if op.name != "arith.divsi" or (constant_int(op.operands[1]) or 0) < MOST_PROGRAMS:
+    if not DivSIOp.matches(op) or (constant_int(op.operands[1]) or 0) < MOST_PROGRAMS:
         return False
     program = op.operands[0].defining_op
     return program is not None and program.name == _PROGRAM

@@ -16,7 +16,7 @@ from tawa.analysis.affine import Affine
 from tawa.analysis.masks import conjuncts
 from tawa.analysis.polynomials import Poly
 from tawa.dialects.scf import ENDS, LOOPS
-from tawa.dialects.tt import LoadOp
+from tawa.dialects.tt import LoadOp, StoreOp
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.symbolic.dim_relations import Place, relations_of, shape_of
 
@@ -32,7 +32,7 @@ def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Pol
         seen.add((value, at))
         for use in value.uses:
             user = use.op
-            if user.name == "tt.store":
+            if StoreOp.matches(user):
                 if use.index != 1 or not _cuts(affine, user, at, room):
                     return _place(module, user)
                 continue
@@ -62,9 +62,10 @@ def _same(place: Place, value: Value, dim: int) -> bool:
 
 def _cuts(affine: Affine, store: Operation, dim: int, room: Poly) -> bool:
     """Whether the mask of a store leaves out what lies outside ``room - r_dim > 0``."""
-    if len(store.operands) < 3:
+    mask = StoreOp(store).mask
+    if mask is None:
         return False
-    bounds = conjuncts(affine.form, store.operands[2]) or ()
+    bounds = conjuncts(affine.form, mask) or ()
     same = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim and bound.room == room]
     return any(not bound.guards for bound in same)  # a bound of what wraps around itself cuts nothing off there
 

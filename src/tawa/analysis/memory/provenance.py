@@ -12,41 +12,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.dialects.arith import ASSUME
+from tawa.dialects import tt
+from tawa.dialects.arith import SelectOp
+from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import incoming
+from tawa.dialects.declaration import op_names
 from tawa.dialects.effects import effects_of, gives_order
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, LoadOp, releases
+from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
 
-_MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
+_MAKE_DESCRIPTOR = tt.MakeTensorDescOp.NAME
 # What reads or writes global memory; the address is operand 0.
-_ACCESSES = ATOMICS | {
-    "tt.descriptor_gather",
-    "tt.descriptor_load",
-    "tt.descriptor_reduce",
-    "tt.descriptor_scatter",
-    "tt.descriptor_store",
-    "tt.load",
-    "tt.store",
-}
+_ACCESSES = ATOMICS | op_names(
+    tt.DescriptorGatherOp,
+    DescriptorLoadOp,
+    tt.DescriptorReduceOp,
+    tt.DescriptorScatterOp,
+    tt.DescriptorStoreOp,
+    LoadOp,
+    tt.StoreOp,
+)
 
-_WRITES = frozenset({"tt.store", "tt.descriptor_store", "tt.descriptor_scatter"})
+_WRITES = op_names(tt.StoreOp, tt.DescriptorStoreOp, tt.DescriptorScatterOp)
 
 # Operation -> index of the operand that carries the address.
 _ADDRESS = {
-    "tt.addptr": 0,
-    "tt.advance": 0,
-    "tt.bitcast": 0,
-    "tt.broadcast": 0,
-    "tt.expand_dims": 0,
-    "tt.int_to_ptr": 0,
+    tt.AddPtrOp.NAME: 0,
+    tt.AdvanceOp.NAME: 0,
+    tt.BitcastOp.NAME: 0,
+    tt.BroadcastOp.NAME: 0,
+    tt.ExpandDimsOp.NAME: 0,
+    tt.IntToPtrOp.NAME: 0,
     _MAKE_DESCRIPTOR: 0,
-    "tt.reshape": 0,
-    "tt.splat": 0,
-    "tt.trans": 0,
-    "tt.unsplat": 0,
-    "ttg.convert_layout": 0,
+    tt.ReshapeOp.NAME: 0,
+    tt.SplatOp.NAME: 0,
+    tt.TransOp.NAME: 0,
+    tt.UnsplatOp.NAME: 0,
+    ConvertLayoutOp.NAME: 0,
 }
 
 
@@ -94,7 +98,7 @@ def _sources(value: Value) -> list[Value] | None:
             return _argument_sources(function, value)
     elif owner.name in _ADDRESS:
         return [owner.operands[_ADDRESS[owner.name]]]
-    elif owner.name == "arith.select":
+    elif SelectOp.matches(owner):
         return owner.operands[1:]
     return [use.value for use in incoming(value)] or None
 
@@ -158,7 +162,7 @@ def stores_must_not_wait(module: Module) -> bool:
     stands before, and where the store's descriptor is written again in every iteration and carried from one to another.
     """
     accesses = [op for op in module.walk() if op.name in _ACCESSES]
-    if not any(op.name == "tt.descriptor_store" for op in accesses):
+    if not any(tt.DescriptorStoreOp.matches(op) for op in accesses):
         return False
     stored: list[Root] = []
     touched: list[Root] = []
@@ -168,7 +172,7 @@ def stores_must_not_wait(module: Module) -> bool:
         roots = memory_roots(op.operands[0])
         if roots is None:
             return True
-        if op.name != "tt.descriptor_store":
+        if not tt.DescriptorStoreOp.matches(op):
             touched += roots
         elif made_in_a_loop(module, op.operands[0]) and own_maker(op.operands[0]) is None:
             return True
@@ -210,13 +214,13 @@ def may_run_twice(module: Module) -> bool:
     read: list[Root] = []
     written: list[Root] = []
     for op in module.walk():
-        if op.name in ATOMICS or op.name == "tt.descriptor_reduce":
+        if op.name in ATOMICS or tt.DescriptorReduceOp.matches(op):
             return False
         if op.name in _ACCESSES:
             roots = memory_roots(op.operands[0])
             if roots is None or any(root.behind for root in roots):
                 return False
             (written if op.name in _WRITES else read).extend(roots)
-        elif op.name != ASSUME and not op.regions and any(it.kind in ("any", "order") for it in effects_of(op)):
+        elif op.name != AssumeOp.NAME and not op.regions and any(it.kind in ("any", "order") for it in effects_of(op)):
             return False
     return not any(root in written for root in read)

@@ -9,6 +9,7 @@ One that goes to the same place in each turn of a loop is none: of two TMA store
 from __future__ import annotations
 
 from tawa.dialects.control_flow import holder_of
+from tawa.dialects.declaration import global_address
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, FuncOp, StoreOp
 from tawa.ir import Operation, Value
@@ -17,7 +18,7 @@ from tawa.symbolic.dim_relations import has_rows
 
 def tile_stores(function: FuncOp, in_turn: bool) -> list[Operation]:
     """Those stores, in textual order. in_turn: whether programs will be done in turn."""
-    ops = [op for op in function.op.walk() if op.name == "tt.store" and has_rows(StoreOp(op).source)]
+    ops = [op for op in function.op.walk() if StoreOp.matches(op) and has_rows(StoreOp(op).source)]
     return [op for op in ops if _ends_a_tile(op, in_turn)]
 
 
@@ -28,7 +29,7 @@ def _ends_a_tile(store: Operation, in_turn: bool) -> bool:
         return in_turn
     dots = [op for op in loops[0].walk() if op.name in DOTS]
     ends = any(enclosing_loops(dot)[0] is not loops[0] for dot in dots)
-    return ends and all(_moves_with(store.operands[0], loop) for loop in loops)
+    return ends and all(_moves_with(global_address(store), loop) for loop in loops)
 
 
 def _moves_with(address: Value, loop: Operation) -> bool:

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.rings.slices import SliceInfo, slice_from
+from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.effects import has_side_effect, is_plain_load, is_pure
 from tawa.dialects.scf import CONTROL, ENDS, IfOp
 from tawa.dialects.tt import DOTS, FuncOp, GroupIndexOp
 from tawa.ir import Block, Operation
 
-_ASSUME = "llvm.intr.assume"
+_ASSUME = AssumeOp.NAME
 _FLOW = CONTROL | ENDS
 
 

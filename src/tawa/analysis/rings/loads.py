@@ -30,7 +30,7 @@ from tawa.dialects.control_flow import outgoing
 from tawa.dialects.effects import is_plain_load, is_pure
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, DescriptorLoadOp, LoadOp
-from tawa.dialects.ttg import LocalAllocOp
+from tawa.dialects.ttg import LocalAllocOp, LocalLoadOp
 from tawa.ir import MemDescType, Module, Operation, ScalarType, Value, parse_type
 from tawa.ir.attributes import read_bool, read_int
 from tawa.ir.text import print_dictionary
@@ -114,7 +114,7 @@ def dots_fed_by(tile: Value, apart: Collection[Value] = ()) -> list[Operation]:
             if user.name in DOTS:
                 if use.index < 2 and user not in dots:
                     dots.append(user)
-            elif is_pure(user) or LocalAllocOp.of(user) or user.name == "ttg.local_load":
+            elif is_pure(user) or LocalAllocOp.of(user) or LocalLoadOp.matches(user):
                 work += [result for result in user.results if result not in apart]
     return dots
 

@@ -33,7 +33,7 @@ def is_operand_load(op: Operation, in_turn: bool = False, products: Collection[V
     products: what dots give (`from_dots`), through which a row is not followed: rows that meet sums, as those of a
         softmax do, are loaded beside the dot anyway.
     """
-    if op.name != "tt.load" or all(size == 1 for size in shape_of(op.result)):
+    if not LoadOp.matches(op) or all(size == 1 for size in shape_of(op.result)):
         return False
     rows = has_rows(op.result)
     if not enclosing_loops(op) and not (in_turn and rows):

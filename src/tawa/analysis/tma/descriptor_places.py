@@ -19,7 +19,7 @@ from tawa.analysis.tma.accesses import NotABox
 from tawa.analysis.tma.available_values import is_known
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import FuncOp, LoadOp
 from tawa.ir import Block, Builder, Operation, Value
 
 _CURE = "let the stride be a multiple of 16, which Triton sees at the launch, or have the launcher make the descriptor"
@@ -83,7 +83,7 @@ class Place:
             return True
         if op is None:
             return atom.owner is self.function.body
-        if op.name == "tt.load":
+        if LoadOp.matches(op):
             return True
         if not op.name.startswith("arith."):
             return False

@@ -51,6 +51,7 @@ from tawa.analysis.promises import promised_by
 from tawa.analysis.rings.loads import from_dots
 from tawa.analysis.tma.accesses import NotABox, is_operand_load
 from tawa.analysis.tma.descriptor_places import Limit, Place, check_descriptor, places_of
+from tawa.dialects.declaration import global_address
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Operation, source_of
@@ -215,7 +216,7 @@ class _Finder:
     def _home(self, found: AccessInfo) -> AccessInfo:
         """A load with its decision; raises NotABox."""
         load = found.op
-        form = self.affine.form(load.operands[0])
+        form = self.affine.form(global_address(load))
         base = form.base if form is not None else None
         table = base is not None and base.owner is not self.function.body
         if table and not (self.tables and enclosing_loops(load)):

@@ -22,8 +22,9 @@ from tawa.analysis.launch_values import Argument
 from tawa.analysis.polynomials import ONE
 from tawa.analysis.rings.loads import from_dots
 from tawa.analysis.tma.accesses import is_operand_load, tile_of
+from tawa.dialects.declaration import global_address
 from tawa.dialects.scalars import width_of
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import FuncOp, StoreOp
 from tawa.ir import Module, Operation, Value
 from tawa.symbolic.dim_relations import has_rows, shape_of
 
@@ -63,7 +64,7 @@ class _Units:
     def of(self, accesses: Iterable[Operation]) -> Iterator[Value]:
         """The strides that tiles need to be 1."""
         for access in accesses:
-            form = self.affine.form(access.operands[0])
+            form = self.affine.form(global_address(access))
             if form is None or any(lane == ONE for lane in form.lanes.values()):
                 continue
             lanes = [form.lanes[dim] for dim in sorted(form.lanes) if shape_of(tile_of(access))[dim] > 1]
@@ -72,7 +73,7 @@ class _Units:
 
 
 def _is_tile_store(op: Operation) -> bool:
-    return op.name == "tt.store" and has_rows(tile_of(op))
+    return StoreOp.matches(op) and has_rows(tile_of(op))
 
 
 __all__ = ["find_unit_strides"]

@@ -37,6 +37,7 @@ from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.handover import Handover, Stage, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.bridge.triton.surroundings import folder_failure
+from tawa.dialects.tt import DotOp
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
 from tawa.machine.hopper import WARP_GROUP
 from tawa.pipeline import Outcome
@@ -241,7 +242,7 @@ def _level(outcome: Outcome, text: str) -> str:
 
 def _can_measure(source: Source) -> bool:
     """Whether a launch can time both kernels: it goes through us, and running twice does no harm."""
-    if not launch_is_ours() or "tt.dot" not in source.ttir:
+    if not launch_is_ours() or DotOp.NAME not in source.ttir:
         return False
     try:
         return may_run_twice(read_ttir(source.ttir, source.context))
@@ -253,7 +254,7 @@ def _nothing_to_do(source: Source, request: Request, num_warps: int) -> Remark |
     """Kernels without a dot, or of fewer warps than any consumer has, are left alone before they cost anything."""
     options = request.options
     groups_wanted = request.plan is not None or options.num_consumer_groups is not None or options.ping_pong
-    if "tt.dot" not in source.ttir:
+    if DotOp.NAME not in source.ttir:
         reason, cure = "no tl.dot in the kernel: there is nothing to feed by separate warps", ""
     elif num_warps < WARP_GROUP and not groups_wanted:
         reason, cure = wrong_warps(num_warps)

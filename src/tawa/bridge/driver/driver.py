@@ -31,6 +31,8 @@ from tawa.bridge.triton.handover import Handover, StageResult
 from tawa.bridge.triton.ptxas_log import kept_log
 from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import RESPELLED_FROM, installed_text, triton_version
+from tawa.dialects.builtin import ModuleOp
+from tawa.dialects.tt import DotOp, LoadOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
 from tawa.ir import Module, Operation, copy_module
@@ -48,7 +50,7 @@ from tawa.remarks import Remark
 from tawa.transforms.ttir.make_persistent import grid_axes, why_not_persistent
 from tawa.verify.verdict import Unknown
 
-_NO_MODULE = Module(Operation("builtin.module"))
+_NO_MODULE = Module(Operation(ModuleOp.NAME))
 """In the place of a kernel that went to Triton as it came from there."""
 _TILES = "tt.load of a tile"
 _FOR_ALL = (None, None, 0)
@@ -128,7 +130,7 @@ class _Driver:
             def see(op: Any) -> None:
                 name = op.get_name()
                 self.operations[name] = self.operations.get(name, 0) + 1
-                if name == "tt.load" and str(op.get_result(0).get_type()).startswith("tensor"):
+                if name == LoadOp.NAME and str(op.get_result(0).get_type()).startswith("tensor"):
                     self.operations[_TILES] = 1
 
             self.unread.walk(see)
@@ -161,7 +163,7 @@ class _Driver:
 
     def _question(self) -> Question:
         groups = self.tools.options.num_warps // 4
-        may_be_chained = groups > 1 and self.operations.get("tt.dot", 0) > 1
+        may_be_chained = groups > 1 and self.operations.get(DotOp.NAME, 0) > 1
         return Question(
             self.request.options,
             self.pins,

@@ -16,6 +16,7 @@ from typing import Any
 from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.report import record
 from tawa.bridge.triton.generic_print import parse_module
+from tawa.dialects.ttg import LocalAllocOp
 from tawa.ir import MemDescType, TensorType, parse_type
 from tawa.plan.cost.shared_use import LIMIT_BYTES
 
@@ -62,7 +63,7 @@ def _may_overflow(module: Any) -> bool:
     def see(op: Any) -> None:
         types = [str(op.get_result(index).get_type()) for index in range(op.get_num_results())]
         tiles.update(dict.fromkeys(types))
-        if op.get_name() == "ttg.local_alloc":
+        if op.get_name() == LocalAllocOp.NAME:
             buffers.extend(types)
 
     module.walk(see)

@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 from tawa.dialects.ttg import WarpSpecializeOp
+from tawa.dialects.ttng import AsyncTMACopyGlobalToLocalOp
 from tawa.ir import Module, Operation
 from tawa.ir.attributes import array_attr
 
-_TMA_LOAD = "ttng.async_tma_copy_global_to_local"
+_TMA_LOAD = AsyncTMACopyGlobalToLocalOp.NAME
 # Barrier, destination and predicate stand behind the coordinates, the descriptor before them.
 _NOT_COORDINATES = 4
 

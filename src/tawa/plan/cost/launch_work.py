@@ -24,11 +24,11 @@ from tawa.analysis.launch_values import Apply, DescriptorSpec, HostValue, Number
 from tawa.analysis.loops.costs import fma_per_cycle
 from tawa.analysis.rings.loads import find_dots
 from tawa.dialects.scf import ForOp, enclosing_loops
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import DescriptorStoreOp, FuncOp, StoreOp
 from tawa.ir import Module, Operation, TensorType, Value, parse_type
 from tawa.machine.hopper import DOT_CYCLES, ROW_BYTES, STORE_CYCLES
 
-_STORES = ("tt.store", "tt.descriptor_store")
+_STORES = (StoreOp.NAME, DescriptorStoreOp.NAME)
 
 
 def launch_work(module: Module) -> HostValue | None:

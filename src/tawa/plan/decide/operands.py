@@ -8,7 +8,7 @@ from dataclasses import replace
 from tawa.analysis.names import LOADS, STORES, Name, name_of, name_text
 from tawa.analysis.rings.channels import ChannelInfo
 from tawa.analysis.rings.loads import DotLoadInfo
-from tawa.dialects.tt import DescriptorLoadOp, FuncOp
+from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.plan.entries import OperandPlan, Path, StorePlan
@@ -57,11 +57,12 @@ def path_of(info: DotLoadInfo, plan: Plan) -> Path:
 
 def store_path(op: Operation) -> Path:
     """How a tile is stored."""
-    if op.name != "tt.descriptor_store":
+    store = DescriptorStoreOp.of(op)
+    if store is None:
         return "pointers"
-    if _is_made(op.operands[0]):
+    if _is_made(store.descriptor):
         return "kernel_descriptor"
-    return "raised" if _is_added(op.operands[0]) else "host_descriptor"
+    return "raised" if _is_added(store.descriptor) else "host_descriptor"
 
 
 def rings_of(loads: Sequence[DotLoadInfo], plan: Plan) -> dict[Operation, str]:
@@ -98,7 +99,7 @@ def operands_of(module: Module, loads: Sequence[DotLoadInfo], channels: Sequence
 
 def stores_of(module: Module) -> list[StorePlan]:
     """An entry for each store by TMA, without decisions."""
-    found = [op for op in module.walk() if op.name == "tt.descriptor_store"]
+    found = [op for op in module.walk() if DescriptorStoreOp.matches(op)]
     return [StorePlan(*name_of(op), store_path(op), line=str(source_of(module, op) or "")) for op in found]
 
 

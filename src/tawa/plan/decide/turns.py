@@ -12,13 +12,16 @@ from dataclasses import dataclass
 
 from tawa.analysis.loops.costs import cost_of
 from tawa.dialects.aref import ConsumedOp
+from tawa.dialects.declaration import op_names
 from tawa.dialects.effects import has_side_effect
-from tawa.dialects.scf import LOOPS
+from tawa.dialects.scf import LOOPS, ConditionOp, YieldOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
-from tawa.dialects.warp import GroupOp, find_groups
+from tawa.dialects.warp import EndOp, GroupOp, find_groups
 from tawa.ir import Block, Module, Operation
 from tawa.machine.hopper import TURN_CYCLES
 from tawa.plan.plan import Plan
+
+_ENDS = op_names(YieldOp, ConditionOp, EndOp)
 
 
 def choose_turns(module: Module, plan: Plan) -> Plan:
@@ -74,7 +77,7 @@ def _ends_section(op: Operation) -> bool:
     dot = WarpGroupDotOp.of(op)
     if dot:
         return not dot.is_async
-    if ConsumedOp.of(op) or WarpGroupDotWaitOp.of(op) or op.name in ("scf.yield", "scf.condition", "warp.end"):
+    if ConsumedOp.of(op) or WarpGroupDotWaitOp.of(op) or op.name in _ENDS:
         return True
     return bool(op.regions) and any(_holds_dots(op) or has_side_effect(nested) for nested in op.walk())
 

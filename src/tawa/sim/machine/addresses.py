@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tawa.dialects.declaration import by_name
+from tawa.dialects.tt import IntToPtrOp
 from tawa.ir import Operation, PointerType, parse_type
 from tawa.sim.errors import ArgumentError, OutOfBounds
 from tawa.sim.machine.values import Context, GlobalTensor, Handler, Pointer
@@ -84,5 +86,5 @@ def _int_to_ptr(context: Context, op: Operation, args: list[Any], /) -> list[Any
     return [context.memory.pointer(args[0] if shape_of(op.result.type) else int(args[0]), kind.pointee)]
 
 
-ADDRESSES: dict[str, Handler] = {"tt.int_to_ptr": _int_to_ptr}
+ADDRESSES: dict[str, Handler] = by_name({IntToPtrOp: _int_to_ptr})
 """The meaning of each operation, by name."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tawa.dialects.ttg import MemDescIndexOp, MemDescReinterpretOp, MemDescReshapeOp, MemDescSubsliceOp, MemDescTransOp
 from tawa.ir import MemDescType, Operation, parse_type
 from tawa.ir.attributes import read_array
 from tawa.sim.errors import MissingFence, OutOfBounds, SharedMemoryRace, UnsupportedOp, UnwrittenRead
@@ -133,18 +134,18 @@ def view_op(op: Operation, args: list[Any]) -> SharedView:
     view, type = args[0], memdesc(op.result.type)
     assert isinstance(view, SharedView)
     match op.name:
-        case "ttg.memdesc_index":
+        case MemDescIndexOp.NAME:
             return index(view, args[1], type)
-        case "ttg.memdesc_subslice":
+        case MemDescSubsliceOp.NAME:
             starts = read_array(op.properties["offsets"])
             where = tuple(slice(start, start + size) for start, size in zip(starts, type.shape, strict=True))
             return _same(view, view.bits[where], view.state[where], type)
-        case "ttg.memdesc_trans":
+        case MemDescTransOp.NAME:
             order = read_array(op.properties["order"])
             return _same(view, view.bits.transpose(order), view.state.transpose(order), type)
-        case "ttg.memdesc_reshape":
+        case MemDescReshapeOp.NAME:
             return _same(view, _reshaped(view.bits, type), _reshaped(view.state, type), type)
-        case "ttg.memdesc_reinterpret":
+        case MemDescReinterpretOp.NAME:
             dtype = memory_dtype(type.element)
             if view.bits.itemsize != np.dtype(dtype).itemsize or view.bits.size != int(np.prod(type.shape)):
                 raise UnsupportedOp(f"{view.type} read as {type}: elements of another width or number")

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tawa.dialects.aref import CreateOp, PutOp, RingType
+from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, FirstOp, GetOp, LandedOp, PutOp, RingType
+from tawa.dialects.declaration import by_name
 from tawa.dialects.tt import DescriptorLoadOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation
@@ -69,7 +70,7 @@ def _create(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 def _readers(op: Operation) -> int:
     groups: dict[Operation, None] = {}
     for user in op.result.users:
-        if user.name == "aref.get":
+        if GetOp.matches(user):
             groups.update((outer, None) for outer in user.ancestors() if outer.name == GroupOp.NAME)
     return len(groups)
 
@@ -199,15 +200,17 @@ def run_groups(who: Partition, op: Operation, run_block: RunBlock) -> Run:
     return [who.env[result] for result in op.results]
 
 
-STEPS: dict[str, Step] = {
-    "aref.create": _create,
-    "aref.first": _first,
-    "aref.advance": _advance,
-    "aref.consumed": _consumed,
-}
+STEPS: dict[str, Step] = by_name(
+    {
+        CreateOp: _create,
+        FirstOp: _first,
+        AdvanceOp: _advance,
+        ConsumedOp: _consumed,
+    }
+)
 """Operations that never block, by name."""
 
-WAITS: dict[str, Wait] = {"aref.get": _get, "aref.landed": _landed}
+WAITS: dict[str, Wait] = by_name({GetOp: _get, LandedOp: _landed})
 """Operations that may block, by name; ``aref.put`` and ``warp.group`` need the interpreter and are in `control`."""
 
 __all__ = ["STEPS", "WAITS", "Ring", "Slot", "put", "run_groups"]

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tawa.dialects import ttg, ttng
+from tawa.dialects.declaration import by_name
+from tawa.dialects.tt import MakeTensorDescOp
 from tawa.dialects.ttg import warps_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
@@ -50,8 +53,9 @@ def _used(value: Any) -> Any:
 
 def _local_alloc(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     view = allocate(op.result.hint or "a buffer", memdesc(op.result.type))
-    if args:
-        view.bits[...] = encode(_used(args[0]), element_of(op.operands[0].type)).reshape(view.bits.shape)
+    source = ttg.LocalAllocOp(op).source
+    if source is not None:
+        view.bits[...] = encode(_used(args[0]), element_of(source.type)).reshape(view.bits.shape)
         view.state[...] = filled(who.agent)
         who.unfenced.append(view)
     return [view]
@@ -60,7 +64,7 @@ def _local_alloc(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
 def _local_store(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     view: SharedView = args[1]
     require_quiet(view, who.cta.reads)
-    view.bits[...] = encode(_used(args[0]), element_of(op.operands[0].type)).reshape(view.bits.shape)
+    view.bits[...] = encode(_used(args[0]), element_of(ttg.LocalStoreOp(op).source.type)).reshape(view.bits.shape)
     view.state[...] = dirty(who.agent)
     who.unfenced.append(view)
     who.log(op, "local_store", view.label)
@@ -120,9 +124,9 @@ def _dot(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     view = WarpGroupDotOp(op)
     a, b, c = _used(args[0]), args[1], args[2]
     use_c = bool(args[3]) if len(args) > 3 else True
-    kind, out = parse_type(op.operands[0].type), parse_type(op.result.type)
+    kind, out = parse_type(view.a.type), parse_type(op.result.type)
     if not isinstance(kind, TensorType | MemDescType) or not isinstance(out, TensorType):
-        raise UnsupportedOp(f"operands {op.operands[0].type}")
+        raise UnsupportedOp(f"operands {view.a.type}")
     for operand in (a, b):
         _operand(who, operand)  # it may be read at once, whenever it lands
     result = Accumulator()
@@ -197,7 +201,7 @@ def _tma_store(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     def copy() -> None:
         require_visible(own, fills_are_fenced=False, copies=who.fenced_copies)
         bits = np.ascontiguousarray(own.bits)
-        if op.name == "ttng.async_tma_reduce":
+        if ttng.AsyncTMAReduceOp.matches(op):
             reduce_box(op, descriptor, at, bits)
         else:
             write_box(descriptor, at, bits)
@@ -323,34 +327,36 @@ def _wait_barrier(who: Partition, op: Operation, args: list[Any]) -> Run:
     return []
 
 
-STEPS: dict[str, Step] = {
-    "tt.make_tensor_descriptor": _make_descriptor,
-    "ttg.local_alloc": _local_alloc,
-    "ttg.local_store": _local_store,
-    "ttg.local_load": _local_load,
-    "ttg.local_dealloc": _local_dealloc,
-    "ttg.memdesc_index": _view,
-    "ttg.memdesc_subslice": _view,
-    "ttg.memdesc_trans": _view,
-    "ttg.memdesc_reshape": _view,
-    "ttg.memdesc_reinterpret": _view,
-    "ttng.fence_async_shared": _fence,
-    "ttng.warp_group_dot": _dot,
-    "ttng.warp_group_dot_wait": _dot_wait,
-    "ttng.async_tma_copy_global_to_local": _tma_load,
-    "ttng.async_tma_copy_local_to_global": _tma_store,
-    "ttng.async_tma_reduce": _tma_store,
-    "ttng.async_tma_store_wait": _tma_store_wait,
-    "ttg.async_copy_global_to_local": _cp_async,
-    "ttg.async_commit_group": _cp_commit,
-    "ttg.async_wait": _cp_wait,
-    "ttng.async_copy_mbarrier_arrive": _copies_arrive,
-    "ttng.init_barrier": _init_barrier,
-    "ttng.inval_barrier": _inval_barrier,
-    "ttng.barrier_expect": _expect,
-    "ttng.arrive_barrier": _arrive,
-}
+STEPS: dict[str, Step] = by_name(
+    {
+        MakeTensorDescOp: _make_descriptor,
+        ttg.LocalAllocOp: _local_alloc,
+        ttg.LocalStoreOp: _local_store,
+        ttg.LocalLoadOp: _local_load,
+        ttg.LocalDeallocOp: _local_dealloc,
+        ttg.MemDescIndexOp: _view,
+        ttg.MemDescSubsliceOp: _view,
+        ttg.MemDescTransOp: _view,
+        ttg.MemDescReshapeOp: _view,
+        ttg.MemDescReinterpretOp: _view,
+        ttng.FenceAsyncSharedOp: _fence,
+        WarpGroupDotOp: _dot,
+        ttng.WarpGroupDotWaitOp: _dot_wait,
+        ttng.AsyncTMACopyGlobalToLocalOp: _tma_load,
+        ttng.AsyncTMACopyLocalToGlobalOp: _tma_store,
+        ttng.AsyncTMAReduceOp: _tma_store,
+        ttng.AsyncTMAStoreWaitOp: _tma_store_wait,
+        ttg.AsyncCopyGlobalToLocalOp: _cp_async,
+        ttg.AsyncCommitGroupOp: _cp_commit,
+        ttg.AsyncWaitOp: _cp_wait,
+        ttng.AsyncCopyMbarrierArriveOp: _copies_arrive,
+        ttng.InitBarrierOp: _init_barrier,
+        ttng.InvalBarrierOp: _inval_barrier,
+        ttng.BarrierExpectOp: _expect,
+        ttng.ArriveBarrierOp: _arrive,
+    }
+)
 """Operations that never block, by name."""
 
-WAITS: dict[str, Wait] = {"ttng.wait_barrier": _wait_barrier}
+WAITS: dict[str, Wait] = by_name({ttng.WaitBarrierOp: _wait_barrier})
 """Operations that may block, by name."""

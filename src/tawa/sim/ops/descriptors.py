@@ -11,6 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tawa.dialects.declaration import by_name
+from tawa.dialects.tt import DescriptorGatherOp, DescriptorReduceOp, DescriptorScatterOp
+from tawa.dialects.ttg import GlobalScratchAllocOp
+from tawa.dialects.ttng import ReinterpretTensorDescOp, TensormapCreateOp, TensormapFenceproxyAcquireOp
 from tawa.ir import Operation, TensorDescType, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_int
 from tawa.sim.errors import UnsupportedOp
@@ -48,7 +52,7 @@ def reduce_box(op: Operation, descriptor: TensorDescriptor, at: list[int], bits:
 
 
 def _descriptor_reduce(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
-    reduce_box(op, args[0], args[2:], encode(args[1], element_of(op.operands[1].type)))
+    reduce_box(op, args[0], args[2:], encode(args[1], element_of(DescriptorReduceOp(op).source.type)))
     return []
 
 
@@ -62,7 +66,7 @@ def _descriptor_gather(_: Context, op: Operation, args: list[Any], /) -> list[An
 
 def _descriptor_scatter(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     descriptor, rows, column, tile = args
-    bits = encode(tile, element_of(op.operands[3].type))
+    bits = encode(tile, element_of(DescriptorScatterOp(op).source.type))
     for row, line in zip(rows, bits, strict=True):
         write_box(descriptor, [int(row), column], line)
     return []
@@ -102,13 +106,15 @@ def _fence(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     return []
 
 
-DESCRIPTORS: dict[str, Handler] = {
-    "tt.descriptor_reduce": _descriptor_reduce,
-    "tt.descriptor_gather": _descriptor_gather,
-    "tt.descriptor_scatter": _descriptor_scatter,
-    "ttg.global_scratch_alloc": _scratch,
-    "ttng.tensormap_create": _tensormap_create,
-    "ttng.tensormap_fenceproxy_acquire": _fence,
-    "ttng.reinterpret_tensor_descriptor": _reinterpret_tensor_descriptor,
-}
+DESCRIPTORS: dict[str, Handler] = by_name(
+    {
+        DescriptorReduceOp: _descriptor_reduce,
+        DescriptorGatherOp: _descriptor_gather,
+        DescriptorScatterOp: _descriptor_scatter,
+        GlobalScratchAllocOp: _scratch,
+        TensormapCreateOp: _tensormap_create,
+        TensormapFenceproxyAcquireOp: _fence,
+        ReinterpretTensorDescOp: _reinterpret_tensor_descriptor,
+    }
+)
 """The meaning of each operation, by name."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tawa.dialects.tt import same_number
+from tawa.dialects.declaration import by_name
+from tawa.dialects.tt import ElementwiseInlineAsmOp, ExternElementwiseOp, SameNumberOp
 from tawa.ir import Operation
 from tawa.ir.attributes import read_string
 from tawa.sim.errors import UnsupportedOp
@@ -60,14 +61,16 @@ def _extern_elementwise(_: Context, op: Operation, args: list[Any], /) -> list[A
 
 
 def _inline_assembly(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
-    if not same_number(op):
+    if not SameNumberOp.matches(op):
         text = read_string(op.properties["asm_string"])
         raise UnsupportedOp(f"the inline assembly {text!r}")
     return args
 
 
-EXTERN: dict[str, Handler] = {
-    "tt.extern_elementwise": _extern_elementwise,
-    "tt.elementwise_inline_asm": _inline_assembly,
-}
+EXTERN: dict[str, Handler] = by_name(
+    {
+        ExternElementwiseOp: _extern_elementwise,
+        ElementwiseInlineAsmOp: _inline_assembly,
+    }
+)
 """The meaning of the operations that call them, and of the inline assembly that Tawa writes."""

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tawa.dialects.declaration import by_name
+from tawa.dialects.tt import AddPtrOp, AtomicCASOp, AtomicRMWOp, DescriptorLoadOp, DescriptorStoreOp, LoadOp, StoreOp
 from tawa.ir import Operation, PointerType, TensorDescType, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_int
 from tawa.sim.errors import MisalignedBox, OutOfBounds, UnsupportedOp
@@ -126,7 +128,7 @@ def _store(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     pointer, value, mask = (*args, None)[:3]
     pointer = _pointer(pointer)
     chosen, active = _offsets(pointer, mask)
-    bits = encode(np.broadcast_to(np.asarray(value), active.shape), element_of(op.operands[1].type))
+    bits = encode(np.broadcast_to(np.asarray(value), active.shape), element_of(StoreOp(op).source.type))
     pointer.tensor.bits[chosen] = bits[active]
     return []
 
@@ -178,7 +180,7 @@ def _atomic_rmw(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     if kind not in _RMW:
         raise UnsupportedOp(f"the atomic operation number {kind}")
 
-    operands = np.asarray(value, register_dtype(element_of(op.operands[1].type)))
+    operands = np.asarray(value, register_dtype(element_of(AtomicRMWOp(op).source.type)))
 
     def change(old: Any, index: int) -> Any:
         return _RMW[kind](old, operands.flat[index])
@@ -236,17 +238,19 @@ def _descriptor_load(_: Context, op: Operation, args: list[Any], /) -> list[Any]
 
 
 def _descriptor_store(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
-    write_box(args[0], args[2:], encode(args[1], element_of(op.operands[1].type)))
+    write_box(args[0], args[2:], encode(args[1], element_of(DescriptorStoreOp(op).source.type)))
     return []
 
 
-MEMORY: dict[str, Handler] = {
-    "tt.load": _load,
-    "tt.store": _store,
-    "tt.atomic_rmw": _atomic_rmw,
-    "tt.atomic_cas": _atomic_cas,
-    "tt.addptr": _addptr,
-    "tt.descriptor_load": _descriptor_load,
-    "tt.descriptor_store": _descriptor_store,
-}
+MEMORY: dict[str, Handler] = by_name(
+    {
+        LoadOp: _load,
+        StoreOp: _store,
+        AtomicRMWOp: _atomic_rmw,
+        AtomicCASOp: _atomic_cas,
+        AddPtrOp: _addptr,
+        DescriptorLoadOp: _descriptor_load,
+        DescriptorStoreOp: _descriptor_store,
+    }
+)
 """The meaning of each operation, by name."""

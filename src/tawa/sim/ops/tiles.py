@@ -12,6 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tawa.dialects import tt
+from tawa.dialects.builtin import PoisonOp
+from tawa.dialects.declaration import by_name
+from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Operation, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_bool, read_int
 from tawa.sim.errors import OutOfBounds, UnsupportedOp
@@ -163,7 +167,7 @@ def _map_elementwise(context: Context, op: Operation, args: list[Any], /) -> lis
 
 def _dot(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     a, b, accumulator = args
-    kind = parse_type(op.operands[0].type)
+    kind = parse_type(tt.DotOp(op).a.type)
     assert isinstance(kind, TensorType)
     precision = read_int(op.properties.get("inputPrecision", "0 : i32"))
     if kind.element == "f32" and precision not in (0, 2):
@@ -190,26 +194,28 @@ def _poison(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     return [np.full(kind.shape, np.nan if is_float(kind.element) else 0, dtype)]
 
 
-TILES: dict[str, Handler] = {
-    "tt.get_program_id": _program_id,
-    "tt.get_num_programs": _num_programs,
-    "tt.splat": _splat,
-    "tt.unsplat": _unsplat,
-    "tt.make_range": _make_range,
-    "tt.expand_dims": _expand_dims,
-    "tt.broadcast": _broadcast,
-    "tt.reshape": _reshape,
-    "tt.trans": _trans,
-    "tt.join": _join,
-    "tt.split": _split,
-    "tt.cat": _cat,
-    "tt.gather": _gather,
-    "tt.histogram": _histogram,
-    "tt.reduce": _reduce,
-    "tt.scan": _scan,
-    "tt.map_elementwise": _map_elementwise,
-    "tt.dot": _dot,
-    "ttg.convert_layout": _identity,
-    "ub.poison": _poison,
-}
+TILES: dict[str, Handler] = by_name(
+    {
+        tt.GetProgramIdOp: _program_id,
+        tt.GetNumProgramsOp: _num_programs,
+        tt.SplatOp: _splat,
+        tt.UnsplatOp: _unsplat,
+        tt.MakeRangeOp: _make_range,
+        tt.ExpandDimsOp: _expand_dims,
+        tt.BroadcastOp: _broadcast,
+        tt.ReshapeOp: _reshape,
+        tt.TransOp: _trans,
+        tt.JoinOp: _join,
+        tt.SplitOp: _split,
+        tt.CatOp: _cat,
+        tt.GatherOp: _gather,
+        tt.HistogramOp: _histogram,
+        tt.ReduceOp: _reduce,
+        tt.ScanOp: _scan,
+        tt.MapElementwiseOp: _map_elementwise,
+        tt.DotOp: _dot,
+        ConvertLayoutOp: _identity,
+        PoisonOp: _poison,
+    }
+)
 """The meaning of each operation, by name."""

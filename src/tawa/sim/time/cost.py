@@ -17,6 +17,13 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from tawa.dialects import arith, tt, ttg, ttng
+from tawa.dialects import math as math_ops
+from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, LandedOp, PutOp
+from tawa.dialects.builtin import AssumeOp, GpuBarrierOp, PoisonOp
+from tawa.dialects.declaration import by_name, op_names
+from tawa.dialects.scf import ConditionOp, YieldOp
+from tawa.dialects.warp import EndOp, GroupOp
 from tawa.ir import MemDescType, Operation, TensorDescType, TensorType, parse_type
 from tawa.machine.hopper import H100, WGMMA_ROWS, CostModel
 
@@ -38,52 +45,112 @@ class Cost:
 
 
 FREE = Cost()
-_FREE = frozenset(
-    {
-        *("arith.constant", "ub.poison", "tt.splat", "tt.unsplat", "tt.broadcast", "tt.expand_dims", "tt.make_range"),
-        *("tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.cat", "tt.bitcast", "arith.bitcast", "tt.assert"),
-        *("ttg.memdesc_index", "ttg.memdesc_subslice", "ttg.memdesc_trans", "ttg.memdesc_reshape"),
-        *("ttg.memdesc_reinterpret", "ttg.local_dealloc", "llvm.intr.assume", "tt.print", "aref.create", "aref.first"),
-        *("ttg.async_commit_group", "ttg.async_wait", "ttng.warp_group_dot_wait", "ttng.async_tma_store_wait"),
-        *("ttng.reinterpret_tensor_descriptor", "ttg.global_scratch_alloc"),
-        *("scf.yield", "scf.condition", "tt.return", "ttg.warp_yield", "ttg.warp_return", "warp.end", "aref.filled"),
-    }
+_FREE = op_names(
+    arith.ConstantOp,
+    PoisonOp,
+    tt.SplatOp,
+    tt.UnsplatOp,
+    tt.BroadcastOp,
+    tt.ExpandDimsOp,
+    tt.MakeRangeOp,
+    tt.ReshapeOp,
+    tt.TransOp,
+    tt.JoinOp,
+    tt.SplitOp,
+    tt.CatOp,
+    tt.BitcastOp,
+    arith.BitcastOp,
+    tt.AssertOp,
+    ttg.MemDescIndexOp,
+    ttg.MemDescSubsliceOp,
+    ttg.MemDescTransOp,
+    ttg.MemDescReshapeOp,
+    ttg.MemDescReinterpretOp,
+    ttg.LocalDeallocOp,
+    AssumeOp,
+    tt.PrintOp,
+    CreateOp,
+    FirstOp,
+    ttg.AsyncCommitGroupOp,
+    ttg.AsyncWaitOp,
+    ttng.WarpGroupDotWaitOp,
+    ttng.AsyncTMAStoreWaitOp,
+    ttng.ReinterpretTensorDescOp,
+    ttg.GlobalScratchAllocOp,
+    YieldOp,
+    ConditionOp,
+    tt.ReturnOp,
+    ttg.WarpYieldOp,
+    ttg.WarpReturnOp,
+    EndOp,
+    FilledOp,
 )
-_BARRIER = frozenset(
-    {
-        *("ttng.wait_barrier", "ttng.arrive_barrier", "ttng.barrier_expect", "ttng.init_barrier", "ttng.inval_barrier"),
-        *("ttng.async_copy_mbarrier_arrive", "aref.get", "aref.consumed", "aref.landed", "gpu.barrier"),
-        "ttg.barrier",
-    }
+_BARRIER = op_names(
+    ttng.WaitBarrierOp,
+    ttng.ArriveBarrierOp,
+    ttng.BarrierExpectOp,
+    ttng.InitBarrierOp,
+    ttng.InvalBarrierOp,
+    ttng.AsyncCopyMbarrierArriveOp,
+    GetOp,
+    ConsumedOp,
+    LandedOp,
+    GpuBarrierOp,
+    ttg.BarrierOp,
 )
-_FENCES = frozenset({"ttng.fence_async_shared", "ttng.tensormap_create", "ttng.tensormap_fenceproxy_acquire"})
-_FORKS = frozenset({"ttg.warp_specialize", "warp.group"})
-TMA_LOADS = frozenset(
-    {"ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather", "tt.descriptor_load", "tt.descriptor_gather"}
+_FENCES = op_names(ttng.FenceAsyncSharedOp, ttng.TensormapCreateOp, ttng.TensormapFenceproxyAcquireOp)
+_FORKS = op_names(ttg.WarpSpecializeOp, GroupOp)
+TMA_LOADS = op_names(
+    ttng.AsyncTMACopyGlobalToLocalOp, ttng.AsyncTMAGatherOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp
 )
 """Loads that TMA does. At the aref level, what ``aref.put`` holds says who loads."""
-TMA_STORES = frozenset(
-    {
-        *("ttng.async_tma_copy_local_to_global", "ttng.async_tma_reduce", "ttng.async_tma_scatter"),
-        *("tt.descriptor_store", "tt.descriptor_reduce", "tt.descriptor_scatter"),
-    }
+TMA_STORES = op_names(
+    ttng.AsyncTMACopyLocalToGlobalOp,
+    ttng.AsyncTMAReduceOp,
+    ttng.AsyncTMAScatterOp,
+    tt.DescriptorStoreOp,
+    tt.DescriptorReduceOp,
+    tt.DescriptorScatterOp,
 )
-LOADS = frozenset({"tt.load", "ttg.async_copy_global_to_local", *TMA_LOADS})
-STORES = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas", *TMA_STORES})
+LOADS = op_names(tt.LoadOp, ttg.AsyncCopyGlobalToLocalOp) | TMA_LOADS
+STORES = op_names(tt.StoreOp, tt.AtomicRMWOp, tt.AtomicCASOp) | TMA_STORES
 DELIVERED_LATER = frozenset(name for name in LOADS | STORES if name.startswith("tt."))
 """The warps go on behind these until a result is used. Those of ``ttg`` and ``ttng`` have waits of their own."""
-DOTS = frozenset({"ttng.warp_group_dot", "tt.dot"})
-_SHARED = frozenset({"ttg.local_alloc", "ttg.local_store", "ttg.local_load"})
+DOTS = op_names(ttng.WarpGroupDotOp, tt.DotOp)
+_TILE_STORES = op_names(tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp)
+_SHUFFLES = op_names(tt.ReduceOp, tt.ScanOp, tt.HistogramOp, tt.GatherOp)
+_SHARED = op_names(ttg.LocalAllocOp, ttg.LocalStoreOp, ttg.LocalLoadOp)
 
-_SLOTS = {
-    **dict.fromkeys(("arith.divf", "tt.precise_divf", "arith.remf"), 10),
-    **dict.fromkeys(("arith.divsi", "arith.divui", "arith.remsi", "arith.remui"), 40),
-    **dict.fromkeys(("arith.extf", "arith.truncf", "tt.fp_to_fp", "arith.sitofp", "arith.fptosi"), 2),
-    **dict.fromkeys(("arith.uitofp", "arith.fptoui"), 2),
-    **dict.fromkeys(("math.absf", "math.fma", "math.floor", "math.ceil", "math.copysign"), 1),
-    **dict.fromkeys(("math.tanh", "math.erf", "math.powf", "math.sinh", "math.cosh", "math.tan"), 24),
-    "math.exp": 9,
-}
+_SLOTS = by_name(
+    {
+        **dict.fromkeys((arith.DivFOp, tt.PreciseDivFOp, arith.RemFOp), 10),
+        **dict.fromkeys((arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp), 40),
+        **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.FPToSIOp), 2),
+        **dict.fromkeys((arith.UIToFPOp, arith.FPToUIOp), 2),
+        **dict.fromkeys(
+            (
+                math_ops.AbsFOp,
+                math_ops.FmaOp,
+                math_ops.FloorOp,
+                math_ops.CeilOp,
+                math_ops.CopySignOp,
+            ),
+            1,
+        ),
+        **dict.fromkeys(
+            (
+                math_ops.TanhOp,
+                math_ops.ErfOp,
+                math_ops.PowFOp,
+                math_ops.SinhOp,
+                math_ops.CoshOp,
+                math_ops.TanOp,
+            ),
+            24,
+        ),
+        math_ops.ExpOp: 9,
+    }
+)
 """fp32 lane slots an element takes, where it is not one: conversions run at 64 a cycle, special functions at 16 [G],
 an exp is a multiply and an exp2, divisions and erf are sequences of them [E]."""
 _SPECIAL = 8
@@ -95,7 +162,7 @@ def cycles(op: Operation, model: CostModel = H100) -> Cost:
     name = op.name
     if name in _FREE:
         return FREE
-    if name == "aref.put":
+    if name == PutOp.NAME:
         return _put(op, model)
     if name in _BARRIER:
         return Cost(model.barrier_cycles)
@@ -109,7 +176,7 @@ def cycles(op: Operation, model: CostModel = H100) -> Cost:
         return _transfer(op, model)
     if name in _SHARED:
         return _shared(op, model)
-    if name == "ttg.convert_layout":
+    if name == ttg.ConvertLayoutOp.NAME:
         return _convert_layout(op, model)
     return _arithmetic(op, model)
 
@@ -156,7 +223,7 @@ def _transfer(op: Operation, model: CostModel) -> Cost:
     bytes = max((_bytes(it.type) for it in (*op.results, *op.operands) if "!tt.ptr" not in it.type), default=0)
     busy = _up(bytes, model.memory_bytes_per_cycle)
     latency = model.memory_latency_cycles
-    if op.name in ("tt.descriptor_store", "tt.descriptor_reduce", "tt.descriptor_scatter"):
+    if op.name in _TILE_STORES:
         issue = _up(bytes, model.shared_bytes_per_cycle) + model.shared_latency_cycles + model.tma_issue_cycles
         return Cost(issue, "memory", busy, latency)
     if op.name in TMA_LOADS or op.name in TMA_STORES:
@@ -166,9 +233,10 @@ def _transfer(op: Operation, model: CostModel) -> Cost:
 
 def _shared(op: Operation, model: CostModel) -> Cost:
     """Between registers and shared memory. What TMA loads needs no copy: Triton lets it write the buffer itself."""
-    if op.name == "ttg.local_alloc":
-        source = op.operands[0].defining_op if op.operands else None
-        if not op.operands or (source and source.name in TMA_LOADS):
+    if ttg.LocalAllocOp.matches(op):
+        tile = ttg.LocalAllocOp(op).source
+        source = tile.defining_op if tile else None
+        if tile is None or (source and source.name in TMA_LOADS):
             return FREE
     bytes = _bytes((op.results or op.operands)[0].type)
     return Cost(_up(bytes, model.shared_bytes_per_cycle) + model.shared_latency_cycles)
@@ -176,7 +244,7 @@ def _shared(op: Operation, model: CostModel) -> Cost:
 
 def _convert_layout(op: Operation, model: CostModel) -> Cost:
     """Through shared memory and back; an accumulator that becomes an operand of wgmma stays in its registers."""
-    source, target = parse_type(op.operands[0].type), parse_type(op.result.type)
+    source, target = parse_type(ttg.ConvertLayoutOp(op).source.type), parse_type(op.result.type)
     if not isinstance(source, TensorType) or not isinstance(target, TensorType):
         return FREE
     if "dot_op" in target.encoding and f"parent = {source.encoding}" in target.encoding:
@@ -198,7 +266,7 @@ def _arithmetic(op: Operation, model: CostModel) -> Cost:
     elements = max((_elements(type) for type in types), default=1)
     if elements == 1:
         return Cost(model.scalar_cycles)
-    latency = model.shuffle_cycles * 5 if op.name in ("tt.reduce", "tt.scan", "tt.histogram", "tt.gather") else 0
+    latency = model.shuffle_cycles * 5 if op.name in _SHUFFLES else 0
     names = [(it.name, it.results[0].type) for it in op.regions[0].block.ops if it.results] if op.regions else []
     names = names or [(op.name, types[-1])]
     slots = sum(_slots(name, _is_integer(type)) for name, type in names)

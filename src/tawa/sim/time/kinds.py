@@ -8,6 +8,19 @@ from __future__ import annotations
 
 from typing import Literal
 
+from tawa.dialects.aref import PutOp
+from tawa.dialects.declaration import op_names
+from tawa.dialects.tt import GetProgramIdOp, ReduceOp
+from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, whole_of
+from tawa.dialects.ttng import (
+    ArriveBarrierOp,
+    AsyncTMAStoreWaitOp,
+    BarrierExpectOp,
+    FenceAsyncSharedOp,
+    InitBarrierOp,
+    WaitBarrierOp,
+    WarpGroupDotWaitOp,
+)
 from tawa.ir import Operation, Value
 from tawa.sim.machine.trace import Recorder
 from tawa.sim.time.cost import DOTS, LOADS, STORES, TMA_LOADS
@@ -15,9 +28,11 @@ from tawa.sim.time.cost import DOTS, LOADS, STORES, TMA_LOADS
 Kind = Literal["tma", "load", "wgmma", "cuda core", "epilogue", "barrier", "wait"]
 Role = Literal["producer", "consumer", "all warps"]
 
-_BARRIERS = ("ttng.wait_barrier", "ttng.arrive_barrier", "ttng.barrier_expect", "ttng.init_barrier", "aref.", "gpu.")
-_WORK_FOR_STORES = ("tt.", "arith.", "math.", "ttg.convert_layout", "ttg.local_", "ttg.memdesc", "ttng.fence")
-_SOURCES = LOADS | DOTS | {"tt.get_program_id"}
+_BARRIERS = op_names(WaitBarrierOp, ArriveBarrierOp, BarrierExpectOp, InitBarrierOp)
+_BARRIER_DIALECTS = ("aref.", "gpu.")
+_WORK_FOR_STORES = VIEWS | op_names(ConvertLayoutOp, LocalAllocOp, LocalLoadOp, LocalStoreOp, FenceAsyncSharedOp)
+_WORK_DIALECTS = ("tt.", "arith.", "math.")
+_SOURCES = LOADS | DOTS | op_names(GetProgramIdOp)
 
 
 class Kinds:
@@ -36,16 +51,16 @@ class Kinds:
 
     def _work_out(self, op: Operation) -> Kind:
         name = op.name
-        if name == "aref.put":
+        if name == PutOp.NAME:
             loads = [it.name for it in op.regions[0].block.ops if it.name in LOADS]
             return ("tma" if set(loads) <= TMA_LOADS else "load") if loads else "barrier"
-        if name in DOTS or name == "ttng.warp_group_dot_wait":
+        if name in DOTS or name == WarpGroupDotWaitOp.NAME:
             return "wgmma"
-        if name in STORES or name == "ttng.async_tma_store_wait":
+        if name in STORES or name == AsyncTMAStoreWaitOp.NAME:
             return "epilogue"
         if name in LOADS:
             return "tma" if name in TMA_LOADS else "load"
-        if name.startswith(_BARRIERS):
+        if name in _BARRIERS or name.startswith(_BARRIER_DIALECTS):
             return "barrier"
         return "epilogue" if self.serves_stores(op) else "cuda core"
 
@@ -60,24 +75,24 @@ class Kinds:
     def _look(self, op: Operation) -> bool:
         if op.name in STORES:
             return True
-        if op.name in _SOURCES or (op.regions and op.name != "tt.reduce") or not op.name.startswith(_WORK_FOR_STORES):
+        if op.name in _SOURCES or (op.regions and not ReduceOp.matches(op)):
             return False
-        if op.name == "ttg.local_store":
-            return _is_stored(op.operands[1])
-        users = [user for value in op.results for user in value.users if user.name != "ttg.local_dealloc"]
+        if op.name not in _WORK_FOR_STORES and not op.name.startswith(_WORK_DIALECTS):
+            return False
+        if LocalStoreOp.matches(op):
+            return _is_stored(LocalStoreOp(op).buffer)
+        users = [user for value in op.results for user in value.users if not LocalDeallocOp.matches(user)]
         return bool(users) and all(self.serves_stores(user) for user in users)
 
 
 def _is_stored(view: Value) -> bool:
     """Whether a buffer, through any of its views, is what a TMA store reads."""
-    while (owner := view.defining_op) and owner.name.startswith("ttg.memdesc"):
-        view = owner.operands[0]
-    todo = [view]
+    todo = [whole_of(view)]
     while todo:
         for user in todo.pop().users:
             if user.name in STORES:
                 return True
-            if user.name.startswith("ttg.memdesc"):
+            if user.name in VIEWS:
                 todo += user.results
     return False
 
@@ -89,4 +104,4 @@ def role_of(recorders: list[Recorder], alone: bool) -> Role | None:
         return "all warps"
     if names & DOTS:
         return "consumer"
-    return "producer" if names & (LOADS | {"aref.put"}) else None
+    return "producer" if names & (LOADS | op_names(PutOp)) else None

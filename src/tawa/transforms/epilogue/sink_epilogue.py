@@ -20,9 +20,14 @@ from dataclasses import dataclass
 
 from tawa.dialects.arith import ConstantOp
 from tawa.dialects.control_flow import carry_through
+from tawa.dialects.declaration import op_names
+from tawa.dialects.ttg import LocalDeallocOp
+from tawa.dialects.ttng import WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Builder, Module, Operation, Value, clone_op
 from tawa.transforms.result import PassResult
+
+_BEHIND_LOOP = op_names(WarpGroupDotWaitOp, LocalDeallocOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ def _tail(group: GroupOp) -> list[Operation]:
     """The operations behind the last one that touches a ring, the wait for its wgmmas, and what ends with that."""
     ops = group.body.ops[:-1]
     last = max((index for index, op in enumerate(ops) if _touches_ring(op)), default=len(ops))
-    while last + 1 < len(ops) and ops[last + 1].name in ("ttng.warp_group_dot_wait", "ttg.local_dealloc"):
+    while last + 1 < len(ops) and ops[last + 1].name in _BEHIND_LOOP:
         last += 1
     return ops[last + 1 :]
 

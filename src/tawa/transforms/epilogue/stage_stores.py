@@ -29,8 +29,10 @@ from tawa.analysis.memory.provenance import own_maker
 from tawa.analysis.names import name_of
 from tawa.analysis.rings.channels import ancestor_in
 from tawa.dialects.tt import DescriptorStoreOp
+from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalStoreOp
+from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAStoreWaitOp, FenceAsyncSharedOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Builder, MemDescType, Module, Operation, TensorDescType, TensorType, Value, parse_type
+from tawa.ir import Builder, MemDescType, Module, TensorDescType, TensorType, Value, parse_type
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.plan import Plan
 from tawa.transforms.result import PassResult
@@ -62,7 +64,7 @@ class StageStores:
                 end.loc = stores[-1].op.loc
                 _wait(end)
                 for buffer in buffers.values():
-                    end.create("ttg.local_dealloc", (buffer,))
+                    end.create(LocalDeallocOp.NAME, (buffer,))
                 changed = True
         return PassResult(changed)
 
@@ -72,7 +74,7 @@ def _buffer(type: str, store: DescriptorStoreOp, group: GroupOp, buffers: dict[s
     if type not in buffers:
         builder = Builder.before(ancestor_in(group.body, store.op))
         builder.loc = store.op.loc
-        buffers[type] = builder.create("ttg.local_alloc", (), (type,), hints=("stage",)).result
+        buffers[type] = builder.create(LocalAllocOp.NAME, (), (type,), hints=("stage",)).result
     return buffers[type]
 
 
@@ -83,21 +85,20 @@ def _stage(store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, Value]) 
     buffer = _buffer(str(type), store, group, buffers)
     source, layout_change = store.source, _layout_change(store)
     if layout_change:
-        source = layout_change.operands[0]
+        source = layout_change.source
     builder = Builder.before(store.op)
     _wait(builder)
-    builder.create("ttg.local_store", (source, buffer))
-    builder.create("ttng.fence_async_shared", (), properties={"bCluster": bool_attr(False)})
-    builder.create("ttng.async_tma_copy_local_to_global", (store.descriptor, *store.indices, buffer))
+    builder.create(LocalStoreOp.NAME, (source, buffer))
+    builder.create(FenceAsyncSharedOp.NAME, (), properties={"bCluster": bool_attr(False)})
+    builder.create(AsyncTMACopyLocalToGlobalOp.NAME, (store.descriptor, *store.indices, buffer))
     store.op.erase()
-    if layout_change and not layout_change.result.uses:
-        layout_change.erase()
+    if layout_change and not layout_change.op.result.uses:
+        layout_change.op.erase()
 
 
-def _layout_change(store: DescriptorStoreOp) -> Operation | None:
-    op = store.source.defining_op
-    return op if op is not None and op.name == "ttg.convert_layout" else None
+def _layout_change(store: DescriptorStoreOp) -> ConvertLayoutOp | None:
+    return ConvertLayoutOp.of(store.source.defining_op)
 
 
 def _wait(builder: Builder) -> None:
-    builder.create("ttng.async_tma_store_wait", (), properties={"pendings": int_attr(0)})
+    builder.create(AsyncTMAStoreWaitOp.NAME, (), properties={"pendings": int_attr(0)})

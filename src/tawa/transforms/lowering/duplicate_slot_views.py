@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.dialects.arith import ConstantOp
 from tawa.dialects.tt import SameNumberOp
-from tawa.dialects.ttg import VIEWS
+from tawa.dialects.ttg import VIEWS, MemDescIndexOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.errors import PlanError
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, clone_op, parse_type, source_of
@@ -37,13 +38,14 @@ class DuplicateSlotViews:
         """Tells the slots of sibling regions apart. Raises PlanError where the Plan does not let it."""
         changed = False
         for op in list(module.walk()):
-            if op.name == "ttg.memdesc_index" and _in_register(op) and op.parent is not None:
+            if MemDescIndexOp.matches(op) and _in_register(op) and op.parent is not None:
                 separated = _separate(op.result, op.parent)
                 changed |= separated
                 if separated and self.plan.slot_views == "shared":
+                    ring = MemDescIndexOp(op).source.hint or "a ring"
                     raise PlanError(
                         f"the Plan shares the views of slots, but dots in several branches or loops read one slot of "
-                        f"{op.operands[0].hint or 'a ring'} ({source_of(module, op)}), which ptxas gets wrong; "
+                        f"{ring} ({source_of(module, op)}), which ptxas gets wrong; "
                         "cure: slot_views='own'"
                     )
         return PassResult(changed, decided=Plan(slot_views="own" if changed else "shared"))
@@ -70,10 +72,9 @@ def _separate(view: Value, block: Block) -> bool:
 
 def _again(view: Value, builder: Builder, block: Block) -> Value:
     """The slot of `view` found once more, for all that reads it in `block`."""
-    index = view.defining_op
+    index = MemDescIndexOp.of(view.defining_op)
     assert index is not None
-    slot = index.operands[1]
-    copy = builder.insert(clone_op(index, {slot: SameNumberOp.create(builder, slot)})).result
+    copy = builder.insert(clone_op(index.op, {index.index: SameNumberOp.create(builder, index.index)})).result
     _redirect(view, copy, builder, block)
     return copy
 
@@ -110,4 +111,4 @@ def _in_register(index: Operation) -> bool:
     ring, slot = index.operands
     type = parse_type(ring.type)
     several = isinstance(type, MemDescType) and type.shape[0] > 1
-    return several and (slot.defining_op is None or slot.defining_op.name != "arith.constant")
+    return several and (slot.defining_op is None or not ConstantOp.matches(slot.defining_op))

@@ -34,8 +34,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tawa.analysis.rings.channels import slot_readers
-from tawa.dialects.aref import ConsumedOp, CreateOp, Fill, GetOp, LandedOp, PutOp, index_depth
+from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, Fill, FirstOp, GetOp, LandedOp, PutOp, index_depth
+from tawa.dialects.arith import CmpIOp, ExtUIOp, Predicate, SelectOp, XOrIOp
+from tawa.dialects.declaration import by_name
+from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
 from tawa.dialects.tt import DescriptorLoadOp, LoadOp
+from tawa.dialects.ttg import AsyncCopyGlobalToLocalOp, LocalAllocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp
+from tawa.dialects.ttng import (
+    ArriveBarrierOp,
+    AsyncCopyMbarrierArriveOp,
+    AsyncTMACopyGlobalToLocalOp,
+    BarrierExpectOp,
+    InitBarrierOp,
+    WaitBarrierOp,
+)
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
@@ -91,20 +103,22 @@ class _Lowering:
         self.counts: dict[Value, _Count] = {}
         self.dead: list[Operation] = []
         self.yields: list[Operation] = []
-        self.handlers: dict[str, Callable[[Operation], None]] = {
-            "aref.create": self.create,
-            "aref.first": self.first,
-            "aref.advance": self.advance,
-            "aref.put": self.put,
-            "aref.get": self.get,
-            "aref.consumed": self.consumed,
-            "aref.landed": self.landed,
-            "scf.for": self.control,
-            "scf.if": self.control,
-            "scf.while": self.control,
-            "scf.yield": self.terminator,
-            "scf.condition": self.terminator,
-        }
+        self.handlers: dict[str, Callable[[Operation], None]] = by_name(
+            {
+                CreateOp: self.create,
+                FirstOp: self.first,
+                AdvanceOp: self.advance,
+                PutOp: self.put,
+                GetOp: self.get,
+                ConsumedOp: self.consumed,
+                LandedOp: self.landed,
+                ForOp: self.control,
+                IfOp: self.control,
+                WhileOp: self.control,
+                YieldOp: self.terminator,
+                ConditionOp: self.terminator,
+            }
+        )
 
     def op(self, op: Operation) -> None:
         """Lowers one operation; its operands are lowered already."""
@@ -125,7 +139,7 @@ class _Lowering:
         builder = Builder.before(op)
         payload = [_memdesc(text) for text in type.payload]
         buffers = [
-            builder.create("ttg.local_alloc", (), (str(buffer.with_slots(type.depth)),), hints=(view.name,)).result
+            builder.create(LocalAllocOp.NAME, (), (str(buffer.with_slots(type.depth)),), hints=(view.name,)).result
             for buffer in payload
         ]
         full = _barriers(builder, type.depth, f"{view.name}_full")
@@ -136,7 +150,7 @@ class _Lowering:
             # Triton separates writes to one buffer by a barrier of all warps: by turns it takes half as many.
             for barriers, arrivals in counts:
                 barrier = _slot_view(builder, barriers, builder.constant(slot))
-                builder.create("ttng.init_barrier", (barrier,), properties={"count": int_attr(arrivals)})
+                builder.create(InitBarrierOp.NAME, (barrier,), properties={"count": int_attr(arrivals)})
         slot_bytes = sum(buffer.bytes for buffer in payload)
         gets = [use.op for use in op.result.uses if GetOp.of(use.op)]
         loads = [load for get in gets for result in get.results for load in _loads(result)]
@@ -151,18 +165,17 @@ class _Lowering:
         self.dead.append(op)
 
     def advance(self, op: Operation) -> None:
-        count = self.counts[op.operands[0]]
+        count = self.counts[AdvanceOp(op).index]
         depth = index_depth(op.result.type)
         assert depth is not None
         builder = Builder.before(op)
         if depth == 1:
-            flipped = (count.parity, builder.constant(1))
-            parity = builder.create("arith.xori", flipped, ("i32",), hints=("parity",)).result
+            parity = XOrIOp.create(builder, count.parity, builder.constant(1), "parity")
             self.counts[op.result] = _Count(count.slot, parity)
         else:
             slot, wrapped = slot_behind(builder, count.slot, depth)
-            flip = builder.create("arith.extui", (wrapped,), ("i32",)).result
-            parity = builder.create("arith.xori", (count.parity, flip), ("i32",), hints=("parity",)).result
+            flip = builder.create(ExtUIOp.NAME, (wrapped,), ("i32",)).result
+            parity = XOrIOp.create(builder, count.parity, flip, "parity")
             self.counts[op.result] = _Count(slot, parity)
         self.dead.append(op)
 
@@ -177,12 +190,12 @@ class _Lowering:
             for nested in view.body.ops[:-1]:
                 builder.insert(nested.detach())  # what is loaded may be on its way while the slot is not yet empty
         if not view.fresh and ring.empty is not None:
-            opposite = builder.create("arith.xori", (count.parity, builder.constant(1)), ("i32",)).result
+            opposite = XOrIOp.create(builder, count.parity, builder.constant(1))
             _wait(builder, _slot_view(builder, ring.empty, count.slot), opposite, yes)
         full = _slot_view(builder, ring.full, count.slot)
         self.dead.append(op)
         if not ring.buffers:
-            builder.create("ttng.arrive_barrier", (full,), properties={"count": int_attr(1)})
+            builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
             return
         tiles = view.body.terminator.operands
         match ring.fill:
@@ -221,7 +234,7 @@ class _Lowering:
                 builder = Builder.after(fence)
         condition = (view.condition,) if view.condition else ()
         builder.create(
-            "ttng.arrive_barrier",
+            ArriveBarrierOp.NAME,
             (_slot_view(builder, ring.empty, count.slot), *condition),
             properties={"count": int_attr(1)},
         )
@@ -232,13 +245,11 @@ class _Lowering:
         ring, count = self.rings[view.ring], self.counts[view.index]
         builder = Builder.before(op)
         yes = builder.constant(1, "i1")
-        opposite = builder.create("arith.xori", (count.parity, builder.constant(1)), ("i32",)).result
+        opposite = XOrIOp.create(builder, count.parity, builder.constant(1))
         for number in range(ring.depth):
             slot = builder.constant(number)
-            this_round = builder.create(
-                "arith.cmpi", (slot, count.slot), ("i1",), properties={"predicate": "2 : i64"}
-            ).result
-            parity = builder.create("arith.select", (this_round, count.parity, opposite), ("i32",)).result
+            this_round = CmpIOp.create(builder, Predicate.SLT, slot, count.slot)
+            parity = SelectOp.create(builder, this_round, count.parity, opposite)
             _wait(builder, _slot_view(builder, ring.full, slot), parity, yes)
         self.dead.append(op)
 
@@ -287,13 +298,13 @@ _CACHE_HINTS = ("cache", "cachePolicy", "evict")
 
 
 def _copy_by_tma(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value, yes: Value) -> None:
-    builder.create("ttng.barrier_expect", (full, yes), properties={"size": int_attr(ring.slot_bytes)})
+    builder.create(BarrierExpectOp.NAME, (full, yes), properties={"size": int_attr(ring.slot_bytes)})
     for tile, buffer in zip(tiles, ring.buffers, strict=True):
         load = DescriptorLoadOp(_load_of(tile))
         builder.loc = load.op.loc
         slot = _slot_view(builder, buffer, count.slot)
         builder.create(
-            "ttng.async_tma_copy_global_to_local",
+            AsyncTMACopyGlobalToLocalOp.NAME,
             (load.descriptor, *load.indices, full, slot, yes),
             properties={
                 "cache": load.op.properties.get("cache", "1 : i32"),
@@ -313,7 +324,7 @@ def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _
         mask = (load.mask,) if load.mask is not None else ()
         hints = {name: load.op.properties[name] for name in _CACHE_HINTS if name in load.op.properties}
         builder.create(
-            "ttg.async_copy_global_to_local",
+            AsyncCopyGlobalToLocalOp.NAME,
             (load.pointers, slot, *mask),
             ("!ttg.async.token",),
             properties={
@@ -324,14 +335,14 @@ def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _
             },
         )
     builder.loc = where
-    builder.create("ttng.async_copy_mbarrier_arrive", (full,), properties={"noIncrement": ""})
+    builder.create(AsyncCopyMbarrierArriveOp.NAME, (full,), properties={"noIncrement": ""})
 
 
 def _store_tiles(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
     for tile, buffer in zip(tiles, ring.buffers, strict=True):
-        builder.create("ttg.local_store", (tile, _slot_view(builder, buffer, count.slot)))
+        builder.create(LocalStoreOp.NAME, (tile, _slot_view(builder, buffer, count.slot)))
     builder.create(FENCE, properties={"bCluster": bool_attr(False)})
-    builder.create("ttng.arrive_barrier", (full,), properties={"count": int_attr(1)})
+    builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
 
 
 def _load_of(tile: Value) -> Operation:
@@ -346,7 +357,7 @@ def _read_by_async_proxy(view: Value) -> bool:
 
 def _loads(view: Value) -> list[Operation]:
     """The loads into registers that read a slot."""
-    return [reader for reader in slot_readers(view) if reader.name == "ttg.local_load"]
+    return [reader for reader in slot_readers(view) if LocalLoadOp.matches(reader)]
 
 
 def _writer_threads(ring: Value) -> int:
@@ -375,17 +386,17 @@ def _slot_view(builder: Builder, ring: Value, slot: Value) -> Value:
     """One slot of a buffer or of a row of barriers."""
     type = _memdesc(ring.type)
     view = MemDescType(type.shape[1:], type.element, type.encoding, type.space, mutable=True)
-    return builder.create("ttg.memdesc_index", (ring, slot), (str(view),)).result
+    return builder.create(MemDescIndexOp.NAME, (ring, slot), (str(view),)).result
 
 
 def _barriers(builder: Builder, depth: int, hint: str) -> Value:
     type = MemDescType((depth, 1), "i64", _BARRIER_LAYOUT, mutable=True)
-    return builder.create("ttg.local_alloc", (), (str(type),), hints=(hint,)).result
+    return builder.create(LocalAllocOp.NAME, (), (str(type),), hints=(hint,)).result
 
 
 def _wait(builder: Builder, barrier: Value, parity: Value, predicate: Value) -> None:
     builder.create(
-        "ttng.wait_barrier",
+        WaitBarrierOp.NAME,
         (barrier, parity, predicate),
         properties={"operandSegmentSizes": "array<i32: 1, 1, 1, 0>"},
     )

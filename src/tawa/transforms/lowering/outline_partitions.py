@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.dialects.ttg import WarpReturnOp, WarpSpecializeOp, WarpSpecializePartitionsOp, WarpYieldOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Builder, Module, Operation, Region, Value
 from tawa.ir.attributes import array_attr
@@ -35,7 +36,7 @@ class OutlinePartitions:
         others = [*consumers[1:], *producers]  # larger ones first, as their warps are aligned to warp groups
         captures = _captures(others)
         regions = [_isolate(group, captures) for group in others]
-        holder = Operation("ttg.warp_specialize.partitions", regions=regions, loc=groups[0].op.loc)
+        holder = Operation(WarpSpecializePartitionsOp.NAME, regions=regions, loc=groups[0].op.loc)
         registers = [group.registers for group in others]
         properties = {"partitionNumWarps": array_attr([group.num_warps for group in others])}
         if all(count is not None for count in registers):
@@ -43,11 +44,11 @@ class OutlinePartitions:
         builder = Builder.before(groups[0].op)
         results = consumers[0].op.results
         joined = builder.create(
-            "ttg.warp_specialize",
+            WarpSpecializeOp.NAME,
             captures,
             [result.type for result in results],
             properties=properties,
-            regions=[_take(consumers[0], "ttg.warp_yield"), Region([_block_of(holder)])],
+            regions=[_take(consumers[0], WarpYieldOp.NAME), Region([_block_of(holder)])],
         )
         for result, new in zip(results, joined.results, strict=True):
             new.hint = result.hint
@@ -88,7 +89,7 @@ def _take(group: GroupOp, terminator: str) -> Region:
 
 def _isolate(group: GroupOp, captures: list[Value]) -> Region:
     """Like `_take`, with the captured values as block arguments."""
-    region = _take(group, "ttg.warp_return")
+    region = _take(group, WarpReturnOp.NAME)
     block = region.block
     for value in captures:
         arg = block.add_arg(value.type, value.hint)

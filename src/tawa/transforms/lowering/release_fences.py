@@ -12,10 +12,11 @@ Source: PTX ISA, "Async proxy".
 
 from __future__ import annotations
 
+from tawa.dialects.ttng import FenceAsyncSharedOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Operation, Value
 
-FENCE = "ttng.fence_async_shared"
+FENCE = FenceAsyncSharedOp.NAME
 
 
 def is_fenced(load: Operation, release: Operation) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tawa.dialects.arith import AddIOp, CmpIOp, Predicate, SelectOp
 from tawa.dialects.ttg import VIEWS
 from tawa.ir import Builder, MemDescType, Operation, Value, parse_type
-from tawa.transforms.materialize import arithmetic
 
 
 def make_mutable(view: Value, builder: Builder) -> None:
@@ -28,9 +28,7 @@ def _stands_before(op: Operation, builder: Builder) -> bool:
 
 def slot_behind(builder: Builder, slot: Value, count: int) -> tuple[Value, Value]:
     """The slot behind one of `count`, and whether that is the first again (an i1)."""
-    following = arithmetic(builder, "arith.addi", slot, builder.constant(1))
-    wrapped = builder.create(
-        "arith.cmpi", (following, builder.constant(count)), ("i1",), properties={"predicate": "0 : i64"}
-    ).result
+    following = AddIOp.create(builder, slot, builder.constant(1))
+    wrapped = CmpIOp.create(builder, Predicate.EQ, following, builder.constant(count))
     zero = builder.constant(0)
-    return builder.create("arith.select", (wrapped, zero, following), ("i32",), hints=("slot",)).result, wrapped
+    return SelectOp.create(builder, wrapped, zero, following, "slot"), wrapped

@@ -23,17 +23,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.dialects.aref import PutOp
-from tawa.dialects.arith import constant_int
+from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, Predicate, SelectOp, SubIOp, constant_int
 from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import MakeTensorDescOp
 from tawa.dialects.warp import GroupOp, find_groups
-from tawa.ir import Builder, Module, Operation, Value, ValueMap, clone_op
+from tawa.ir import Builder, Module, Operation, ValueMap, clone_op
 from tawa.ir.attributes import bool_attr
 from tawa.plan import Plan
 from tawa.transforms.result import PassResult
 
-_MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
+_MAKE_DESCRIPTOR = MakeTensorDescOp.NAME
 _LARGEST = 2**31 - 1
-_LESS, _UNSIGNED_GREATER = 2, 8  # arith.cmpi predicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ def _split(first: Operation, group: GroupOp, loop: ForOp, distance: int) -> None
         builder.insert(clone_op(op, mapping))
     lower, upper = (mapping.get(value, value) for value in loop.bounds[:2])
     builder.loc = loop.op.loc
-    some = _compare(builder, _LESS, lower, upper)  # then the difference is exact as an unsigned number
-    length = builder.create("arith.subi", (upper, lower), (lower.type,), properties=dict(_WRAP)).result
+    some = CmpIOp.create(builder, Predicate.SLT, lower, upper)  # then the difference is exact as an unsigned number
+    length = SubIOp.create(builder, upper, lower)
     ahead = builder.constant(distance, lower.type)
-    longer = _compare(builder, _UNSIGNED_GREATER, length, ahead)
-    end = builder.create("arith.addi", (lower, ahead), (lower.type,), properties=dict(_WRAP)).result
-    both = builder.create("arith.andi", (some, longer), ("i1",)).result
-    split = builder.create("arith.select", (both, end, upper), (lower.type,), hints=("split",)).result
+    longer = CmpIOp.create(builder, Predicate.UGT, length, ahead)
+    end = AddIOp.create(builder, lower, ahead)
+    both = AndIOp.create(builder, some, longer)
+    split = SelectOp.create(builder, both, end, upper, "split")
     early = builder.insert(clone_op(loop.op, mapping))
     early.set_operand(1, split)
     for op in early.walk():
@@ -97,10 +97,3 @@ def _split(first: Operation, group: GroupOp, loop: ForOp, distance: int) -> None
     loop.op.set_operand(0, split)
     for index, result in enumerate(early.results):
         loop.op.set_operand(3 + index, result)
-
-
-_WRAP = {"overflowFlags": "#arith.overflow<none>"}
-
-
-def _compare(builder: Builder, predicate: int, left: Value, right: Value) -> Value:
-    return builder.create("arith.cmpi", (left, right), ("i1",), properties={"predicate": f"{predicate} : i64"}).result

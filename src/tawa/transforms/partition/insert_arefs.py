@@ -33,9 +33,11 @@ from dataclasses import dataclass
 from tawa.analysis.memory.provenance import remade_for
 from tawa.analysis.rings.channels import ChannelInfo, SiteInfo
 from tawa.analysis.rings.guards import find_guards
+from tawa.dialects import aref
 from tawa.dialects.aref import RingType
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.tt import DescriptorLoadOp, FuncOp
+from tawa.dialects.ttg import LocalLoadOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value
 from tawa.ir.attributes import string_attr
 from tawa.plan import Plan
@@ -71,14 +73,14 @@ def _insert_ring(work: Block, loc: str, channel: ChannelInfo, depth: int) -> Non
     properties = {"name": string_attr(channel.name)}
     if channel.fill != "tma":
         properties["fill"] = string_attr(channel.fill)
-    ring = builder.create("aref.create", (), (str(type),), properties=properties, hints=(channel.name,)).result
-    first = builder.create("aref.first", (ring,), (type.index_type,), hints=("count",)).result
+    ring = builder.create(aref.CreateOp.NAME, (), (str(type),), properties=properties, hints=(channel.name,)).result
+    first = builder.create(aref.FirstOp.NAME, (ring,), (type.index_type,), hints=("count",)).result
     triples = [_rewrite_site(ring, first, site) for site in channel.sites]
     puts = {put for put, _, _ in triples}
     waits = _wait_for_copies(work, ring, first, puts)
     _thread(work, first, {*puts, *waits, *(get for _, get, _ in triples)})
     for _, get, consumed in triples:
-        consumed.set_operand(1, get.operands[1])
+        consumed.set_operand(aref.ConsumedOp.index.index, aref.GetOp(get).index)
 
 
 def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation, Operation, Operation]:
@@ -87,17 +89,17 @@ def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation,
     builder = Builder.before(last_load)
     loads = [info.load.op for info in site.loads]
     body = Block()
-    put = builder.create("aref.put", (ring, first), regions=[Region([body])])
+    put = builder.create(aref.PutOp.NAME, (ring, first), regions=[Region([body])])
     get = builder.create(
-        "aref.get", (ring, first), [str(info.payload) for info in site.loads], hints=[_name(op) for op in loads]
+        aref.GetOp.NAME, (ring, first), [str(info.payload) for info in site.loads], hints=[_name(op) for op in loads]
     )
     for info, view in zip(site.loads, get.results, strict=True):
         _use_view(info.load.op.result, view, info.allocations, builder)
     release = Builder.before(last_load) if site.last_use is last_load else Builder.after(site.last_use)
-    consumed = release.create("aref.consumed", (ring, first))
+    consumed = release.create(aref.ConsumedOp.NAME, (ring, first))
     for op in loads:
         body.append(op.detach())
-    body.append(Operation("aref.filled", [op.result for op in loads], loc=put.loc))
+    body.append(Operation(aref.FilledOp.NAME, [op.result for op in loads], loc=put.loc))
     return put, get, consumed
 
 
@@ -112,7 +114,7 @@ def _wait_for_copies(work: Block, ring: Value, first: Value, puts: set[Operation
         before = block.ops[: block.index_of(maker)]
         since = next((before[number:] for number in reversed(range(len(before))) if before[number] in waits), None)
         if since is None or any(nested in puts for op in since for nested in op.walk()):
-            waits.append(Builder.before(maker).create("aref.landed", (ring, first)))
+            waits.append(Builder.before(maker).create(aref.LandedOp.NAME, (ring, first)))
     return waits
 
 
@@ -123,7 +125,7 @@ def _use_view(tile: Value, view: Value, allocations: tuple[Operation, ...], buil
         allocation.erase()
     make_mutable(view, builder)
     if tile.uses:
-        tile.replace_all_uses_with(builder.create("ttg.local_load", (view,), (tile.type,), hints=(tile.hint,)).result)
+        tile.replace_all_uses_with(builder.create(LocalLoadOp.NAME, (view,), (tile.type,), hints=(tile.hint,)).result)
 
 
 def _thread(block: Block, count: Value, accesses: set[Operation]) -> Value:
@@ -132,8 +134,8 @@ def _thread(block: Block, count: Value, accesses: set[Operation]) -> Value:
     for op in list(block.ops):
         if op in accesses:
             op.set_operand(1, current)
-            if op.name == "aref.get":
-                advanced = Builder.after(op).create("aref.advance", (current,), (current.type,), hints=("count",))
+            if aref.GetOp.matches(op):
+                advanced = Builder.after(op).create(aref.AdvanceOp.NAME, (current,), (current.type,), hints=("count",))
                 current = advanced.result
         elif any(access in accesses for access in op.walk()):
             current = carry_through(op, current, lambda inner, start: _thread(inner, start, accesses), "count")

@@ -28,16 +28,18 @@ from tawa.analysis.rings.guards import GuardInfo, guards_around
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
 from tawa.dialects.control_flow import clone_narrowed
+from tawa.dialects.declaration import op_names
 from tawa.dialects.effects import has_side_effect
 from tawa.dialects.scf import CONTROL, ENDS
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import FuncOp, ReturnOp
+from tawa.dialects.warp import EndOp, GroupOp
 from tawa.ir import Block, Builder, Module, Operation, Region, ValueMap, clone_op
 from tawa.ir.attributes import int_attr, string_attr
 from tawa.plan import PartitionPlan, Plan
 from tawa.transforms.drop_dead import keep_only
 from tawa.transforms.result import PassResult
 
-_ENDS = ENDS | {"tt.return"}
+_ENDS = ENDS | op_names(ReturnOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,10 @@ class Partition:
             mapping: ValueMap = {}
             for source in found.way:
                 _clone_block(source, block, slice, mapping)
-            block.append(Operation("warp.end", loc=builder.loc))
+            block.append(Operation(EndOp.NAME, loc=builder.loc))
             blocks.append(block)
         for part, block in zip(self.plan.partitions, blocks, strict=True):
-            builder.create("warp.group", properties=_properties(part), regions=[Region([block])])
+            builder.create(GroupOp.NAME, properties=_properties(part), regions=[Region([block])])
         for op in reversed(replaced):
             op.erase()
         _clear_way(found)

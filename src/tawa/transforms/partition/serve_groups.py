@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from tawa.dialects.aref import LandedOp, PutOp
 from tawa.dialects.control_flow import carry_all_through, deciding, incoming, loop_carried
-from tawa.dialects.scf import CONDITION, ForOp, IfOp, WhileOp
+from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp
 from tawa.dialects.tt import GroupIndexOp
 from tawa.ir import Block, Builder, Operation, Value, ValueMap, clone_op
 
@@ -35,7 +35,7 @@ def obstacle(block: Block, dependent: set[Value]) -> Operation | None:
     """The control flow that depends on the number of the group and so cannot be the same for all of them."""
     for op in _walk(block):
         decisive = [use.value for use in deciding(op)]
-        if WhileOp.of(op) or op.name == CONDITION:
+        if WhileOp.of(op) or ConditionOp.matches(op):
             decisive = [*op.operands, *op.results]
         if any(value in dependent for value in decisive):
             return op

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 
 from tawa.analysis.loops.costs import is_free
 from tawa.analysis.loops.dependences import DependenceInfo, captured, sum_only, waits_for_itself
-from tawa.dialects.arith import constant_int
-from tawa.dialects.scf import YIELD, ForOp
+from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MulIOp, Predicate, SubIOp, constant_int
+from tawa.dialects.scf import ForOp, IfOp, YieldOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import Block, Builder, Operation, Region, Value, ValueMap, clone_op
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.plan.schedule import Schedule
 
-_LESS, _UNSIGNED_GREATER = 2, 8  # arith.cmpi predicates
-_WRAP = {"overflowFlags": "#arith.overflow<none>"}
 _DOTS = frozenset({WarpGroupDotOp.NAME, WarpGroupDotWaitOp.NAME})
 
 Key = tuple[Value, int]
@@ -84,18 +82,18 @@ class _Expander:
             then, other = Block(), Block()
             enough = self._enough_trips(builder)
             branch = builder.create(
-                "scf.if",
+                IfOp.NAME,
                 (enough,),
                 [result.type for result in op.results],
                 regions=[Region([then]), Region([other])],
                 hints=[result.hint for result in op.results],
             )
             inside = Builder.at_end(then, op.loc)
-            inside.create(YIELD, self._pipeline(inside))
+            inside.create(YieldOp.NAME, self._pipeline(inside))
             results = branch.results
             outside = Builder.at_end(other, op.loc)
             rest = self.loop.inits if last == 1 else outside.insert(clone_op(op, {})).results
-            outside.create(YIELD, rest)
+            outside.create(YieldOp.NAME, rest)
         for result, value in zip(op.results, results, strict=True):
             result.replace_all_uses_with(value)
         op.erase()
@@ -103,13 +101,13 @@ class _Expander:
     def _enough_trips(self, builder: Builder) -> Value:
         """Whether there are at least S trips; the difference of the bounds is exact as an unsigned number."""
         lower, upper, step = self.loop.bounds
-        some = _compare(builder, _LESS, lower, upper)
+        some = CmpIOp.create(builder, Predicate.SLT, lower, upper)
         if self.last == 1:
             return some
-        length = builder.create("arith.subi", (upper, lower), (lower.type,), properties=dict(_WRAP)).result
+        length = SubIOp.create(builder, upper, lower)
         ahead = self._steps(builder, step, self.last - 1)
-        longer = _compare(builder, _UNSIGNED_GREATER, length, ahead)
-        return builder.create("arith.andi", (some, longer), ("i1",)).result
+        longer = CmpIOp.create(builder, Predicate.UGT, length, ahead)
+        return AndIOp.create(builder, some, longer)
 
     def _steps(self, builder: Builder, step: Value, count: int) -> Value:
         """`count` steps of the loop variable."""
@@ -119,15 +117,15 @@ class _Expander:
         if known is not None:
             return builder.constant(known * count, step.type)
         factor = builder.constant(count, step.type)
-        return builder.create("arith.muli", (step, factor), (step.type,), properties=dict(_WRAP)).result
+        return MulIOp.create(builder, step, factor)
 
     def _moved(self, builder: Builder, value: Value, count: int) -> Value:
         """The loop variable `count` iterations later (earlier where it is negative)."""
         if count == 0:
             return value
         distance = self._steps(builder, self.loop.bounds[2], abs(count))
-        name = "arith.addi" if count > 0 else "arith.subi"
-        return builder.create(name, (value, distance), (value.type,), properties=dict(_WRAP)).result
+        made = AddIOp if count > 0 else SubIOp
+        return made.create(builder, value, distance)
 
     # -- what is carried from one kernel iteration to the next -----------------------------------------------------
 
@@ -308,7 +306,7 @@ class _Expander:
             view.carry(begin, "next")
             following.append(self._moved(inside, induction, 1))
             behind = loop.results[-1]
-        inside.create(YIELD, following)
+        inside.create(YieldOp.NAME, following)
         builder.insert(loop)
         return loop, behind, keys
 
@@ -387,7 +385,3 @@ class _Expander:
             hints=[value.hint for value in values],
         )
         section.waited.update(zip(values, wait.results, strict=True))
-
-
-def _compare(builder: Builder, predicate: int, left: Value, right: Value) -> Value:
-    return builder.create("arith.cmpi", (left, right), ("i1",), properties={"predicate": f"{predicate} : i64"}).result

@@ -31,7 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.dims.lockstep import TwinInfo
-from tawa.dialects.aref import RingType
+from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, PutOp, RingType
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
@@ -91,7 +91,7 @@ def _make_tokens(first_group: GroupOp, count: int) -> list[Value]:
     """A token for each group; that of group 0 is there before the groups start."""
     builder = Builder.before(first_group.op)
     tokens = [
-        builder.create("aref.create", (), (str(_TOKEN),), properties=_properties(name), hints=(name,)).result
+        builder.create(CreateOp.NAME, (), (str(_TOKEN),), properties=_properties(name), hints=(name,)).result
         for name in (f"turn{number}" for number in range(count))
     ]
     _put(builder, tokens[0], _first(builder, tokens[0]), fresh=True)
@@ -103,14 +103,14 @@ def _properties(name: str) -> dict[str, str]:
 
 
 def _first(builder: Builder, token: Value) -> Value:
-    return builder.create("aref.first", (token,), (_TOKEN.index_type,), hints=("turn",)).result
+    return builder.create(FirstOp.NAME, (token,), (_TOKEN.index_type,), hints=("turn",)).result
 
 
 def _put(builder: Builder, token: Value, count: Value, *, fresh: bool = False) -> None:
     body = Block()
-    body.append(Operation("aref.filled", loc=builder.loc))
+    body.append(Operation(FilledOp.NAME, loc=builder.loc))
     properties = {"fresh": bool_attr(True)} if fresh else {}
-    builder.create("aref.put", (token, count), properties=properties, regions=[Region([body])])
+    builder.create(PutOp.NAME, (token, count), properties=properties, regions=[Region([body])])
 
 
 # -- the same control flow in every group ------------------------------------------------------------------------------
@@ -155,14 +155,14 @@ class _Turns:
         count = self._through_block(group.body, _first(builder, self.mine))
         if self.leads:
             end = Builder.before(group.body.terminator)
-            end.create("aref.get", (self.mine, count))
-            end.create("aref.consumed", (self.mine, count))
+            end.create(GetOp.NAME, (self.mine, count))
+            end.create(ConsumedOp.NAME, (self.mine, count))
 
     def _through_block(self, block: Block, count: Value) -> Value:
         """Writes the turns of a block, which begins with `count`; returns the count at its end."""
         for op in list(block.ops):
             if op in self.starts:
-                Builder.before(op).create("aref.get", (self.mine, count))
+                Builder.before(op).create(GetOp.NAME, (self.mine, count))
             if op in self.ends:
                 count = self._hand_on(op, count)
             elif any(nested in self.starts for nested in op.walk() if nested is not op):
@@ -172,8 +172,8 @@ class _Turns:
     def _hand_on(self, last: Operation, count: Value) -> Value:
         """Gives the token to the next group, behind the last dot of a section; the count after that."""
         builder = Builder.after(last)
-        following = builder.create("aref.advance", (count,), (count.type,), hints=("turn",)).result
-        builder.create("aref.consumed", (self.mine, count))
+        following = builder.create(AdvanceOp.NAME, (count,), (count.type,), hints=("turn",)).result
+        builder.create(ConsumedOp.NAME, (self.mine, count))
         _put(builder, self.following, following if self.wraps else count)  # group 0 has had one token already
         return following
 

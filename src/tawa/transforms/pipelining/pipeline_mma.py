@@ -45,8 +45,8 @@ from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.scf import ForOp, WhileOp
-from tawa.dialects.ttg import LocalAllocOp
-from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp, LocalStoreOp, MemDescIndexOp
+from tawa.dialects.ttng import FenceAsyncSharedOp, WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type, source_of
 from tawa.ir.attributes import bool_attr, int_attr
@@ -124,12 +124,12 @@ def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> list[Va
             assert source is not None and isinstance(one, MemDescType)
             front.loc = buffer.op.loc
             hint = buffer.op.result.hint
-            whole = front.create("ttg.local_alloc", (), (str(one.with_slots(count)),), hints=(hint,)).result
+            whole = front.create(LocalAllocOp.NAME, (), (str(one.with_slots(count)),), hints=(hint,)).result
             made.append(whole)
             builder = Builder.before(buffer.op)
-            view = builder.create("ttg.memdesc_index", (whole, turn), (str(replace(one, mutable=True)),), hints=(hint,))
-            builder.create("ttg.local_store", (source, view.result))
-            builder.create("ttng.fence_async_shared", properties={"bCluster": bool_attr(False)})
+            view = builder.create(MemDescIndexOp.NAME, (whole, turn), (str(replace(one, mutable=True)),), hints=(hint,))
+            builder.create(LocalStoreOp.NAME, (source, view.result))
+            builder.create(FenceAsyncSharedOp.NAME, properties={"bCluster": bool_attr(False)})
             buffer.op.result.replace_all_uses_with(view.result)
             make_mutable(view.result, builder)
             buffer.op.erase()
@@ -190,13 +190,13 @@ def _pipeline(loop: ForOp, depth: int) -> None:
     # Slots go back in the order in which they came: all rings of the oldest iteration first.
     for age in reversed(range(depth)):
         for view, previous in zip(consumed, delayed, strict=True):
-            after.create("aref.consumed", (view.ring, previous[age], old[age]))
+            after.create(ConsumedOp.NAME, (view.ring, previous[age], old[age]))
 
 
 def _end_lives(builder: Builder, buffers: list[Value]) -> None:
     """Keeps buffers until the wgmmas that read them are done: Triton gives them to others behind their last use."""
     for buffer in buffers:
-        builder.create("ttg.local_dealloc", (buffer,))
+        builder.create(LocalDeallocOp.NAME, (buffer,))
 
 
 def _delay(loop: ForOp, inits: list[Value], value: Value, hint: str) -> list[Value]:
@@ -210,7 +210,7 @@ def _delay(loop: ForOp, inits: list[Value], value: Value, hint: str) -> list[Val
 
 def _wait(builder: Builder, values: list[Value], pendings: int) -> Operation:
     return builder.create(
-        "ttng.warp_group_dot_wait",
+        WarpGroupDotWaitOp.NAME,
         values,
         [value.type for value in values],
         properties={"pendings": int_attr(pendings)},

@@ -24,17 +24,16 @@ from dataclasses import dataclass
 
 from tawa.analysis.loops.prefetchable_loads import AheadLoads
 from tawa.analysis.names import name_of, name_text
+from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, Predicate, SubIOp
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import LoadOp
+from tawa.dialects.tt import LoadOp, SplatOp
 from tawa.dialects.warp import find_groups
 from tawa.errors import PlanError
 from tawa.ir import Builder, Module, Value, clone_op
 from tawa.ir.attributes import array_attr
 from tawa.plan import Plan
 from tawa.transforms.result import PassResult
-
-_LESS, _UNSIGNED_LESS = 2, 6  # arith.cmpi; what is left of a loop is exact as an unsigned number
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +79,18 @@ class _Ahead:
         first, start = Builder.before(self.loop.op), Builder.at_start(self.loop.body)
         first.loc = start.loc = load.op.loc
         inits = dict(zip(self.loop.iter_args, self.loop.inits, strict=True))
-        init = self._load(load, first, {self.loop.induction: lower, **inits}, _less(first, lower, upper))
-        following = _arithmetic(start, "arith.addi", self.loop.induction, step)
-        left = _arithmetic(start, "arith.subi", upper, self.loop.induction)
+        init = self._load(
+            load, first, {self.loop.induction: lower, **inits}, CmpIOp.create(first, Predicate.SLT, lower, upper)
+        )
+        following = AddIOp.create(start, self.loop.induction, step)
+        left = SubIOp.create(start, upper, self.loop.induction)
         ahead: dict[Value, Value] = {self.loop.induction: following}
         now: dict[Value, Value] = {}
         for arg, end in zip(self.loop.iter_args, self.loop.yielded, strict=True):
             if self.found.is_known(arg) and self._leads_to(load, arg):
                 ahead[arg] = self._computed(end, start, now)
-        made = self._load(load, start, ahead, _less(start, step, left, _UNSIGNED_LESS))
+        # What is left of a loop is exact as an unsigned number.
+        made = self._load(load, start, ahead, CmpIOp.create(start, Predicate.ULT, step, left))
         result = carry_through(self.loop.op, init, lambda _, __: made, load.op.result.hint)
         load.op.result.replace_all_uses_with(self.loop.iter_args[result.index])
         load.op.erase()
@@ -111,15 +113,16 @@ class _Ahead:
     def _load(self, load: LoadOp, builder: Builder, values: dict[Value, Value], some: Value) -> Value:
         """The load with other values for what the loop changes, where `some` holds."""
         operands = [self._computed(operand, builder, values) for operand in load.op.operands]
+        pointers, *rest = operands
         tile, mask = load.tile, load.mask
         if tile is not None:
             type = f"tensor<{'x'.join(map(str, tile.shape))}xi1, {tile.encoding}>" if mask is None else mask.type
-            some = builder.create("tt.splat", (some,), (type,)).result
+            some = builder.create(SplatOp.NAME, (some,), (type,)).result
         if mask is not None:
-            some = builder.create("arith.andi", (operands[1], some), (some.type,)).result
-        rest = operands[2:] if mask is not None else operands[1:]
+            computed, *rest = rest
+            some = AndIOp.create(builder, computed, some)
         made = clone_op(load.op, dict(zip(load.op.operands, operands, strict=True)))
-        made.set_operands([operands[0], some, *rest])
+        made.set_operands([pointers, some, *rest])
         made.properties["operandSegmentSizes"] = array_attr([1, 1, len(rest)])
         return builder.insert(made).result
 
@@ -132,15 +135,6 @@ class _Ahead:
             self._computed(operand, builder, values)
         builder.insert(clone_op(op, values))
         return values[value]
-
-
-def _arithmetic(builder: Builder, name: str, left: Value, right: Value) -> Value:
-    wrap = {"overflowFlags": "#arith.overflow<none>"}
-    return builder.create(name, (left, right), (left.type,), properties=wrap).result
-
-
-def _less(builder: Builder, left: Value, right: Value, predicate: int = _LESS) -> Value:
-    return builder.create("arith.cmpi", (left, right), ("i1",), properties={"predicate": f"{predicate} : i64"}).result
 
 
 __all__ = ["PrefetchLoads"]

@@ -26,6 +26,7 @@ from tawa.analysis.loops.register_operands import dots_of, kept_type, may_be_kep
 from tawa.analysis.names import loop_number
 from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import ConsumedOp, GetOp
+from tawa.dialects.ttg import LocalLoadOp
 from tawa.dialects.warp import find_groups
 from tawa.errors import PlanError
 from tawa.ir import Builder, Module, TensorType, Value, source_of
@@ -60,7 +61,7 @@ class KeepInRegisters:
                 if key not in kept:
                     made = dot.a.defining_op
                     assert made is not None
-                    load = Builder.after(made).create("ttg.local_load", (dot.a,), (str(key[1]),), hints=(dot.a.hint,))
+                    load = Builder.after(made).create(LocalLoadOp.NAME, (dot.a,), (str(key[1]),), hints=(dot.a.hint,))
                     kept[key] = load.result
                 dot.op.set_operand(0, kept[key])
         for load in kept.values():
@@ -72,7 +73,7 @@ def _release_behind(loaded: Value) -> None:
     """Gives a slot back where it was loaded, if that is all that reads it."""
     load = loaded.defining_op
     assert load is not None
-    get = GetOp.of(load.operands[0].defining_op)
+    get = GetOp.of(LocalLoadOp(load).buffer.defining_op)
     if get is None or any(reader is not load for result in get.op.results for reader in slot_readers(result)):
         return
     for use in list(get.index.uses):

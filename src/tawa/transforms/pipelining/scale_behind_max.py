@@ -19,12 +19,14 @@ import math
 import re
 from dataclasses import dataclass
 
-from tawa.dialects.arith import ConstantOp
+from tawa.dialects.arith import AddFOp, ConstantOp, MaximumFOp, MaxNumFOp, MinimumFOp, MinNumFOp, MulFOp, SubFOp
+from tawa.dialects.declaration import op_names
+from tawa.dialects.tt import ReduceOp
 from tawa.ir import Builder, Module, Operation, Value
 from tawa.transforms.result import PassResult
 
-_KEEPS_ORDER = frozenset({"arith.maxnumf", "arith.maximumf", "arith.minnumf", "arith.minimumf"})
-_FUSES = frozenset({"arith.subf", "arith.addf"})
+_KEEPS_ORDER = op_names(MaxNumFOp, MaximumFOp, MinNumFOp, MinimumFOp)
+_FUSES = op_names(SubFOp, AddFOp)
 _SPLAT = re.compile(r"dense<([-+0-9.eE]+)> : (tensor<.*>)")
 
 
@@ -36,7 +38,7 @@ class ScaleBehindMax:
         """Reduces first and multiplies then, wherever that saves the products of a tile."""
         changed = False
         for op in list(module.walk()):
-            if op.name == "tt.reduce" and _keeps_order(op):
+            if ReduceOp.matches(op) and _keeps_order(op):
                 while (factor := _saved_factor(op)) is not None:
                     _reduce_first(op, factor)
                     changed = True
@@ -48,14 +50,17 @@ def _keeps_order(reduce: Operation) -> bool:
     inside = [op.name for op in reduce.regions[0].block.ops]
     one = len(reduce.operands) == 1 and len(inside) == 2
     return (
-        one and inside[0] in _KEEPS_ORDER and "xf32, " in reduce.operands[0].type and reduce.result.type[:6] == "tensor"
+        one
+        and inside[0] in _KEEPS_ORDER
+        and "xf32, " in ReduceOp(reduce).sources[0].type
+        and reduce.result.type[:6] == "tensor"
     )
 
 
 def _saved_factor(reduce: Operation) -> int | None:
     """Which operand of the product that is reduced is a positive factor; None where the product must be made anyway."""
-    product = reduce.operands[0].defining_op
-    if product is None or product.name != "arith.mulf":
+    product = ReduceOp(reduce).sources[0].defining_op
+    if product is None or not MulFOp.matches(product):
         return None
     others = [use.op for use in product.result.uses if use.op is not reduce]
     if any(op.name not in _FUSES for op in others):
@@ -78,13 +83,13 @@ def _splat(value: Value) -> str | None:
 
 def _reduce_first(reduce: Operation, factor: int) -> None:
     """Reduces what the product was made of, and multiplies the result."""
-    product = reduce.operands[0].defining_op
+    product = ReduceOp(reduce).sources[0].defining_op
     assert product is not None
     type, number = reduce.result.type, _splat(product.operands[factor])
     builder = Builder.after(reduce)
     row = builder.create(ConstantOp.NAME, (), (type,), properties={"value": f"dense<{number}> : {type}"})
     users = list(reduce.result.uses)
-    scaled = builder.create("arith.mulf", (reduce.result, row.result), (type,), properties=dict(product.properties))
+    scaled = builder.create(MulFOp.NAME, (reduce.result, row.result), (type,), properties=dict(product.properties))
     for use in users:
         use.op.set_operand(use.index, scaled.result)
     reduce.set_operand(0, product.operands[1 - factor])

@@ -20,9 +20,10 @@ from tawa.analysis.affine import Affine
 from tawa.analysis.box import BOX_BYTES, OPEN, Box, BoxDim
 from tawa.analysis.polynomials import Poly
 from tawa.analysis.tma.descriptor_places import Limit, Place
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.arith import CmpIOp, DivSIOp, MaxSIOp, MinSIOp, Predicate, SelectOp, SubIOp
+from tawa.dialects.tt import AddPtrOp, FuncOp, MakeTensorDescOp
 from tawa.ir import Builder, Operation, Value
-from tawa.transforms.materialize import Materializer, arithmetic, cast, last_of
+from tawa.transforms.materialize import Materializer, cast, last_of
 from tawa.transforms.ttir.added_arguments import descriptor_type
 
 _PADDING = {"padding": "1 : i32"}  # zero
@@ -60,10 +61,10 @@ class KernelDescriptors:
         base = box.base
         if box.offset.terms:
             offset = numbers.number(box.offset, builder, "i64", "offset")
-            base = builder.create("tt.addptr", (base, offset), (base.type,), hints=(base.hint,)).result
+            base = builder.create(AddPtrOp.NAME, (base, offset), (base.type,), hints=(base.hint,)).result
         type = descriptor_type(box.block, box.element, nested)
         made = builder.create(
-            "tt.make_tensor_descriptor", (base, *sizes, *strides), (type,), properties=dict(_PADDING), hints=("desc",)
+            MakeTensorDescOp.NAME, (base, *sizes, *strides), (type,), properties=dict(_PADDING), hints=("desc",)
         )
         return made.result, shifts
 
@@ -78,20 +79,20 @@ class KernelDescriptors:
         for poly in dim.sizes:
             value = self._number(poly, numbers, builder)
             if dim.run > 1:
-                value = arithmetic(builder, "arith.divsi", value, builder.constant(dim.run), "size")
-            size = value if size is None else arithmetic(builder, "arith.minsi", size, value, "size")
+                value = DivSIOp.create(builder, value, builder.constant(dim.run), "size")
+            size = value if size is None else MinSIOp.create(builder, size, value, "size")
         assert size is not None
-        some = arithmetic(builder, "arith.maxsi", size, builder.constant(1), "size")
+        some = MaxSIOp.create(builder, size, builder.constant(1), "size")
         zero, beyond = builder.constant(0), builder.constant(_BEYOND)
-        holds = builder.create("arith.cmpi", (size, zero), ("i1",), properties={"predicate": "4 : i64"}).result
-        return some, builder.create("arith.select", (holds, zero, beyond), ("i32",), hints=("shift",)).result
+        holds = CmpIOp.create(builder, Predicate.SGT, size, zero)
+        return some, SelectOp.create(builder, holds, zero, beyond, "shift")
 
     def _number(self, poly: Poly, numbers: Materializer, builder: Builder) -> Value:
         """A size, the greatest there can be where it is greater still."""
         if not self.affine.atoms.wide(poly):
             return numbers.number(poly, builder, "i32", "size")
         size = numbers.number(poly, builder, "i64", "size")
-        size = arithmetic(builder, "arith.minsi", size, builder.constant(OPEN, "i64"), "size")
+        size = MinSIOp.create(builder, size, builder.constant(OPEN, "i64"), "size")
         return cast(builder, size, "i32")
 
     def _stride(
@@ -102,7 +103,7 @@ class KernelDescriptors:
         if limit is None:
             return value
         holds, least = holds_at(builder, limit, numbers), builder.constant(BOX_BYTES // width, "i64")
-        return builder.create("arith.select", (holds, value, least), ("i64",), hints=("stride",)).result
+        return SelectOp.create(builder, holds, value, least, "stride")
 
     def _point(self, box: Box, place: Place) -> Builder:
         """In a loop right in front of the load's; in the entry block behind the last that the descriptor needs."""
@@ -120,10 +121,9 @@ def holds_at(builder: Builder, limit: Limit, numbers: Materializer) -> Value:
     """Whether a limit is kept, as an i1."""
     stride = numbers.number(limit.stride, builder, "i64", "stride")
     # Below nothing as an unsigned number: what is 0 or less becomes the greatest there is.
-    less = arithmetic(builder, "arith.subi", stride, builder.constant(1, "i64"))
+    less = SubIOp.create(builder, stride, builder.constant(1, "i64"))
     most = builder.constant(limit.below - 1, "i64")
-    unsigned_less = {"predicate": "6 : i64"}
-    return builder.create("arith.cmpi", (less, most), ("i1",), properties=unsigned_less, hints=("fits",)).result
+    return CmpIOp.create(builder, Predicate.ULT, less, most, "fits")
 
 
 __all__ = ["KernelDescriptors", "holds_at"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawa.analysis.box import Box
+from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, ExpandDimsOp, ReshapeOp, TransOp
 from tawa.ir import Builder, Value
 from tawa.ir.attributes import array_attr, int_attr
 from tawa.symbolic.dim_relations import shape_of
@@ -22,16 +23,16 @@ def load_box(builder: Builder, box: Box, descriptor: Value, indices: Sequence[Va
     inside = [dim for dim in box.dims if dim.tile is not None]
     type, hints = tile_type([dim.block for dim in inside], box.element), (box.access.result.hint,)
     properties = dict(_PLAIN) if nested else {}
-    tile = builder.create("tt.descriptor_load", (descriptor, *indices), (type,), properties=properties, hints=hints)
+    tile = builder.create(DescriptorLoadOp.NAME, (descriptor, *indices), (type,), properties=properties, hints=hints)
     places = [dim.tile for dim in inside if dim.tile is not None]
     order = [places.index(place) for place in sorted(places)]
     if order != sorted(order):
         type = tile_type([inside[at].block for at in order], box.element)
         properties = {"order": array_attr(order)}
-        tile = builder.create("tt.trans", (tile.result,), (type,), properties=properties, hints=hints)
+        tile = builder.create(TransOp.NAME, (tile.result,), (type,), properties=properties, hints=hints)
     whole = _spread(builder, tile.result, [inside[at].run for at in order], box.element)
     if shape_of(whole) != shape_of(box.access.result):
-        whole = builder.create("tt.reshape", (whole,), (box.access.result.type,), hints=hints).result
+        whole = builder.create(ReshapeOp.NAME, (whole,), (box.access.result.type,), hints=hints).result
     return whole
 
 
@@ -48,10 +49,10 @@ def _spread(builder: Builder, tile: Value, runs: Sequence[int], element: str) ->
             properties = {"axis": int_attr(len(apart))}
             apart, spread = [*apart, 1], [*spread, run]
             type = tile_type((*apart, *sizes[dim + 1 :]), element)
-            tile = builder.create("tt.expand_dims", (tile,), (type,), properties=properties, hints=hints).result
-    tile = builder.create("tt.broadcast", (tile,), (tile_type(spread, element),), hints=hints).result
+            tile = builder.create(ExpandDimsOp.NAME, (tile,), (type,), properties=properties, hints=hints).result
+    tile = builder.create(BroadcastOp.NAME, (tile,), (tile_type(spread, element),), hints=hints).result
     whole = [size * run for size, run in zip(sizes, runs, strict=True)]
-    return builder.create("tt.reshape", (tile,), (tile_type(whole, element),), hints=hints).result
+    return builder.create(ReshapeOp.NAME, (tile,), (tile_type(whole, element),), hints=hints).result
 
 
 def tile_type(shape: Sequence[int], element: str) -> str:

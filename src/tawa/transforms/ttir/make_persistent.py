@@ -27,17 +27,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tawa.dialects.arith import ConstantOp, DivSIOp, MulIOp, RemSIOp
 from tawa.dialects.effects import gives_order, is_pure
-from tawa.dialects.tt import GRID_SIZE, FuncOp
+from tawa.dialects.scf import ForOp, YieldOp
+from tawa.dialects.tt import GRID_SIZE, FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark
-from tawa.transforms.materialize import arithmetic
 from tawa.transforms.result import PassResult
 from tawa.transforms.ttir.added_arguments import add_number
 
-_ID, _COUNT = "tt.get_program_id", "tt.get_num_programs"
-_CONSTANT, _DESCRIPTOR = "arith.constant", "tt.make_tensor_descriptor"
+_ID, _COUNT = GetProgramIdOp.NAME, GetNumProgramsOp.NAME
+_CONSTANT, _DESCRIPTOR = ConstantOp.NAME, MakeTensorDescOp.NAME
 _PLACE = re.compile(r"%(n?ctaid|n?clusterid|cluster_)")
 
 
@@ -86,7 +87,7 @@ def _wrap(function: FuncOp, axes: int) -> None:
     front = Builder(body, body.ops[0], function.op.loc)
     tiles = sizes[0]
     for size in sizes[1:]:
-        tiles = arithmetic(front, "arith.muli", tiles, size, "tiles")
+        tiles = MulIOp.create(front, tiles, size, "tiles")
     first = front.create(_ID, (), ("i32",), properties={"axis": "0 : i32"}, hints=("first",))
     step = front.create(_COUNT, (), ("i32",), properties={"axis": "0 : i32"}, hints=("programs",))
     inside = Block(("i32",), ("tile",))
@@ -98,9 +99,9 @@ def _wrap(function: FuncOp, axes: int) -> None:
     for op in work:
         if not _same_for_all(op, body):
             inside.append(op.detach())
-    inside.append(Operation("scf.yield", loc=function.op.loc))
+    inside.append(Operation(YieldOp.NAME, loc=function.op.loc))
     bounds = (first.result, tiles, step.result)
-    Builder.before(body.terminator).create("scf.for", bounds, regions=[Region([inside])])
+    Builder.before(body.terminator).create(ForOp.NAME, bounds, regions=[Region([inside])])
 
 
 def _same_for_all(op: Operation, body: Block) -> bool:
@@ -122,8 +123,8 @@ def _ids(builder: Builder, tile: Value, sizes: list[Value]) -> list[Value]:
     """The program ids of a tile, the first axis fastest, as the hardware counts."""
     ids: list[Value] = []
     for size in sizes[:-1]:
-        ids.append(arithmetic(builder, "arith.remsi", tile, size, "pid"))
-        tile = arithmetic(builder, "arith.divsi", tile, size, "pid")
+        ids.append(RemSIOp.create(builder, tile, size, "pid"))
+        tile = DivSIOp.create(builder, tile, size, "pid")
     return [*ids, tile]
 
 

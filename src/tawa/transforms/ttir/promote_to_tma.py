@@ -38,12 +38,13 @@ from tawa.analysis.polynomials import Poly
 from tawa.analysis.tma.accesses import is_operand_load
 from tawa.analysis.tma.descriptor_places import Limit
 from tawa.analysis.tma.promotions import AccessInfo, Choice, Decision, Raises
+from tawa.dialects.arith import AddIOp, CmpIOp, Predicate, RemSIOp, SelectOp
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import StoreOp
+from tawa.dialects.tt import DescriptorStoreOp, ReshapeOp, StoreOp
 from tawa.ir import Builder, Module, Operation, Value, replace_op
 from tawa.remarks import Remark
 from tawa.transforms.drop_dead import DropDead
-from tawa.transforms.materialize import Materializer, arithmetic
+from tawa.transforms.materialize import Materializer
 from tawa.transforms.result import PassResult
 from tawa.transforms.ttir.added_arguments import add_descriptor
 from tawa.transforms.ttir.kernel_descriptors import KernelDescriptors
@@ -171,8 +172,8 @@ class _Raise:
         tile = store.source
         type = tile_type([dim.block for dim in box.dims], box.element)
         if tile.type != type:
-            tile = builder.create("tt.reshape", (tile,), (type,), hints=(tile.hint,)).result
-        builder.create("tt.descriptor_store", (descriptor, tile, *indices))
+            tile = builder.create(ReshapeOp.NAME, (tile,), (type,), hints=(tile.hint,)).result
+        builder.create(DescriptorStoreOp.NAME, (descriptor, tile, *indices))
         store.op.erase()
 
     def _descriptor(self, decision: Decision) -> tuple[Value, Sequence[Value | None]]:
@@ -193,16 +194,16 @@ class _Raise:
         index = self.numbers.number_for(load, dim.index, "at")
         builder = Builder.before(load)
         if dim.wraps:
-            index = arithmetic(builder, "arith.remsi", index, self.numbers.number_for(load, dim.sizes[0]), "at")
-        return index if shift is None else arithmetic(builder, "arith.addi", index, shift, "at")
+            index = RemSIOp.create(builder, index, self.numbers.number_for(load, dim.sizes[0]), "at")
+        return index if shift is None else AddIOp.create(builder, index, shift, "at")
 
     def _gated(self, builder: Builder, gate: Poly, index: Value) -> Value:
         """The index where a condition holds; outside of the tensor otherwise."""
         type = "i64" if self.affine.atoms.wide(gate) else "i32"
         room = self.numbers.number(gate, builder, type)
         zero, outside = builder.constant(0, type), builder.constant(_OUTSIDE)
-        holds = builder.create("arith.cmpi", (room, zero), ("i1",), properties={"predicate": "4 : i64"}).result
-        return builder.create("arith.select", (holds, index, outside), ("i32",), hints=("at",)).result
+        holds = CmpIOp.create(builder, Predicate.SGT, room, zero)
+        return SelectOp.create(builder, holds, index, outside, "at")
 
 
 __all__ = ["PromoteToTma", "RaiseResult"]

@@ -22,15 +22,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tawa.analysis.dims.split_dims import Axis, SplitInfo, find_split
-from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp, GroupIndexOp
+from tawa.dialects.arith import AddIOp, ConstantOp, MulIOp
+from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp, GroupIndexOp, MakeRangeOp, SplatOp
 from tawa.ir import Builder, Module, Operation, TensorDescType, TensorType, Value, clone_op, parse_type, source_of
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import demanded, shape_of
 from tawa.transforms.result import PassResult
-
-_WRAP = {"overflowFlags": "#arith.overflow<none>"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +67,10 @@ class _Rewrite:
         """Free values first, while the types are still those of the whole tile."""
         for (op, index), dim in self.info.uses.items():
             op.set_operand(index, self.version(op.operands[index], dim))
-        accesses = [op for op in self.function.op.walk() if DescriptorLoadOp.of(op) or DescriptorStoreOp.of(op)]
-        for op in accesses:
-            if op.operands[0] in self.info.dims:
-                self.shift(op, self.info.dims[op.operands[0]])
+        views = [DescriptorLoadOp.of(op) or DescriptorStoreOp.of(op) for op in self.function.op.walk()]
+        for access in views:
+            if access and access.descriptor in self.info.dims:
+                self.shift(access, self.info.dims[access.descriptor])
         for value, dim in self.info.dims.items():
             value.type = part_type(value.type, dim, self.info.groups)
         self.retype_function()
@@ -80,21 +79,15 @@ class _Rewrite:
     def offset(self, part: int) -> Value:
         """Where a group's part of `part` elements begins; made once, at the top."""
         if part not in self.offsets:
-            factors = (self.group, self.top.constant(part))
-            self.offsets[part] = self.top.create(
-                "arith.muli", factors, ("i32",), properties=dict(_WRAP), hints=("offset",)
-            ).result
+            self.offsets[part] = MulIOp.create(self.top, self.group, self.top.constant(part), "offset")
         return self.offsets[part]
 
-    def shift(self, op: Operation, dim: int) -> None:
+    def shift(self, access: DescriptorLoadOp | DescriptorStoreOp, dim: int) -> None:
         """A box begins where the group's part begins."""
-        index = (1 if DescriptorLoadOp.of(op) else 2) + dim
-        start = op.operands[index]
-        offset = self.offset(shape_of(op.operands[0])[dim] // self.info.groups)
-        shifted = Builder.before(op).create(
-            "arith.addi", (start, offset), (start.type,), properties=dict(_WRAP), hints=(start.hint,)
-        )
-        op.set_operand(index, shifted.result)
+        start = access.indices[dim]
+        offset = self.offset(shape_of(access.descriptor)[dim] // self.info.groups)
+        shifted = AddIOp.create(Builder.before(access.op), start, offset, start.hint)
+        access.op.set_operand(type(access).indices.first + dim, shifted)
 
     def version(self, value: Value, dim: int) -> Value:
         """The group's part of a free value along `dim`."""
@@ -103,7 +96,7 @@ class _Rewrite:
             return known
         op = value.defining_op
         assert op is not None
-        if op.name == "tt.make_range":
+        if MakeRangeOp.matches(op):
             made = [self.part_of_range(op)]
         else:
             copy = clone_op(op, {})
@@ -111,7 +104,7 @@ class _Rewrite:
                 copy.set_operand(index, self.version(op.operands[index], at))
             for result in copy.results:
                 result.type = part_type(result.type, dim, self.info.groups)
-            if op.name == "arith.constant":
+            if ConstantOp.matches(op):
                 copy.properties["value"] = f"{op.properties['value'].rpartition(' : ')[0]} : {copy.result.type}"
             made = Builder.after(op).insert(copy).results
         self.versions.update({(result, dim): part for result, part in zip(op.results, made, strict=True)})
@@ -124,10 +117,9 @@ class _Rewrite:
         type = part_type(op.result.type, 0, self.info.groups)
         builder = Builder.after(op)
         properties = {"end": int_attr(start + part), "start": int_attr(start)}
-        numbers = builder.create("tt.make_range", (), (type,), properties=properties, hints=(op.result.hint,)).result
-        offset = builder.create("tt.splat", (self.offset(part),), (type,)).result
-        hints = (op.result.hint,)
-        return builder.create("arith.addi", (numbers, offset), (type,), properties=dict(_WRAP), hints=hints).result
+        numbers = builder.create(MakeRangeOp.NAME, (), (type,), properties=properties, hints=(op.result.hint,)).result
+        offset = builder.create(SplatOp.NAME, (self.offset(part),), (type,)).result
+        return AddIOp.create(builder, numbers, offset, op.result.hint)
 
     def retype_function(self) -> None:
         """The function's type says what its arguments say."""

@@ -26,13 +26,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.dialects.arith import ConstantOp, XOrIOp
+from tawa.dialects.builtin import BranchOp, CondBranchOp
 from tawa.dialects.control_flow import successor_operands
-from tawa.dialects.scf import IfOp
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.declaration import op_names
+from tawa.dialects.scf import IfOp, YieldOp
+from tawa.dialects.tt import FuncOp, IntToPtrOp, ReturnOp, SplatOp
 from tawa.ir import Block, Builder, Module, Operation, PointerType, Region, TensorType, Value, parse_type
 from tawa.transforms.result import PassResult
 
-_RETURN, _JUMP, _BRANCH = "tt.return", "cf.br", "cf.cond_br"
+_ENDS = op_names(ReturnOp, BranchOp, CondBranchOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,7 @@ class _Graph:
         """Whether only jumps that go forward leave the blocks."""
         places = {block: place for place, block in enumerate(self.order)}
         return all(
-            block.terminator.name in (_RETURN, _JUMP, _BRANCH)
-            and all(places[edge.target] > places[block] for edge in _edges(block))
+            block.terminator.name in _ENDS and all(places[edge.target] > places[block] for edge in _edges(block))
             for block in self.order
         )
 
@@ -102,7 +104,7 @@ class _Graph:
 
     def leaves(self, block: Block) -> bool:
         """Whether there is nothing in a block but the return."""
-        return len(block.ops) == 1 and block.terminator.name == _RETURN
+        return len(block.ops) == 1 and ReturnOp.matches(block.terminator)
 
     def joins(self, block: Block) -> list[Block]:
         """The blocks that come behind `block` and several ways lead to, from the first to the last."""
@@ -159,7 +161,7 @@ class _Structurer:
         for arg in body.args:
             arg.owner = body
         self.code(entry, body)
-        body.append(Operation(_RETURN, loc=self.last))
+        body.append(Operation(ReturnOp.NAME, loc=self.last))
         for block in region.blocks:
             for op in reversed(list(block.ops)):
                 op.erase()
@@ -172,10 +174,10 @@ class _Structurer:
         for op in block.ops[:-1]:
             into.append(op.detach())
         edges = _edges(block)
-        if end.name == _BRANCH:
+        if branch := CondBranchOp.of(end):
             sides = Block(), Block()
             arrived = [self.follow(edge, side) for edge, side in zip(edges, sides, strict=True)]
-            pending = self.choose(end.operands[0], sides, arrived, into, end.loc)
+            pending = self.choose(branch.condition, sides, arrived, into, end.loc)
         else:
             pending = self.follow(edges[0], into) if edges else {}
         for join in self.graph.joins(block):
@@ -262,11 +264,11 @@ def _make_if(builder: Builder, condition: Value, sides: tuple[Block, Block], yie
         return []
     if not (then.ops or yields[0]):
         yes = builder.constant(1, "i1")
-        condition = builder.create("arith.xori", (condition, yes), ("i1",)).result
+        condition = XOrIOp.create(builder, condition, yes)
         then, other = other, then
     for side, values in zip((then, other), yields, strict=True):
         if side is then or side.ops or values:
-            side.append(Operation("scf.yield", values, loc=builder.loc))
+            side.append(Operation(YieldOp.NAME, values, loc=builder.loc))
     types = [value.type for value in yields[0]]
     return builder.create(IfOp.NAME, (condition,), types, regions=[Region([then]), Region([other])]).results
 
@@ -291,12 +293,12 @@ def _zero(builder: Builder, type: str) -> Value:
     parsed = parse_type(type)
     if isinstance(parsed, TensorType):
         if isinstance(parse_type(parsed.element), PointerType):
-            return builder.create("tt.splat", (_zero(builder, parsed.element),), (type,)).result
+            return builder.create(SplatOp.NAME, (_zero(builder, parsed.element),), (type,)).result
         text = _zero_text(parsed.element).partition(" ")[0]
-        return builder.create("arith.constant", (), (type,), properties={"value": f"dense<{text}> : {type}"}).result
+        return builder.create(ConstantOp.NAME, (), (type,), properties={"value": f"dense<{text}> : {type}"}).result
     if isinstance(parsed, PointerType):
-        return builder.create("tt.int_to_ptr", (_zero(builder, "i64"),), (type,)).result
-    return builder.create("arith.constant", (), (type,), properties={"value": _zero_text(type)}).result
+        return builder.create(IntToPtrOp.NAME, (_zero(builder, "i64"),), (type,)).result
+    return builder.create(ConstantOp.NAME, (), (type,), properties={"value": _zero_text(type)}).result
 
 
 __all__ = ["StructureFlow"]

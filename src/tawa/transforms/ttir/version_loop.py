@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tawa.analysis.tma.descriptor_places import Limit
+from tawa.dialects.arith import AndIOp
+from tawa.dialects.scf import IfOp, YieldOp
 from tawa.dialects.tt import STAYS
 from tawa.ir import Block, Builder, Operation, Region, Value, clone_op
 from tawa.transforms.materialize import Materializer
@@ -31,7 +33,7 @@ def ask_limits(
     fits: Value | None = None
     for limit in limits:
         holds = holds_at(builder, limit, numbers)
-        fits = holds if fits is None else builder.create("arith.andi", (fits, holds), ("i1",), hints=("fits",)).result
+        fits = holds if fits is None else AndIOp.create(builder, fits, holds, "fits")
     assert fits is not None
     kept = [op for op in loop.walk() if moves(op)]
     for op in kept:
@@ -41,12 +43,12 @@ def ask_limits(
         del op.attributes[STAYS]
     then, other = Block(), Block()
     types, hints = [result.type for result in loop.results], [result.hint for result in loop.results]
-    choice = builder.create("scf.if", (fits,), types, regions=[Region([then]), Region([other])], hints=hints)
+    choice = builder.create(IfOp.NAME, (fits,), types, regions=[Region([then]), Region([other])], hints=hints)
     for result, chosen in zip(loop.results, choice.results, strict=True):
         result.replace_all_uses_with(chosen)
     for block, version in ((then, loop.detach()), (other, copy)):
         block.append(version)
-        block.append(Operation("scf.yield", version.results, loc=loop.loc))
+        block.append(Operation(YieldOp.NAME, version.results, loc=loop.loc))
 
 
 __all__ = ["ask_limits"]

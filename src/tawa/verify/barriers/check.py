@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from tawa.dialects.scf import ForOp
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
 from tawa.verify.assumptions import Assumption
@@ -170,7 +171,7 @@ class _Search:
             for place, extension in enumerate(extensions.of(decision)):
                 seen = self.outcomes.get(decision.op, 0) & decision.outcome
                 if self.steps >= self.budget or (
-                    seen and (self.effort == "fast" or decision.op.name == "scf.for") and place >= enough
+                    seen and (self.effort == "fast" or ForOp.matches(decision.op)) and place >= enough
                 ):
                     break
                 if extension.far and too_long:
@@ -211,7 +212,7 @@ class _Search:
             self.read.setdefault(key, {})[number] = None
 
     def _undecided(self, decision: Open) -> Unknown:
-        what = "has trips" if decision.op.name == "scf.for" else "goes the other way"
+        what = "has trips" if ForOp.matches(decision.op) else "goes the other way"
         reason = (
             f"no numbers were found and tried for which {decision.op.name} {what}: what follows then is not checked"
         )

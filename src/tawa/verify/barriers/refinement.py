@@ -21,7 +21,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tawa.dialects.aref import CreateOp, Fill, PutOp, RingType
+from tawa.dialects.aref import (
+    AccessOp,
+    AdvanceOp,
+    ConsumedOp,
+    CreateOp,
+    Fill,
+    FirstOp,
+    GetOp,
+    LandedOp,
+    PutOp,
+    RingType,
+)
+from tawa.dialects.declaration import by_name
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.verify.barriers.inputs.choices import BUDGET, choices, read_facts, trips_to_try, vectors
@@ -216,7 +228,7 @@ _FILLING: Mapping[str, tuple[str, str, str]] = {
 
 
 def _fill_of(event: Event) -> Fill:
-    create = CreateOp.of(event.op.operands[0].defining_op)
+    create = CreateOp.of(PutOp(event.op).ring.defining_op)
     assert create is not None
     return create.fill
 
@@ -272,7 +284,7 @@ def _on_barrier(event: Event, name: str, rings: Mapping[str, int]) -> Access | N
 
 
 def _is_ring(op: Operation) -> bool:
-    return op.name == "aref.create"
+    return CreateOp.matches(op)
 
 
 def _create(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
@@ -285,39 +297,36 @@ def _first(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> Non
 
 
 def _advance(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
-    env[op.result] = number(op, op.operands[0], env, "the count") + 1
+    env[op.result] = number(op, AdvanceOp(op).index, env, "the count") + 1
 
 
-def _reuse(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
-    raise NotUnderstood("a ring whose memory is used again", op)
-
-
-def _count(op: Operation, env: Environment) -> Memory:
-    ring = env.get(op.operands[0])
+def _count(access: AccessOp, env: Environment) -> Memory:
+    ring = env.get(access.ring)
     assert isinstance(ring, Memory)
-    return ring._replace(path=(number(op, op.operands[1], env, "the count"),))
+    return ring._replace(path=(number(access.op, access.index, env, "the count"),))
 
 
 def _put(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
-    payload = len(RingType.parse(op.operands[0].type).payload)
-    self.emit(trace, Event("put", op, (_count(op, env),), amount=payload, parity=int(not PutOp(op).fresh)))
+    put = PutOp(op)
+    payload = len(put.type.payload)
+    self.emit(trace, Event("put", op, (_count(put, env),), amount=payload, parity=int(not put.fresh)))
 
 
 def _get(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
-    memory = _count(op, env)
+    memory = _count(GetOp(op), env)
     self.emit(trace, Event("get", op, (memory,)))
     for entry, result in enumerate(op.results):
         env[result] = memory._replace(alloc=memory.alloc + entry)
 
 
 def _consumed(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
-    condition: Value | None = op.operands[2] if len(op.operands) > 2 else None
-    if holds(op, condition, env):
-        self.emit(trace, Event("consumed", op, (_count(op, env),)))
+    consumed = ConsumedOp(op)
+    if holds(op, consumed.condition, env):
+        self.emit(trace, Event("consumed", op, (_count(consumed, env),)))
 
 
 def _landed(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
-    self.emit(trace, Event("landed", op, (_count(op, env),)))
+    self.emit(trace, Event("landed", op, (_count(LandedOp(op), env),)))
 
 
 def _group(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
@@ -332,14 +341,15 @@ def _group(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> Non
     env.update(zip(op.results, results, strict=True))
 
 
-AREF_HANDLERS: Mapping[str, Handler] = {
-    "aref.create": _create,
-    "aref.first": _first,
-    "aref.advance": _advance,
-    "aref.reuse": _reuse,
-    "aref.put": _put,
-    "aref.get": _get,
-    "aref.consumed": _consumed,
-    "aref.landed": _landed,
-    "warp.group": _group,
-}
+AREF_HANDLERS: Mapping[str, Handler] = by_name(
+    {
+        CreateOp: _create,
+        FirstOp: _first,
+        AdvanceOp: _advance,
+        PutOp: _put,
+        GetOp: _get,
+        ConsumedOp: _consumed,
+        LandedOp: _landed,
+        GroupOp: _group,
+    }
+)

@@ -14,6 +14,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tawa.dialects import arith
+from tawa.dialects.declaration import op_names
+from tawa.dialects.tt import FuncOp, GetProgramIdOp
 from tawa.errors import AssumptionError
 from tawa.ir import Module, Operation, source_of
 from tawa.ir.attributes import read_int
@@ -24,7 +27,7 @@ from tawa.verify.credits.skeleton import Program, Term, integer_arguments
 FAR = 1 << 64
 _MOST_VALUES = 1 << 14
 _RELATIONS = ("==", "!=", "<", "<=", ">", ">=")  # of arith.cmpi, by predicate
-_SAME_NUMBER = frozenset({"arith.extsi", "arith.index_cast", "arith.trunci"})
+_SAME_NUMBER = op_names(arith.ExtSIOp, arith.IndexCastOp, arith.TruncIOp)
 
 Interval = tuple[int, int]
 """Both ends belong to it."""
@@ -53,7 +56,7 @@ class _Chain:
 
 def check_names(module: Module, assumptions: Sequence[Assumption]) -> None:
     """Raises AssumptionError for a fact about what is no integer argument of a kernel of the module."""
-    functions = [op for op in module.body.ops if op.name == "tt.func" and op.regions and op.regions[0].blocks]
+    functions = [op for op in module.body.ops if FuncOp.matches(op) and op.regions and op.regions[0].blocks]
     names = list(dict.fromkeys(name for op in functions for name in integer_arguments(op).values()))
     for fact in assumptions:
         if fact.name not in names:
@@ -94,11 +97,11 @@ class Facts:
 
     def take_positive(self, step: Term, loop: Operation | None) -> None:
         """Notes that the step of a loop is taken to be positive, unless that is certain."""
-        while step.key[0] in _SAME_NUMBER or (step.key[0] == "arith.muli" and len(step.parts) == 1):
+        while step.key[0] in _SAME_NUMBER or (step.key[0] == arith.MulIOp.NAME and len(step.parts) == 1):
             if not all(number > 0 for number in step.key if isinstance(number, int)):
                 break
             (step,) = step.parts
-        if not is_positive(step) and step.key[0] != "tt.get_program_id" and self.allows(step, -FAR, 0):
+        if not is_positive(step) and step.key[0] != GetProgramIdOp.NAME and self.allows(step, -FAR, 0):
             self.used[positive_step(step.name) if step.key[0] == "argument" else self._positive(loop)] = None
 
     def touches(self, term: Term) -> bool:
@@ -147,17 +150,17 @@ def _chain(term: Term) -> _Chain | None:
         match name:
             case _ if name in _SAME_NUMBER and not numbers:
                 pass
-            case "arith.addi":
+            case arith.AddIOp.NAME:
                 steps.append(("add", numbers[0]))
-            case "arith.subi" if type(inputs[-1]) is int:
+            case arith.SubIOp.NAME if type(inputs[-1]) is int:
                 steps.append(("add", -numbers[0]))
-            case "arith.muli" if numbers[0] > 0:
+            case arith.MulIOp.NAME if numbers[0] > 0:
                 steps.append(("times", numbers[0]))
                 slope *= numbers[0]
-            case "arith.divsi" if type(inputs[-1]) is int and numbers[0] > 0:
+            case arith.DivSIOp.NAME if type(inputs[-1]) is int and numbers[0] > 0:
                 steps.append(("over", numbers[0]))
                 unit *= numbers[0]
-            case "arith.cmpi" if not steps and type(inputs[-1]) is int and _predicate(term):
+            case arith.CmpIOp.NAME if not steps and type(inputs[-1]) is int and _predicate(term):
                 steps.append((_predicate(term), numbers[0]))
             case _:
                 return None
@@ -235,9 +238,9 @@ def _exists(interval: Interval, facts: Sequence[Assumption]) -> bool:
 def _stated(condition: Term) -> list[tuple[Term, Assumption]]:
     """A condition over arguments as facts: comparisons with constants, joined by `and`; the rest is left out."""
     name, parts = condition.key[0], condition.parts
-    if name == "arith.andi" and len(parts) == 2:
+    if name == arith.AndIOp.NAME and len(parts) == 2:
         return [*_stated(parts[0]), *_stated(parts[1])]
-    if name != "arith.cmpi" or len(parts) != 1 or type(condition.key[-1]) is not int:
+    if name != arith.CmpIOp.NAME or len(parts) != 1 or type(condition.key[-1]) is not int:
         return []
     relation, number, compared = _predicate(condition), condition.key[-1], parts[0]
     if not relation:
@@ -245,7 +248,7 @@ def _stated(condition: Term) -> list[tuple[Term, Assumption]]:
     if compared.key[0] == "argument":
         return [(compared, Assumption(compared.name, relation, number))]
     # A remainder of a negative number is negative here: only being 0 means the same.
-    if compared.key[0] == "arith.remsi" and number == 0 and relation in ("==", "!="):
+    if compared.key[0] == arith.RemSIOp.NAME and number == 0 and relation in ("==", "!="):
         argument, modulus = compared.key[-2], compared.key[-1]
         if isinstance(argument, Term) and argument.key[0] == "argument" and type(modulus) is int and modulus > 0:
             return [(argument, Assumption(argument.name, relation, 0, modulus))]

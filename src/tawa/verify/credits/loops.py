@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tawa.dialects.arith import AddIOp, ExtSIOp, ExtUIOp, IndexCastOp, MaxSIOp, MinSIOp, MulIOp
 from tawa.dialects.scf import trips_of
+from tawa.dialects.tt import GetNumProgramsOp
 from tawa.ir import Operation
 from tawa.verify.assumptions import is_grid_size
 from tawa.verify.credits.skeleton import Term
@@ -49,15 +51,15 @@ def is_positive(number: Any) -> bool:
     if isinstance(number, int):
         return number > 0
     match number.key[0]:
-        case "tt.get_num_programs":
+        case GetNumProgramsOp.NAME:
             return True
         case "argument":
             return is_grid_size(number.name)
-        case "arith.extsi" | "arith.extui" | "arith.index_cast":
+        case ExtSIOp.NAME | ExtUIOp.NAME | IndexCastOp.NAME:
             return is_positive(number.key[-1])
-        case "arith.addi" | "arith.muli" | "arith.minsi":
+        case AddIOp.NAME | MulIOp.NAME | MinSIOp.NAME:
             return all(map(is_positive, number.key[-2:]))
-        case "arith.maxsi":
+        case MaxSIOp.NAME:
             return any(map(is_positive, number.key[-2:]))
         case _:
             return False

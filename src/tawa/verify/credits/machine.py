@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tawa.dialects.arith import SelectOp
 from tawa.ir import Operation
 from tawa.verify.credits.ends import check_end, deadlock
 from tawa.verify.credits.loops import counted
@@ -245,7 +246,7 @@ class Machine:
                 number = function(*inputs)
                 if number is not None:
                     return number
-            if signature[0] == "arith.select" and type(inputs[0]) is int:
+            if signature[0] == SelectOp.NAME and type(inputs[0]) is int:
                 return inputs[1] if inputs[0] else inputs[2]
         if signature[0] == "opaque":
             again = self.times[signature] = self.times.get(signature, 0) + 1

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp, index_depth
-from tawa.dialects.registry import spec_of
+from tawa.dialects.aref import AccessOp, AdvanceOp, ConsumedOp, CreateOp, FirstOp, GetOp, PutOp, index_depth
+from tawa.dialects.builtin import AssumeOp
+from tawa.dialects.declaration import by_name, effects_by_name
 from tawa.dialects.scalars import scalar_of, width_of
 from tawa.dialects.scf import CONTROL, ForOp, IfOp, WhileOp
-from tawa.dialects.ttg import VIEWS
+from tawa.dialects.tt import FuncOp
+from tawa.dialects.ttg import VIEWS, LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Module, Operation, Value
@@ -42,7 +44,7 @@ from tawa.verify.credits.sources import PROTOCOL, Sources, find_wild, origin_of
 
 def compile_skeleton(module: Module) -> Program | None:
     """The skeleton; None where the module has no ring. Raises `UnsupportedError`."""
-    functions = [op for op in module.body.ops if op.name == "tt.func"]
+    functions = [op for op in module.body.ops if FuncOp.matches(op)]
     holders = [op for op in functions if any(CreateOp.of(inner) for inner in op.walk())]
     if not holders:
         return None
@@ -63,6 +65,7 @@ class _Compiler:
         self.program = Program(module, [], [], [], self.registers, {}, Terms(), {})
         self.part = Part(MAIN)
         self.groups: list[Operation] = []
+        self._control = by_name({ForOp: self._scf_for, IfOp: self._scf_if, WhileOp: self._scf_while})
         self.kinds: dict[int, int] = {}  # the ring of a running count, −1 for conditions and views
 
     def compile(self) -> Program:
@@ -124,7 +127,7 @@ class _Compiler:
         for op in ops:
             if op.name in CONTROL:
                 if op in self.sources.busy or any(result in self.needed for result in op.results):
-                    getattr(self, "_" + op.name.replace(".", "_"))(op)
+                    self._control[op.name](op)
             elif op.name in PROTOCOL:
                 self._protocol(op)
             elif op.name == GroupOp.NAME:
@@ -133,8 +136,8 @@ class _Compiler:
                 create = CreateOp(op)
                 self.rings[op.result] = len(self.program.rings)
                 self.program.rings.append(Ring(create.name, create.type.depth))
-            elif op.name == "llvm.intr.assume":
-                self._emit(op, Code.ASSUME, self._use(op.operands[0]))
+            elif AssumeOp.matches(op):
+                self._emit(op, Code.ASSUME, self._use(AssumeOp(op).condition))
                 self._take_assumption(op)
             elif any(result in self.needed for result in op.results):
                 self._scalar(op)
@@ -155,17 +158,17 @@ class _Compiler:
 
     def _take_assumption(self, op: Operation) -> None:
         """Keeps what is assumed at the top of the kernel or of a partition, before anything can wait."""
-        condition, block = self.canonical.get(op.operands[0]), op.parent
+        condition, block = self.canonical.get(AssumeOp(op).condition), op.parent
         if isinstance(condition, Term) and block is not None:
             before = block.ops[: block.index_of(op)]
             if block.parent_op in (self.function, *self.groups) and not any(it in self.sources.busy for it in before):
                 self.program.assumed.append((op, condition))
 
     def _scalar(self, op: Operation) -> None:
-        if op.name == "aref.first":
+        if FirstOp.matches(op):
             self._define(op.result, 0)
-        elif op.name == "aref.advance":
-            self._emit(op, Code.ADVANCE, self._use(op.operands[0]), self._define(op.result))
+        elif AdvanceOp.matches(op):
+            self._emit(op, Code.ADVANCE, self._use(AdvanceOp(op).index), self._define(op.result))
         elif op.name in VIEWS:
             self.register[op.result] = self._use(op.operands[0])
         elif op.result.type.startswith("!ttg.memdesc") or op.result.type.startswith("tensor<"):
@@ -182,7 +185,7 @@ class _Compiler:
 
     def _signature(self, op: Operation) -> tuple[Any, ...]:
         """What makes two operations on the same numbers the same number."""
-        effects = spec_of(op.name).effects
+        effects = effects_by_name(op.name)
         opaque = bool(op.regions) or any(effect.kind not in ("read",) for effect in effects)
         unread = any(it.type.startswith("tensor<") for it in op.operands)
         if opaque or unread:
@@ -204,22 +207,25 @@ class _Compiler:
     def _protocol(self, op: Operation) -> None:
         match op.name:
             case PutOp.NAME:
-                ring = self._ring(op)
+                put = PutOp(op)
+                ring = self._ring(put)
                 self.part.puts += 1
                 self._writer(ring)
-                if PutOp(op).fresh:
+                if put.fresh:
                     self.program.fresh = max(self.program.fresh, self.program.rings[ring].depth)
-                self._emit(op, Code.PUT, ring, self._use(op.operands[1]), PutOp(op).fresh)
-                self._block(PutOp(op).body, PutOp(op).body.ops[:-1])
+                self._emit(op, Code.PUT, ring, self._use(put.index), put.fresh)
+                self._block(put.body, put.body.ops[:-1])
             case GetOp.NAME:
-                ring = self._ring(op)
+                get = GetOp(op)
+                ring = self._ring(get)
                 self.part.gets += 1
                 views = tuple(self._define(view) for view in op.results)
-                self._emit(op, Code.GET, ring, self._use(op.operands[1]), self._reader(ring), views)
+                self._emit(op, Code.GET, ring, self._use(get.index), self._reader(ring), views)
             case ConsumedOp.NAME:
-                ring, condition = self._ring(op), ConsumedOp(op).condition
+                consumed = ConsumedOp(op)
+                ring, condition = self._ring(consumed), consumed.condition
                 at = -1 if condition is None else self._use(condition)
-                self._emit(op, Code.CONSUMED, ring, self._use(op.operands[1]), at, self._reader(ring))
+                self._emit(op, Code.CONSUMED, ring, self._use(consumed.index), at, self._reader(ring))
             case WarpGroupDotOp.NAME:
                 dot = WarpGroupDotOp(op)
                 views = tuple(self._use(it) for it in (dot.a, dot.b) if it.type.startswith("!ttg.memdesc"))
@@ -229,12 +235,12 @@ class _Compiler:
                 self.program.pendings = max(self.program.pendings, pendings)
                 self._emit(op, Code.WAIT, pendings)
             case _:
-                self._emit(op, Code.DOT, (self._use(op.operands[0]),), False)
+                self._emit(op, Code.DOT, (self._use(LocalLoadOp(op).buffer),), False)
 
-    def _ring(self, op: Operation) -> int:
-        ring = self.rings.get(op.operands[0])
+    def _ring(self, access: AccessOp) -> int:
+        ring = self.rings.get(access.ring)
         if ring is None:
-            raise UnsupportedError("the ring is not made in this function, before the partitions", op)
+            raise UnsupportedError("the ring is not made in this function, before the partitions", access.op)
         return ring
 
     def _reader(self, ring: int) -> int:

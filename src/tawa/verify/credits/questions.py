@@ -26,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, SelectOp, SubIOp
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.scf import ForOp
 from tawa.ir import Operation, Value
@@ -287,11 +288,11 @@ def _first(lower: Any, step: int | Term) -> tuple[Any, int]:
     """Where the range begins that a loop from `lower` is the rest of, and how many trips earlier."""
     trips = 0
     if isinstance(step, Term):
-        while isinstance(lower, Term) and lower.key[0] == "arith.addi" and step in lower.key[-2:]:
+        while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME and step in lower.key[-2:]:
             left, right = lower.key[-2:]
             lower, trips = left if right is step else right, trips + 1
         return lower, trips
-    while isinstance(lower, Term) and lower.key[0] == "arith.addi":
+    while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME:
         parts = [it for it in lower.key[-2:] if isinstance(it, Term)]
         numbers = [it for it in lower.key[-2:] if isinstance(it, int)]
         if len(parts) != 1 or len(numbers) != 1 or numbers[0] < 0 or numbers[0] % step:
@@ -304,10 +305,10 @@ def _first(lower: Any, step: int | Term) -> tuple[Any, int]:
 
 def _capped(term: Any) -> tuple[Any, int, Any] | None:
     """(low, E, high) where the term is ``select(low < high and high - low >u E, low + E, high)``."""
-    if not isinstance(term, Term) or term.key[0] != "arith.select":
+    if not isinstance(term, Term) or term.key[0] != SelectOp.NAME:
         return None
     condition, near, high = term.key[-3:]
-    if not isinstance(condition, Term) or condition.key[0] != "arith.andi":
+    if not isinstance(condition, Term) or condition.key[0] != AndIOp.NAME:
         return None
     some, longer = (_compared(it) for it in condition.key[-2:])
     if some is None or longer is None or some[0] != _LESS or longer[0] != _ABOVE:
@@ -316,17 +317,17 @@ def _capped(term: Any) -> tuple[Any, int, Any] | None:
     _, length, most = longer
     if upper != high or not isinstance(most, int) or most <= 0 or not isinstance(length, Term):
         return None
-    if length.key[0] != "arith.subi" or length.key[-2:] != (high, low):
+    if length.key[0] != SubIOp.NAME or length.key[-2:] != (high, low):
         return None
     if isinstance(low, int):
         return (low, most, high) if near == low + most else None
-    is_near = isinstance(near, Term) and near.key[0] == "arith.addi" and near.key[-2:] == (low, most)
+    is_near = isinstance(near, Term) and near.key[0] == AddIOp.NAME and near.key[-2:] == (low, most)
     return (low, most, high) if is_near else None
 
 
 def _compared(term: Any) -> tuple[int, Any, Any] | None:
     """Predicate, left and right of a comparison."""
-    if not isinstance(term, Term) or term.key[0] != "arith.cmpi":
+    if not isinstance(term, Term) or term.key[0] != CmpIOp.NAME:
         return None
     properties = dict(zip(term.key[1:-2:2], term.key[2:-2:2], strict=True))
     return read_int(str(properties["predicate"])), *term.key[-2:]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tawa.dialects.tt import GetProgramIdOp
 from tawa.ir import source_of
 from tawa.verify.credits.facts import FAR, Facts
 from tawa.verify.credits.loops import steps_to_try
@@ -338,7 +339,7 @@ class Search:
 
 
 def _is_program(term: Term) -> bool:
-    return term.key[0] == "tt.get_program_id"
+    return term.key[0] == GetProgramIdOp.NAME
 
 
 def _label(term: Term, program: Program) -> str:

@@ -9,28 +9,42 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp, index_depth
+from tawa.dialects import arith
+from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, LandedOp, PutOp, index_depth
+from tawa.dialects.builtin import AssumeOp, ModuleOp
 from tawa.dialects.control_flow import deciding, holder_of, incoming, loop_carried
+from tawa.dialects.declaration import op_names
 from tawa.dialects.scf import CONTROL, ForOp, IfOp
-from tawa.dialects.ttg import VIEWS
+from tawa.dialects.tt import FuncOp, GetProgramIdOp, LoadOp
+from tawa.dialects.ttg import VIEWS, LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.credits.skeleton import Program, Term, UnsupportedError
 
-PROTOCOL = frozenset(
-    {PutOp.NAME, GetOp.NAME, ConsumedOp.NAME, WarpGroupDotOp.NAME, WarpGroupDotWaitOp.NAME, "ttg.local_load"}
-)
+PROTOCOL = op_names(PutOp, GetOp, ConsumedOp, WarpGroupDotOp, WarpGroupDotWaitOp, LocalLoadOp)
 # What is put lands by itself: waiting for it takes no credit, and whether it is waited for shows at the barrier level.
-_PLAIN_AREF = ("aref.create", "aref.first", "aref.advance", "aref.filled", LandedOp.NAME)
-_AROUND = frozenset({GroupOp.NAME, "tt.func", "builtin.module", PutOp.NAME})
+_PLAIN_AREF = (CreateOp.NAME, FirstOp.NAME, AdvanceOp.NAME, FilledOp.NAME, LandedOp.NAME)
+_AROUND = op_names(GroupOp, FuncOp, ModuleOp, PutOp)
 """What may be around an access besides control flow."""
 _TAME = frozenset(
-    {"arith.cmpi", "arith.addi", "arith.subi", "arith.select", "arith.andi", "arith.ori", "arith.xori", "argument"}
+    {
+        arith.CmpIOp.NAME,
+        arith.AddIOp.NAME,
+        arith.SubIOp.NAME,
+        arith.SelectOp.NAME,
+        arith.AndIOp.NAME,
+        arith.OrIOp.NAME,
+        arith.XOrIOp.NAME,
+        "argument",
+    }
 )
-_SHIFTS = frozenset({"arith.addi", "arith.subi", "arith.muli", "arith.cmpi", "arith.select"})
-_LINEAR = _TAME | {"arith.extsi", "arith.extui", "arith.index_cast", "arith.minsi", "arith.maxsi", "tt.get_program_id"}
-_ROUNDS = frozenset({"arith.remsi", "arith.remui"})
+_SHIFTS = op_names(arith.AddIOp, arith.SubIOp, arith.MulIOp, arith.CmpIOp, arith.SelectOp)
+_LINEAR = _TAME | op_names(
+    arith.ExtSIOp, arith.ExtUIOp, arith.IndexCastOp, arith.MinSIOp, arith.MaxSIOp, GetProgramIdOp
+)
+_STARTS = op_names(GetOp, CreateOp, FirstOp)
+_ROUNDS = op_names(arith.RemSIOp, arith.RemUIOp)
 
 
 class Sources:
@@ -48,8 +62,8 @@ class Sources:
     def _find_needed(self) -> None:
         work: list[Value] = []
         for op in self.function.walk():
-            if op.name in PROTOCOL or op.name == "llvm.intr.assume":
-                if op.name != "llvm.intr.assume":
+            if op.name in PROTOCOL or AssumeOp.matches(op):
+                if not AssumeOp.matches(op):
                     for outer in op.ancestors():
                         if outer in self.busy:
                             break
@@ -80,7 +94,7 @@ class Sources:
             return [*decides, *([carried.argument] if carried else sources)]
         if isinstance(owner, Block) or GroupOp.of(owner):
             return sources
-        if owner.name in (GetOp.NAME, CreateOp.NAME, "aref.first") or value.type.startswith("tensor<"):
+        if owner.name in (GetOp.NAME, CreateOp.NAME, FirstOp.NAME) or value.type.startswith("tensor<"):
             return ()
         if value.type.startswith("!ttg.memdesc") and owner.name not in VIEWS:
             return ()
@@ -105,9 +119,9 @@ def origin_of(count: Value) -> Value | None:
         sources = incoming(count)
         if sources:
             count = sources[0].value
-        elif isinstance(owner, Operation) and owner.name == "aref.first":
+        elif isinstance(owner, Operation) and FirstOp.matches(owner):
             return owner.operands[0]
-        elif isinstance(owner, Operation) and owner.name == "aref.advance":
+        elif isinstance(owner, Operation) and AdvanceOp.matches(owner):
             count = owner.operands[0]
         else:
             break
@@ -118,7 +132,7 @@ def find_wild(program: Program, sources: Sources, canonical: dict[Value, Any]) -
     """Whether what is decided inside loops of unknown length depends on how far they are."""
     growing: set[Value] = set()
     for loop in program.loops:
-        if loop.op.name == "scf.for" and not isinstance(canonical.get(loop.op.operands[2]), int):
+        if ForOp.matches(loop.op) and not isinstance(canonical.get(loop.op.operands[2]), int):
             program.few = "the step of a loop is no constant: few numbers are tried for it"
         if loop.constant:
             continue
@@ -148,7 +162,7 @@ def _note_settled(
     op: Operation,
 ) -> None:
     # A number in memory is any number, wherever it is read.
-    moves = {it.result: False for it in sources.function.walk() if it.name == "tt.load"}
+    moves = {it.result: False for it in sources.function.walk() if LoadOp.matches(it)}
     for value in values:
         trips = _settled(program, sources, canonical, value, lambda it: sources.depends(it, growing, moves))
         if trips > program.settled:
@@ -180,7 +194,7 @@ def _settled(
             numbers += [abs(it) for part in parts for it in part.key[1:] if isinstance(it, int)]
         elif not moves(value):
             continue
-        elif isinstance(owner, Block) and (loop := owner.parent_op) is not None and loop.name == "scf.for":
+        elif isinstance(owner, Block) and (loop := owner.parent_op) is not None and ForOp.matches(loop):
             step = canonical.get(loop.operands[2]) if value.index == 0 else None
             by = step if isinstance(step, int) and step > 0 else 1
             unit = min(unit or by, by)

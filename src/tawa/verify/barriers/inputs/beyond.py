@@ -15,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tawa.dialects.arith import AndIOp, CmpIOp, SelectOp, ShRSIOp, ShRUIOp, XOrIOp
 from tawa.dialects.control_flow import outgoing
+from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import LoadOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
@@ -64,9 +67,7 @@ class Open:
     @property
     def splits(self) -> bool:
         """Whether it asks for one number, so that each of the inputs that make it is another case."""
-        return self.outcome in (FIRST, SECOND) or (
-            self.op.name == "arith.cmpi" and _asks_for_one(self.op, self.outcome)
-        )
+        return self.outcome in (FIRST, SECOND) or (CmpIOp.matches(self.op) and _asks_for_one(self.op, self.outcome))
 
 
 def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effort: Effort) -> Iterator[Open]:
@@ -79,13 +80,13 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
     implied = Implied(targets)
     for op in program.decisions:
         seen = outcomes.get(op, 0)
-        if op.name == "scf.for":
+        if ForOp.matches(op):
             missing = [] if seen & YES else [YES]
         else:
             ways = (YES,) if op.name in QUOTIENTS or (op.name in REMAINDERS and op.result.type != "i1") else (YES, NO)
             again = _is_late(program, op, most)
             missing = [outcome for outcome in ways if again or not seen & outcome]
-            if effort == "full" and op.name == "arith.cmpi" and not seen & EQUAL:
+            if effort == "full" and CmpIOp.matches(op) and not seen & EQUAL:
                 missing.append(EQUAL)
             if joins_flags(op) and _compares_late(program, op.result, most):
                 missing += [outcome for outcome in (FIRST, SECOND) if not seen & outcome]
@@ -107,7 +108,7 @@ def _is_late(program: BarrierProgram, op: Operation, most: int) -> bool:
 
     It may have gone both ways only at the end of a run, when no partition waits any more.
     """
-    if op.name != "arith.cmpi":
+    if not CmpIOp.matches(op):
         return False
     constant = max(abs(program.constants.get(operand, 0)) for operand in op.operands)
     return constant > _FEW and (read_int(op.properties["predicate"]) < EQUALITIES or 2 * constant > most)
@@ -122,7 +123,8 @@ def _compares_late(program: BarrierProgram, flag: Value, most: int) -> bool:
 
 def _is_far(program: BarrierProgram, op: Operation) -> bool:
     """Whether a decision depends on numbers that can be any number, or on more constants than a ring has slots."""
-    values = op.operands[:3] if op.name == "scf.for" else op.operands
+    loop = ForOp.of(op)
+    values = loop.bounds if loop else op.operands
     constants, free = depends_on(program, values)
     return free or sum(abs(number) for number in constants) > 2 * program.depth + 1
 
@@ -141,10 +143,10 @@ def depends_on(program: BarrierProgram, values: list[Value]) -> tuple[set[int], 
             continue
         sources = program.carried.get(value, ())
         work += sources
-        if op is None or op.name in NUMBER_OPS or op.name == "tt.load":
+        if op is None or op.name in NUMBER_OPS or LoadOp.matches(op):
             free = free or not sources
-        elif op.name == "arith.select":
-            work += op.operands[1:]
+        elif select := SelectOp.of(op):
+            work += (select.true_value, select.false_value)
         elif not op.regions:
             work += op.operands
     return constants, free
@@ -167,7 +169,7 @@ def _open(
         inputs = _sampled(program, op, outcome)
     if not needed:  # where no constant asks for them, sizes are not negative
         inputs = [it for it in inputs if all(wanted.number >= 0 for wanted in it.values())]
-    anew = op.name == "arith.cmpi" and bool(outcomes.get(op, 0) & outcome) and _asks_for_one(op, outcome)
+    anew = CmpIOp.matches(op) and bool(outcomes.get(op, 0) & outcome) and _asks_for_one(op, outcome)
     return Open(op, outcome, inputs, needed, anew) if inputs or (needed and targets.unsure) else None
 
 
@@ -176,7 +178,7 @@ def _asks_for_numbers(op: Operation) -> bool:
     makers = [maker for operand in op.operands if (maker := operand.defining_op) is not None]
     return any(
         read_int(it.properties["predicate"]) < EQUALITIES
-        if it.name == "arith.cmpi"
+        if CmpIOp.matches(it)
         else joins_flags(it) and _asks_for_numbers(it)
         for it in makers
     )
@@ -189,8 +191,8 @@ def _decides_late(program: BarrierProgram, op: Operation, outcome: int, most: in
     """
     if outcome not in (FIRST, SECOND):
         return False
-    deciding = (outcome == SECOND) == (op.name == "arith.andi")  # of `and` the one that does not hold
-    flags = op.operands if op.name == "arith.xori" else [op.operands[0 if deciding else 1]]
+    deciding = (outcome == SECOND) == (AndIOp.matches(op))  # of `and` the one that does not hold
+    flags = op.operands if XOrIOp.matches(op) else [op.operands[0 if deciding else 1]]
     return any(_asks_for_late(program, flag, most) for flag in flags)
 
 
@@ -198,7 +200,7 @@ def _asks_for_late(program: BarrierProgram, flag: Value, most: int) -> bool:
     op = flag.defining_op
     if op is not None and joins_flags(op):
         return any(_asks_for_late(program, operand, most) for operand in op.operands)
-    if op is None or op.name != "arith.cmpi" or read_int(op.properties["predicate"]) >= EQUALITIES:
+    if op is None or not CmpIOp.matches(op) or read_int(op.properties["predicate"]) >= EQUALITIES:
         return False
     return _is_late(program, op, most)
 
@@ -222,7 +224,7 @@ def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Input
             inputs[number_key(made)] = Wanted(number, True)
         elif root in program.leaves:
             inputs[root] = Wanted(number, True)
-        elif made is not None and made.name == "tt.load":
+        elif made is not None and LoadOp.matches(made):
             inputs[f"{MEMORY}{len(inputs)}"] = Wanted(number, True)
         else:
             return []  # what a loop hands on
@@ -248,7 +250,7 @@ def _only_bounds(program: BarrierProgram, decision: Operation, outcomes: Outcome
 
     How often a loop goes round is tried for itself, whatever its bounds are computed from.
     """
-    if decision.name == "scf.for" or decision.result.type == "i1":
+    if ForOp.matches(decision) or decision.result.type == "i1":
         return False
     seen, work = set[Value](), [decision.result]
     while work:
@@ -258,14 +260,14 @@ def _only_bounds(program: BarrierProgram, decision: Operation, outcomes: Outcome
         seen.add(value)
         for use in value.uses:
             op = use.op
-            if op not in program.kept or (op.name == "scf.for" and use.index < 3):
+            if op not in program.kept or (ForOp.matches(op) and use.index < 3):
                 continue
-            if op.name == "arith.cmpi" and outcomes.get(op, 0) & (YES | NO) == YES | NO:
+            if CmpIOp.matches(op) and outcomes.get(op, 0) & (YES | NO) == YES | NO:
                 continue
             fork = WarpSpecializeOp.of(op) or WarpSpecializeOp.of(op.parent_op)
             if fork and op is fork.capturing:
                 work += outgoing(use)
-            elif op.name.startswith("arith.") and op.name != "arith.cmpi" and op.result.type != "i1":
+            elif op.name.startswith("arith.") and not CmpIOp.matches(op) and op.result.type != "i1":
                 work.append(op.result)
             else:
                 return False
@@ -274,18 +276,18 @@ def _only_bounds(program: BarrierProgram, decision: Operation, outcomes: Outcome
 
 def _has_constant(targets: Targets, op: Operation) -> bool:
     """Whether a decision is one about a constant; a number of which only the sign counts is tried with 0 and 1."""
-    if op.name == "scf.for":
-        return (targets.constant(op.operands[0]) or 0) > 1
+    if loop := ForOp.of(op):
+        return (targets.constant(loop.lower) or 0) > 1
     numbers = [number for operand in op.operands if (number := targets.constant(operand)) is not None]
-    if numbers and op.name == "arith.cmpi" and read_int(op.properties["predicate"]) < EQUALITIES:
+    if numbers and CmpIOp.matches(op) and read_int(op.properties["predicate"]) < EQUALITIES:
         return any(abs(number) > 1 for number in depends_on(targets.program, op.operands)[0])
     return any(abs(number) > 1 for number in numbers)
 
 
 def _inputs(targets: Targets, op: Operation, outcome: int) -> list[Inputs]:
-    if op.name == "scf.for":
+    if ForOp.matches(op):
         return targets.trips(op, 1)
-    left, right = op.operands[0], op.operands[1]
+    left, right = op.operands[:2]
     if outcome in (FIRST, SECOND):
         found: list[list[Inputs]] = []
         for flag, want in ((left, outcome == FIRST), (right, outcome == SECOND)):
@@ -303,7 +305,7 @@ def _inputs(targets: Targets, op: Operation, outcome: int) -> list[Inputs]:
         return targets.above(right, left, 1) if outcome == YES else targets.above(left, right, 0)
     if op.name in QUOTIENTS or (op.name in REMAINDERS and op.result.type != "i1"):
         by = targets.constant(right)
-        if by is not None and op.name in ("arith.shrsi", "arith.shrui"):
+        if by is not None and (ShRSIOp.matches(op) or ShRUIOp.matches(op)):
             by = 1 << by
         if by is None:
             targets.unsure = True

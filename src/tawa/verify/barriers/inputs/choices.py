@@ -17,11 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice, product
 
+from tawa.dialects import arith
 from tawa.dialects.arith import constant_int
 from tawa.dialects.control_flow import deciding
+from tawa.dialects.declaration import op_names
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import same_number
+from tawa.dialects.tt import LoadOp, SameNumberOp
 from tawa.errors import AssumptionError
 from tawa.ir import Operation, Value
 from tawa.verify.assumptions import Assumption, is_grid_size, parse_assumptions, positive_step
@@ -34,7 +36,7 @@ BUDGET: Mapping[Effort, int] = {"fast": 2_000, "full": 60_000}
 """Steps over all runs."""
 MOST_CHOICES: Mapping[Effort, int] = {"fast": 6_000, "full": 400_000}
 """How many scalars may be computed from one number that is chosen to the next: it bounds the choices that are kept."""
-_SAME_NUMBER = frozenset({"arith.extsi", "arith.index_cast", "arith.trunci"})
+_SAME_NUMBER = op_names(arith.ExtSIOp, arith.IndexCastOp, arith.TruncIOp)
 _MOST_STEPS = 4096
 """How far numbers are sought that satisfy the facts, in steps of a loop."""
 
@@ -90,7 +92,7 @@ def choices(
     """
     smallest = _Smallest(program, arguments, facts)
     units, around, within = _units(program, smallest)
-    strides = {root for op in program.loops if op.name == "scf.for" and (root := smallest.root(op.operands[2]))}
+    strides = {root for op in program.loops if op.name == ForOp.NAME and (root := smallest.root(op.operands[2]))}
     compared = _compared(program)
     found: list[Choices] = []
     for leaf in program.leaves:
@@ -195,9 +197,9 @@ class _Smallest:
         if value in self.program.leaves:
             return value
         op, sources = value.defining_op, list(self.program.carried.get(value, ()))
-        if op is not None and (op.name in _SAME_NUMBER or same_number(op)):
+        if op is not None and (op.name in _SAME_NUMBER or SameNumberOp.matches(op)):
             sources = op.operands
-        elif op is not None and op.name == "arith.muli":
+        elif op is not None and op.name == arith.MulIOp.NAME:
             sources = [it for it in op.operands if (constant_int(it) or 0) <= 0]
         return self.root(sources[0]) if len(sources) == 1 else None
 
@@ -255,7 +257,7 @@ def _compared(program: BarrierProgram) -> dict[Value, list[int]]:
     """The constants that an argument itself is compared with."""
     found: dict[Value, list[int]] = {}
     for op in program.ops:
-        if op.name == "arith.cmpi" and op in program.kept:
+        if op.name == arith.CmpIOp.NAME and op in program.kept:
             for value, other in (op.operands, op.operands[::-1]):
                 constant = constant_int(other)
                 if value in program.leaves and constant is not None and constant >= 0:
@@ -286,17 +288,27 @@ def _walk(program: BarrierProgram, value: Value, unit: int, reached: _Reached) -
     op = value.defining_op
     if op is None:
         return
-    if op.name in NUMBER_OPS or op.name == "tt.load":
+    if op.name in NUMBER_OPS or op.name == LoadOp.NAME:
         name = number_key(op) if op.name in NUMBER_OPS else "*"
         reached.others.setdefault(name, set()).add(unit)
     if not op.name.startswith("arith.") or not op.operands:
         return
     factor = constant_int(op.operands[-1])
-    if op.name in ("arith.divsi", "arith.divui", "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi") and factor:
+    if (
+        op.name
+        in (
+            arith.DivSIOp.NAME,
+            arith.DivUIOp.NAME,
+            arith.CeilDivSIOp.NAME,
+            arith.CeilDivUIOp.NAME,
+            arith.FloorDivSIOp.NAME,
+        )
+        and factor
+    ):
         unit *= factor
-    elif op.name == "arith.shrsi" and factor:
+    elif op.name == arith.ShRSIOp.NAME and factor:
         unit <<= factor
-    elif op.name == "arith.muli" and factor:
+    elif op.name == arith.MulIOp.NAME and factor:
         unit = max(1, unit // factor)
     for operand in op.operands:
         _walk(program, operand, unit, reached)

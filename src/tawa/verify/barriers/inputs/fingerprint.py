@@ -14,8 +14,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.scalars import evaluate, width_of
-from tawa.dialects.scf import trips_of
+from tawa.dialects.scf import ForOp, IfOp, trips_of
+from tawa.dialects.tt import AddPtrOp, LoadOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram, number_key
@@ -151,14 +153,14 @@ class Fingerprints:
             for result in op.results:
                 self._cells.pop(result, None)  # of the trip before
             match op.name:
-                case "ttg.warp_specialize":
+                case WarpSpecializeOp.NAME:
                     self._fork(op)
-                case "scf.for":
+                case ForOp.NAME:
                     self._for(op)
-                case "scf.if":
+                case IfOp.NAME:
                     self._if(op)
-                case "llvm.intr.assume" if self._cell_of(op.operands[0]) is not None:
-                    self.steps.append(Assumed(self._cells[op.operands[0]], self._guards[-1]))
+                case AssumeOp.NAME if (held := self._cell_of(AssumeOp(op).condition)) is not None:
+                    self.steps.append(Assumed(held, self._guards[-1]))
                 case _:
                     if not self._computed(op):
                         self._note(op.operands)
@@ -241,8 +243,8 @@ class Fingerprints:
             key = number_key(op)
             self._cells[op.result] = self._given(("program", key), "program", key[key.index("(") :], key=key)
             return True
-        if op.name == "tt.load":
-            address = self._cell_of(op.operands[0])
+        if op.name == LoadOp.NAME:
+            address = self._cell_of(LoadOp(op).pointers)
             if width_of(op.result.type) is None:
                 return False
             if address is None:
@@ -251,7 +253,7 @@ class Fingerprints:
             root = self._roots.get(address, address)
             self._cells[op.result] = self._given(("memory", address), "memory", root, address=address)
             return True
-        compute: Compute | None = _address if op.name == "tt.addptr" else self.program.scalar(op)
+        compute: Compute | None = _address if op.name == AddPtrOp.NAME else self.program.scalar(op)
         if compute is None:
             return False
         operands: list[Cell] = []

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tawa.dialects.arith import AddIOp, CmpIOp, ExtSIOp, IndexCastOp, MaxSIOp, MinSIOp, SubIOp
+from tawa.dialects.declaration import op_names
+from tawa.dialects.scf import ForOp, IfOp
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.program.kernel import NUMBER_OPS
@@ -21,7 +24,8 @@ Key = Value | int | None | tuple[object, ...]
 """A number by its tree, by how it is computed from others, or by its value; None is 0."""
 Difference = tuple[Key, Key, int]
 """x, y, c: x − y <= c."""
-_KEEPS_SIGN = frozenset({"arith.extsi", "arith.index_cast"})
+_BOUNDED = op_names(MinSIOp, MaxSIOp, AddIOp, SubIOp)
+_KEEPS_SIGN = op_names(ExtSIOp, IndexCastOp)
 _UNSIGNED = 6
 """The first predicate of ``arith.cmpi`` without a sign."""
 _DEEP = 4
@@ -39,26 +43,26 @@ class Implied:
 
         It stands in front of a loop that is cut in two, and is a question about trips, which are tried for themselves.
         """
-        if op.name != "arith.cmpi" or read_int(op.properties["predicate"]) < _UNSIGNED:
+        if not CmpIOp.matches(op) or read_int(op.properties["predicate"]) < _UNSIGNED:
             return False
-        apart = {self._number(loop.operands[1]) + self._number(loop.operands[0]) for loop in self._loops()}
+        apart = {self._number(loop.upper) + self._number(loop.lower) for loop in self._loops()}
         for value, other in (op.operands, op.operands[::-1]):
             made = self._same(value).defining_op
-            if made is not None and made.name == "arith.subi" and self.origins.constant(other) is not None:
+            if made is not None and SubIOp.matches(made) and self.origins.constant(other) is not None:
                 upper, lower = made.operands
                 if self._number(upper) + self._number(lower) in apart:
                     return True
         return False
 
-    def _loops(self) -> list[Operation]:
-        return [op for op in self.origins.program.decisions if op.name == "scf.for"]
+    def _loops(self) -> list[ForOp]:
+        return [loop for op in self.origins.program.decisions if (loop := ForOp.of(op))]
 
     def unreachable(self, op: Operation) -> bool:
         """Whether a branch around `op` cannot be taken. False says nothing."""
         inside = op
         for outer in op.ancestors():
-            if outer.name == "scf.if" and outer not in self.origins.program.guards:
-                condition = outer.operands[0].defining_op
+            if IfOp.matches(outer) and outer not in self.origins.program.guards:
+                condition = IfOp(outer).condition.defining_op
                 taken = YES if inside.parent is outer.regions[0].block else NO
                 if condition is not None and self.excludes(condition, taken, outer):
                     return True
@@ -76,7 +80,8 @@ class Implied:
         known = [*asked, *self._around(at)]
         values = [*op.operands[:2]]
         for outer in at.ancestors():
-            values += outer.operands[:2] if outer.name == "scf.for" else ()
+            if loop := ForOp.of(outer):
+                values += (loop.lower, loop.upper)
         for value in values:
             known += self._about(value, _DEEP)
         return _contradict(known)
@@ -86,8 +91,8 @@ class Implied:
         asked = self._equality(op)
         inside = at
         for outer in at.ancestors() if asked is not None else ():
-            if outer.name == "scf.if" and outer not in self.origins.program.guards:
-                condition = outer.operands[0].defining_op
+            if IfOp.matches(outer) and outer not in self.origins.program.guards:
+                condition = IfOp(outer).condition.defining_op
                 known = self._equality(condition) if condition is not None else None
                 taken = YES if inside.parent is outer.regions[0].block else NO
                 if asked is not None and known is not None and asked[0] == known[0]:
@@ -97,7 +102,7 @@ class Implied:
 
     def _equality(self, op: Operation) -> tuple[frozenset[Difference], bool] | None:
         """Of a comparison for equality: the difference, either way round, and whether it holds for equal numbers."""
-        if op.name != "arith.cmpi" or read_int(op.properties["predicate"]) > 1:
+        if not CmpIOp.matches(op) or read_int(op.properties["predicate"]) > 1:
             return None
         (x, a), (y, b) = (self._number(operand) for operand in op.operands)
         return frozenset({(x, y, b - a), (y, x, a - b)}), read_int(op.properties["predicate"]) == 0
@@ -111,13 +116,13 @@ class Implied:
             if fixed is not None:
                 return None, more + fixed
             op = value.defining_op
-            if op is not None and op.name in ("arith.addi", "arith.subi"):
+            if op is not None and (AddIOp.matches(op) or SubIOp.matches(op)):
                 left, right = op.operands
                 by = self.origins.constant(right)
                 if by is not None:
-                    value, more = left, more + (by if op.name == "arith.addi" else -by)
+                    value, more = left, more + (by if AddIOp.matches(op) else -by)
                     continue
-                by = self.origins.constant(left) if op.name == "arith.addi" else None
+                by = self.origins.constant(left) if AddIOp.matches(op) else None
                 if by is not None:
                     value, more = right, more + by
                     continue
@@ -152,13 +157,13 @@ class Implied:
         return x, y, b - a + more
 
     def _outcome(self, op: Operation, outcome: int) -> Iterator[Difference]:
-        if op.name == "scf.for":
-            yield self._at_most(op.operands[0], op.operands[1], -1 if outcome == YES else 0)
+        if loop := ForOp.of(op):
+            yield self._at_most(loop.lower, loop.upper, -1 if outcome == YES else 0)
         elif op.name in CHOICES and op.name.endswith("si"):
-            yield from self._compared(2, op.operands[0], op.operands[1], outcome == YES)
-        elif op.name == "arith.cmpi":
-            predicate = read_int(op.properties["predicate"])
-            yield from self._compared(predicate, op.operands[0], op.operands[1], outcome == YES)
+            left, right = op.operands
+            yield from self._compared(2, left, right, outcome == YES)
+        elif comparison := CmpIOp.of(op):
+            yield from self._compared(comparison.predicate, comparison.lhs, comparison.rhs, outcome == YES)
 
     def _compared(self, predicate: int, left: Value, right: Value, holds: bool) -> Iterator[Difference]:
         match predicate, holds:
@@ -180,15 +185,13 @@ class Implied:
         """What holds wherever the program comes to `op`."""
         inside = op
         for outer in op.ancestors():
-            if outer.name == "scf.for":
-                place = outer.regions[0].block.args[0]
-                lower, upper = outer.operands[:2]
-                yield self._at_most(lower, upper, -1)
-                yield self._at_most(lower, place)
-                yield self._at_most(place, upper, -1)
-            elif outer.name == "scf.if" and outer not in self.origins.program.guards:
-                condition = outer.operands[0].defining_op
-                if condition is not None and condition.name == "arith.cmpi":
+            if loop := ForOp.of(outer):
+                yield self._at_most(loop.lower, loop.upper, -1)
+                yield self._at_most(loop.lower, loop.induction)
+                yield self._at_most(loop.induction, loop.upper, -1)
+            elif IfOp.matches(outer) and outer not in self.origins.program.guards:
+                condition = IfOp(outer).condition.defining_op
+                if condition is not None and CmpIOp.matches(condition):
                     yield from self._outcome(condition, YES if inside.parent is outer.regions[0].block else NO)
             inside = outer
 
@@ -198,22 +201,22 @@ class Implied:
         fixed, op = self.origins.constant(value), value.defining_op
         if fixed is not None or op is not None:
             return fixed >= 0 if fixed is not None else op is not None and op.name in NUMBER_OPS
-        loop = value.owner.parent_op if isinstance(value.owner, Block) and value.index == 0 else None
-        return loop is not None and loop.name == "scf.for" and self._never_negative(loop.operands[0])
+        loop = ForOp.of(value.owner.parent_op) if isinstance(value.owner, Block) and value.index == 0 else None
+        return loop is not None and self._never_negative(loop.lower)
 
     def _about(self, value: Value, deep: int) -> Iterator[Difference]:
         """min(x, y) <= x, max(x, y) >= x, and x + y >= x where y is never negative."""
         op = self._same(value).defining_op
         if op is None or not deep:
             return
-        if op.name in ("arith.minsi", "arith.maxsi"):
+        if MinSIOp.matches(op) or MaxSIOp.matches(op):
             for operand in op.operands:
-                yield self._at_most(*((value, operand) if op.name == "arith.minsi" else (operand, value)))
-        if op.name == "arith.addi":
+                yield self._at_most(*((value, operand) if MinSIOp.matches(op) else (operand, value)))
+        if AddIOp.matches(op):
             for one, other in (op.operands, op.operands[::-1]):
                 if self._never_negative(other):
                     yield self._at_most(one, value)
-        if op.name in ("arith.minsi", "arith.maxsi", "arith.addi", "arith.subi"):
+        if op.name in _BOUNDED:
             for operand in op.operands:
                 yield from self._about(operand, deep - 1)
 

@@ -13,11 +13,15 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tawa.dialects.arith import AndIOp, CmpIOp, OrIOp, XOrIOp
+from tawa.dialects.declaration import op_names
+from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram
 from tawa.verify.barriers.program.outcomes import CHOICES
 
+_LOGIC = op_names(AndIOp, OrIOp, XOrIOp)
 _SAMPLES = 400
 _SCALES = (8, 64, 512, 4096, 65536)
 EQUALITIES = 2
@@ -29,11 +33,11 @@ def samples(program: BarrierProgram, op: Operation, want: bool) -> dict[Value, i
 
     Raises ValueError where samples say nothing: a comparison for equality, operations other than arithmetic.
     """
-    if op.name not in CHOICES and (op.name != "arith.cmpi" or read_int(op.properties["predicate"]) < EQUALITIES):
+    if op.name not in CHOICES and (not CmpIOp.matches(op) or read_int(op.properties["predicate"]) < EQUALITIES):
         raise ValueError("not a comparison of sizes")
     slice = _Slice(program)
-    slice.add(op.operands[0])
-    slice.add(op.operands[1])
+    for operand in op.operands:
+        slice.add(operand)
     compute = program.scalar(op)
     assert compute is not None
     source = random.Random(0)
@@ -46,7 +50,7 @@ def samples(program: BarrierProgram, op: Operation, want: bool) -> dict[Value, i
             if near and source.random() < 0.3:
                 known[root] = max(0, source.choice(near) * source.randrange(1, 4) + source.randrange(-1, 2))
         inputs = dict(known)
-        left, right = (slice.value(operand, known) for operand in op.operands[:2])
+        left, right = (slice.value(operand, known) for operand in op.operands)
         if left is None or right is None:
             continue
         holds = left < right if op.name in CHOICES else bool(compute(left, right))
@@ -77,11 +81,16 @@ class _Slice:
         if op is None and len(sources) == 1:
             self.add(sources[0])
             self.same[value] = sources[0]
-        elif op is None or op.name in NUMBER_OPS or op.name == "tt.load" or self.program.scalar(op) is None:
-            if op is not None and op.name not in NUMBER_OPS and op.name != "tt.load" and not op.name.startswith("scf."):
+        elif op is None or op.name in NUMBER_OPS or LoadOp.matches(op) or self.program.scalar(op) is None:
+            if (
+                op is not None
+                and op.name not in NUMBER_OPS
+                and not LoadOp.matches(op)
+                and not op.name.startswith("scf.")
+            ):
                 raise ValueError(f"{op.name} is not arithmetic")
             self._root(value, op)
-        elif op.name in ("arith.andi", "arith.ori", "arith.xori"):
+        elif op.name in _LOGIC:
             raise ValueError("bits")
         else:
             for operand in op.operands:

@@ -14,8 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, product
 
+from tawa.dialects import arith
 from tawa.dialects.control_flow import LoopCarried, holder_of, incoming, loop_carried
+from tawa.dialects.declaration import op_names
 from tawa.dialects.scalars import width_of
+from tawa.dialects.scf import ForOp, IfOp, WhileOp
+from tawa.dialects.tt import FuncOp, LoadOp
+from tawa.dialects.ttg import WarpSpecializeOp
+from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.inputs.wanted import GROWS, MEMORY, RELATIONS, ROUNDS, Inputs, Root, Wanted, before, merged
@@ -48,9 +54,9 @@ class Targets(Origins):
         inside: Operation = op
         for outer in op.ancestors():
             self._steps = 0
-            if outer.name == "scf.if" and outer not in self.program.guards:
-                found = self.both(found, self.truth(outer.operands[0], _holds(outer, 0, inside)))
-            elif outer.name == "scf.for":
+            if IfOp.matches(outer) and outer not in self.program.guards:
+                found = self.both(found, self.truth(IfOp(outer).condition, _holds(outer, 0, inside)))
+            elif ForOp.matches(outer):
                 found = self.both(found, self.trips(outer, 1))
             inside = outer
         return found
@@ -112,12 +118,11 @@ class Targets(Origins):
         fixed = given.number if given is not None else self.constant(value)
         if fixed is not None:
             return (fixed,)
-        if op is None and isinstance(value.owner, Block) and value.index == 0:
-            loop = value.owner.parent_op
-            if loop is not None and loop.name == "scf.for":
-                low = self._typical(loop.operands[0], deep - 1)[0] if deep else 0
-                by = self.constant(loop.operands[2]) or 1
-                return (low, low + by, low + 2 * by, low + 3 * by)
+        loop = ForOp.of(value.owner.parent_op) if isinstance(value.owner, Block) and value.index == 0 else None
+        if loop:
+            low = self._typical(loop.lower, deep - 1)[0] if deep else 0
+            by = self.constant(loop.step) or 1
+            return (low, low + by, low + 2 * by, low + 3 * by)
         compute = self.program.scalar(op) if op is not None and deep else None
         if op is not None and compute is not None and len(op.operands) == 2 and op.result.type != "i1":
             pairs = product(*(self._typical(operand, deep - 1) for operand in op.operands))
@@ -127,7 +132,7 @@ class Targets(Origins):
 
     def trips(self, loop: Operation, count: int) -> list[Inputs]:
         """Inputs for which a loop makes at least so many trips."""
-        lower, upper, step = loop.operands[:3]
+        lower, upper, step = ForOp(loop).bounds
         low, by = self.constant(lower), self.constant(step)
         if by is None:
             self.unsure = True
@@ -189,7 +194,7 @@ class Targets(Origins):
         if known is not None:
             yield [{}] if bool(known) == want else []
             return
-        if op is not None and op.name == "arith.cmpi":
+        if op is not None and arith.CmpIOp.matches(op):
             left, right = op.operands
             predicate = read_int(op.properties["predicate"])
             for relation in RELATIONS[predicate][want]:
@@ -203,17 +208,18 @@ class Targets(Origins):
             if predicate > 5:  # without a sign a negative number is a large one
                 yield self.equal(left if want == (predicate > 7) else right, -1)
             return
-        if op is not None and op.name in ("arith.andi", "arith.ori") and op.result.type == "i1":
+        if op is not None and (arith.AndIOp.matches(op) or arith.OrIOp.matches(op)) and op.result.type == "i1":
             left, right = op.operands
-            if want == (op.name == "arith.andi"):
+            if want == (arith.AndIOp.matches(op)):
                 yield self.both(self.truth(left, want), self.truth(right, want))
             else:
                 yield self.truth(left, want)
                 yield self.truth(right, want)
             return
-        if op is not None and op.name == "arith.xori" and op.result.type == "i1":
+        if op is not None and arith.XOrIOp.matches(op) and op.result.type == "i1":
+            left, right = op.operands
             for first, second in ((False, want), (True, not want)):
-                yield self.both(self.truth(op.operands[0], first), self.truth(op.operands[1], second))
+                yield self.both(self.truth(left, first), self.truth(right, second))
             return
         yield from self._within(value, int(want), int(want))
 
@@ -226,18 +232,19 @@ class Targets(Origins):
             yield from self._handed_on(value, low, high)
         elif (root := self._root(value, op)) is not None:
             yield self._some(root, low, high)
-        elif op.name == "arith.select":
-            for operand, way in ((op.operands[1], True), (op.operands[2], False)):
-                yield self._where(self.within(operand, low, high), op.operands[0], way)
-        elif op.name in ("arith.cmpi", "arith.andi", "arith.ori", "arith.xori") and op.result.type == "i1":
+        elif arith.SelectOp.matches(op):
+            select = arith.SelectOp(op)
+            for operand, way in ((select.true_value, True), (select.false_value, False)):
+                yield self._where(self.within(operand, low, high), select.condition, way)
+        elif op.name in _FLAGS and op.result.type == "i1":
             for number in (0, 1):
                 if low <= number <= high:
                     yield self.truth(value, bool(number))
         elif op.name.startswith("arith.") and len(op.operands) == 2:
             yield from self._computed(op, low, high)
-        elif op.name == "arith.trunci":
+        elif arith.TruncIOp.matches(op):
             self.unsure = True
-            yield self.within(op.operands[0], low, high)
+            yield self.within(arith.TruncIOp(op).source, low, high)
         else:
             self.unsure = True
 
@@ -249,29 +256,29 @@ class Targets(Origins):
             return
         a, b = self.constant(left), self.constant(right)
         if b is not None:
-            limits = self.limits(left) if op.name in ("arith.remsi", "arith.remui") and b > 0 else None
+            limits = self.limits(left) if (arith.RemSIOp.matches(op) or arith.RemUIOp.matches(op)) and b > 0 else None
             whole = limits is not None and limits[0] >= 0 and limits[1] < ROUNDS * b  # all rounds are looked at
             for some in before(op.name, low, high, b)[0] if whole else self._before(op.name, low, high, b):
                 yield self.within(left, *some)
-        elif a is not None and op.name in ("arith.addi", "arith.muli", "arith.xori", "arith.andi", "arith.ori"):
+        elif a is not None and op.name in _COMMUTES:
             for some in self._before(op.name, low, high, a):
                 yield self.within(right, *some)
-        elif a is not None and op.name == "arith.subi":
+        elif a is not None and arith.SubIOp.matches(op):
             yield self.within(right, a - high, a - low)
         else:
             self.unsure = True
-            linear = op.name in ("arith.addi", "arith.subi")
+            linear = arith.AddIOp.matches(op) or arith.SubIOp.matches(op)
             if low <= 0 <= high and not linear:
                 yield self.equal(left, 0)
-            if op.name in ("arith.remsi", "arith.remui") and low >= 0:
+            if (arith.RemSIOp.matches(op) or arith.RemUIOp.matches(op)) and low >= 0:
                 yield self.both(self.within(left, low, high), self.at_least(right, high + 1))
             for other in self._typical(right) if linear else (1,):
                 for some in self._before(op.name, low, high, other):
                     yield self.both(self.within(left, *some), self.equal(right, other))
-            for other in self._typical(left) if op.name == "arith.addi" else (1,) if op.name == "arith.muli" else ():
+            for other in self._typical(left) if arith.AddIOp.matches(op) else (1,) if arith.MulIOp.matches(op) else ():
                 for some in self._before(op.name, low, high, other):
                     yield self.both(self.within(right, *some), self.equal(left, other))
-            for other in self._typical(left) if op.name == "arith.subi" else ():
+            for other in self._typical(left) if arith.SubIOp.matches(op) else ():
                 yield self.both(self.within(right, other - high, other - low), self.equal(left, other))
 
     def _before(self, name: str, low: int, high: int, by: int) -> list[tuple[int, int]]:
@@ -288,39 +295,42 @@ class Targets(Origins):
             yield from self._handed_on(value, number, None)
         elif (root := self._root(value, op)) is not None:
             yield [{root: Wanted(number, False)}] if number > 0 else [{}]
-        elif op.name in ("arith.minsi", "arith.minui"):
-            yield self.both(self.at_least(op.operands[0], number), self.at_least(op.operands[1], number))
-        elif op.name in ("arith.maxsi", "arith.maxui"):
+        elif arith.MinSIOp.matches(op) or arith.MinUIOp.matches(op):
+            left, right = op.operands
+            yield self.both(self.at_least(left, number), self.at_least(right, number))
+        elif arith.MaxSIOp.matches(op) or arith.MaxUIOp.matches(op):
             for operand in op.operands:
                 yield self.at_least(operand, number)
-        elif op.name == "arith.select":
-            for operand, way in ((op.operands[1], True), (op.operands[2], False)):
-                yield self._where(self.at_least(operand, number), op.operands[0], way)
+        elif arith.SelectOp.matches(op):
+            select = arith.SelectOp(op)
+            for operand, way in ((select.true_value, True), (select.false_value, False)):
+                yield self._where(self.at_least(operand, number), select.condition, way)
         elif len(op.operands) == 2 and (by := self.constant(op.operands[1])) is not None and op.name in GROWS:
-            if op.name in ("arith.muli", "arith.divsi", "arith.divui", "arith.ceildivsi", "arith.ceildivui") and by < 1:
+            left = op.operands[0]
+            if op.name in _SCALES and by < 1:
                 self.unsure = True
                 return
-            yield self.at_least(op.operands[0], GROWS[op.name](number, by))
-        elif op.name in ("arith.addi", "arith.muli"):
+            yield self.at_least(left, GROWS[op.name](number, by))
+        elif arith.AddIOp.matches(op) or arith.MulIOp.matches(op):
             left, right = op.operands
             self.unsure = True
-            for other in _OTHERS if op.name == "arith.addi" else (1,):
+            for other in _OTHERS if arith.AddIOp.matches(op) else (1,):
                 for one, two in ((left, right), (right, left)):
                     yield self.both(self.at_least(one, GROWS[op.name](number, other)), self.at_least(two, other))
-        elif op.name == "arith.subi":
+        elif arith.SubIOp.matches(op):
             left, right = op.operands
             self.unsure = True
             for other in _OTHERS:
                 yield self.both(self.at_least(left, number + other), self.equal(right, other))
         else:
             yield from self._within(value, number, number)
-            if op.name != "arith.cmpi":
+            if not arith.CmpIOp.matches(op):
                 self.unsure = True
 
     def _root(self, value: Value, op: Operation) -> Root | None:
         if op.name in NUMBER_OPS:
             return number_key(op)
-        return MEMORY if op.name == "tt.load" and width_of(value.type) is not None else None
+        return MEMORY if LoadOp.matches(op) and width_of(value.type) is not None else None
 
     def _some(self, root: Root, low: int, high: int) -> list[Inputs]:
         """The ends of a range, of its part from 0 on where it has one; programs have no negative numbers."""
@@ -337,19 +347,19 @@ class Targets(Origins):
     def _handed_on(self, value: Value, low: int, high: int | None) -> Iterator[list[Inputs]]:
         """An argument of the kernel; what a loop or a branch hands on. high: None where anything above will do."""
         holder, carried = holder_of(value), loop_carried(value)
-        if holder is None or holder.name == "tt.func":
+        if holder is None or FuncOp.matches(holder):
             if value not in self.program.leaves:
                 self.unsure = True
             elif high is None:
                 yield [{value: Wanted(low, False)}] if low > 0 else [{}]
             else:
                 yield self._some(value, low, high)
-        elif holder.name == "scf.if":
+        elif IfOp.matches(holder):
             for yielded, way in zip(incoming(value), (True, False), strict=True):
                 yield self.both(self._goal(yielded.value, low, high), self.truth(holder.operands[0], way))
         elif carried:
             yield from self._carried(carried, low, high)
-        elif holder.name == "scf.for":
+        elif ForOp.matches(holder):
             yield from self._place(holder, low, high)
         else:
             for source in self.program.carried.get(value, ()):
@@ -357,7 +367,8 @@ class Targets(Origins):
                 yield self._goal(source, low, high)
 
     def _place(self, loop: Operation, low: int, high: int | None) -> Iterator[list[Inputs]]:
-        first, step = self.constant(loop.operands[0]), self.constant(loop.operands[2])
+        view = ForOp(loop)
+        first, step = self.constant(view.lower), self.constant(view.step)
         if first is not None and step is not None and step > 0:
             count = max(0, -(-(low - first) // step))
             if high is None or first + count * step <= high:
@@ -365,11 +376,11 @@ class Targets(Origins):
             return
         self.unsure = True
         number = low if high is None else min(max(low, 0), high)
-        yield self.both(self._goal(loop.operands[0], low, high), self.at_least(loop.operands[1], number + 1))
+        yield self.both(self._goal(view.lower, low, high), self.at_least(view.upper, number + 1))
         for begin in _OTHERS:
             if number >= begin and (number - begin) % (step or 1) == 0:
-                one = self.both(self.equal(loop.operands[0], begin), self.at_least(loop.operands[1], number + 1))
-                yield one if step is not None else self.both(one, self.equal(loop.operands[2], 1))
+                one = self.both(self.equal(view.lower, begin), self.at_least(view.upper, number + 1))
+                yield one if step is not None else self.both(one, self.equal(view.step, 1))
 
     def _carried(self, carried: LoopCarried, low: int, high: int | None) -> Iterator[list[Inputs]]:
         loop = carried.loop.op
@@ -392,5 +403,8 @@ def _holds(branch: Operation, region: int, inside: Operation) -> bool:
     return any(inside.parent is block for block in branch.regions[region].blocks)
 
 
-_CONTROL = frozenset({"scf.for", "scf.if", "scf.while", "ttg.warp_specialize", "warp.group"})
-_CHOICES = frozenset({"arith.minsi", "arith.minui", "arith.maxsi", "arith.maxui"})
+_CONTROL = op_names(ForOp, IfOp, WhileOp, WarpSpecializeOp, GroupOp)
+_COMMUTES = op_names(arith.AddIOp, arith.MulIOp, arith.XOrIOp, arith.AndIOp, arith.OrIOp)
+_SCALES = op_names(arith.MulIOp, arith.DivSIOp, arith.DivUIOp, arith.CeilDivSIOp, arith.CeilDivUIOp)
+_FLAGS = op_names(arith.CmpIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp)
+_CHOICES = op_names(arith.MinSIOp, arith.MinUIOp, arith.MaxSIOp, arith.MaxUIOp)

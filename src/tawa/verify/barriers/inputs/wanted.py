@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tawa.dialects import arith
+from tawa.dialects.declaration import by_name
 from tawa.ir import Value
 
 MEMORY = "*"
@@ -49,46 +51,48 @@ def merged(one: Inputs, other: Inputs) -> Inputs | None:
 def before(name: str, low: int, high: int, by: int) -> tuple[list[tuple[int, int]], bool]:
     """What the left operand may be, from … to, where the right one is a constant; and whether that is all it may be."""
     match name:
-        case "arith.addi":
+        case arith.AddIOp.NAME:
             return [(low - by, high - by)], True
-        case "arith.subi":
+        case arith.SubIOp.NAME:
             return [(low + by, high + by)], True
-        case "arith.muli" if by > 0:
+        case arith.MulIOp.NAME if by > 0:
             return [(-(-low // by), high // by)], True
-        case "arith.muli" if by < 0:
+        case arith.MulIOp.NAME if by < 0:
             return [(-(high // -by), -low // -by)], True
-        case "arith.shli" if 0 <= by < 64:
+        case arith.ShLIOp.NAME if 0 <= by < 64:
             return [(-(-low >> by), high >> by)], True
-        case "arith.divsi" | "arith.divui" | "arith.floordivsi" if by > 0:
+        case arith.DivSIOp.NAME | arith.DivUIOp.NAME | arith.FloorDivSIOp.NAME if by > 0:
             return [(low * by, high * by + by - 1)], low > 0
-        case "arith.ceildivsi" | "arith.ceildivui" if by > 0:
+        case arith.CeilDivSIOp.NAME | arith.CeilDivUIOp.NAME if by > 0:
             return [(low * by - by + 1, high * by)], low > 0
-        case "arith.shrsi" | "arith.shrui" if 0 <= by < 64:
+        case arith.ShRSIOp.NAME | arith.ShRUIOp.NAME if 0 <= by < 64:
             return [(low << by, (high << by) + (1 << by) - 1)], True
-        case "arith.remsi" | "arith.remui" if by > 0:
+        case arith.RemSIOp.NAME | arith.RemUIOp.NAME if by > 0:
             least, most = max(low, 0), min(high, by - 1)
             return [(least + by * many, most + by * many) for many in range(ROUNDS)], False
-        case "arith.xori" if low == high:
+        case arith.XOrIOp.NAME if low == high:
             return [(low ^ by, low ^ by)], True
-        case "arith.andi" | "arith.ori" if low == high:  # other bits may be set as well
+        case arith.AndIOp.NAME | arith.OrIOp.NAME if low == high:  # other bits may be set as well
             return [(low, low), (low & ~by, low & ~by)], False
         case _:
             return [], False
 
 
-GROWS: Mapping[str, Callable[[int, int], int]] = {
-    "arith.addi": lambda number, by: number - by,
-    "arith.subi": lambda number, by: number + by,
-    "arith.muli": lambda number, by: -(-number // by),
-    "arith.divsi": lambda number, by: number * by,
-    "arith.divui": lambda number, by: number * by,
-    "arith.floordivsi": lambda number, by: number * by,
-    "arith.ceildivsi": lambda number, by: (number - 1) * by + 1,
-    "arith.ceildivui": lambda number, by: (number - 1) * by + 1,
-    "arith.shrsi": lambda number, by: number << by,
-    "arith.shrui": lambda number, by: number << by,
-    "arith.shli": lambda number, by: -(-number >> by),
-}
+GROWS: Mapping[str, Callable[[int, int], int]] = by_name(
+    {
+        arith.AddIOp: lambda number, by: number - by,
+        arith.SubIOp: lambda number, by: number + by,
+        arith.MulIOp: lambda number, by: -(-number // by),
+        arith.DivSIOp: lambda number, by: number * by,
+        arith.DivUIOp: lambda number, by: number * by,
+        arith.FloorDivSIOp: lambda number, by: number * by,
+        arith.CeilDivSIOp: lambda number, by: (number - 1) * by + 1,
+        arith.CeilDivUIOp: lambda number, by: (number - 1) * by + 1,
+        arith.ShRSIOp: lambda number, by: number << by,
+        arith.ShRUIOp: lambda number, by: number << by,
+        arith.ShLIOp: lambda number, by: -(-number >> by),
+    }
+)
 """What the left operand must be at least where the right one is a constant."""
 RELATIONS = tuple(
     {True: holds, False: tuple(it for it in ("=", ">", "<") if it not in holds)}

@@ -12,12 +12,17 @@ from collections.abc import Callable, Collection
 from functools import cache
 from typing import NamedTuple
 
+from tawa.dialects import ttg, ttng
+from tawa.dialects.arith import ConstantOp, SelectOp
+from tawa.dialects.builtin import AssumeOp, BranchOp, CondBranchOp, GpuBarrierOp, InlineAsmOp
 from tawa.dialects.control_flow import deciding, flow_of
-from tawa.dialects.registry import UNKNOWN, spec_of
+from tawa.dialects.declaration import by_name, is_opaque, is_terminator, op_names
 from tawa.dialects.scalars import Scalar, scalar_of
-from tawa.dialects.tt import INLINE, same_number
+from tawa.dialects.scf import CONTROL, LOOPS, ConditionOp, ForOp, IfOp, WhileOp, YieldOp
+from tawa.dialects.tt import INLINE, CallOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp, SameNumberOp
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.dialects.warp import EndOp, GroupOp
 from tawa.ir import Block, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.program.outcomes import outcome_of, picks_flag
@@ -53,48 +58,37 @@ class Fewer(NamedTuple):
     again: int
 
 
-MAKE_DESCRIPTOR = "tt.make_tensor_descriptor"
-NUMBER_OPS = {"tt.get_program_id": "program_id", "tt.get_num_programs": "num_programs"}
-_SYNCHRONISERS = frozenset(
-    {"gpu.barrier", "ttg.barrier", "ttg.local_barrier", "ttng.fence_mbarrier_init_release_cluster"}
-)
-_GLOBAL_ONLY = frozenset(
-    {
-        "ttg.global_scratch_alloc",
-        "ttng.tensormap_create",
-        "ttng.tensormap_fenceproxy_acquire",
-        "ttng.reinterpret_tensor_descriptor",
-    }
+NUMBER_OPS = by_name({GetProgramIdOp: "program_id", GetNumProgramsOp: "num_programs"})
+_SYNCHRONISERS = op_names(GpuBarrierOp, ttg.BarrierOp, ttg.LocalBarrierOp, ttng.FenceMBarrierInitReleaseClusterOp)
+_GLOBAL_ONLY = op_names(
+    ttg.GlobalScratchAllocOp, ttng.TensormapCreateOp, ttng.TensormapFenceproxyAcquireOp, ttng.ReinterpretTensorDescOp
 )
 """Descriptors that the kernel makes itself: global memory, and no part of the protocol."""
-_OUTSIDE = _SYNCHRONISERS | _GLOBAL_ONLY | {"llvm.intr.assume"}
-CLOSED = ("ttng.", "ttg.", "nvws.", "nvgpu.", "nvg.", "nvvm.", "gpu.", "llvm.inline_asm", "tt.call")
-_WRITERS_OF_FLOW = frozenset({"scf.yield", "scf.condition", "cf.br", "cf.cond_br", "ttg.warp_yield", "warp.end"})
-_LOOPS = frozenset({"scf.for", "scf.while"})
-_FORKS = frozenset({"ttg.warp_specialize", "warp.group"})
-_STRUCTURE = frozenset({"scf.for", "scf.if", "scf.while"}) | _FORKS
-PROTOCOL = frozenset(
-    {
-        "ttng.init_barrier",
-        "ttng.inval_barrier",
-        "ttng.wait_barrier",
-        "ttng.arrive_barrier",
-        "ttng.barrier_expect",
-        "ttng.async_tma_copy_global_to_local",
-        "ttng.async_tma_copy_local_to_global",
-        "ttng.async_tma_reduce",
-        "ttng.async_tma_store_wait",
-        "ttng.fence_async_shared",
-        "ttg.local_store",
-        "ttg.local_load",
-        "ttg.local_dealloc",
-        "ttg.async_copy_global_to_local",
-        "ttg.async_commit_group",
-        "ttng.async_copy_mbarrier_arrive",
-        "ttg.async_wait",
-        "ttng.warp_group_dot",
-        "ttng.warp_group_dot_wait",
-    }
+_OUTSIDE = _SYNCHRONISERS | _GLOBAL_ONLY | op_names(AssumeOp)
+CLOSED = ("ttng.", "ttg.", "nvws.", "nvgpu.", "nvg.", "nvvm.", "gpu.", InlineAsmOp.NAME, CallOp.NAME)
+_WRITERS_OF_FLOW = op_names(YieldOp, ConditionOp, BranchOp, CondBranchOp, ttg.WarpYieldOp, EndOp)
+_FORKS = op_names(ttg.WarpSpecializeOp, GroupOp)
+_STRUCTURE = CONTROL | _FORKS
+PROTOCOL = op_names(
+    ttng.InitBarrierOp,
+    ttng.InvalBarrierOp,
+    ttng.WaitBarrierOp,
+    ttng.ArriveBarrierOp,
+    ttng.BarrierExpectOp,
+    ttng.AsyncTMACopyGlobalToLocalOp,
+    ttng.AsyncTMACopyLocalToGlobalOp,
+    ttng.AsyncTMAReduceOp,
+    ttng.AsyncTMAStoreWaitOp,
+    ttng.FenceAsyncSharedOp,
+    ttg.LocalStoreOp,
+    ttg.LocalLoadOp,
+    ttg.LocalDeallocOp,
+    ttg.AsyncCopyGlobalToLocalOp,
+    ttg.AsyncCommitGroupOp,
+    ttng.AsyncCopyMbarrierArriveOp,
+    ttg.AsyncWaitOp,
+    WarpGroupDotOp,
+    ttng.WarpGroupDotWaitOp,
 )
 """The operations that take part in the protocol."""
 
@@ -114,7 +108,7 @@ class BarrierProgram:
     def __init__(self, module: Module, also: Collection[str] = (), coarse: bool = False) -> None:
         self.module = module
         self.also = frozenset(also)
-        functions = [op for op in module.body.ops if op.name == "tt.func"]
+        functions = [op for op in module.body.ops if op.name == FuncOp.NAME]
         if len(functions) != 1:
             raise NotUnderstood(f"the module has {len(functions)} functions, not one", module.op)
         self.function = functions[0]
@@ -133,11 +127,11 @@ class BarrierProgram:
         self._find_kept()
         self.leaves = self._leaves()
         self.most_in_flight = max(
-            (read_int(op.properties["pendings"]) for op in self.kept if op.name == "ttng.warp_group_dot_wait"),
+            (read_int(op.properties["pendings"]) for op in self.kept if op.name == ttng.WarpGroupDotWaitOp.NAME),
             default=0,
         )
-        self.assumes = any(op.name == "llvm.intr.assume" for op in self.kept)
-        self.loops = [op for op in self.ops if op.name in ("scf.for", "scf.while") and op in self.kept]
+        self.assumes = any(op.name == AssumeOp.NAME for op in self.kept)
+        self.loops = [op for op in self.ops if (op.name == ForOp.NAME or op.name == WhileOp.NAME) and op in self.kept]
         self.outer_loops = {outer for op in self.loops for outer in op.ancestors() if outer in self.kept}
         self.depth = self._deepest_ring()
         self.shortened: dict[Operation, Fewer] = {}
@@ -157,7 +151,7 @@ class BarrierProgram:
     def _require_known_operations(self) -> None:
         """An unknown operation counts even where no run reaches it: it may take part in the protocol."""
         for op in self.ops:
-            if op.name not in self.also and spec_of(op.name) is UNKNOWN and not _is_known_here(op.name):
+            if op.name not in self.also and is_opaque(op.name) and not _is_known_here(op.name):
                 if any("!ttg.memdesc" in value.type for value in (*op.operands, *op.results)):
                     raise NotUnderstood(f"{op.name} touches shared memory in a way this check does not know", op)
                 raise NotUnderstood(f"{op.name} is not known to this check", op)
@@ -168,9 +162,9 @@ class BarrierProgram:
         tiles = self._tiles_in_flight()
         work: list[Value] = []
         for op in self.ops:
-            if op.name == "ttg.local_alloc":
+            if op.name == ttg.LocalAllocOp.NAME:
                 self.allocations.append(op)
-            if op.name == MAKE_DESCRIPTOR and any(outer.name in _LOOPS for outer in op.ancestors()):
+            if op.name == MakeTensorDescOp.NAME and any(outer.name in LOOPS for outer in op.ancestors()):
                 self.described.append(op)
                 self._keep(op, work)
             kind = "protocol" if op.name in self.also else _kind(op, tiles)
@@ -179,17 +173,17 @@ class BarrierProgram:
             self._keep(op, work)
             work += _decisive(op) if kind == "protocol" else []
         for op in self.ops:
-            if op.name == "scf.if" and any(result in tiles for result in op.results):
+            if op.name == IfOp.NAME and any(result in tiles for result in op.results):
                 self._keep(op, work)  # which of two tiles it hands on
         for block in self.function.regions[0].blocks:
-            if block.terminator.name == "cf.cond_br":
-                work.append(block.terminator.operands[0])
+            if block.terminator.name == CondBranchOp.NAME:
+                work.append(CondBranchOp(block.terminator).condition)
         self._close(work)
         leaves = set(self._leaves())
         for op in self.ops:
-            if op.name == "llvm.intr.assume" and self._arguments_behind(op.operands[0]) <= leaves:
+            if op.name == AssumeOp.NAME and self._arguments_behind(AssumeOp(op).condition) <= leaves:
                 self._keep(op, work)
-                work.append(op.operands[0])
+                work.append(AssumeOp(op).condition)
         self._close(work)
 
     def tree(self, value: Value) -> int | None:
@@ -231,7 +225,7 @@ class BarrierProgram:
             seen.add(value)
             op = value.defining_op
             work += self.carried.get(value, ())
-            if op is None or not (op.name.startswith("arith.") or op.name in NUMBER_OPS or same_number(op)):
+            if op is None or not (op.name.startswith("arith.") or op.name in NUMBER_OPS or SameNumberOp.matches(op)):
                 found.update([value] if value not in self.carried else [])
             else:
                 work += op.operands
@@ -271,7 +265,7 @@ class BarrierProgram:
         for target, sources in self.carried.items():
             for source in sources:
                 forward.setdefault(source, []).append(target)
-        work = [op.result for op in self.ops if op.name == "ttng.warp_group_dot" and WarpGroupDotOp(op).is_async]
+        work = [op.result for op in self.ops if op.name == WarpGroupDotOp.NAME and WarpGroupDotOp(op).is_async]
         while work:
             value = work.pop()
             if value in found:
@@ -279,7 +273,7 @@ class BarrierProgram:
             found.add(value)
             work += forward.get(value, ())
             for use in value.uses:
-                if use.op.name == "ttng.warp_group_dot_wait":
+                if use.op.name == ttng.WarpGroupDotWaitOp.NAME:
                     work.append(use.op.results[use.index])
                 elif chooses_tile(use.op):
                     work.append(use.op.result)
@@ -293,7 +287,7 @@ class BarrierProgram:
         """The numbers that stand in the program."""
         found: dict[Value, int] = {}
         for op in self.ops:
-            compute = scalar_of(op) if op.name == "arith.constant" and op in self.kept else None
+            compute = scalar_of(op) if op.name == ConstantOp.NAME and op in self.kept else None
             number = compute() if compute is not None else None
             if number is not None:
                 found[op.result] = number
@@ -309,7 +303,7 @@ class BarrierProgram:
         """Whether `op` is one whose outcomes are taken down (`barrier_outcomes`)."""
         if op not in self.kept:
             return False
-        return op.name == "scf.for" or ((outcome_of(op) is not None or picks_flag(op)) and self.scalar(op) is not None)
+        return op.name == ForOp.NAME or ((outcome_of(op) is not None or picks_flag(op)) and self.scalar(op) is not None)
 
     def kept_in(self, block: Block) -> list[Operation]:
         """The operations of a block that matter, without its terminator and `constants`."""
@@ -334,7 +328,7 @@ def _guards(ops: list[Operation]) -> dict[Operation, Block]:
         for op in fork.ancestors() if fork.name in _FORKS else ():
             blocks = [block for region in op.regions for block in region.blocks if block is not inside]
             others = [inner for block in blocks for it in block.ops for inner in it.walk()]
-            if op.name == "scf.if" and not op.results and inside and not any(it.name in PROTOCOL for it in others):
+            if op.name == IfOp.NAME and not op.results and inside and not any(it.name in PROTOCOL for it in others):
                 found[op] = inside
             inside = op.parent
     return found
@@ -343,8 +337,10 @@ def _guards(ops: list[Operation]) -> dict[Operation, Block]:
 def _decisive(op: Operation) -> list[Value]:
     """The numbers that a protocol operation depends on: its predicate; the parity of a wait, the slot of a view."""
     found = [operand for operand in op.operands if operand.type == "i1"]
-    if op.name in ("ttng.wait_barrier", "ttg.memdesc_index"):
-        found.append(op.operands[1])
+    if wait := ttng.WaitBarrierOp.of(op):
+        found.append(wait.parity)
+    elif view := ttg.MemDescIndexOp.of(op):
+        found.append(view.index)
     found += [operand for operand in op.operands if operand.type.startswith("!aref.index")]
     return found
 
@@ -356,7 +352,8 @@ def is_number(type: str) -> bool:
 
 def chooses_tile(op: Operation) -> bool:
     """Whether `op` hands on one of two tiles as it is, like the yields of an ``scf.if``."""
-    return op.name == "arith.select" and op.operands[0].type == "i1" and op.result.type.startswith("tensor<")
+    select = SelectOp.of(op)
+    return select is not None and select.condition.type == "i1" and op.result.type.startswith("tensor<")
 
 
 def _kind(op: Operation, tiles: set[Value]) -> str:
@@ -381,8 +378,8 @@ def _is_known_here(name: str) -> bool:
 @cache
 def _kind_by_name(name: str) -> str:
     """What an operation is whatever its operands are; empty where these decide."""
-    if name in PROTOCOL or name in VIEWS or name == "ttg.local_alloc":
+    if name in PROTOCOL or name in VIEWS or name == ttg.LocalAllocOp.NAME:
         return "protocol"
-    if (_is_known_here(name) and name not in INLINE) or spec_of(name).terminator:
+    if (_is_known_here(name) and name not in INLINE) or is_terminator(name):
         return "ignore"
-    return "value" if spec_of(name) is UNKNOWN and name.startswith(CLOSED) else ""
+    return "value" if is_opaque(name) and name.startswith(CLOSED) else ""

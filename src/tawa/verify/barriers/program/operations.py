@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from tawa.dialects import ttg, ttng
+from tawa.dialects.builtin import AssumeOp
+from tawa.dialects.declaration import by_name
+from tawa.dialects.tt import MakeTensorDescOp
 from tawa.dialects.ttg import warps_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, Value, parse_type
 from tawa.ir.attributes import read_array, read_int
-from tawa.verify.barriers.program.kernel import MAKE_DESCRIPTOR, Memory, NotUnderstood
+from tawa.verify.barriers.program.kernel import Memory, NotUnderstood
 from tawa.verify.barriers.run.events import Environment, Event, InFlight, Opaque, Recorder, Trace, Undefined
 
 Step = Callable[[Recorder, Operation, Environment, Trace], None]
@@ -77,19 +81,19 @@ def view(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
     """Part of other shared memory."""
     memory = memory_of(op, op.operands[0], env)
     match op.name:
-        case "ttg.memdesc_index":
+        case ttg.MemDescIndexOp.NAME:
             if memory.reshaped or memory.box is not None:
                 raise NotUnderstood("an index into a reshaped view of shared memory", op)
-            slot = number(op, op.operands[1], env, "the slot")
+            slot = number(op, ttg.MemDescIndexOp(op).index, env, "the slot")
             memory = Memory(memory.alloc, (*memory.path, slot))
-        case "ttg.memdesc_subslice":
+        case ttg.MemDescSubsliceOp.NAME:
             if memory.reshaped or memory.box is not None:
                 raise NotUnderstood("a slice of a reshaped view of shared memory", op)
             offsets, type = read_array(op.properties["offsets"]), parse_type(op.result.type)
             assert isinstance(type, MemDescType)
             box = tuple((start, start + size) for start, size in zip(offsets, type.shape, strict=True))
             memory = memory._replace(box=box)
-        case "ttg.memdesc_trans":
+        case ttg.MemDescTransOp.NAME:
             pass
         case _:
             memory = memory._replace(reshaped=True)
@@ -98,7 +102,8 @@ def view(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
 
 def index_step(op: Operation) -> Step:
     """`view` of ``ttg.memdesc_index``, of which loops have many."""
-    source, at, result = op.operands[0], op.operands[1], op.result
+    index = ttg.MemDescIndexOp(op)
+    source, at, result = index.source, index.index, op.result
     known: dict[tuple[Memory, int], Memory] = {}
 
     def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
@@ -149,16 +154,17 @@ def dot_step(op: Operation) -> Step:
 
 def _init(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
     count = _int(op.properties["count"])
-    self.emit(trace, Event("init", op, barrier=memory_of(op, op.operands[0], env), amount=count))
+    self.emit(trace, Event("init", op, barrier=memory_of(op, ttng.InitBarrierOp(op).barrier, env), amount=count))
 
 
 def _inval(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    self.emit(trace, Event("inval", op, barrier=memory_of(op, op.operands[0], env)))
+    self.emit(trace, Event("inval", op, barrier=memory_of(op, ttng.InvalBarrierOp(op).barrier, env)))
 
 
 def wait_step(op: Operation) -> Step:
     """A wait for a parity, where its predicate holds."""
-    barrier, wanted, condition = op.operands[0], op.operands[1], predicate(op, 2)
+    view = ttng.WaitBarrierOp(op)
+    barrier, wanted, condition = view.barrier, view.parity, predicate(op, 2)
 
     def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
         if holds(op, condition, env):
@@ -170,7 +176,8 @@ def wait_step(op: Operation) -> Step:
 
 def arrive_step(op: Operation) -> Step:
     """An arrival, where its predicate holds."""
-    barrier, condition, count = op.operands[0], predicate(op, 1), _int(op.properties.get("count", "1 : i32"))
+    view = ttng.ArriveBarrierOp(op)
+    barrier, condition, count = view.barrier, predicate(op, 1), view.count
 
     def step(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
         if holds(op, condition, env):
@@ -182,7 +189,7 @@ def arrive_step(op: Operation) -> Step:
 def _expect(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
     if holds(op, predicate(op, 1), env):
         size = _int(op.properties["size"])
-        self.emit(trace, Event("expect", op, barrier=memory_of(op, op.operands[0], env), amount=size))
+        self.emit(trace, Event("expect", op, barrier=memory_of(op, ttng.BarrierExpectOp(op).barrier, env), amount=size))
 
 
 def _copy_in(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
@@ -233,16 +240,17 @@ def _plain(kind: str) -> Step:
 
 def _store(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
     check_uses(self, op, env, trace)
-    self.emit(trace, Event("write", op, (memory_of(op, op.operands[1], env),)))
+    self.emit(trace, Event("write", op, (memory_of(op, ttg.LocalStoreOp(op).buffer, env),)))
 
 
 def _read(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    self.emit(trace, Event("read", op, (memory_of(op, op.operands[0], env),)))
+    self.emit(trace, Event("read", op, (memory_of(op, ttg.LocalLoadOp(op).buffer, env),)))
 
 
 def _dealloc(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    memory = memory_of(op, op.operands[0], env)
-    if not _holds_barriers(op.operands[0]):
+    buffer = ttg.LocalDeallocOp(op).buffer
+    memory = memory_of(op, buffer, env)
+    if not _holds_barriers(buffer):
         self.emit(trace, Event("free", op, (memory,)))
 
 
@@ -258,7 +266,7 @@ def _holds_barriers(value: Value) -> bool:
 
 
 def _async_copy(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    self.emit(trace, Event("cp.async", op, (memory_of(op, op.operands[1], env),)))
+    self.emit(trace, Event("cp.async", op, (memory_of(op, ttg.AsyncCopyGlobalToLocalOp(op).buffer, env),)))
 
 
 def _copies_arrive(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
@@ -266,7 +274,8 @@ def _copies_arrive(self: Recorder, op: Operation, env: Environment, trace: Trace
     if "noIncrement" not in op.properties:
         raise NotUnderstood("an arrival of cp.async that raises the count of its barrier", op)
     threads = warps_of(op) * _WARP
-    self.emit(trace, Event("copies arrive", op, barrier=memory_of(op, op.operands[0], env), amount=threads))
+    barrier = memory_of(op, ttng.AsyncCopyMbarrierArriveOp(op).barrier, env)
+    self.emit(trace, Event("copies arrive", op, barrier=barrier, amount=threads))
 
 
 def _dot_wait(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
@@ -280,37 +289,41 @@ def _dot_wait(self: Recorder, op: Operation, env: Environment, trace: Trace) -> 
 
 
 def _assume(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    known = env.get(op.operands[0])
+    known = env.get(AssumeOp(op).condition)
     if isinstance(known, int):
         self.assumed[op] = None
         self.broken |= not known
 
 
-MAKERS: dict[str, Callable[[Operation], Step]] = {
-    "ttg.memdesc_index": index_step,
-    "ttng.wait_barrier": wait_step,
-    "ttng.arrive_barrier": arrive_step,
-    "ttng.warp_group_dot": dot_step,
-}
+MAKERS: dict[str, Callable[[Operation], Step]] = by_name(
+    {
+        ttg.MemDescIndexOp: index_step,
+        ttng.WaitBarrierOp: wait_step,
+        ttng.ArriveBarrierOp: arrive_step,
+        WarpGroupDotOp: dot_step,
+    }
+)
 """Operations of which loops have many: what each is, found out once."""
 
-STEPS: dict[str, Step] = {
-    "ttng.init_barrier": _init,
-    "ttng.inval_barrier": _inval,
-    "ttng.barrier_expect": _expect,
-    "ttng.async_tma_copy_global_to_local": _copy_in,
-    "ttng.async_tma_copy_local_to_global": _copy_out,
-    "ttng.async_tma_reduce": _copy_out,
-    "ttng.async_tma_store_wait": _pendings("store wait"),
-    "ttng.fence_async_shared": _plain("fence"),
-    "ttg.local_store": _store,
-    "ttg.local_load": _read,
-    "ttg.local_dealloc": _dealloc,
-    "ttg.async_copy_global_to_local": _async_copy,
-    "ttg.async_commit_group": _plain("cp.async commit"),
-    "ttg.async_wait": _pendings("cp.async wait"),
-    "ttng.async_copy_mbarrier_arrive": _copies_arrive,
-    "ttng.warp_group_dot_wait": _dot_wait,
-    "llvm.intr.assume": _assume,
-    MAKE_DESCRIPTOR: _describe,
-}
+STEPS: dict[str, Step] = by_name(
+    {
+        ttng.InitBarrierOp: _init,
+        ttng.InvalBarrierOp: _inval,
+        ttng.BarrierExpectOp: _expect,
+        ttng.AsyncTMACopyGlobalToLocalOp: _copy_in,
+        ttng.AsyncTMACopyLocalToGlobalOp: _copy_out,
+        ttng.AsyncTMAReduceOp: _copy_out,
+        ttng.AsyncTMAStoreWaitOp: _pendings("store wait"),
+        ttng.FenceAsyncSharedOp: _plain("fence"),
+        ttg.LocalStoreOp: _store,
+        ttg.LocalLoadOp: _read,
+        ttg.LocalDeallocOp: _dealloc,
+        ttg.AsyncCopyGlobalToLocalOp: _async_copy,
+        ttg.AsyncCommitGroupOp: _plain("cp.async commit"),
+        ttg.AsyncWaitOp: _pendings("cp.async wait"),
+        ttng.AsyncCopyMbarrierArriveOp: _copies_arrive,
+        ttng.WarpGroupDotWaitOp: _dot_wait,
+        AssumeOp: _assume,
+        MakeTensorDescOp: _describe,
+    }
+)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tawa.dialects.tt import same_number
+from tawa.dialects import arith
+from tawa.dialects.declaration import by_name, op_names
+from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import SameNumberOp
 from tawa.ir import Block, Value
 from tawa.verify.barriers.program.kernel import BarrierProgram
 
-_SAME = frozenset({"arith.extsi", "arith.extui", "arith.index_cast", "arith.index_castui", "arith.bitcast"})
+_SAME = op_names(arith.ExtSIOp, arith.ExtUIOp, arith.IndexCastOp, arith.IndexCastUIOp, arith.BitcastOp)
 
 
-_EXACT: Mapping[str, Callable[[int, int], int]] = {
-    "arith.addi": lambda one, other: one + other,
-    "arith.subi": lambda one, other: one - other,
-    "arith.muli": lambda one, other: one * other,
-}
+_EXACT: Mapping[str, Callable[[int, int], int]] = by_name(
+    {
+        arith.AddIOp: lambda one, other: one + other,
+        arith.SubIOp: lambda one, other: one - other,
+        arith.MulIOp: lambda one, other: one * other,
+    }
+)
 _NO_WRAP = 1 << 31
 """Numbers that are less do not wrap around, in 32 bits and more."""
 
@@ -35,7 +40,7 @@ class Origins:
                 if len(sources) != 1:
                     return value
                 value = sources[0]
-            elif op.name in _SAME or same_number(op):
+            elif op.name in _SAME or SameNumberOp.matches(op):
                 value = op.operands[0]
             else:
                 return value
@@ -62,13 +67,13 @@ class Origins:
         op = upper.defining_op
         if op is None:
             return None
-        if op.name == "arith.addi":
+        if arith.AddIOp.matches(op):
             for value, more in (op.operands, op.operands[::-1]):
                 fixed = self.constant(more)
                 rest = None if fixed is None else self.distance(lower, value)
                 if rest is not None and fixed is not None:
                     return rest + fixed
-        if op.name in ("arith.minsi", "arith.minui"):
+        if arith.MinSIOp.matches(op) or arith.MinUIOp.matches(op):
             known = [it for it in (self.distance(lower, operand) for operand in op.operands) if it is not None]
             return min(known) if known else None
         return None
@@ -81,11 +86,11 @@ class Origins:
         op = following.defining_op
         if op is None:
             return None
-        if op.name == "arith.addi":
+        if arith.AddIOp.matches(op):
             for value, more in (op.operands, op.operands[::-1]):
                 if self.source(value) is arg and (by := self.constant(more)) is not None:
                     return by
-        if op.name == "arith.select":
+        if arith.SelectOp.matches(op):
             grows = {self.increment(operand, arg) for operand in op.operands[1:]} - {None, 0}
             return grows.pop() if len(grows) == 1 else None
         return None
@@ -94,7 +99,7 @@ class Origins:
         """From where to where a loop's variable goes, if its bounds are constants."""
         value = self.source(value)
         loop = value.owner.parent_op if isinstance(value.owner, Block) and value.index == 0 else None
-        if loop is None or loop.name != "scf.for":
+        if loop is None or not ForOp.matches(loop):
             return None
         lower, upper, step = (self.constant(it) for it in loop.operands[:3])
         if lower is None or upper is None or step is None or step < 1:
@@ -118,11 +123,11 @@ class Origins:
         if op is None or not deep or len(op.operands) != 2 or op.result.type not in ("i32", "i64"):
             return None, None
         (a, b), (c, d) = (self.bounds(operand, deep - 1) for operand in op.operands)
-        if op.name == "arith.minsi":
+        if arith.MinSIOp.matches(op):
             return _least(a, c), min((it for it in (b, d) if it is not None), default=None)
-        if op.name == "arith.maxsi":
+        if arith.MaxSIOp.matches(op):
             return max((it for it in (a, c) if it is not None), default=None), _most(b, d)
-        if op.name == "arith.divsi" and c == d and c is not None and c > 0:
+        if arith.DivSIOp.matches(op) and c == d and c is not None and c > 0:
             return (0 if a is not None and a >= 0 else None), (max(b, 0) // c if b is not None else None)
         compute = _EXACT.get(op.name)
         if compute is None or a is None or b is None or c is None or d is None:

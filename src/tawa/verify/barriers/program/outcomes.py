@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tawa.dialects import arith
+from tawa.dialects.declaration import op_names
 from tawa.ir import Operation
 
 Outcome = Callable[[int, int, int], int]
@@ -42,22 +44,14 @@ def _changes(left: int, right: int, made: int) -> int:
     return YES if made != left else NO
 
 
-CHOICES = frozenset({"arith.minsi", "arith.minui", "arith.maxsi", "arith.maxui"})
-QUOTIENTS = frozenset(
-    {
-        "arith.divsi",
-        "arith.divui",
-        "arith.ceildivsi",
-        "arith.ceildivui",
-        "arith.floordivsi",
-        "arith.shrsi",
-        "arith.shrui",
-    }
+CHOICES = op_names(arith.MinSIOp, arith.MinUIOp, arith.MaxSIOp, arith.MaxUIOp)
+QUOTIENTS = op_names(
+    arith.DivSIOp, arith.DivUIOp, arith.CeilDivSIOp, arith.CeilDivUIOp, arith.FloorDivSIOp, arith.ShRSIOp, arith.ShRUIOp
 )
-REMAINDERS = frozenset({"arith.remsi", "arith.remui", "arith.andi"})
-_LOGIC = ("arith.andi", "arith.ori", "arith.xori")
+REMAINDERS = op_names(arith.RemSIOp, arith.RemUIOp, arith.AndIOp)
+_LOGIC = op_names(arith.AndIOp, arith.OrIOp, arith.XOrIOp)
 _OUTCOMES: Mapping[str, Outcome] = {
-    "arith.cmpi": _compared,
+    arith.CmpIOp.NAME: _compared,
     **dict.fromkeys(sorted(CHOICES), _first_is_less),
     **dict.fromkeys(sorted(QUOTIENTS), _holds),
     **dict.fromkeys(sorted(REMAINDERS), _changes),
@@ -78,4 +72,4 @@ def joins_flags(op: Operation) -> bool:
 
 def picks_flag(op: Operation) -> bool:
     """Whether `op` decides like an `and` of flags."""
-    return op.name == "arith.select" and op.result.type == "i1"
+    return arith.SelectOp.matches(op) and op.result.type == "i1"

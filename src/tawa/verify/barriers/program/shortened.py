@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tawa.dialects.scf import trips_of
+from tawa.dialects.scf import ForOp, trips_of
 from tawa.ir import MemDescType, Operation, Value, parse_type
 from tawa.verify.barriers.program.kernel import BarrierProgram, Fewer
 from tawa.verify.barriers.run.events import InFlight, Known, Segment, Trace
@@ -47,7 +47,7 @@ def shortened(program: BarrierProgram) -> Mapping[Operation, Fewer]:
 
 def _constant_trips(program: BarrierProgram, op: Operation) -> int | None:
     """The trips of an innermost loop where they stand in the text and its place in them decides nothing."""
-    if op.name != "scf.for" or op in program.outer_loops or op.regions[0].block.args[0] in program.needed:
+    if not ForOp.matches(op) or op in program.outer_loops or op.regions[0].block.args[0] in program.needed:
         return None
     lower, upper, step = (_constant(program, bound) for bound in op.operands[:3])
     if lower is None or upper is None or step is None:

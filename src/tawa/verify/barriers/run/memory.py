@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tawa.dialects.ttg import LocalAllocOp
 from tawa.verify.barriers.program.kernel import Memory
 from tawa.verify.barriers.run.events import Event
 from tawa.verify.barriers.run.history import Access, History, Thread, spell
@@ -100,7 +101,7 @@ class SharedMemory:
     def _fenced(self, thread: Thread, write: Access, event: Event, memory: Memory) -> None:
         if write.fence and thread.mask & write.fence:
             return
-        if event.kind == "dot" and write.event.op.name == "ttg.local_alloc":
+        if event.kind == "dot" and LocalAllocOp.matches(write.event.op):
             return  # Triton's back end puts this fence in: an operand that was brought from registers for one dot
         message = (
             f"{spell(event)} reads {self.history.name(memory)} through the async proxy; {spell(write.event)} wrote it "

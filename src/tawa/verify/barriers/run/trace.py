@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 
 from tawa.dialects.arith import constant_int
 from tawa.dialects.control_flow import successor_operands
+from tawa.dialects.declaration import by_name, is_opaque, op_names
 from tawa.dialects.lifetimes import freed_behind
-from tawa.dialects.registry import UNKNOWN, spec_of
 from tawa.dialects.scalars import Scalar, evaluate, width_of
-from tawa.dialects.scf import trips_of
-from tawa.dialects.tt import same_number
-from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
+from tawa.dialects.scf import ForOp, IfOp, WhileOp, trips_of
+from tawa.dialects.tt import AddPtrOp, LoadOp, SameNumberOp
+from tawa.dialects.ttg import VIEWS, LocalAllocOp, WarpSpecializeOp
+from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.assumptions import POSITIVE_STEP
 from tawa.verify.barriers.program.kernel import (
@@ -125,7 +126,9 @@ class Unrolled(Recorder):
             return step
         if chooses_tile(op):
             return _choose
-        if not ((op.name.startswith("arith.") or same_number(op)) and op.results and is_number(op.result.type)):
+        if not (
+            (op.name.startswith("arith.") or SameNumberOp.matches(op)) and op.results and is_number(op.result.type)
+        ):
             return _value
         compute = self.program.scalar(op)
         return _scalar if compute is None else _computed(op, compute)
@@ -212,7 +215,7 @@ def _pointer(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> N
     base, offset = (env.get(operand) for operand in op.operands)
     if isinstance(base, str) and not isinstance(offset, int):
         # No number that was chosen, but the same in each partition that computes it alike.
-        tree = self.program.tree(op.operands[1])
+        tree = self.program.tree(AddPtrOp(op).offset)
         offset = None if tree is None else f"tree {tree}"
     known = isinstance(base, str) and isinstance(offset, int | str)
     env[op.result] = f"{base}+{offset}" if known else Opaque(op)
@@ -220,7 +223,7 @@ def _pointer(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> N
 
 def _load(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
     check_uses(self, op, env, trace)
-    address = env.get(op.operands[0])
+    address = env.get(LoadOp(op).pointers)
     if not isinstance(address, str) or width_of(op.result.type) is None:
         for result in op.results:
             env[result] = Opaque(op)
@@ -235,7 +238,7 @@ def _value(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> Non
     """A tile operation: its operands must be complete."""
     if any("!ttg.memdesc" in value.type for value in (*op.operands, *op.results)):
         raise NotUnderstood(f"{op.name} touches shared memory in a way this check does not know", op)
-    if spec_of(op.name) is UNKNOWN and op.name.startswith(CLOSED):
+    if is_opaque(op.name) and op.name.startswith(CLOSED):
         raise NotUnderstood(f"{op.name} is not known to this check", op)
     check_uses(self, op, env, trace)
     for region in op.regions:
@@ -358,19 +361,23 @@ def _fork(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None
     env.update(zip(op.results, results, strict=True))
 
 
-_FORKS = ("ttg.warp_specialize", "warp.group")
+_FORKS = op_names(WarpSpecializeOp, GroupOp)
 
 # -- memory and barriers -----------------------------------------------------------------------------------------------
 
 
 _CONTROL: dict[str, Handler] = {
-    "scf.for": _for,
-    "scf.if": _if,
-    "scf.while": _while,
-    "ttg.warp_specialize": _fork,
-    "ttg.local_alloc": alloc,
-    "tt.addptr": _pointer,
-    "tt.load": _load,
+    **by_name(
+        {
+            ForOp: _for,
+            IfOp: _if,
+            WhileOp: _while,
+            WarpSpecializeOp: _fork,
+            LocalAllocOp: alloc,
+            AddPtrOp: _pointer,
+            LoadOp: _load,
+        }
+    ),
     **dict.fromkeys(NUMBER_OPS, _program_number),
     **dict.fromkeys(sorted(VIEWS), view),
 }

@@ -1,0 +1,169 @@
+"""How an operation is declared: one class that names its operands, attributes, traits, effects and structure rule.
+
+    class StoreOp(OpView):
+        NAME = "tt.store"
+        EFFECTS = (Effect("write", "global", "pointers"),)
+        pointers, source = operand(0), operand(1)
+        mask = optional_operand(2)
+
+A class with a ``NAME`` of its own declares that operation. A class without one is a family (`BinaryOp`) or reads the
+operation of its parent more closely (`Refinement`). Everybody else looks operations up by class: ``StoreOp.of(op)``,
+``StoreOp.matches(op)``, ``op.name in op_names(LoadOp, StoreOp)``, ``by_name({ForOp: run_for})``.
+
+An operation that no class declares is opaque, and so is one whose class says `OPAQUE`: it may do anything, and nothing
+may be moved across it or copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self, TypeVar
+
+from tawa.ir import Operation, Value
+
+EffectKind = Literal["read", "write", "allocate", "order", "barrier", "any"]
+Space = Literal["global", "shared", "none"]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One effect. `operand` is the name of the address operand, None where there is none.
+
+    read, write: memory of `space`. allocate: new memory. order: visible outside, in program order (print, assert).
+    barrier: synchronises all warps of the kernel. any: unknown.
+    """
+
+    kind: EffectKind
+    space: Space = "none"
+    operand: str | None = None
+
+
+ANY_EFFECT = (Effect("any"),)
+
+
+class OpView:
+    """Base of all declarations. An instance is a typed view of one operation and holds no state but the operation.
+
+    NAME: the operation. EFFECTS: what it does to the world, without what nested operations do. TERMINATOR: it ends a
+    block. ISOLATED: its regions see no values from outside. RECURSIVE: the effects of nested operations are its
+    effects too. OPAQUE: it has a name here, but its effects are unknown.
+    """
+
+    __slots__ = ("op",)
+    NAME: ClassVar[str]
+    EFFECTS: ClassVar[tuple[Effect, ...]] = ()
+    TERMINATOR: ClassVar[bool] = False
+    ISOLATED: ClassVar[bool] = False
+    RECURSIVE: ClassVar[bool] = False
+    OPAQUE: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "NAME" not in cls.__dict__:
+            return
+        if cls.NAME in _DECLARED:
+            raise ValueError(f"{cls.NAME} is declared twice")
+        _DECLARED[cls.NAME] = cls
+
+    def __init__(self, op: Operation) -> None:
+        if op.name != self.NAME:
+            raise ValueError(f"{type(self).__name__} reads {self.NAME}, not {op.name}")
+        self.op = op
+
+    @classmethod
+    def of(cls, op: Operation | None) -> Self | None:
+        """The view of `op`, or None when it is another operation."""
+        return cls(op) if op is not None and op.name == cls.NAME else None
+
+    @classmethod
+    def matches(cls, op: Operation | None) -> bool:
+        """Whether `op` is this operation."""
+        return op is not None and op.name == cls.NAME
+
+    def effects(self) -> tuple[Effect, ...]:
+        """The effects of this very operation: `EFFECTS`, unless its attributes say more."""
+        return self.EFFECTS
+
+    def check(self) -> str | None:
+        """The structure rule: what is wrong with this operation; None where nothing is."""
+        return None
+
+
+class Refinement(OpView):
+    """Base of views that read some of the operations of another class: those for which `matches` holds.
+
+    Named before the class that it refines: ``class GroupIndexOp(Refinement, ElementwiseInlineAsmOp)``.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, op: Operation) -> None:
+        super().__init__(op)
+        if not self.matches(op):
+            raise ValueError(f"{type(self).__name__} does not read this {op.name}")
+
+    @classmethod
+    def of(cls, op: Operation | None) -> Self | None:
+        """The view of `op`, or None when it is another operation."""
+        return cls(op) if op is not None and cls.matches(op) else None
+
+
+_DECLARED: dict[str, type[OpView]] = {}
+
+
+def op_class(name: str) -> type[OpView] | None:
+    """The class that declares `name`; None where none does."""
+    return _DECLARED.get(name)
+
+
+def declared_ops() -> tuple[type[OpView], ...]:
+    """Every declared operation, in the order of declaration."""
+    return tuple(_DECLARED.values())
+
+
+def is_opaque(name: str) -> bool:
+    """Whether nothing is known of what the operation does."""
+    declared = _DECLARED.get(name)
+    return declared is None or declared.OPAQUE
+
+
+def effects_by_name(name: str) -> tuple[Effect, ...]:
+    """The declared effects of an operation."""
+    declared = _DECLARED.get(name)
+    return ANY_EFFECT if declared is None else declared.EFFECTS
+
+
+def address_of(op: Operation, effect: Effect) -> Value | None:
+    """The address operand of an effect that `op` itself has; None where the effect has none."""
+    declared = _DECLARED.get(op.name)
+    if declared is None or effect.operand is None:
+        return None
+    address: Value = getattr(declared(op), effect.operand)
+    return address
+
+
+def global_address(op: Operation) -> Value:
+    """The address operand of an operation that touches global memory; raises ValueError for any other operation."""
+    declared = _DECLARED.get(op.name)
+    for effect in declared.EFFECTS if declared else ():
+        if effect.space == "global" and (address := address_of(op, effect)) is not None:
+            return address
+    raise ValueError(f"{op.name} does not touch global memory")
+
+
+def is_terminator(name: str) -> bool:
+    """Whether the operation ends a block."""
+    declared = _DECLARED.get(name)
+    return declared is not None and declared.TERMINATOR
+
+
+def op_names(*classes: type[OpView]) -> frozenset[str]:
+    """The names of classes, for ``op.name in …`` where many operations are looked at."""
+    return frozenset(it.NAME for it in classes)
+
+
+def by_name(table: Mapping[type[OpView], _T]) -> dict[str, _T]:
+    """A dispatch table by class as a table by operation name: ``by_name({ForOp: run_for})[op.name]``."""
+    return {declared.NAME: entry for declared, entry in table.items()}

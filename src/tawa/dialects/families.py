@@ -1,0 +1,28 @@
+"""Families of operations with the same operands. A family declares no operation itself."""
+
+from __future__ import annotations
+
+from tawa.dialects.declaration import OpView
+from tawa.dialects.fields import operand, operands
+
+
+class UnaryOp(OpView):
+    """One operand, and no effects."""
+
+    __slots__ = ()
+    source = operand(0)
+
+
+class BinaryOp(OpView):
+    """Two operands, and no effects."""
+
+    __slots__ = ()
+    lhs, rhs = operand(0), operand(1)
+
+
+class YieldingOp(OpView):
+    """A terminator that hands its operands on to the operation around it."""
+
+    __slots__ = ()
+    TERMINATOR = True
+    values = operands(0)
