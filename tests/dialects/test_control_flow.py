@@ -27,9 +27,9 @@ from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Module, Operation, Value, ValueMap, clone_op, parse_module, verify_structure
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
-from tests.support import programs
-from tests.support.nests import Statement, nests, text
-from tests.support.programs import binary, branch, for_loop, kernel, ops_named, the
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.nests import Statement, nests, text
+from tests.cases.programs.ttgir import binary, branch, for_loop, kernel, ops_named, the
 
 SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -13,7 +13,7 @@ from tawa.ops.kernels.parts import LOG2_E, LOWEST
 
 @triton.jit
 def softmax_step(s, m_i, l_i, qk_scale):
-    """One step of online softmax: weights, new maximum and sum, and by what to scale what was summed before."""
+    """One step of online softmax: weights, new maximum and sum, and the factor for the sums so far."""
     m_new = tl.maximum(m_i, tl.max(s, axis=1) * qk_scale)
     p = tl.math.exp2(s * qk_scale - m_new[:, None])
     alpha = tl.math.exp2(m_i - m_new)
@@ -22,7 +22,7 @@ def softmax_step(s, m_i, l_i, qk_scale):
 
 @triton.jit
 def finish(acc, m_i, l_i):
-    """Output and base-2 logarithm of the sums; rows that saw no key give 0 and -inf."""
+    """Output and base-2 logarithm of the sums; 0 and -inf for rows that saw no key."""
     seen = l_i > 0.0
     acc = acc / tl.where(seen, l_i, 1.0)[:, None]
     return acc, tl.where(seen, m_i + tl.math.log2(tl.where(seen, l_i, 1.0)), float("-inf"))
@@ -33,7 +33,7 @@ def attend(
     acc, m_i, l_i, q, k_ptrs, v_ptrs, stride_kn, stride_vn, rows, low, high, SK, diagonal, qk_scale,
     BN: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    """The keys from `low` to `high`; MASKED: some of them are outside, or not seen by all rows."""
+    """The keys from `low` to `high`; MASKED: some of them are out of bounds, or not seen by all rows."""
     k_ptrs += low * stride_kn
     v_ptrs += low * stride_vn
     for n in range(low, high, BN):
@@ -67,7 +67,7 @@ def attention_pointers(
     diagonal, scale, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
     TWO_LOOPS: tl.constexpr,
 ):  # fmt: skip
-    """After the first versions of Triton's tutorial 06. TWO_LOOPS: blocks that all rows see go without a mask."""
+    """After the first versions of Triton's tutorial 06. TWO_LOOPS: blocks that all rows see have an unmasked loop."""
     tile = tl.program_id(0)
     head = tl.program_id(1)
     b, h = head // H, head % H
@@ -140,7 +140,7 @@ def attention_paged(
 
 @triton.jit
 def next_offset(i, blocks_ptr, count, BLOCK: tl.constexpr, BN: tl.constexpr):
-    """From the keys of step i to those of the next: BN on, or to the next block of the list at the end of a block."""
+    """The distance from the keys of step i to the next: BN, or at the end of a block that to the next listed block."""
     steps: tl.constexpr = BLOCK // BN
     here = tl.load(blocks_ptr + i // steps)
     there = tl.load(blocks_ptr + i // steps + 1, mask=i // steps + 1 < count, other=0)
@@ -153,7 +153,7 @@ def attend_listed(
     acc, m_i, l_i, q, k_base, v_base, stride_kn, stride_vn, blocks_ptr, count, rows, SK, diagonal, qk_scale,
     BLOCK: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, WINDOW: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
-    """The listed blocks of BLOCK keys, BN at a time. FULL: no mask but that of the end."""
+    """The listed blocks of BLOCK keys, BN at a time. FULL: only the end of the keys is masked."""
     steps: tl.constexpr = BLOCK // BN
     start = tl.load(blocks_ptr) * BLOCK
     keys = start + tl.arange(0, BN)

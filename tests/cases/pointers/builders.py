@@ -1,4 +1,4 @@
-"""Makers of pointer cases: tensors, strides and constexprs of each kernel, from a few choices."""
+"""Builders of pointer cases: tensors, strides and constexprs of each kernel, from a few choices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPECIALISED = Expectation("specialised")
 EITHER = Expectation("either")
 SIZES: dict[str, Argument] = {name: Number(name) for name in ("M", "N", "K")}
 PROBLEM = {"M": 392, "N": 528, "K": 336}
-"""Edges in every direction; K and N are multiples of 16, from which Triton knows that rows are aligned."""
+"""No size divides the tiles; K and N are multiples of 16, so that Triton knows that rows are aligned."""
 HEADS = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
 
 
@@ -25,7 +25,7 @@ def no(reason: str) -> Expectation:
 
 
 def block(bm: int = 128, bn: int = 128, bk: int = 64, **more: Any) -> dict[str, Any]:
-    """The tile and whatever constexprs follow."""
+    """The tile and further constexprs."""
     return {"BM": bm, "BN": bn, "BK": bk, **more}
 
 
@@ -35,7 +35,7 @@ def strides(name: str, *shape: tuple[str, Size | None]) -> dict[str, Argument]:
 
 
 def operands(dtype: str, out: str, a_t: bool = False, b_t: bool = False) -> dict[str, Tensor]:
-    """A, B and C, each operand stored either way round."""
+    """A, B and C, each operand stored in either order."""
     return {
         "a": Tensor(("K", "M") if a_t else ("M", "K"), dtype),
         "b": Tensor(("N", "K") if b_t else ("K", "N"), dtype),
@@ -170,7 +170,7 @@ def int4_case(name: str, dtype: str, group: int) -> Specimen:
 
 def packed_case(name: str, dtype: str = "fp16", *, step: int = 1, tile: tuple[int, int, int] = (128, 128, 64),
                 warps: int = 4, expect: Expectation = SPECIALISED, **sizes: int) -> Specimen:  # fmt: skip
-    """Eight weights in a word. step: the inner stride of A, which the kernel is not told when it is compiled."""
+    """Eight weights in a word. step: the inner stride of A, which is unknown at compile time."""
     known = {**PROBLEM, "STEP": step, **sizes}
     known |= {"WORDS": -(-known["K"] // 8), "GROUPS": max(1, -(-known["K"] // 64))}
     tensors = {
@@ -200,7 +200,7 @@ def packed_case(name: str, dtype: str = "fp16", *, step: int = 1, tile: tuple[in
 
 
 def chain_case(name: str, steps: int = 2) -> Specimen:
-    """Each product is the first operand of the next; the tables are for the places of one tensor each."""
+    """Each product is the first operand of the next; each table has addresses in one tensor."""
     sizes = {"M": 256, "STEPS": steps, "X": 256 * 128 * (steps + 1), "B": 128 * 128 * steps}
     places = {"x": tuple(256 * 128 * g for g in range(steps + 1)), "b": tuple(128 * 128 * g for g in range(steps))}
     tensors = {
@@ -270,7 +270,7 @@ def segments_case(name: str, rows: tuple[int, ...], k: int, tile: tuple[int, int
 def experts_case(name: str, *, tokens: int = 100, experts: int = 4, top_k: int = 2, weighted: bool = True,
                  exit: bool = False, elsewhere: bool = False,
                  tile: tuple[int, int, int] = (64, 128, 64)) -> Specimen:  # fmt: skip
-    """Every token goes to `top_k` of the experts; the last expert gets none. elsewhere: expert 1 is absent."""
+    """Every token goes to `top_k` experts; the last expert gets none. elsewhere: expert 1 is on another machine."""
     lot = random.Random(tokens)
     choice = [e for _ in range(tokens) for e in lot.sample(range(experts - 1), top_k)]
     rows: list[int] = []
@@ -358,7 +358,7 @@ def attention_case(name: str, *, dtype: str = "fp16", dim: int = 64, causal: boo
 
 def paged_case(name: str, queries: int, keys: tuple[int, ...], *, page: int = 64, dim: int = 64, heads: int = 2,
                key_heads: int = 2) -> Specimen:  # fmt: skip
-    """`attention_paged`; keys: of each sequence, at least as many as queries. Pages lie in any order."""
+    """`attention_paged`; keys: the number for each sequence, at least as many as queries. Pages are in random order."""
     pages = max(-(-length // page) for length in keys)
     order = random.Random(pages).sample(range(pages * len(keys)), pages * len(keys))
     sizes = {"B": len(keys), "H": heads, "HK": key_heads, "SQ": queries, "SK": max(keys), "DIM": dim, "DIAGONAL": 0,
@@ -393,7 +393,7 @@ def paged_case(name: str, queries: int, keys: tuple[int, ...], *, page: int = 64
 
 
 def lengths_case(name: str, keys: tuple[int, ...], *, dim: int = 64, warps: int = 8) -> Specimen:
-    """`attention_lengths`; keys: of each sequence. Rows behind the end of a sequence stay zero."""
+    """`attention_lengths`; keys: the number for each sequence. Rows past the end of a sequence stay zero."""
     sizes = {"B": len(keys), "H": 2, "HK": 2, "SQ": max(keys), "SK": max(keys), "DIM": dim, "DIAGONAL": 0}
     tensors = {x: Tensor(("B", "H", "SQ", "DIM"), "fp16", "zero" if x == "o" else "normal") for x in "qkvo"}
     tensors["lengths"] = Tensor(("B",), "i32", "values", values=keys)
@@ -538,7 +538,7 @@ def safety_case(name: str, kernel: Any, expect: Expectation, *, drop: str = "", 
                 tensors: Mapping[str, Tensor] | None = None, sizes: Mapping[str, int] = EVEN, grid: Grid = "tiles_2d",
                 more: Mapping[str, Argument] | None = None, options: Mapping[str, Any] | None = None, tags: str = "",
                 tile: tuple[int, int, int] = (128, 128, 64), **constexprs: Any) -> Specimen:  # fmt: skip
-    """One of `safety.py`; drop: an argument that it does not have; more: what it has besides."""
+    """A case of `safety.py`; drop: an argument that the kernel does not have; more: further arguments."""
     arguments = {key: it for key, it in {**PLAIN, **(more or {})}.items() if key != drop}
     known = {**operands("fp16", "fp16"), **(tensors or {})}
     return Specimen(

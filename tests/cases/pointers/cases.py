@@ -1,7 +1,7 @@
 """The list of pointer cases: products, weights, groups, attention, recurrences, and the safety list.
 
-Small problems on purpose: every element is checked in float64. What is expected is what automatic mode must make of a
-kernel where speed is not asked about: "either" stands where both are right.
+The problems are small, because every element is checked in float64. The expectation is for automatic mode without
+regard to speed (``only_if_faster=False``): "either" if both verdicts are right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GEMMs whose edges count: what a load finds outside its tile must stay what it is for stock Triton.
+"""GEMMs in which out-of-bounds elements matter: a load must return there what it returns in stock Triton.
 
 Plain Triton; letters as in `gemm.py`. A is (M, K), B is (K, N), C is (M, N), without gaps.
 """
@@ -13,7 +13,7 @@ from tests.cases.pointers.gemm import store_tile
 def wraps_into_sums(
     a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """Sums of the columns of each tile of A @ B: rows that wrap around (`% M`) count, though no row is stored."""
+    """Sums of the columns of each tile of A @ B: rows that wrap around (`% M`) contribute, though no row is stored."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     rows = (pm * BM + tl.arange(0, BM)) % M
@@ -33,7 +33,7 @@ def wraps_into_sums(
 
 @triton.jit
 def clamped(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Rows and columns outside are the last ones (`minimum`) instead of masks."""
+    """Out-of-bounds rows and columns are clamped to the last ones (`minimum`) instead of masked."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     rows = tl.minimum(pm * BM + tl.arange(0, BM), M - 1)
@@ -52,7 +52,7 @@ def clamped(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 def shifted_base(
     a_ptr, b_ptr, c_ptr, shift, M, N, K, LINE, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """A begins `shift` elements into rows of LINE: known at run time only, and no multiple of 16 bytes."""
+    """A begins `shift` elements into rows of LINE; `shift` is a run-time value and not a multiple of 16 bytes."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     rows = pm * BM + tl.arange(0, BM)
@@ -74,7 +74,7 @@ def shifted_base(
 def reads_on(
     a_ptr, b_ptr, c_ptr, LINE, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """No mask along K: the last trip reads on in both, past K, which is no multiple of BK; memory goes on there."""
+    """No mask along K, which BK does not divide: the last iteration reads past K in both operands, inside memory."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     rows = pm * BM + tl.arange(0, BM)
@@ -93,7 +93,7 @@ def reads_on(
 def windows(
     a_ptr, b_ptr, c_ptr, STEP, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """Rows of A overlap, as the windows of a convolution do: row m is the K elements from m * STEP on, STEP < K."""
+    """Rows of A overlap, like the windows of a convolution: row m is the K elements from m * STEP on, STEP < K."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     rows = pm * BM + tl.arange(0, BM)

@@ -1,4 +1,4 @@
-"""Kernels that return early: programs behind the last row, skipped tiles, experts that live elsewhere, short sequences.
+"""Kernels that return early: programs past the last row, skipped tiles, absent experts, short sequences.
 
 Plain Triton; letters as in `gemm.py` and `attention.py`.
 """
@@ -15,7 +15,7 @@ from tests.cases.pointers.gemm import grouped_tile, store_tile
 def two_returns(
     a_ptr, b_ptr, c_ptr, skip_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """The grid is larger than M, and a list says which columns of tiles are to be left out."""
+    """The grid is larger than M, and a list has the columns of tiles that are skipped."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     if pm * BM >= M:
@@ -41,7 +41,7 @@ def two_returns(
 def return_in_branch(
     a_ptr, b_ptr, c_ptr, skip_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """A return inside of an `if` in the middle, behind which two ways meet again with different first columns of A."""
+    """A return inside an `if`; the two other paths join after it with different first columns of A."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     first = 0
@@ -68,9 +68,9 @@ def gemm_experts_elsewhere(
     stride_be, stride_bk, stride_bn, stride_cm, stride_cn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     GROUP_M: tl.constexpr, TOP_K: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
-    """Like `gemm_experts`, on one of several machines: rows of experts that live elsewhere (-1) become zero.
+    """Like `gemm_experts`, on one of several machines: rows of experts on other machines (-1) become zero.
 
-    Two returns: programs behind the last row do nothing, those of an absent expert store zeros.
+    Two returns: programs past the last row do nothing, those of an absent expert store zeros.
     """
     pm, pn = grouped_tile(tl.program_id(axis=0), M, N, BM, BN, GROUP_M)
     if pm * BM >= tl.load(padded_ptr):
@@ -104,7 +104,7 @@ def attention_lengths(
     q_ptr, k_ptr, v_ptr, o_ptr, lengths_ptr, stride_qb, stride_qh, stride_qm, H, scale, BM: tl.constexpr,
     BN: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """Causal self-attention of sequences that are padded to one length: tiles behind the end of a sequence return."""
+    """Causal self-attention of sequences that are padded to one length: tiles past the end of a sequence return."""
     tile = tl.program_id(0)
     head = tl.program_id(1)
     b, h = head // H, head % H

@@ -19,7 +19,7 @@ CONFIGS = (
 
 @triton.jit
 def grouped_tile(pid, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr):
-    """Row and column of a tile when GROUP_M rows of tiles are walked together, for reuse in L2."""
+    """Row and column of a tile, in groups of GROUP_M rows of tiles for reuse in the L2 cache."""
     num_n = tl.cdiv(N, BN)
     width = GROUP_M * num_n
     first = pid // width * GROUP_M
@@ -35,7 +35,7 @@ def leaky_relu(x):
 
 @triton.jit
 def store_tile(c_ptr, acc, pm, pn, M, N, stride_cm, stride_cn, BM: tl.constexpr, BN: tl.constexpr):
-    """Stores one tile of C, cast to its element type, without what is outside."""
+    """Stores one tile of C, cast to its element type; elements out of bounds are masked."""
     rows = pm * BM + tl.arange(0, BM)
     columns = pn * BN + tl.arange(0, BN)
     c_ptrs = c_ptr + stride_cm * rows[:, None] + stride_cn * columns[None, :]
@@ -71,7 +71,7 @@ def gemm_masked(
     a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    """The other common form: every edge is masked, addresses are computed afresh in each trip."""
+    """The other common form: every edge is masked, addresses are recomputed in each iteration."""
     pm, pn = grouped_tile(tl.program_id(axis=0), M, N, BM, BN, GROUP_M)
     rows = pm * BM + tl.arange(0, BM)
     columns = pn * BN + tl.arange(0, BN)
@@ -91,7 +91,7 @@ def gemm_even_k(
     a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, EVEN_K: tl.constexpr,
 ):  # fmt: skip
-    """After PyTorch's template for tuned products: the loop counts down what is left of K, hints on the rows."""
+    """After PyTorch's template for tuned products: the loop counts down the rest of K, rows have alignment hints."""
     pm, pn = grouped_tile(tl.program_id(axis=0), M, N, BM, BN, GROUP_M)
     rows = pm * BM + tl.arange(0, BM)
     columns = pn * BN + tl.arange(0, BN)
@@ -119,7 +119,7 @@ def gemm_batched(
     a_ptr, b_ptr, c_ptr, M, N, K, stride_az, stride_am, stride_ak, stride_bz, stride_bk, stride_bn, stride_cz,
     stride_cm, stride_cn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    """A batch of products, as batched-product kernels do it: the second program id picks the matrices."""
+    """A batch of products in the usual form: the second program id selects the matrices."""
     pid_b = tl.program_id(axis=1)
     a_ptr += pid_b * stride_az
     b_ptr += pid_b * stride_bz

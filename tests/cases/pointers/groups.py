@@ -1,13 +1,13 @@
-"""Products that are found through lists in memory: grouped GEMM, and the gathered rows of a mixture of experts.
+"""Products that are described by lists in memory: grouped GEMM, and the gathered rows of a mixture of experts.
 
-Plain Triton; letters as in `gemm.py`. What is loaded, and how much of it, is known only from memory.
+Plain Triton; letters as in `gemm.py`. Addresses and sizes of the loads depend on memory.
 """
 
 import triton
 import triton.language as tl
 
 ELEMENTS = {"fp16": tl.float16, "bf16": tl.bfloat16, "fp8e4nv": tl.float8e4nv, "fp8e5": tl.float8e5}
-"""What addresses of elements point to, by Triton's name."""
+"""The element type behind an address, by Triton's name."""
 
 
 @triton.jit
@@ -59,7 +59,7 @@ def gemm_grouped_tma(
     PROGRAMS: tl.constexpr, ELEMENT: tl.constexpr, OUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     BK: tl.constexpr,
 ):  # fmt: skip
-    """The same with descriptors made in the kernel, once for each group that a program comes to; B is (N, K)."""
+    """The same with descriptors made in the kernel, once for each group of a program; B is (N, K)."""
     tile = tl.program_id(0)
     end = 0
     for g in range(GROUPS):
@@ -97,7 +97,7 @@ def gemm_grouped_anew(
     PROGRAMS: tl.constexpr, ELEMENT: tl.constexpr, OUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     BK: tl.constexpr,
 ):  # fmt: skip
-    """The same with descriptors made anew for each tile, though that of B does not change within a group."""
+    """The same with descriptors made for each tile, although that of B does not change within a group."""
     tile = tl.program_id(0)
     end = 0
     for g in range(GROUPS):
@@ -128,7 +128,7 @@ def gemm_grouped_anew(
 
 @triton.jit
 def gemm_chain(x_addresses, b_addresses, STEPS, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """X @ B is the next X, again and again, BN wide: one table leads to what is loaded and to what is stored."""
+    """X @ B is the next X, repeatedly, BN wide: one table has the addresses of both loads and stores."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     columns = tl.arange(0, BN)
     ks = tl.arange(0, BK)
@@ -215,8 +215,8 @@ def gemm_experts(
     """Fused mixture of experts, in the form of inference servers: rows of A are gathered by a sorted list of tokens.
 
     tokens: for each row of the padded problem the number of a (token, choice) pair, TOKENS for none; experts: for each
-    block of BM rows its expert; padded: how many rows there are. C has one row for each pair. EXIT: programs behind the
-    last row return at once; without it they find no row to work on.
+    block of BM rows its expert; padded: how many rows there are. C has one row for each pair. EXIT: programs past the
+    last row return at once; without it all of their rows are masked.
     """
     num_n = tl.cdiv(N, BN)
     pid = tl.program_id(axis=0)

@@ -19,7 +19,7 @@ def gemm_persistent(
     a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """Program p computes the tiles p, p + PROGRAMS, ...; the pointers are made anew for each tile."""
+    """Program p computes the tiles p, p + PROGRAMS, ...; the pointers are recomputed for each tile."""
     num_tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
     ks = tl.arange(0, BK)
     for tile_id in range(tl.program_id(axis=0), num_tiles, PROGRAMS):
@@ -43,7 +43,7 @@ def gemm_persistent_fused(
     a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """Triton's persistent tutorial 09 without descriptors: rows outside are taken as row 0, edges at the store only."""
+    """Triton's persistent tutorial 09 without descriptors: out-of-bounds rows become row 0, the store is masked."""
     num_tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
     for tile_id in tl.range(tl.program_id(axis=0), num_tiles, PROGRAMS, flatten=True):
         pm, pn = grouped_tile(tile_id, M, N, BM, BN, GROUP_M)

@@ -51,7 +51,7 @@ def linear_attention_backwards(
     """Gradients of the states, from the last chunk to the first: ``dh_c = sum over chunks u > c of q_u^T do_u``.
 
     In the style of flash-linear-attention's chunk_bwd_kernel_dh: the loop counts down, in 64 bits, and Q is loaded
-    turned. dH is (H, chunks, D, DV).
+    transposed. dH is (H, chunks, D, DV).
     """
     head = tl.program_id(0)
     ds = tl.arange(0, D)
@@ -75,8 +75,8 @@ def products_with_states(
 ):  # fmt: skip
     """Gradients of a chunk's Q and K from the states, which are fp32: ``dq = dO @ H^T, dk = V @ dH^T``.
 
-    In the style of flash-linear-attention's chunk_gla_bwd_kernel_inter: each iteration makes two operands narrower, and
-    both dots may be at work at once. H and dH are (H, chunks, D, DV), dQ and dK (H, S, D).
+    In the style of flash-linear-attention's chunk_gla_bwd_kernel_inter: each iteration narrows two operands, and both
+    dots may be in flight at once. H and dH are (H, chunks, D, DV), dQ and dK (H, S, D).
     """
     column = tl.program_id(0)
     chunk = tl.program_id(1)

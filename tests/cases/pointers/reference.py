@@ -1,7 +1,7 @@
 """What each pointer case must compute, written once for torch and for NumPy.
 
-A reference works on `Numbers`: exact ones in float64, or those of the kernel's precision, in which operands of a dot
-are rounded as the kernel rounds them. Attention by pointers has the references of `tests.cases.attention`.
+A reference is written over `Numbers`: float64, or the kernel's precision, in which operands of a dot are rounded as in
+the kernel. Attention by pointers uses the references of `tests.cases.attention`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def numpy_reference(
 
 
 def _a(case: Specimen, t: Arrays) -> Any:
-    """A as M x K: stored either way round, or every STEP-th column of a wider matrix."""
+    """A as M x K: stored in either order, or every STEP-th column of a wider matrix."""
     a = t["a"].T if case.tensors["a"].shape[0] == "K" else t["a"]
     step = case.sizes.get("STEP", 1)
     return a[:, : case.size("K") * step : step]
@@ -285,7 +285,7 @@ def _scan(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
 
 
 def _fill_one(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
-    """A is taken as 1 where it ends, B as it is: K is no multiple of BK, B has rows up to the next one."""
+    """A counts as 1 past its end; B is read there: BK does not divide K, and B has rows up to the next multiple."""
     k, padded = case.size("K"), t["b"].shape[0]
     rest = math.number(t["b"][k:padded]).sum(0)
     return {"c": math.product(t["a"][:, :k], t["b"][:k]) + rest[None, :]}
@@ -309,7 +309,7 @@ def _listed(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
 
 
 def _left_out(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
-    """Only the first ROWS rows; columns of tiles on a list are left out, or their first columns of A."""
+    """Only the first ROWS rows; columns of tiles on a list are skipped, or their first columns of A."""
     c, rows, bn = math.zeros(case.shape("c")), case.size("ROWS"), case.size("BN")
     first = case.size("BK") if "meets" in case.tags else case.size("K")
     for at, skip in enumerate(case.tensors["skip"].values):
@@ -322,7 +322,7 @@ def _left_out(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
 
 
 def _column_sums(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
-    """Of each tile's rows, those that wrap around included."""
+    """Sums over each tile's rows, including those that wrap around."""
     product, bm, m = math.product(_a(case, t), _b(case, t)), case.size("BM"), case.size("M")
     sums = [product[(tile * bm + math.count(bm)) % m].sum(0) for tile in range(case.size("TILES"))]
     return {"c": math.lib.stack(sums)}

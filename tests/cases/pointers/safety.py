@@ -1,7 +1,7 @@
-"""Small GEMMs with one peculiarity each: what must be left alone, and what only looks as if it had to be.
+"""Small GEMMs with one peculiarity each: some must be declined, others only look as if they had to be.
 
-Plain Triton; letters as in `gemm.py`. A is (M, K), B is (K, N), C is (M, N), without gaps, and nothing is left over:
-only what each docstring names differs from a GEMM that is specialised.
+Plain Triton; letters as in `gemm.py`. A is (M, K), B is (K, N), C is (M, N), without gaps, and the tiles divide all
+sizes. Each differs from a GEMM that is specialised only in what its docstring says.
 """
 
 import triton
@@ -27,7 +27,7 @@ def store(c_ptr, acc, pm, pn, N, BM: tl.constexpr, BN: tl.constexpr):
 
 @triton.jit
 def in_place(a_ptr, b_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """A = A @ B (N = K), block row by block row: the stores go where the next tile's loads read."""
+    """A = A @ B (N = K), block row by block row: the stores alias the loads of the next tile."""
     pm = tl.program_id(0)
     for pn in range(N // BN):
         a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -41,7 +41,7 @@ def in_place(a_ptr, b_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 
 @triton.jit
 def store_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """B is stored through in the loop: each trip's sum becomes part of the B that a later one reads."""
+    """The loop stores to B: the sum of each iteration becomes a part of B that a later iteration reads."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -73,7 +73,7 @@ def adds_to_c(a_ptr, b_ptr, c_ptr, c0_ptr, N, K, BM: tl.constexpr, BN: tl.conste
 
 @triton.jit
 def adds_in_place(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """C += A @ B: C is loaded and stored, but no load that moves reads it."""
+    """C += A @ B: C is loaded and stored, but no load of the producer reads it."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -90,7 +90,7 @@ def adds_in_place(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr,
 
 @triton.jit
 def volatile_load(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """A is loaded as volatile: somebody else may write it at any time."""
+    """A is loaded as volatile: another program may write it at any time."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -104,7 +104,7 @@ def volatile_load(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr,
 
 @triton.jit
 def cached_load(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Cache modifier and eviction policy on the loads, which only concern speed."""
+    """Cache modifier and eviction policy on the loads, which concern only speed."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -122,7 +122,7 @@ def cached_load(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, B
 def acquire_in_loop(
     a_ptr, b_ptr, c_ptr, flags_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """An atomic that acquires stands before each load; nobody looks at what it returns, so nothing was waited for."""
+    """An acquiring atomic before each load; its result is unused, so the loop does not wait for anything."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -139,7 +139,7 @@ def acquire_in_loop(
 def waits_for_flag(
     a_ptr, b_ptr, c_ptr, flags_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """Spins on a flag that another program raises when A is there; the loads must come after."""
+    """Spins on a flag that another program sets when A is complete; the loads must come after."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     while tl.atomic_cas(flags_ptr + pm, 1, 1) != 1:
@@ -187,7 +187,7 @@ def barrier_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexp
 
 @triton.jit
 def barrier_between(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Half of the sum goes through C: stored, and read back by other threads behind a `tl.debug_barrier`."""
+    """Half of the sum goes through C: stored, and loaded by other threads after a `tl.debug_barrier`."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -211,7 +211,7 @@ def barrier_between(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexp
 
 @triton.jit
 def sums_in_memory(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """C += A @ B, two blocks of K at a time: the tile of C is read and written by each turn of the outer loop."""
+    """C += A @ B, two blocks of K at a time: each iteration of the outer loop loads and stores the tile of C."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -245,7 +245,7 @@ def print_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr,
 
 @triton.jit
 def plain(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Nothing peculiar but what the launch asks for: clusters, a cooperative grid."""
+    """Only launch options are peculiar: clusters, a cooperative grid."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -259,7 +259,7 @@ def plain(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.
 
 @triton.jit(noinline=True)
 def column_of(pid, BN: tl.constexpr):
-    """A helper that stays a call."""
+    """A helper that is not inlined."""
     return pid * BN
 
 
@@ -279,7 +279,7 @@ def with_call(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK:
 
 @triton.jit
 def early_return(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Programs behind the last row leave at once."""
+    """Programs past the last row return at once."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     if pm * BM >= M:
@@ -329,7 +329,7 @@ def while_counted(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr,
 
 @triton.jit
 def scan_behind(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Prefix sums along the columns of each tile behind the loop."""
+    """Prefix sums along the columns of each tile after the loop."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -346,7 +346,7 @@ def atomics_behind(
     a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLIT: tl.constexpr,
     ORDER: tl.constexpr,
 ):  # fmt: skip
-    """Split-K: SPLIT programs add their part of K to C by atomics behind the loop."""
+    """Split-K: SPLIT programs add their part of K to C by atomics after the loop."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     part = K // SPLIT
@@ -364,7 +364,7 @@ def atomics_behind(
 
 @triton.jit
 def fill_with_one(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """A is 1 behind its end, where B goes on: the fill value of a mask counts."""
+    """A is 1 past its end, where B continues: the fill value of the mask contributes to the sum."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
@@ -381,7 +381,7 @@ def fill_with_one(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr,
 def mask_from_memory(
     a_ptr, b_ptr, c_ptr, keep_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """Which elements of A are loaded is itself loaded."""
+    """The mask of the loads of A is itself loaded."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)

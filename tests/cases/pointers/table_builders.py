@@ -1,4 +1,4 @@
-"""Makers of cases whose operands are found through tables of addresses."""
+"""Builders of cases whose operands are found through tables of addresses."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ GROUPS = ((256, 384, 128), (128, 128, 512), (384, 256, 64))
 def grouped_case(name: str, form: Form, groups: tuple[tuple[int, int, int], ...] = GROUPS, programs: int = 4,
                  tile: tuple[int, int, int] = (128, 128, 64), warps: int = 4, dtype: str = "fp16",
                  leading: tuple[tuple[int, int], ...] = ()) -> Specimen:  # fmt: skip
-    """Triton's tutorial 08; groups: M, N and K of each; leading: the strides of A's rows and of B's, dense if left out.
+    """Triton's tutorial 08; groups: M, N and K of each; leading: the row strides of A and B, dense if left out.
 
-    With descriptors B is (N, K), and N and K are any multiples of 16 bytes; "edges" takes any sizes; otherwise all are
-    multiples of the tile's.
+    With descriptors B is (N, K), and N and K are multiples of 16 bytes; "edges" takes any sizes; otherwise the tile
+    divides all sizes.
     """
     b_t = form in ("tma", "anew")
     leading = leading or tuple((k, k if b_t else n) for _, n, k in groups)
@@ -67,7 +67,7 @@ def grouped_case(name: str, form: Form, groups: tuple[tuple[int, int, int], ...]
 
 
 def array_case(name: str, programs: int = 0, places: tuple[int, ...] = (2, 0, 3)) -> Specimen:
-    """One product for each of `places`, in that order among the matrices B; programs: 0 is one tile a program."""
+    """One product for each of `places`, which are numbers of matrices B; programs: 0 for one tile per program."""
     sizes = {"M": 200, "N": 272, "K": 208, "Z": len(places), "MATRICES": 1 + max(places)}
     tensors = {
         "a": Tensor(("Z", "M", "K"), "fp16"), "b": Tensor(("MATRICES", "K", "N"), "fp16"),

@@ -13,7 +13,7 @@ def gemm_grouped_edges(
     PROGRAMS: tl.constexpr, ELEMENT: tl.constexpr, OUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     BK: tl.constexpr,
 ):  # fmt: skip
-    """The tutorial's kernel for sizes that fit no tile: what lies outside of a matrix is masked."""
+    """The tutorial's kernel for sizes that the tile does not divide: elements outside a matrix are masked."""
     tile = tl.program_id(0)
     end = 0
     for g in range(GROUPS):
@@ -54,7 +54,7 @@ def array_tile(
     a_ptr, b_addresses, c_ptr, z, rows, columns, M, N, K, stride_az, stride_am, stride_bk, stride_cz, stride_cm,
     ELEMENT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """One tile of product `z`: A in one tensor, B wherever its address says."""
+    """One tile of product `z`: A in one tensor, B at an address from the table."""
     b_ptr = tl.load(b_addresses + z).to(tl.pointer_type(ELEMENT))
     b_ptr = tl.multiple_of(b_ptr, 16)
     ks = tl.arange(0, BK)
@@ -77,7 +77,7 @@ def gemm_array(
     a_ptr, b_addresses, c_ptr, COUNT, M, N, K, stride_az, stride_am, stride_bk, stride_cz, stride_cm,
     PROGRAMS: tl.constexpr, ELEMENT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Products of one shape: A in one tensor, each B wherever its address says, as the weights of experts are."""
+    """Products of one shape: A in one tensor, each B at an address from the table, like the weights of experts."""
     num_n = tl.cdiv(N, BN)
     tiles = tl.cdiv(M, BM) * num_n
     for tile in range(tl.program_id(0), COUNT * tiles, PROGRAMS):
@@ -92,7 +92,7 @@ def gemm_array_tiles(
     a_ptr, b_addresses, c_ptr, M, N, K, stride_az, stride_am, stride_bk, stride_cz, stride_cm,
     ELEMENT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """The same, one tile a program."""
+    """The same, one tile per program."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     columns = tl.program_id(1) * BN + tl.arange(0, BN)
     array_tile(a_ptr, b_addresses, c_ptr, tl.program_id(2), rows, columns, M, N, K, stride_az, stride_am, stride_bk,

@@ -1,4 +1,4 @@
-"""Weight-only GEMM: A in fp16 or bf16, B in fewer bits, made wider in the kernel before the dot.
+"""Weight-only GEMM: A in fp16 or bf16, B in fewer bits, widened in the kernel before the dot.
 
 Plain Triton, in the style of quantised linear layers; letters as in `gemm.py`. B is (K, N); `scale` has one number for
 each column, or for each group of GROUP rows and each column.
@@ -15,7 +15,7 @@ def gemm_weights(
     a_ptr, b_ptr, scale_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, SCALE_FIRST: tl.constexpr,
 ):  # fmt: skip
-    """int8 or fp8 weights. SCALE_FIRST: the scale goes into B before the dot, else onto the sums behind the loop."""
+    """int8 or fp8 weights. SCALE_FIRST: B is scaled before the dot, else the sums are scaled after the loop."""
     pm, pn = grouped_tile(tl.program_id(axis=0), M, N, BM, BN, GROUP_M)
     rows = (pm * BM + tl.arange(0, BM)) % M
     columns = (pn * BN + tl.arange(0, BN)) % N
@@ -44,7 +44,7 @@ def gemm_int4(
     a_ptr, b_ptr, scale_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Weights of four bits: the byte (k, n) of B holds the rows 2 k (low half) and 2 k + 1, less 8; GROUP % BK == 0."""
+    """Weights of four bits, biased by 8: byte (k, n) of B has the rows 2 k (low half) and 2 k + 1; GROUP % BK == 0."""
     pm, pn = grouped_tile(tl.program_id(axis=0), M, N, BM, BN, GROUP_M)
     rows = (pm * BM + tl.arange(0, BM)) % M
     columns = (pn * BN + tl.arange(0, BN)) % N
@@ -73,7 +73,7 @@ def gemm_packed(
     """Weights of four bits, eight rows to a word of 32: rows 8 k to 8 k + 7 of column n are in B (k, n), lowest first.
 
     A zero and a scale for each group of GROUP rows and each column; GROUP % BK == 0. The parameters are annotated, so
-    that Triton does not tell the kernel which strides are 1.
+    that Triton does not specialise the kernel on strides that are 1.
     """
     pm, pn = grouped_tile(tl.program_id(axis=0), M, N, BM, BN, GROUP_M)
     rows = pm * BM + tl.arange(0, BM)

@@ -1,6 +1,6 @@
-"""Random kernels: loops, branches and whiles in each other, with dots anywhere, over two accumulators.
+"""Random kernels: nested loops, branches and whiles, with dots anywhere, over two accumulators.
 
-A nest is a tree of statements; `text` writes it as a kernel, `fills` says how often it loads for given arguments.
+A nest is a tree of statements; `text` writes it as a kernel, `fills` counts its loads for given arguments.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _steps(statement: Statement) -> bool:
 
 
 def fills(nest: tuple[Statement, ...], numbers: dict[str, int]) -> int:
-    """How many times tiles are loaded in a run with these arguments."""
+    """The number of tile loads in a run with these arguments."""
     return _fills(nest, {**numbers, "two": 2}, numbers["n"])
 
 

@@ -31,7 +31,7 @@ def register_dot(result: str, source: str, b: str, acc: str, *, line: int = 0) -
 
 
 def scores(tag: str = "", acc: str = "sum", at: str = "%k, %zero") -> str:
-    """One iteration of two dots: what the first gives is worked on, narrowed and multiplied by another tile."""
+    """One iteration of two dots: the result of the first is scaled, narrowed and multiplied by another tile."""
     return "\n".join(
         (
             programs.load(f"a{tag}", "a_desc", at, line=10),
@@ -50,7 +50,7 @@ def scores(tag: str = "", acc: str = "sum", at: str = "%k, %zero") -> str:
 def attention_loop(
     result: str = "acc", tag: str = "", *, upper: str = "n", init: str = "zeros", at: str = "", **bounds: str
 ) -> str:
-    """The loop of two dots. bounds: where it begins, and its step."""
+    """The loop of two dots. bounds: lower bound and step."""
     inside = f"sum{tag}"
     body = scores(tag, inside, at or f"%k{tag}, %zero")
     carried = {inside: (init, f"next{tag}", ACC)}
@@ -65,12 +65,12 @@ def kernel(body: str) -> str:
 
 
 def attention() -> str:
-    """One tile a program."""
+    """One tile per program."""
     return kernel(f"{attention_loop()}\n{programs.store()}")
 
 
 def two_loops() -> str:
-    """Two loops in a row that share their rings: %n and %m trips."""
+    """Two consecutive loops that share their rings: %n and %m iterations."""
     second = attention_loop("acc", "_2", upper="m", init="first")
     return kernel(f"{attention_loop('first')}\n{second}\n{programs.store()}")
 
@@ -82,7 +82,7 @@ def persistent() -> str:
 
 
 def branching() -> str:
-    """The loop with a branch in its body: what the accumulator is scaled by depends on the iteration."""
+    """The loop with a branch in its body: the factor of the accumulator depends on the iteration."""
     then = op("arith.mulf", "%sum, %half", _PAIR, "%scaled_then", ACC)
     other = op("arith.addf", "%sum, %half", _PAIR, "%scaled_else", ACC)
     choice = "\n".join(
@@ -116,7 +116,7 @@ def output(module: Module, n: int, m: int, order: Literal["eager", "late", "rand
 
 
 def expected(text: str, n: int, m: int) -> bytes:
-    """What the program as it was written gives."""
+    """The result of the unspecialised program."""
     return output(parse_module(text), n, m)
 
 
@@ -127,7 +127,7 @@ Kind = Literal["load dot", "register dot", "multiply", "add", "branch", "store",
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One statement of the body: `left` and `right` choose among the tiles there are, 0 being the newest."""
+    """One statement of the body: `left` and `right` choose among the tiles so far, 0 is the newest."""
 
     kind: Kind
     left: int
@@ -143,7 +143,7 @@ class Body:
 
 
 def bodies() -> st.SearchStrategy[Body]:
-    """Loop bodies with one to four dots, whose tiles go anywhere, carried ones into each other included."""
+    """Loop bodies with one to four dots whose results are used anywhere; carried tiles may be exchanged."""
     usual: tuple[Kind, ...] = ("load dot", "register dot", "multiply", "add")
     kinds = st.sampled_from((*usual * 4, "branch", "store", "inner loop"))
     number = st.integers(0, 5)
@@ -153,7 +153,7 @@ def bodies() -> st.SearchStrategy[Body]:
 
 
 def text(body: Body) -> str:
-    """The body in a loop of %n trips, twice in a row; the second goes on with the tiles of the first."""
+    """The body in two consecutive loops of %n iterations; the second continues with the tiles of the first."""
     names = ("u", "v", "w")
     loops: list[str] = []
     inits = ("zeros", "half", "zeros")

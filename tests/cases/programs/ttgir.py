@@ -64,7 +64,7 @@ def load(result: str, desc: str, at: str = "%k, %zero", *, line: int = 0) -> str
 
 
 def alloc(result: str, tile: str) -> str:
-    """A loaded tile put into shared memory."""
+    """Copies a loaded tile to shared memory."""
     return op("ttg.local_alloc", f"%{tile}", TILE, f"%{result}", BUFFER)
 
 
@@ -87,7 +87,7 @@ def compare(result: str, left: str, right: str, predicate: int) -> str:
 
 
 def store(acc: str = "acc", desc: str = "c_desc", at: str = "%zero, %zero", *, line: int = 0) -> str:
-    """An accumulator narrowed, brought into another layout, and stored by TMA."""
+    """Narrows an accumulator, converts its layout, and stores it by TMA."""
     narrow = "tensor<64x64xf16, #mma>"
     return "\n".join(
         (
@@ -141,7 +141,7 @@ def branch(then: str, other: str | None = None, *, condition: str = "flag", resu
 
 
 def while_loop(body: str, *, counter: str = "t", upper: str = "m") -> str:
-    """``while counter < upper``, the counter going up by one."""
+    """``while counter < upper``, with a step of one."""
     return (
         f'%{counter}_last = "scf.while"(%zero) ({{\n^bb0(%{counter}_before: i32):\n'
         f"{compare(f'{counter}_more', f'{counter}_before', upper, 2)}\n"
@@ -205,7 +205,7 @@ def gemm_loop(result: str = "acc", tag: str = "", *, upper: str = "n", init: str
 
 
 def scalar_load(result: str, pointer: str, *, volatile: bool = False, line: int = 0) -> str:
-    """A number that is read from memory."""
+    """A number that is loaded from memory."""
     properties = (
         f"boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = {str(volatile).lower()}, "
         "operandSegmentSizes = array<i32: 1, 0, 0>"
@@ -214,12 +214,12 @@ def scalar_load(result: str, pointer: str, *, volatile: bool = False, line: int 
 
 
 def tile_gemm() -> str:
-    """One tile a program."""
+    """One tile per program."""
     return kernel(f"{gemm_loop()}\n{store(line=20)}")
 
 
 def persistent_gemm(waves: int = 2) -> str:
-    """A loop over `waves` tiles; the first has %n trips, the others %m."""
+    """A loop over `waves` tiles; the first has %n iterations, the others %m."""
     body = "\n".join(
         (
             compare("is_first", "tile", "zero", 0),
@@ -234,12 +234,12 @@ def persistent_gemm(waves: int = 2) -> str:
 
 
 def two_loops() -> str:
-    """Two loops in a row: the second goes on with the first one's accumulator."""
+    """Two consecutive loops: the second continues with the accumulator of the first."""
     return kernel("\n".join((gemm_loop("half"), gemm_loop("acc", "_2", upper="m", init="half"), store())))
 
 
 def gate_up() -> str:
-    """Two dots a loop that share A: two accumulators, three loads."""
+    """Two dots per iteration that share A: two accumulators, three loads."""
     body = "\n".join(
         (
             load("a", "a_desc"),
@@ -260,7 +260,7 @@ def gate_up() -> str:
 
 
 def branching_gemm() -> str:
-    """Loops in both branches of an ``if`` in a loop over %m tiles: even tiles go one way, odd tiles the other."""
+    """Loops in both branches of an ``if`` in a loop over %m tiles: one for even tiles, the other for odd tiles."""
     body = "\n".join(
         (
             binary("odd", "remsi", "tile", "two"),
@@ -291,7 +291,7 @@ EXTENTS = "\n".join(
     op("arith.constant", "", "", f"%{name}", type, properties=f"value = {value} : {type}")
     for name, value, type in (("wide", 64, "i32"), ("row", 64, "i64"), ("element", 1, "i64"))
 )
-"""What `made` needs."""
+"""The operands of `made`."""
 
 
 def made(result: str, pointer: str, *, line: int = 0) -> str:
@@ -302,27 +302,27 @@ def made(result: str, pointer: str, *, line: int = 0) -> str:
 
 
 def remade_gemm() -> str:
-    """A loop over %m tiles that makes the descriptors of A and B anew for each; a loop of %n trips loads them."""
+    """A loop over %m tiles that makes the descriptors of A and B for each; a loop of %n iterations loads from them."""
     loop = gemm_loop().replace("%a_desc", "%own_a").replace("%b_desc", "%own_b")
     tile = "\n".join((made("own_a", "p", line=6), made("own_b", "q", line=7), loop, store(at="%tile, %zero")))
     return kernel(f"{EXTENTS}\n{for_loop(tile, induction='tile', upper='m')}", arguments=BASES)
 
 
 def remade_store() -> str:
-    """A loop over %m tiles that makes the descriptor of C anew for each."""
+    """A loop over %m tiles that makes the descriptor of C for each."""
     tile = "\n".join((made("own_c", "p", line=6), gemm_loop(), store(desc="own_c", at="%tile, %zero")))
     return kernel(f"{EXTENTS}\n{for_loop(tile, induction='tile', upper='m')}", arguments=BASES)
 
 
 def guarded_gemm() -> str:
-    """One tile a program, of programs that have work (%m > 0); the others store zeros."""
+    """One tile per program; programs without work (%m <= 0) store zeros."""
     go = compare("go", "zero", "m", 2)
     work = f"{column('n')}\n{gemm_loop()}\n{store()}"
     return kernel(f"{go}\n{branch(work, store('zeros'), condition='go')}")
 
 
 def while_sum() -> str:
-    """A ``while`` of %n trips that carries the accumulator and a number nobody needs."""
+    """A ``while`` of %n iterations that carries the accumulator and an unused number."""
     last = compare("more", "t_before", "n", 2)
     counted = (binary("t_next", "addi", "t", "one"), binary("idle_next", "addi", "idle", "two"))
     types = f"({ACC}, i32, i32)"
@@ -337,7 +337,7 @@ def while_sum() -> str:
 
 
 def while_listed() -> str:
-    """A ``while`` that goes on as long as the numbers of a list in memory are positive."""
+    """A ``while`` that continues as long as the numbers of a list in memory are positive."""
     first = scalar_load("first", "lock")
     following = op("tt.addptr", "%lock, %t_next", "!tt.ptr<i32>, i32", "%there", "!tt.ptr<i32>")
     types = f"({ACC}, i32, i32)"
@@ -360,7 +360,7 @@ def while_listed() -> str:
 
 
 def nested_loops() -> str:
-    """A loop of %n iterations with a dot of its own and a loop of %m trips behind it, each with its accumulator."""
+    """A loop of %n iterations with a dot and an inner loop of %m iterations after it, each with its accumulator."""
     inner = for_loop(
         iteration("low", "low_more", "_2", "%k_2, %zero"),
         induction="k_2",

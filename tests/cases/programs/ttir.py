@@ -1,4 +1,4 @@
-"""The smallest TTIR programs: one dot between a load and a store, and whatever a test puts in between.
+"""The smallest TTIR programs: one dot between a load and a store, and operations that a test adds.
 
     %a = descriptor_load %a_desc, %row, 0       rows x 64
     %b = descriptor_load %b_desc, 0, 0          64 x 128
@@ -48,7 +48,7 @@ def store(value: str = "s", rows: int = 128, desc: str = "c_desc", at: str = "%r
 
 
 def kernel(middle: str = "", end: str | None = None, rows: int = 128, inner: int = 64) -> str:
-    """The program, with `middle` behind the dot, and `end` in the place of the store."""
+    """The program, with `middle` after the dot and `end` in place of the store."""
     types = {
         "a_desc": f"!tt.tensordesc<tensor<{rows}x{inner}xf16>>",
         "b_desc": f"!tt.tensordesc<tensor<{inner}x128xf16>>",

@@ -1,4 +1,4 @@
-"""Programs of several consumer groups that take turns, at both levels."""
+"""Programs of several consumer groups with ping-pong, at both levels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.cases.programs.ttgir import op
 from tests.support.passes import checked, flow_of, plan_for, to_arefs, unchecked
 
 _STORE = re.compile(r'("tt\.descriptor_store"\(%\w+, %\w+), %(\w+),')
-_ROWS = 80  # from one group's rows of the output to those of the next
+_ROWS = 80  # distance between the output rows of two groups
 
 
 def grouped(text: str, groups: int = 2, upper: str = "") -> str:
-    """The program with the rows that it stores moved by the group's number. upper: loops to %n go to this instead."""
+    """The program with its output rows shifted by the number of the group. upper: replaces the bound %n of loops."""
     asm = 'asm_string = "tawa.group", constraints = "=r,r", packed_element = 1 : i32, pure = true'
     lines = [
         op("arith.constant", "", "", "%groups", "i32", properties=f"value = {groups} : i32"),
@@ -48,7 +48,7 @@ def plan_of(text: str, groups: int = 2, depth: int = 2, *, ping_pong: bool = Tru
 
 
 def made(text: str, plan: Plan) -> tuple[Module, list[Remark]]:
-    """The aref level, and the remarks on the way; without what comes behind a pass that declines."""
+    """The aref level and the remarks of the passes; stops after a pass that declines."""
     flow = flow_of(text, plan, groups=plan.consumer_groups)
     refusal = run(flow, to_arefs())
     remarks = flow.remarks if refusal is None or refusal in flow.remarks else [*flow.remarks, refusal]

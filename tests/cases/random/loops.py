@@ -1,4 +1,4 @@
-"""Random loops around dots: steps and bounds of every kind, nested and in a row, with dots one after the other.
+"""Random loops around dots: steps and bounds of every kind, nested or consecutive loops, with several dots.
 
     for t0 in range(pid, T, tl.num_programs(0)):        a step: a constant, an argument, of the grid, computed, negative
         acc = zeros
@@ -7,8 +7,8 @@
             acc = dot(a.load(…), b.load(…), acc)
         c.store(…, acc)
 
-`examine` compiles one such program, wherever that is legal or pinned, which proves it, and simulates it for several
-launches. ``python -m tests.cases.random.loops --count 150 --seed 1`` prints what became of each.
+`examine` compiles such a program, wherever that is legal or pinned, which also proves it, and simulates several
+launches. ``python -m tests.cases.random.loops --count 150 --seed 1`` prints the outcome of each.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """One loop: from where, to where, by how much. A negative step counts down from the upper bound."""
+    """One loop: bounds and step. A negative step counts down from the upper bound."""
 
     lower: str
     upper: str
@@ -61,14 +61,14 @@ class Header:
 
     @property
     def text(self) -> str:
-        """What stands behind ``in``."""
+        """The text after ``in``."""
         ends = (f"{self.upper} - 1", f"{self.lower} - 1") if self.step.startswith("-") else (self.lower, self.upper)
         return f"range({', '.join(ends)}, {self.step})"
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Loops around each other. anew: inside how many of them the sum begins and is stored; scaled: and is scaled."""
+    """Nested loops. anew: inside how many of them the sum begins and is stored; scaled: in how many it is scaled."""
 
     headers: tuple[Header, ...]
     dots: int
@@ -79,7 +79,7 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """One program: nests in a row, its warps, and what is asked of the compiler."""
+    """One program: consecutive nests, its warps, and the options of the compile."""
 
     nests: tuple[Nest, ...]
     warps: int
@@ -96,7 +96,7 @@ class Loops:
 
 @st.composite
 def headers(draw: st.DrawFn, outer: tuple[str, ...] = ()) -> Header:
-    """Any loop inside of those with the variables `outer`."""
+    """Any loop inside the loops with the variables `outer`."""
     more = tuple(f"{name} + 1" for name in outer)
     lower = draw(st.sampled_from(LOWERS))
     return Header(lower, draw(st.sampled_from(UPPERS + more)), draw(st.sampled_from(STEPS)))
@@ -156,7 +156,7 @@ def _dots(out: Lines, nest: Nest) -> None:
 
 
 def case_of(program: Loops, folder: Path) -> Specimen:
-    """The kernel with its tensors; what lies outside of them reads as zero and is not stored."""
+    """The kernel with its tensors; out of bounds it loads zeros and stores nothing."""
     bm, bn, bk = 128 if program.groups == 2 else 64, 64, 32  # 64 rows a group
     arguments = {
         "a_desc": Descriptor("a", ("BM", "BK")),
@@ -187,7 +187,7 @@ def case_of(program: Loops, folder: Path) -> Specimen:
 
 
 def examine(program: Loops, folder: Path, tiles_on: int | None = None) -> Finding:
-    """Compiles, proves and simulates one program. tiles_on: as a persistent form on so many programs."""
+    """Compiles, proves and simulates one program. tiles_on: the number of programs of a persistent form."""
     case = case_of(program, folder)
     options = program.options if tiles_on is None else replace(program.options, persistent=True)
     try:
@@ -230,7 +230,7 @@ def every(count: int, number: int, visit: Callable[[Loops], None]) -> None:
 
 
 def main() -> int:
-    """Examines many programs; the exit status says whether all went well."""
+    """Examines many programs; returns 1 if one fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,11 +1,11 @@
-"""Random Triton kernels: are they compiled, proved, and do they end with the bits that they had before?
+"""Random Triton kernels: whether they compile, are proved, and give the same bits when specialised.
 
-`examine` compiles a program of `source.py` wherever that is legal (which verifies it) and simulates it,
-specialised in three orders and as it was.
+`examine` compiles a program of `source.py` wherever that is legal (which verifies it). It simulates the unspecialised
+program, and the specialised one in three orders.
 
 ``python -m tests.cases.random.programs --count 300 --seed 1`` writes ``bench/results/random_programs.json``: counts,
 reasons, and the source of every program that failed. With ``--persistent`` each is made persistent first, and compared
-with what it was (``random_programs_persistent.json``).
+with the original (``random_programs_persistent.json``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Status = Literal["specialised", "declined", "refused", "not simulated", "failed"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of a program; reason: of anything but success. fills: how each ring of it is filled."""
+    """The outcome of a program; reason: of anything but success. fills: how each of its rings is filled."""
 
     status: Status
     reason: str = ""
@@ -57,12 +57,12 @@ def options_of(recipe: Recipe) -> PlanOptions:
 
 
 def persistent_options(recipe: Recipe) -> PlanOptions:
-    """The same for a persistent form; descriptors that only a launcher makes are not simulated here."""
+    """The same for a persistent form, without descriptors made by the launcher, which are not simulated here."""
     return replace(options_of(recipe), persistent=True, pointer_loads="cp.async")
 
 
 def examine(recipe: Recipe, folder: Path, tiles_on: int | None = None) -> Finding:
-    """Compiles, verifies and simulates one program. tiles_on: as a persistent form on so many programs."""
+    """Compiles, verifies and simulates one program. tiles_on: the number of programs of a persistent form."""
     source = render(recipe)
     options = options_of(recipe) if tiles_on is None else persistent_options(recipe)
     try:
@@ -114,7 +114,7 @@ def every(count: int, number: int, visit: Callable[[Recipe], None], loads: tuple
 
 
 def main() -> int:
-    """Examines many programs; the exit status says whether all went well."""
+    """Examines many programs; returns 1 if one fails."""
     from bench.harness import Report, Row
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -1,7 +1,7 @@
 """Recipes of random Triton kernels: a `Recipe` is a handful of choices, `case_of` makes a case of its kernel.
 
-What is chosen: how tiles and loops are nested, where addresses come from, how operands are loaded, which dots feed
-which, what happens before, between and behind them. `text.render` writes it as a user would.
+The choices are: the nesting of tiles and loops, the origin of addresses, how operands are loaded, which dots feed
+which, and the operations before, between and after them. `text.render` writes the kernel as a user would.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Recipe:
     """The choices of one program.
 
     dots: "one" to "three" that share A, or a "chain" S = A @ B^T, then P(S) @ U, as in attention. order: of tiles.
-    nest: of the loops over K. offset: where the place in K comes from. trips: how many, given or found in the kernel.
-    guard: an `if` in or around the loop. exit: a return before it, of programs with one tile. before: what is done to
-    A, between: to the sums in the loop, behind: to them after it. beside: a row that is loaded in the loop and feeds no
-    dot. loads: how operands are loaded. edges: by pointers, what stands for rows and columns outside, fill: for other
-    elements outside. advanced: the loop carries the pointers. narrow: B is int8, made wider before the dot. spare:
-    columns and rows behind the last whole tile.
+    nest: of the loops over K. offset: how the position in K is computed. trips: the trip count, an argument or computed
+    in the kernel. guard: an `if` in or around the loop. exit: a return before the loop, in programs with one tile.
+    before, between, behind: the operations on A, on the sums in the loop, and on the sums after it. beside: a row that
+    is loaded in the loop and feeds no dot. loads: how operands are loaded. edges: how pointer loads treat rows and
+    columns out of bounds; fill: the value of other elements out of bounds. advanced: the loop carries the pointers.
+    narrow: B is int8, widened before the dot. spare: columns and rows after the last whole tile.
     """
 
     dtype: Literal["fp16", "bf16"]
@@ -79,7 +79,7 @@ BEHIND = ("bias", "relu", "normalise", "centre", "scan", "square")
 
 @st.composite
 def recipes(draw: st.DrawFn, loads: tuple[str, ...] = ("descriptors", "descriptors", "pointers", "mixed")) -> Recipe:
-    """Any recipe that makes sense."""
+    """Any valid recipe."""
 
     def one(*choices: Any) -> Any:
         return draw(st.sampled_from(choices))
@@ -151,7 +151,7 @@ def constants_of(recipe: Recipe) -> dict[str, int]:
 
 
 def case_of(recipe: Recipe, kernel: Any, name: str) -> Specimen:
-    """The kernel with its tensors: two rows and two columns of tiles, `spare` more where that is not zero."""
+    """The kernel with its tensors: two rows and two columns of tiles, and `spare` more rows and columns."""
     bm, bn, bk = recipe.tile
     sizes = {"M": 2 * bm + recipe.spare, "N": bn + recipe.spare, "K": recipe.count * bk - (recipe.spare > 16) * 24}
     sizes = {**sizes, "K": max(sizes["K"], 0), "TRIPS": recipe.count, "PROGRAMS": 3, "L": LIST_LENGTH}

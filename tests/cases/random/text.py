@@ -1,4 +1,4 @@
-"""The source text of a random kernel: what a `Recipe` chooses, written as a user would."""
+"""The source text of a random kernel: the choices of a `Recipe`, written as a user would."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.cases.random.source import Recipe, arguments_of, by_pointer, constant
 
 
 class Lines:
-    """Source text in the making."""
+    """Source text while it is written."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -18,7 +18,7 @@ class Lines:
         self.lines += [" " * (4 * self.level) + line for line in lines]
 
     def block(self, header: str, body: Callable[[], None]) -> None:
-        """A header and what stands under it."""
+        """A header, and the lines indented below it."""
         self(header)
         self.level += 1
         body()
@@ -62,7 +62,7 @@ class _Renderer:
         out.block("while tile < tiles:", body)
 
     def _exit(self) -> None:
-        """Programs that return before they work; C is full of NaN there, or zero."""
+        """Programs that return before the loop; their part of C stays NaN, or is zero."""
         out, late = self.out, self.recipe.exit
         if late in ("instead", "behind a store"):
             out(
@@ -227,7 +227,7 @@ class _Renderer:
             self.recipe.narrow and name == "b") else "")  # fmt: skip
 
     def _place(self, name: str) -> tuple[str, str, str, str, str, str, str]:
-        """Name, first row, its lanes, height, first column, its lanes, width of the tile that a trip loads."""
+        """Name, first row, its lanes, height, first column, its lanes, width of the tile that an iteration loads."""
         if name == "a":
             return name, "pm * BM", "rows", "M", "at", "ks", "K"
         if self.recipe.chained:
@@ -260,7 +260,7 @@ class _Renderer:
         address = f"{name}_ptrs" if carried else f"{name}_ptr + {down} * {width} + {across}"
         return f"tl.load({address}, mask={inside}, other={self.recipe.fill})"
 
-    # behind the loops
+    # after the loops
 
     def _behind(self) -> None:
         out, recipe = self.out, self.recipe

@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def written_out(a_desc, b_desc, c_desc, T, S, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Dots of three parts of K, one after the other."""
+    """Dots of three parts of K in sequence."""
     for t in range(tl.program_id(0), T, tl.num_programs(0)):
         acc = tl.zeros((BM, BN), tl.float32)
         acc = tl.dot(a_desc.load([t * BM, 0]), b_desc.load([0, 0]), acc)
@@ -50,7 +50,7 @@ def below_zero(a_desc, b_desc, c_desc, T, S, BM: tl.constexpr, BN: tl.constexpr,
 
 @triton.jit
 def backwards(a_desc, b_desc, c_desc, T, S, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Counting down, which a step in the source alone can do."""
+    """Counting down, which only a constant step can do."""
     for t in range(T - 1, -1, -1):
         acc = tl.zeros((BM, BN), tl.float32)
         acc = tl.dot(a_desc.load([t * BM, 0]), b_desc.load([0, 0]), acc)
@@ -60,7 +60,7 @@ def backwards(a_desc, b_desc, c_desc, T, S, BM: tl.constexpr, BN: tl.constexpr, 
 
 @triton.jit
 def along_k(a_desc, b_desc, c_desc, T, S, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """One tile a program; every S-th part of K."""
+    """One tile per program; every S-th part of K."""
     acc = tl.zeros((BM, BN), tl.float32)
     for k in range(0, T * BK, BK * S):
         acc = tl.dot(a_desc.load([tl.program_id(0) * BM, k]), b_desc.load([k, 0]), acc)
@@ -69,7 +69,7 @@ def along_k(a_desc, b_desc, c_desc, T, S, BM: tl.constexpr, BN: tl.constexpr, BK
 
 @triton.jit
 def inside(a_desc, b_desc, c_desc, T, S, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """A loop over K in that over tiles."""
+    """A loop over K inside the loop over tiles."""
     for t in range(tl.program_id(0), T, S):
         acc = tl.zeros((BM, BN), tl.float32)
         for k in range(0, t * BK, BK):

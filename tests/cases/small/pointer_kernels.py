@@ -1,7 +1,4 @@
-"""Small kernels that load through pointers, each with the launches on which it is simulated.
-
-Longer than others: a list, a dozen kernels and what each is launched with.
-"""
+"""Small kernels that load through pointers, each with the launches on which it is simulated."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ def gemm_wrapped(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexp
 
 @triton.jit
 def batched(a_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """One problem a program, found by a scalar offset; no masks."""
+    """One problem per program, found by a scalar offset; no masks."""
     z = tl.program_id(0)
     ks = tl.arange(0, BK)
     a_at = a_ptr + z * BM * K + tl.arange(0, BM)[:, None] * K + ks[None, :]
@@ -67,7 +64,7 @@ def batched(a_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.c
 
 @triton.jit
 def attention(q_ptr, k_ptr, v_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
-    """Softmax(Q Kᵀ) V over keys that come by pointers, the last block masked."""
+    """Softmax(Q Kᵀ) V over keys that are loaded through pointers, the last block masked."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     keys = tl.arange(0, BN)
     ds = tl.arange(0, D)
@@ -96,7 +93,7 @@ def attention(q_ptr, k_ptr, v_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr,
 
 @triton.jit
 def gathered(a_ptr, index_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """The rows of A are those that an index array names, read once before the loop."""
+    """The rows of A are gathered by an index array that is loaded before the loop."""
     rows = tl.load(index_ptr + tl.program_id(0) * BM + tl.arange(0, BM))
     columns = tl.arange(0, BN)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
@@ -111,7 +108,7 @@ def gathered(a_ptr, index_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constex
 
 @triton.jit
 def gathered_inside(a_ptr, index_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """The rows of B are those that an index array names, read in every iteration."""
+    """The rows of B are gathered by an index array that is loaded in every iteration."""
     rows, columns = tl.arange(0, BM), tl.arange(0, BN)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for k in range(0, K, BK):
@@ -125,7 +122,7 @@ def gathered_inside(a_ptr, index_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.
 
 @triton.jit
 def paged(a_ptr, table_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """B lies in pages of BK rows; a table says which page is next."""
+    """B is in pages of BK rows; a table has the next page."""
     rows, columns, ks = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for at in range(tl.cdiv(K, BK)):
@@ -138,7 +135,7 @@ def paged(a_ptr, table_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr,
 
 @triton.jit
 def persistent(a_ptr, b_ptr, c_ptr, TILES, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, FLAT: tl.constexpr):
-    """One program works on every tile of rows; FLAT: in one loop over all blocks of all tiles."""
+    """One program computes every tile of rows; FLAT: in one loop over all blocks of all tiles."""
     rows, columns, ks = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
     if FLAT:
         blocks = tl.cdiv(K, BK)
@@ -198,7 +195,7 @@ def weight_only(a_ptr, b_ptr, scale_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.cons
 
 @triton.jit
 def odd_stride(a_ptr, b_ptr, c_ptr, K, stride, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Nothing is known of the stride of B: no two of its elements surely lie side by side."""
+    """The stride of B is unknown: its elements may not be contiguous."""
     rows, columns, ks = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for k in range(0, K, BK):
@@ -277,7 +274,7 @@ def ttgir(name: str) -> str:
 
 @functools.cache
 def unspecialised(name: str) -> str:
-    """The whole tile as one program, which is what the groups together must compute."""
+    """The unspecialised program, which computes what all groups together must compute."""
     case = find(name)
     return front(case.kernel, case.signature(), num_warps=case.num_warps).whole_text()
 

@@ -1,4 +1,4 @@
-"""Kernels that load through pointers, each in a way of its own; what becomes of their loads is in `test_raised.py`.
+"""Kernels that load through pointers in different ways; `tests/matrix/test_raised.py` has the verdicts on the loads.
 
 Letters: M N K of a GEMM, Z batches, H heads, S positions, D head size, L blocks of a list; BM, BN, BK tiles of them.
 """
@@ -53,7 +53,7 @@ def tutorial_gemm(
 
 @triton.jit
 def wrapped_sum(a_ptr, b_ptr, c_ptr, s_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Rows wrap around, and their sum is stored: what is read there can be seen."""
+    """Rows wrap around, and their sum is stored, so that out-of-bounds rows are visible."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     rows = (pm * BM + tl.arange(0, BM)) % M
@@ -73,7 +73,7 @@ def masked_gemm(
     a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, MASK: tl.constexpr, MOVE: tl.constexpr,
 ):  # fmt: skip
-    """All masks written out, or none. MOVE: pointers move; otherwise addresses are made anew from k."""
+    """All masks written out, or none. MOVE: pointers move; otherwise addresses are recomputed from k."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     rows = pm * BM + tl.arange(0, BM)
@@ -108,7 +108,7 @@ def batched_gemm(
     a_ptr, b_ptr, c_ptr, M, N, K, stride_az, stride_am, stride_bz, stride_bk, stride_cz, stride_cm,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """One matrix of a batch a program: the batch is a product of a program id and a stride."""
+    """One matrix of a batch per program: its offset is the product of a program id and a stride."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     z = tl.program_id(2)
@@ -134,7 +134,7 @@ def persistent_gemm(
     a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_bk, stride_cm,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """One tile after another; pointers are made anew for each, rows outside are clamped to row 0."""
+    """Persistent; pointers are recomputed for each tile, out-of-bounds rows become row 0."""
     num_n = tl.cdiv(N, BN)
     tiles = tl.cdiv(M, BM) * num_n
     for tile in range(tl.program_id(0), tiles, PROGRAMS):
@@ -160,7 +160,7 @@ def attention(
     q_ptr, k_ptr, v_ptr, o_ptr, stride_b, stride_h, stride_s, H, S, scale,
     BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, MASK: tl.constexpr,
 ):  # fmt: skip
-    """Forward attention: K is loaded turned round, pointers move along the keys, batch and head from one program id."""
+    """Forward attention: K is loaded transposed, pointers move along the keys, batch and head from one program id."""
     start = tl.program_id(0)
     b = tl.program_id(1) // H
     h = tl.program_id(1) % H
@@ -245,7 +245,7 @@ def listed_attention(
 def grouped_gemm(
     pointers_ptr, sizes_ptr, problems, K, N, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """Triton's tutorial 08: the pointers of each problem are numbers in memory."""
+    """Triton's tutorial 08: the pointers of each problem are loaded from memory."""
     for g in range(problems):
         a_ptr = tl.load(pointers_ptr + 3 * g).to(tl.pointer_type(tl.float16))
         b_ptr = tl.load(pointers_ptr + 3 * g + 1).to(tl.pointer_type(tl.float16))
@@ -285,7 +285,7 @@ def gathered_gemm(a_ptr, b_ptr, c_ptr, index_ptr, M, N, K, BM: tl.constexpr, BN:
 def ragged_gemm(
     a_ptr, b_ptr, c_ptr, starts_ptr, N, K, stride_bz, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """Rows of A in groups that begin where an array says; each group has a matrix B of its own."""
+    """Rows of A in groups whose first rows are in an array; each group has a matrix B of its own."""
     z = tl.program_id(2)
     start = tl.load(starts_ptr + z)
     M = tl.load(starts_ptr + z + 1) - start
@@ -325,7 +325,7 @@ def block_pointer_gemm(
 
 @triton.jit
 def windowed_gemm(a_ptr, b_ptr, c_ptr, M, N, K, shift, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Rows of A before the first and past the last are zero, and whole tiles are where their K is skipped."""
+    """Rows of A before the first and past the last are zero; tiles with only such rows skip their loop."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     rows = pm * BM + tl.arange(0, BM) - BM
@@ -345,7 +345,7 @@ def windowed_gemm(a_ptr, b_ptr, c_ptr, M, N, K, shift, BM: tl.constexpr, BN: tl.
 
 @triton.jit
 def flex_jump(indices, i, count, SPARSE: tl.constexpr, MULTIPLE: tl.constexpr, BN: tl.constexpr):
-    """How far it is from key block i to the next one: inside a sparse block, or to the next of the list."""
+    """The distance from key block i to the next one: inside a sparse block, or to the next block of the list."""
     block = i // MULTIPLE
     here = tl.load(indices + block)
     there = tl.load(indices + block + 1, mask=block + 1 < count, other=0)
@@ -360,7 +360,7 @@ def flex_attention(
     STRIDE_H: tl.constexpr, STRIDE_S: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
     SPARSE: tl.constexpr, GROUP: tl.constexpr, DIVISIBLE: tl.constexpr,
 ):  # fmt: skip
-    """Like FlexAttention's template: constant strides, a running offset of the keys, K loaded straight and turned."""
+    """Like FlexAttention's template: constant strides, a running offset of the keys, K loaded plain and transposed."""
     start = tl.program_id(0).to(tl.int64)
     h = tl.program_id(1).to(tl.int64)
     MULTIPLE: tl.constexpr = SPARSE // BN
@@ -419,7 +419,7 @@ def odd_loop_gemm(
     at = first * BK
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for i in range(first, last, STEP):
-        if FORM == 0:  # one number is carried, everything else made anew
+        if FORM == 0:  # one number is carried, everything else is recomputed
             inside_a = (rows[:, None] <= M - 1) & (at + ks[None, :] <= K - 1)
             a = tl.load(a_ptr + rows[:, None] * K + at + ks[None, :], mask=inside_a, other=0.0)
             inside_b = (at + ks[:, None] < K) & (columns[None, :] < N)
@@ -451,7 +451,7 @@ def tutorial_persistent_gemm(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr,
     FLATTEN: tl.constexpr,
 ):  # fmt: skip
-    """Triton's tutorial 09 with pointers: the epilogue counts the tiles anew."""
+    """Triton's tutorial 09 with pointers: the epilogue has its own tile counter."""
     start = tl.program_id(axis=0)
     num_m = tl.cdiv(M, BM)
     num_n = tl.cdiv(N, BN)
@@ -510,7 +510,7 @@ def walking_gemm(
     a_ptr, b_ptr, c_ptr, list_ptr, M, N, K, first, skip,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, MASK: tl.constexpr,
 ):  # fmt: skip
-    """Blocks of K in the order of a list, the pointers of A and B going back and forth from block `first`."""
+    """Blocks of K in the order of a list; the pointers of A and B move back and forth from block `first`."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     rows = pm * BM + tl.arange(0, BM)
@@ -541,7 +541,7 @@ def walking_gemm(
 def neighbours(
     a_ptr, b_ptr, c_ptr, places_ptr, T, stride, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """Each block of rows sums over its neighbours: how far from it they lie, in elements, is in a list."""
+    """Each block of rows sums over its neighbours; a list has their distances in elements."""
     pid = tl.program_id(0)
     rows = pid * BM + tl.arange(0, BM)
     columns = tl.arange(0, BN)
@@ -559,7 +559,7 @@ def neighbours(
 def halves(
     a_ptr, b_ptr, c_ptr, n, K, causal, stride, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """Two numbers from a branch, of which a hint says that one is a multiple: the loop begins at the other."""
+    """Two numbers from a branch; a hint says that one is a multiple, the loop begins at the other."""
     pid = tl.program_id(0)
     if causal > 0:
         low = pid * BK
@@ -584,7 +584,7 @@ def halves(
 def codes_and_table(
     a_ptr, q_ptr, t_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """A tile of codes that is an operand itself, and says where another operand is loaded."""
+    """A tile of codes that is an operand and also has the addresses of another operand."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     columns = tl.arange(0, BN)
     ks = tl.arange(0, BK)

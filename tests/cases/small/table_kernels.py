@@ -1,4 +1,4 @@
-"""A grouped GEMM through tables of addresses in many forms, which differ in what Triton and Tawa can know of them."""
+"""A grouped GEMM through tables of addresses, in forms that differ in what Triton and Tawa can prove of them."""
 
 import triton
 import triton.language as tl
@@ -12,8 +12,8 @@ def table_gemm(
 ):  # fmt: skip
     """Each program goes through its tiles of all groups; sizes: M and K of each group, strides: those of A and B.
 
-    HINT: bytes at which rows begin. WHERE: the pointers of B are loaded for each tile or iteration; or a tile has a
-    place that nobody knows to be 0 or more. ASSUME: it is said that strides are positive.
+    HINT: the alignment of rows in bytes. WHERE: the pointers of B are loaded for each tile or iteration; or the sign of
+    a tile's position is unknown. ASSUME: strides are assumed to be positive.
     """
     for g in range(GROUPS):
         m = tl.load(sizes_ptr + g * 2)
@@ -27,7 +27,7 @@ def table_gemm(
         c_ptr = tl.load(c_addresses + g).to(tl.pointer_type(tl.float16))
         for tile in range(tl.program_id(0), tl.cdiv(m, BM), tl.num_programs(0)):
             b_ptr = tl.load(b_addresses + g).to(tl.pointer_type(tl.float16))
-            place = ((tile * 2) | 1) // 2 if WHERE == "unknown" else tile  # the same, but nobody knows its sign
+            place = ((tile * 2) | 1) // 2 if WHERE == "unknown" else tile  # the same, but of unknown sign
             rows = place * BM + tl.arange(0, BM)
             columns = tl.arange(0, BN)
             ks = tl.arange(0, BK)
