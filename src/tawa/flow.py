@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 
-from tawa.analysis.launch_values import Argument, LaunchSpec
 from tawa.dialects import structure_rules
 from tawa.dialects.aref import Fill
 from tawa.errors import ProtocolError
@@ -20,6 +19,8 @@ from tawa.plan.cost.budget import Channels
 from tawa.plan.decide.paths import Launching, Raising
 from tawa.plan.decide.rings import Facts, Target
 from tawa.remarks import Remark, SourceLocation
+from tawa.symbolic.host_expr import Argument
+from tawa.symbolic.launch_spec import LaunchSpec
 from tawa.transforms.result import Pass
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.check import combine

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tawa.analysis.launch_values import Condition
 from tawa.analysis.names import name_module
 from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
@@ -20,6 +19,7 @@ from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
 from tawa.plan.decide.turns import choose_turns
 from tawa.remarks import Remark
+from tawa.symbolic.host_expr import Condition
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma
 from tawa.transforms.ttir.split_rows import SplitRows

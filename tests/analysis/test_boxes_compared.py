@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.box import Box
-from tawa.analysis.boxes import BoxFinder
+from tawa.analysis.boxes import Box, BoxFinder
 from tawa.analysis.facts import Facts
 from tawa.analysis.host_sizes import HostSizes
-from tawa.analysis.polynomials import Poly
 from tawa.analysis.tma.accesses import NotABox
 from tawa.ir import Value
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.polynomial import Poly
 from tests.analysis.tile_programs import GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, TileProgram
 
 SHAPE = ROWS, COLUMNS = 16, 32

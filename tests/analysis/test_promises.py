@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.affine import Affine
 from tawa.analysis.promises import promised_by
 from tawa.ir import Value
+from tawa.symbolic.affine import Affine
 from tests.analysis.tile_programs import TileProgram
 
 ARGUMENTS = {"a": "!tt.ptr<f16>", "b": "!tt.ptr<i8>", "s": "i32", "t": "i32", "first": "i32", "m": "i32"}

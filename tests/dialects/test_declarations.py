@@ -26,13 +26,8 @@ QUOTING = {
     "ir": "knows no dialect: it names the few operations that its own helpers make or read",
     **dict.fromkeys(
         (
-            *(
-                "analysis/affine.py",
-                "analysis/loops/uniform_trip_counts.py",
-                "analysis/contiguity.py",
-                "analysis/facts.py",
-            ),
-            *("analysis/forms.py", "analysis/host_sizes.py", "analysis/masks.py", "analysis/memory/provenance.py"),
+            *("analysis/loops/uniform_trip_counts.py", "analysis/contiguity.py", "analysis/facts.py"),
+            *("analysis/memory/provenance.py"),
             *("analysis/multiples.py", "analysis/promises.py"),
         ),
         "not carried over yet",

@@ -12,7 +12,6 @@ import triton
 import tawa.sim.ops.asynchronous as sim_asynchronous
 import tawa.sim.ops.descriptors as sim_descriptors
 import tawa.sim.ops.global_memory as sim_memory
-from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.tma.promotions import Make, find_raises
 from tawa.analysis.tma.unit_strides import find_unit_strides
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
@@ -24,6 +23,7 @@ from tawa.sim import Descriptor, simulate
 from tawa.sim.errors import OutOfBounds
 from tawa.sim.launch import parameter_name
 from tawa.sim.machine.values import TensorDescriptor
+from tawa.symbolic.launch_spec import LaunchSpec
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tests.support.fronts import Front, front

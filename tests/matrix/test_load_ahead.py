@@ -10,12 +10,12 @@ import pytest
 import triton
 import triton.language as tl
 
-from tawa.analysis.launch_values import LaunchSpec
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.warp import find_groups
 from tawa.ir import Module, Operation, parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions
+from tawa.symbolic.launch_spec import LaunchSpec
 from tawa.verify.verdict import Proved
 from tests.matrix.raising import Launch, Raised, raised, run
 

@@ -10,13 +10,13 @@ import pytest
 import triton
 import triton.language as tl
 
-from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.tma.promotions import Make
 from tawa.dialects.scf import enclosing_loops
 from tawa.ir import Module, Operation, parse_module, print_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.sim.errors import MissingFence
+from tawa.symbolic.launch_spec import LaunchSpec
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.verdict import Proved, Refuted
 from tests.cases.pointers.weights import gemm_int4, gemm_packed
@@ -114,7 +114,7 @@ def test_packed_weights_are_specialised_and_give_the_same_bits(order: str) -> No
 def test_boxes_that_do_not_fill_128_bytes_stay_with_pointers() -> None:
     """Slots of a ring lie one behind the other, and a TMA copy begins at a multiple of 128 bytes."""
     changed = raised(packed(64, 64, 128, BN=32))
-    assert "its 64 bytes are no multiple of the 128 at which TMA writes" in changed.reasons()
+    assert "its 64 bytes are not a multiple of the 128 at which TMA writes" in changed.reasons()
     assert changed.result.raised == 2
 
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tawa.analysis.facts import DIVISORS, LOADED
-from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.tma.promotions import Make
 from tawa.bridge.triton.signature import Signature
 from tawa.dialects.scf import ForOp
@@ -21,6 +20,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, parse_module, print_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.symbolic.launch_spec import LaunchSpec
 from tawa.transforms.ttir.split_rows import SplitRows
 from tests.cases.small import raised_kernels as kernels
 from tests.matrix.raising import NESTED, Launch, addresses, lay_out, raised, run, same_bits

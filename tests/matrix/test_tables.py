@@ -166,7 +166,7 @@ def test_of_a_wide_stride_it_is_asked_whether_tma_takes_one_as_great() -> None:
     [
         ({"HINT": 0}, 2, "its pointer is not known to be a multiple of 16 bytes"),
         ({"HINT": 8}, 2, "its pointer is not known to be a multiple of 16 bytes"),
-        ({"MASK": "diagonal"}, 1, "the mask is no conjunction of bounds of one dimension each"),
+        ({"MASK": "diagonal"}, 1, "the mask is not a conjunction of bounds of one dimension each"),
         ({"WHERE": "iteration"}, 1, "its pointer is made in the loop of the load"),
     ],
 )

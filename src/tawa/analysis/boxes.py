@@ -1,23 +1,27 @@
-"""Boxes: what of memory a pointer load reads, or a store writes, where that provably is a box of a strided tensor.
+"""Boxes: a pointer load or store whose tile provably is a box of a strided tensor, which a TMA copy moves as a whole.
 
     tl.load(a + rows[:, None] * s + ks[None, :], (rows[:, None] < M) & (ks[None, :] < K), other=0)
                                                           rows = 128·pid + r0, ks = 64·i + r1
     →   base a, dimensions   stride s   size M   index 128·pid   block 128   from dimension 0 of the tile
                              stride 1   size K   index 64·i      block 64    from dimension 1
 
-A dimension of the tile becomes one of the box. Its mask ``index + r < size`` says what is index and what is size: all
-that is *fixed* (known where the descriptor is made) belongs to the size. Without a mask the size is *open*: nothing is
-cut off. What is left of the address is added to the base where it is fixed; other terms, each a fixed stride times an
-index, become dimensions of their own with a block of one (batches, heads).
+Each dimension of the tile becomes one of the box. Its mask ``index + r < size`` tells the index from the size: the
+*fixed* terms (known where the descriptor is made) belong to the size, all others to the index. Without a mask the size
+is *open*: nothing is cut off. Of the rest of the address, fixed terms are added to the base. Every other term is a
+fixed stride times an index and becomes a dimension of its own with a block of one (batches, heads).
 
-A TMA load and the pointer load give the same tile if every index is 0 or more (or the mask cuts what is below), the
-innermost one a multiple of 16 bytes, and the fill is zero. TMA's indices have 32 bits: what the kernel multiplies in 64
-leads to another row, and becomes a dimension of its own. A mask that has no place in the tile is a *gate*: where it
-does not hold, the whole box is put outside. A store is looked at like a load: TMA writes nothing where it would read
-zero. Where runs of places share an address (packed weights: row ``r // 8``), the box has one row for each run.
+The TMA load gives the same tile as the pointer load if
+
+  - every index is 0 or more, or the mask cuts off what lies below,
+  - the innermost index is a multiple of 16 bytes,
+  - the mask fills with zero.
+
+The indices of TMA have 32 bits. A term that the kernel multiplies in 64 bits leads to another row and becomes a
+dimension of its own. A mask that does not depend on the place in the tile is a *gate*: where it does not hold, the box
+is moved outside of the tensor. Stores follow the same rules: TMA writes nothing where it would read zero. Where runs
+of places share an address (packed weights: row ``r // 8``), the box has one row for each run.
 
 Source of the limits: CUDA driver API, cuTensorMapEncodeTiled; the 16 bytes of a box's start were measured on an H200.
-Longer than 300 lines: the cases of one decision, which a reader wants to see together.
 """
 
 from __future__ import annotations
@@ -25,35 +29,82 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Literal
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.box import BOX_BYTES, MAX_RANK, Box, BoxDim
 from tawa.analysis.facts import LOADED, Facts, Proof
-from tawa.analysis.forms import Form, Guard
-from tawa.analysis.masks import Bound, conjuncts
-from tawa.analysis.polynomials import ONE, Atom, Monomial, Poly, constant
 from tawa.analysis.rings.loads import TMA_BYTES
 from tawa.analysis.tma.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
 from tawa.dialects.arith import is_zero
 from tawa.dialects.tt import LoadOp
-from tawa.ir import Operation, Value
-from tawa.symbolic.dim_relations import shape_of
+from tawa.ir import Operation, Value, shape_of
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.affine_tile import AffineTile, Bound, Guard
+from tawa.symbolic.polynomial import ONE, Atom, Monomial, Poly, constant
 
+OPEN = 0x7FFF0000
+"""The size of a dimension in which nothing is cut off; Triton's own ragged descriptors use the same."""
+BOX_BYTES = 16
+STRIDE_LIMIT = 1 << 40
+"""In bytes."""
+MAX_RANK = 5
 _FAR = 1 << 12
-"""What is multiplied with as much leads to another row, where nothing else says how long rows are."""
+"""A term with such a factor leads to another row, where the length of rows is not known."""
 _MASK_CURE = "bound it by sizes that are arguments of the kernel: rows[:, None] < M"
 
 Fixed = Callable[[Atom], bool]
-Made = Literal["host", "kernel"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxDim:
+    """One dimension of the tensor. stride: in elements.
+
+    tile: the dimension of the tile; None for one of block 1 that the tile does not have. run: how many neighbouring
+    places of the tile read one place of the box. sizes: in places of the tile; the smallest one holds, and without any
+    the dimension is open. last: the greatest index, where known. guards: those of the address, which cut off what the
+    pointer load reads from elsewhere. masked: whether the mask cuts something off as well. wraps: whether whole boxes
+    wrap around at the size; then the index is taken modulo it.
+    """
+
+    stride: Poly
+    sizes: tuple[Poly, ...]
+    index: Poly
+    block: int
+    tile: int | None
+    last: int | None = None
+    guards: tuple[Guard, ...] = ()
+    masked: bool = False
+    wraps: bool = False
+    run: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A load or a store as a box: `base + offset` (elements), dimensions slowest first, gates (each > 0), the proof."""
+
+    access: Operation
+    base: Value
+    offset: Poly
+    dims: tuple[BoxDim, ...]
+    gates: tuple[Poly, ...]
+    element: str
+    proof: Proof
+
+    @property
+    def element_bytes(self) -> int:
+        """The size of an element."""
+        return bytes_of(self.element)
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """The shape of the box."""
+        return tuple(dim.block for dim in self.dims)
 
 
 @dataclass(slots=True)
 class BoxFinder:
     """Finds boxes in one function.
 
-    in_size: which atoms may stand in sizes and strides; in_offset: which may in the offset of the base. What is not
-    fixed must go into an index.
+    in_size: which atoms are fixed for sizes and strides; in_offset: for the offset of the base. All other atoms must
+    go into an index.
     """
 
     affine: Affine
@@ -67,32 +118,34 @@ class BoxFinder:
         """The box of a load or a store; raises NotABox."""
         self._arguments, self._taken = {}, {}
         element = element_of(access)
-        form = self.affine.form(access.operands[0])
-        if form is None:
+        address = self.affine.tile(access.operands[0])
+        if address is None:
             raise NotABox(
-                "its address is not affine: it is no sum of a pointer and, by dimension, a stride times the place",
-                "let it be base + rows[:, None] * stride + columns[None, :], rows and columns counting by one",
+                "its address is not affine: not the sum of a pointer and, for each dimension, a stride times the place",
+                "compute it as base + rows[:, None] * stride + columns[None, :], with rows and columns in steps of one",
             )
-        if form.base is None:
-            raise NotABox("the address has no pointer it begins at")
+        if address.base is None:
+            raise NotABox("the address has no base pointer")
         bounds = self._mask(access)
-        guards = (*form.guards, *(guard for bound in bounds for guard in bound.guards))
-        self._check_runs(access, form, bounds)
+        guards = (*address.guards, *(guard for bound in bounds for guard in bound.guards))
+        self._check_runs(access, address, bounds)
         self._check_wraps(access, guards)
-        dims, rest = self._tile_dims(access, form, bounds, guards, bytes_of(element))
+        dims, rest = self._tile_dims(access, address, bounds, guards, bytes_of(element))
         offset, extra = self._extra_dims(access, rest)
         everything = (*extra, *dims)
         if len(everything) > MAX_RANK:
             raise NotABox(f"{len(everything)} dimensions: a TMA descriptor has at most {MAX_RANK}")
         if any(abs(factor) >> 31 for dim in everything for _, factor in dim.index.terms):
-            raise NotABox("an index of it needs more than 32 bits")
+            raise NotABox("one of its indices needs more than 32 bits")
         gates = tuple(bound.room for bound in bounds if bound.kind == "uniform" and not self._certain(bound, access))
         self._check_alignment(dims[-1], bytes_of(element))
         bytes = bytes_of(element) * prod(dim.block for dim in dims)
         if bytes % TMA_BYTES:
-            raise NotABox(f"its {bytes} bytes are no multiple of the {TMA_BYTES} at which TMA writes", "larger blocks")
+            raise NotABox(
+                f"its {bytes} bytes are not a multiple of the {TMA_BYTES} at which TMA writes", "larger blocks"
+            )
         proof = Proof(tuple(self._arguments), tuple(self._taken))
-        return Box(access, form.base, offset, everything, gates, element, proof)
+        return Box(access, address.base, offset, everything, gates, element, proof)
 
     # -- the mask --------------------------------------------------------------------------------------------------
 
@@ -101,17 +154,17 @@ class BoxFinder:
         mask = mask_of(access)
         if mask is None:
             return ()
-        bounds = conjuncts(self.affine.form, mask)
+        bounds = self.affine.bounds(mask)
         if bounds is None:
-            raise NotABox("the mask is no conjunction of bounds of one dimension each", _MASK_CURE)
+            raise NotABox("the mask is not a conjunction of bounds of one dimension each", _MASK_CURE)
         if bounds and view and view.other is not None and not is_zero(view.other):
             reason = "the mask fills with something other than zero, and TMA fills with zero"
-            raise NotABox(reason, "use other=0.0 and put the other value in by tl.where")
+            raise NotABox(reason, "use other=0.0, and insert the other value by tl.where")
         return bounds
 
-    def _check_runs(self, access: Operation, form: Form, bounds: tuple[Bound, ...]) -> None:
+    def _check_runs(self, access: Operation, address: AffineTile, bounds: tuple[Bound, ...]) -> None:
         """Where places of the tile share an address, the mask bounds them from above only."""
-        for run in form.runs:
+        for run in address.runs:
             self._prove_index(access, run.divided, "what is divided in the index")
             for bound in bounds:
                 if bound.dim == run.dim and (bound.kind == "lower" or (bound.kind == "upper" and bound.guards)):
@@ -119,71 +172,71 @@ class BoxFinder:
                     raise NotABox(reason, _MASK_CURE)
 
     def _certain(self, bound: Bound, at: Operation) -> bool:
-        """Whether a condition always holds where the access is executed."""
+        """Whether a condition always holds where the access is executed, without any premise."""
         proof = self.facts.positive(bound.room, at)
         return proof is not None and not proof.arguments and not proof.taken
 
     # -- dimensions of the tile ------------------------------------------------------------------------------------
 
     def _tile_dims(
-        self, access: Operation, form: Form, bounds: tuple[Bound, ...], guards: tuple[Guard, ...], width: int
+        self, access: Operation, address: AffineTile, bounds: tuple[Bound, ...], guards: tuple[Guard, ...], width: int
     ) -> tuple[list[BoxDim], Poly]:
-        """The dimensions that the tile has, slowest first, and what of the address is left."""
-        shape = _shape(access, form)
-        order = self._order(access, form, width)
-        rest, found = form.offset, dict[int, BoxDim]()
+        """The dimensions of the tile, slowest first, and the rest of the address."""
+        shape = _shape(access, address)
+        order = self._order(access, address, width)
+        rest, found = address.offset, dict[int, BoxDim]()
         for dim in order:
-            stride = form.lanes[dim]
+            stride = address.lanes[dim]
             upper = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim]
             masked = dict.fromkeys(bound.room for bound in upper)
-            # Where an index wraps around its bound says nothing: only one without guards cuts that off.
+            # A bound of an index that wraps around cuts nothing off there: only one without guards does.
             sure = {bound.room for bound in upper if not bound.guards}
             cut = dict.fromkeys(guard for guard in guards if guard.dim == dim and guard.room not in sure)
             if masked or cut:
                 rooms = tuple(dict.fromkeys((*masked, *(guard.room for guard in cut))))
                 index, sizes = self._bounded(access, stride, rooms, dim, bounds)
-                index = self._in_runs(index, form.run(dim))
+                index = self._in_runs(index, address.run(dim))
                 found[dim] = BoxDim(stride, sizes, index, shape[dim], dim, guards=tuple(cut))
                 rest = rest - stride * index
-        for dim in sorted(order, key=lambda at: _rank(form.lanes[at])):
+        for dim in sorted(order, key=lambda at: _rank(address.lanes[at])):
             if dim not in found:
-                index, rest = self._unbounded(access, form.lanes, dim, rest)
-                found[dim] = BoxDim(form.lanes[dim], (), index, shape[dim], dim)
+                index, rest = self._unbounded(access, address.lanes, dim, rest)
+                found[dim] = BoxDim(address.lanes[dim], (), index, shape[dim], dim)
         self._check_loaded_offset(access, [found[dim] for dim in order])
-        tile = [self._above_zero(access, found[dim], form, bounds) for dim in order]
-        return [replace(dim, run=form.run(dim.tile or 0)) for dim in tile], rest
+        tile = [self._above_zero(access, found[dim], address, bounds) for dim in order]
+        return [replace(dim, run=address.run(dim.tile or 0)) for dim in tile], rest
 
     def _check_loaded_offset(self, access: Operation, dims: Sequence[BoxDim]) -> None:
-        """An offset in elements that the kernel loads may lead to rows before those that the tile counts.
+        """Declines an offset in elements that the kernel loads: it may lead to a row before the first of the tile.
 
-        Not one that a mask keeps in its row.
+        An offset that a mask keeps in its row is fine.
         """
         proof = self.facts.not_negative(dims[-1].index, access) if not dims[-1].sizes else None
         if proof and LOADED in proof.taken and any(dim.index.number is None for dim in dims[:-1]):
-            reason = "an offset in elements that the kernel loads is added to rows that move, and may lie before them"
-            raise NotABox(reason, "load the number of a row instead, or tl.assume that the offset is not negative")
+            reason = "an offset in elements that the kernel loads is added to rows that move, and may point before them"
+            raise NotABox(reason, "load the index of a row instead, or state tl.assume(offset >= 0)")
 
     def _check_wraps(self, access: Operation, guards: tuple[Guard, ...]) -> None:
-        """The remainder of a negative number is none of the numbers that the tile counts, masked or not."""
+        """Numbers that wrap around must be 0 or more: the remainder of a negative number is not in the tile's range."""
         for guard in guards:
             if guard.modulus is not None:
                 self._prove_index(access, guard.modulus - guard.room, "what wraps around in the index")
 
-    def _order(self, access: Operation, form: Form, width: int) -> list[int]:
-        """The dimensions of the tile that are longer than one; the one that lies together in memory is last."""
+    def _order(self, access: Operation, address: AffineTile, width: int) -> list[int]:
+        """The dimensions of the tile that are longer than one; the contiguous one is last."""
         shape = shape_of(tile_of(access))
         dims = [dim for dim, size in enumerate(shape) if size > 1]
         for dim in dims:
-            if dim not in form.lanes:
+            if dim not in address.lanes:
                 raise NotABox(f"all elements along dimension {dim} of the tile have the same address", "load it once")
-        inner = [dim for dim in dims if form.lanes[dim] == ONE]
+        inner = [dim for dim in dims if address.lanes[dim] == ONE]
         if len(inner) != 1:
             what = "no dimension" if not inner else "more than one dimension"
             reason = f"{what} of the tile lies in memory element by element (stride 1)"
             raise NotABox(
                 reason, "pass the tensor with a stride of 1, known when the kernel is compiled, in one dimension"
             )
-        block = _shape(access, form)[inner[0]]
+        block = _shape(access, address)[inner[0]]
         if block * width < BOX_BYTES:
             raise NotABox(
                 f"{block} elements in a row are fewer than the {BOX_BYTES} bytes of a TMA box", "larger blocks"
@@ -193,9 +246,9 @@ class BoxFinder:
     def _bounded(
         self, access: Operation, stride: Poly, rooms: tuple[Poly, ...], dim: int, bounds: tuple[Bound, ...]
     ) -> tuple[Poly, tuple[Poly, ...]]:
-        """``room = size - index``: what is fixed is the size, the rest the index. Returns the index and the sizes.
+        """Splits ``room = size - index``: fixed terms are the size, the others the index. Returns index and sizes.
 
-        Where the mask also cuts off what lies under 0, that says what the index is.
+        Where the mask also has a lower bound, that bound is the index.
         """
         self._check_fixed(stride, "a stride")
         for bound in bounds:
@@ -208,7 +261,7 @@ class BoxFinder:
         parts = [self._parted(room) for room in rooms]
         index = -parts[0][1]
         if len({moving for _, moving in parts}) != 1:
-            raise NotABox(f"two bounds of dimension {dim} of the tile move differently", _MASK_CURE)
+            raise NotABox(f"two bounds of dimension {dim} of the tile have different indices", _MASK_CURE)
         if not self._plain(index, access):
             whole = Poly.of((monomial, -factor) for monomial, factor in rooms[0].terms if factor < 0)
             for other in (whole, self.facts.counted_from_the_end(index, access)):
@@ -218,7 +271,7 @@ class BoxFinder:
         return index, tuple(room + index for room in rooms)
 
     def _in_runs(self, index: Poly, length: int) -> Poly:
-        """An index that counts places of the tile, in places of the box."""
+        """An index in places of the tile, converted to places of the box."""
         found = index.divided_by(constant(length))
         if found is None:
             text = self.affine.atoms.text(index)
@@ -226,9 +279,9 @@ class BoxFinder:
         return found
 
     def _plain(self, index: Poly, access: Operation) -> bool:
-        """Whether nothing has to be taken for granted for an index to be 0 or more.
+        """Whether an index is proved to be 0 or more without any premise.
 
-        Otherwise the index must be left whole: of a sum that is taken to be no less than 0, a part may be less.
+        Otherwise it must not be split: where a sum is assumed to be 0 or more, a part of it may still be negative.
         """
         proof = self.facts.not_negative(index, access)
         return proof is not None and not proof.taken
@@ -237,7 +290,7 @@ class BoxFinder:
         return all(self.in_size(atom) for atom in self.affine.atoms.of(poly))
 
     def _parted(self, room: Poly) -> tuple[Poly, Poly]:
-        """The terms that a size may have, and the others."""
+        """The terms that are fixed for a size, and the others."""
         fixed = [(monomial, factor) for monomial, factor in room.terms if self._all(monomial, self.in_size)]
         return Poly.of(fixed), room - Poly.of(fixed)
 
@@ -252,7 +305,7 @@ class BoxFinder:
                 raise NotABox(reason, "pass it as an argument of the kernel")
 
     def _unbounded(self, access: Operation, strides: Mapping[int, Poly], dim: int, rest: Poly) -> tuple[Poly, Poly]:
-        """The terms of an address that belong to a dimension without a mask, as its index, and the others."""
+        """The index of a dimension without a mask, and the rest of the address without it."""
         stride = strides[dim]
         self._check_fixed(stride, "a stride")
         moving = Poly.of((mono, factor) for mono, factor in rest.terms if not self._all(mono, self.in_offset))
@@ -273,23 +326,23 @@ class BoxFinder:
         return index, rest - index
 
     def _apart(self, term: Poly) -> bool:
-        """Whether a term of an address is no place in a row: TMA's indices have 32 bits, and it has an own stride."""
+        """Whether a term of an address is not a place in a row: it needs 64 bits, or has a stride of its own."""
         return self.affine.atoms.wide(term) or any(self.in_size(atom) for atom in self.affine.atoms.of(term))
 
-    def _above_zero(self, access: Operation, dim: BoxDim, form: Form, bounds: Iterable[Bound]) -> BoxDim:
-        """Nothing below index 0 is read, or the mask cuts off just that; the greatest index where it is known."""
+    def _above_zero(self, access: Operation, dim: BoxDim, address: AffineTile, bounds: Iterable[Bound]) -> BoxDim:
+        """Checks that no index below 0 is read, unless the mask cuts it off; adds the greatest index and the mask."""
         lower = [bound for bound in bounds if bound.kind == "lower" and bound.dim == dim.tile]
         proved = any(bound.room == dim.index + ONE and not bound.guards for bound in lower)
         for bound in lower:
             if bound.room != dim.index + ONE and not self._certain(bound, access):
-                reason = f"a lower bound of dimension {dim.tile} of the tile is not where the tensor begins"
-                raise NotABox(reason, "let the mask bound the index from above, and from below by 0 only")
+                reason = f"the lower bound of dimension {dim.tile} of the tile is not the start of the tensor"
+                raise NotABox(reason, "let the mask bound the index from above, and from below only by 0")
         if not proved:
             self._prove_index(access, dim.index, f"the index along dimension {dim.tile} of the tile")
         rooms = [guard.room for guard in dim.guards]
         upper = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim.tile]
         masked = bool(lower) or any(bound.room not in rooms or not bound.guards for bound in upper)
-        masked = masked or any(guard not in form.guards for guard in dim.guards)
+        masked = masked or any(guard not in address.guards for guard in dim.guards)
         return replace(dim, last=self.facts.greatest(dim.index), masked=masked)
 
     def _prove_index(self, access: Operation, index: Poly, what: str) -> None:
@@ -297,12 +350,12 @@ class BoxFinder:
         if proof is None and any(factor < 0 for _, factor in index.terms) and self.facts.from_memory(index):
             raise NotABox(
                 f"a bound of {what} is loaded by the kernel, so that the size of the tensor is not known",
-                "pass the size as an argument, or mask what is computed instead of what is loaded",
+                "pass the size as an argument, or mask the results instead of the load",
             )
         if proof is None:
             raise NotABox(
                 f"{what}, {self.affine.atoms.text(index)}, may be negative, and TMA reads zero there",
-                "say what you know: tl.assume(index >= 0), with the number that the blocks are counted by",
+                "state tl.assume(index >= 0) for the index of the block",
             )
         self._arguments.update(dict.fromkeys(proof.arguments))
         self._taken.update(dict.fromkeys(proof.taken))
@@ -310,7 +363,7 @@ class BoxFinder:
     # -- what is left of the address -------------------------------------------------------------------------------
 
     def _extra_dims(self, access: Operation, rest: Poly) -> tuple[Poly, list[BoxDim]]:
-        """The offset of the base, and a dimension for each stride that some index is multiplied with."""
+        """The offset of the base, and one dimension for each stride among the terms that are not fixed."""
         groups: dict[tuple[Monomial, int], list[tuple[Monomial, int]]] = {}
         fixed: list[tuple[Monomial, int]] = []
         for monomial, factor in rest.terms:
@@ -333,25 +386,25 @@ class BoxFinder:
         return Poly.of(fixed), dims
 
     def _check_alignment(self, inner: BoxDim, width: int) -> None:
-        """The innermost index is a multiple of 16 bytes in every iteration, or the GPU kills the kernel."""
+        """Checks that the innermost index is a multiple of 16 bytes in every iteration: otherwise the kernel traps."""
         multiple = self.facts.multiple(inner.index)
         if multiple * width % BOX_BYTES:
             raise NotABox(
                 f"the innermost index, {self.affine.atoms.text(inner.index)}, is only known to be a multiple of "
                 f"{multiple * width} bytes, and TMA needs {BOX_BYTES}",
-                "let blocks begin at multiples of 16 bytes; tl.multiple_of says what Triton cannot see",
+                "let blocks begin at multiples of 16 bytes; tl.multiple_of states what Triton cannot derive",
             )
 
 
-def _shape(access: Operation, form: Form) -> tuple[int, ...]:
-    """The shape of what is read from memory for a tile."""
-    return tuple(size // form.run(dim) for dim, size in enumerate(shape_of(tile_of(access))))
+def _shape(access: Operation, address: AffineTile) -> tuple[int, ...]:
+    """The shape of the box that is read for a tile."""
+    return tuple(size // address.run(dim) for dim, size in enumerate(shape_of(tile_of(access))))
 
 
 def _rank(stride: Poly) -> tuple[bool, int]:
-    """Strides in the order in which terms are given to them: those with arguments, then the greatest number first."""
+    """Orders strides for the assignment of terms: symbolic strides first, then numbers, the greatest first."""
     number = stride.number
     return number is not None, -(number or 0)
 
 
-__all__ = ["BoxFinder"]
+__all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "STRIDE_LIMIT", "Box", "BoxDim", "BoxFinder"]

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, nan
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.masks import conjuncts
 from tawa.analysis.multiples import Multiples
-from tawa.analysis.polynomials import ONE, Atom, Carried, Poly, Trip, constant
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Operation, PointerType, Value, parse_type
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.polynomial import ONE, Atom, Carried, Poly, Trip, constant
 
 DIVISORS = "a divisor in the index arithmetic is positive"
 LOADED = "an index that the kernel loads from memory is not negative"
@@ -104,7 +103,7 @@ class Facts(Multiples):
                 yield from self._rooms(branch.condition)
 
     def _rooms(self, condition: Value) -> Iterator[Poly]:
-        for bound in conjuncts(self.affine.form, condition) or ():
+        for bound in self.affine.bounds(condition) or ():
             if bound.kind == "uniform":
                 yield bound.room - ONE
 

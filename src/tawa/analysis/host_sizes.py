@@ -1,54 +1,44 @@
-"""Host sizes: a box's tensor in terms of what a launch knows, the kernel's arguments.
+"""Host sizes: the tensor of a box in terms of the kernel's arguments, which the launcher knows.
 
     size M + 127, stride K       →   ("sum", M, 127), K; conditions 1 <= M + 127, K·2 % 16 == 0, …
 
-A scalar is known at the launch if it is an integer argument, or computed from such without memory. The sizes and
-strides of a descriptor that the user passes are arguments of the function, but none of a launch.
+The launcher knows a scalar if it is an integer argument, or computed from such arguments without reading memory. The
+sizes and strides of a descriptor that the user passes are arguments of the function, but not of the launch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.box import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
+from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
 from tawa.analysis.facts import Facts
-from tawa.analysis.launch_values import (
-    Apply,
-    Argument,
-    Condition,
-    DescriptorSpec,
-    HostValue,
-    Number,
-    Operator,
-    add,
-    multiply,
-)
 from tawa.analysis.names import name_in_source
-from tawa.analysis.polynomials import Atom, Poly, constant
 from tawa.analysis.tma.accesses import NotABox
+from tawa.dialects.arith import DivSIOp, MaxSIOp, MinSIOp, RemSIOp
+from tawa.dialects.declaration import by_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, TensorDescType, Value, parse_type
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.host_expr import Apply, Argument, Condition, HostValue, Number, Operator, add, multiply
+from tawa.symbolic.launch_spec import DescriptorSpec
+from tawa.symbolic.polynomial import Atom, Poly, constant
 
 _ALIGNED = "TMA needs an alignment of 16 bytes"
-_OPERATORS: dict[str, Operator] = {
-    "arith.divsi": "divide",
-    "arith.remsi": "remainder",
-    "arith.minsi": "smallest",
-    "arith.maxsi": "largest",
-}
+_OPERATORS: Mapping[str, Operator] = by_name(
+    {DivSIOp: "divide", RemSIOp: "remainder", MinSIOp: "smallest", MaxSIOp: "largest"}
+)
 
 
 class HostSizes:
-    """What the host can compute of one function."""
+    """What the launcher can compute of one function. Built once for a module, and handed on to its rewrite."""
 
     def __init__(self, module: Module, function: FuncOp, affine: Affine) -> None:
         self.module, self.function, self.affine = module, function, affine
         self.of_descriptors = frozenset(_of_descriptors(function.body.args))
 
     def in_size(self, atom: Atom) -> bool:
-        """Whether the host knows a scalar."""
+        """Whether the launcher knows a scalar."""
         if not isinstance(atom, Value):
             return False
         op = atom.defining_op
@@ -67,7 +57,7 @@ class HostSizes:
         return name_in_source(self.module, argument)
 
     def value(self, poly: Poly) -> HostValue:
-        """A polynomial of what the host knows."""
+        """A polynomial of atoms that the launcher knows, as a host expression."""
         terms: list[HostValue] = []
         for monomial, factor in poly.terms:
             factors = [self._atom(self.affine.atoms[index]) for index in monomial]
@@ -83,7 +73,7 @@ class HostSizes:
         return Apply(_OPERATORS[op.name], operands)
 
     def size(self, dim: BoxDim) -> HostValue:
-        """The size of a dimension; of an open one, what is reached, or the most there can be."""
+        """The size of a dimension; of an open one, the last place that is read, or the largest possible size."""
         if not dim.sizes:
             return Number(min(OPEN, dim.last + dim.block) if dim.last is not None else OPEN)
         parts = [(size, size.divided_by(constant(dim.run))) for size in dim.sizes]
@@ -94,7 +84,7 @@ class HostSizes:
         return sizes[0] if len(sizes) == 1 else Apply("smallest", sizes)
 
     def spec(self, box: Box) -> DescriptorSpec:
-        """The descriptor of a box; its place among the arguments is still 0."""
+        """The descriptor of a box. Its index among the arguments is not known yet; it is 0."""
         return DescriptorSpec(
             base=box.base.index,
             offset=self.value(box.offset),
@@ -107,7 +97,7 @@ class HostSizes:
         )
 
     def conditions(self, box: Box, facts: Facts) -> tuple[Condition, ...]:
-        """What must hold at a launch; raises NotABox where a constant breaks it."""
+        """The conditions that each launch checks; raises NotABox where a constant violates one."""
         found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in box.proof.arguments]
         width = box.element_bytes
         if facts.value_multiple(box.base) % BOX_BYTES:
@@ -125,26 +115,26 @@ class HostSizes:
         return _open(found)
 
     def aligned(self, box: Box, facts: Facts) -> bool:
-        """Whether TMA's alignment is known without a launch."""
+        """Whether the alignment that TMA needs is proved at compile time."""
         width = box.element_bytes
         parts = [facts.value_multiple(box.base), width * facts.multiple(box.offset)]
         parts += [width * facts.multiple(dim.stride) for dim in box.dims[:-1]]
         return all(part % BOX_BYTES == 0 for part in parts)
 
     def beside(self, box: Box, arguments: Iterable[Value]) -> tuple[Condition, ...]:
-        """The same where the kernel makes the descriptor. arguments: which are taken to be 0 or more."""
+        """The conditions where the kernel makes the descriptor. arguments: those that are assumed to be 0 or more."""
         found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in arguments]
         return _open((*found, *self.strides(box)))
 
     def strides(self, box: Box) -> tuple[Condition, ...]:
-        """What must hold of the strides that the host knows, numbers among them."""
+        """The conditions on the strides that the launcher knows, constants among them."""
         known = [dim.stride for dim in box.dims[:-1] if all(map(self.in_size, self.affine.atoms.of(dim.stride)))]
         bytes = [multiply(self.value(stride), Number(box.element_bytes)) for stride in known]
         return tuple(Condition(it, "TMA takes such strides", BOX_BYTES, STRIDE_LIMIT - 1, BOX_BYTES) for it in bytes)
 
 
 def _open(found: Iterable[Condition]) -> tuple[Condition, ...]:
-    """The conditions that a launch decides; raises NotABox where a constant breaks one."""
+    """The conditions that depend on the launch; raises NotABox where a constant violates one."""
     for condition in found:
         if isinstance(condition.value, Number) and not condition.holds(()):
             raise NotABox(f"{condition.reason} only as {condition}", "change the constant")
@@ -152,7 +142,7 @@ def _open(found: Iterable[Condition]) -> tuple[Condition, ...]:
 
 
 def _of_descriptors(args: Sequence[Value]) -> Iterator[Value]:
-    """The sizes and strides that follow each descriptor, one of each a dimension."""
+    """The sizes and strides that follow each descriptor among the arguments: one of each per dimension."""
     for at, arg in enumerate(args):
         type = parse_type(arg.type)
         if isinstance(type, TensorDescType):

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from functools import reduce
 from math import gcd, lcm
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.polynomials import ZERO, Atom, Carried, Poly, Trip
 from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import attribute_of, read_int
+from tawa.symbolic.affine import Affine
 from tawa.symbolic.dim_relations import shape_of
+from tawa.symbolic.polynomial import ZERO, Atom, Carried, Poly, Trip
 
 DIVISIBILITY = "tt.divisibility"
 _INDUCTIONS = 8  # rounds of the greatest common divisor of what a loop carries; each at least halves it

@@ -21,15 +21,15 @@ import re
 from collections.abc import Iterator
 from math import gcd, lcm
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.forms import Form
 from tawa.analysis.multiples import DIVISIBILITY, Multiples
-from tawa.analysis.polynomials import ONE, Poly
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Operation, PointerType, ScalarType, TensorType, Value, parse_type
 from tawa.ir.attributes import attribute_of
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.affine_tile import AffineTile
 from tawa.symbolic.dim_relations import shape_of
+from tawa.symbolic.polynomial import ONE, Poly
 
 _ADDRESSES = frozenset({"tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.trans", "tt.reshape"})
 
@@ -38,7 +38,7 @@ def promised_by(load: Operation, function: FuncOp, affine: Affine) -> dict[Value
     """What scalars in the address of `load` are multiples of, pointers in bytes, because hints on it say so."""
     promised: dict[Value, int] = {}
     for op, numbers in _hints(load.operands[0]):
-        form = affine.form(op.result)
+        form = affine.tile(op.result)
         bytes = _element_bytes(op.result)
         if form is None or form.base is None or form.guards or form.runs or not bytes:
             continue
@@ -48,7 +48,7 @@ def promised_by(load: Operation, function: FuncOp, affine: Affine) -> dict[Value
 
 
 def _said(
-    op: Operation, form: Form, number: int, bytes: int, function: FuncOp, affine: Affine, known: dict[Value, int]
+    op: Operation, form: AffineTile, number: int, bytes: int, function: FuncOp, affine: Affine, known: dict[Value, int]
 ) -> Iterator[tuple[Value, int]]:
     """What one hint says: that the first row begins at a multiple of `number` bytes, and so does each further one."""
     shape = shape_of(op.result)
@@ -72,7 +72,7 @@ def _scalar(stride: Poly, affine: Affine) -> tuple[Value, int] | None:
     return (atom, abs(factor)) if isinstance(atom, Value) else None
 
 
-def _of_rows(form: Form, numbers: list[int]) -> int:
+def _of_rows(form: AffineTile, numbers: list[int]) -> int:
     """What a hint says of the first element of each row."""
     inner = [dim for dim, lane in form.lanes.items() if lane == ONE]
     return numbers[inner[0]] if inner else max(numbers)

@@ -17,6 +17,7 @@ from tawa.ir.types import (
     TensorType,
     is_scalar,
     parse_type,
+    shape_of,
 )
 from tawa.ir.verifier import StructureError, StructureRules, verify_structure
 
@@ -47,6 +48,7 @@ __all__ = [
     "print_module",
     "print_op",
     "replace_op",
+    "shape_of",
     "source_of",
     "verify_structure",
 ]

@@ -14,8 +14,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from tawa.ir.text import split_top_level
+
+if TYPE_CHECKING:
+    from tawa.ir.core import Value
 
 _SHAPED = re.compile(r"((?:\d+x)*)(.+)", re.DOTALL)
 MLIR_FLOATS = {"fp16": "f16", "fp32": "f32", "fp64": "f64", "fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2"}
@@ -147,6 +151,14 @@ def is_scalar(text: str) -> bool:
     return isinstance(parse_type(text), ScalarType | PointerType)
 
 
+def shape_of(value: Value) -> tuple[int, ...]:
+    """The shape of a tile, or of a descriptor's block; empty for everything else."""
+    type = parse_type(value.type)
+    if isinstance(type, TensorType):
+        return type.shape
+    return type.block.shape if isinstance(type, TensorDescType) else ()
+
+
 def _tensor(text: str) -> TensorType | None:
     parts = split_top_level(text)
     shaped = _shape(parts[0]) if parts else None
@@ -197,4 +209,5 @@ __all__ = [
     "Type",
     "is_scalar",
     "parse_type",
+    "shape_of",
 ]

@@ -1,1 +1,1 @@
-"""What numbers and tiles of numbers are: affine tiles, value ranges with divisibility, expressions for the host."""
+"""Abstract interpretation: what scalars and tiles are, as expressions of values that are known. No program changes."""

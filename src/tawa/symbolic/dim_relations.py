@@ -23,7 +23,7 @@ from tawa.dialects.declaration import global_address, op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.scf import CONTROL, ENDS, WhileOp
 from tawa.dialects.tt import INLINE
-from tawa.ir import Operation, TensorDescType, TensorType, Value, parse_type
+from tawa.ir import Operation, Value, shape_of
 from tawa.ir.attributes import read_int
 
 
@@ -63,14 +63,6 @@ class MixedError(Exception):
 
 
 Rule = Callable[[Operation], Relations]
-
-
-def shape_of(value: Value) -> tuple[int, ...]:
-    """The shape of a tile, or of a descriptor's box; empty for everything else."""
-    type = parse_type(value.type)
-    if isinstance(type, TensorType):
-        return type.shape
-    return type.block.shape if isinstance(type, TensorDescType) else ()
 
 
 def has_rows(tile: Value) -> bool:

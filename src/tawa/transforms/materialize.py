@@ -7,7 +7,6 @@ A number of iterations becomes ``(iv - first) / stride``; a sum over iterations 
 
 from __future__ import annotations
 
-from tawa.analysis.polynomials import Atom, Atoms, Carried, Monomial, Poly, Trip
 from tawa.analysis.tma.available_values import is_known
 from tawa.dialects.arith import AddIOp, DivSIOp, ExtSIOp, IndexCastOp, MulIOp, SubIOp, TruncIOp
 from tawa.dialects.builtin import ModuleOp
@@ -17,6 +16,7 @@ from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Builder, Operation, Value
+from tawa.symbolic.polynomial import Atom, Atoms, Carried, Monomial, Poly, Trip
 
 _TOP = op_names(FuncOp, ModuleOp)
 

@@ -20,7 +20,6 @@ from bench.corpus.configurations import (  # noqa: E402
     tensors_of,
     watch_tuners,
 )
-from tawa.analysis.launch_values import LaunchSpec, Number  # noqa: E402
 
 
 def run_of(target: Any, tawa: Callable[[int], float], stock: Callable[[int], float] = lambda time: 1.0) -> Any:

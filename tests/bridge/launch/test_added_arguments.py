@@ -14,15 +14,6 @@ import pytest
 import triton
 import triton.language as tl
 
-from tawa.analysis.launch_values import (
-    Apply,
-    Argument,
-    Condition,
-    DescriptorSpec,
-    LaunchSpec,
-    Number,
-    multiply,
-)
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel, hopper_target
 from tawa.bridge.driver.request import Request, activate
@@ -41,6 +32,8 @@ from tawa.bridge.triton.signature import parse_signature
 from tawa.machine.hopper import LEAST_CYCLES
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
+from tawa.symbolic.host_expr import Apply, Argument, Condition, Number, multiply
+from tawa.symbolic.launch_spec import DescriptorSpec, LaunchSpec
 from tawa.transforms.ttir.make_persistent import MakePersistent, PersistentResult
 from tests.cases.pointers.cases import find
 from tests.matrix.compiling import compile_case

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from tawa.analysis.box import OPEN
-from tawa.analysis.host_conditions import simplified
-from tawa.analysis.launch_values import Apply, Argument, Condition, LaunchSpec, Number
+from tawa.analysis.boxes import OPEN
 from tawa.analysis.tma.launch_choice import (
     clauses_of,
     grid_domain,
@@ -27,6 +25,9 @@ from tawa.bridge.launch.launcher import Launcher
 from tawa.errors import PlanError
 from tawa.machine.hopper import LEAST_CYCLES, PROCESSORS
 from tawa.plan import PlanOptions
+from tawa.symbolic.host_conditions import simplified
+from tawa.symbolic.host_expr import Apply, Argument, Condition, Number
+from tawa.symbolic.launch_spec import LaunchSpec
 from tests.cases.pointers.cases import CASES
 from tests.matrix.compiling import attempted, signature
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tawa.analysis.affine import Affine
 from tawa.analysis.tma.descriptor_places import Limit
 from tawa.dialects import structure_rules
 from tawa.dialects.tt import STAYS, LoadOp
 from tawa.ir import Value, print_module, verify_structure
+from tawa.symbolic.affine import Affine
 from tawa.transforms.materialize import Materializer
 from tawa.transforms.ttir.version_loop import ask_limits
 from tests.analysis.tile_programs import TileProgram

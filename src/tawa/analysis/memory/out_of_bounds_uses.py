@@ -12,13 +12,12 @@ stores whose mask cuts off at least what the load should have cut off. It is see
 
 from __future__ import annotations
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.masks import conjuncts
-from tawa.analysis.polynomials import Poly
 from tawa.dialects.scf import ENDS, LOOPS
 from tawa.dialects.tt import LoadOp, StoreOp
 from tawa.ir import Module, Operation, Value, source_of
+from tawa.symbolic.affine import Affine
 from tawa.symbolic.dim_relations import Place, relations_of, shape_of
+from tawa.symbolic.polynomial import Poly
 
 
 def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Poly) -> str | None:
@@ -65,7 +64,7 @@ def _cuts(affine: Affine, store: Operation, dim: int, room: Poly) -> bool:
     mask = StoreOp(store).mask
     if mask is None:
         return False
-    bounds = conjuncts(affine.form, mask) or ()
+    bounds = affine.bounds(mask) or ()
     same = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim and bound.room == room]
     return any(not bound.guards for bound in same)  # a bound of what wraps around itself cuts nothing off there
 

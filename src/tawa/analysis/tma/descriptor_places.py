@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.box import BOX_BYTES, STRIDE_LIMIT, Box
+from tawa.analysis.boxes import BOX_BYTES, STRIDE_LIMIT, Box
 from tawa.analysis.facts import Facts, Proof
-from tawa.analysis.polynomials import Atom, Poly
 from tawa.analysis.tma.accesses import NotABox
 from tawa.analysis.tma.available_values import is_known
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp, LoadOp
 from tawa.ir import Block, Builder, Operation, Value
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.polynomial import Atom, Poly
 
 _CURE = "let the stride be a multiple of 16, which Triton sees at the launch, or have the launcher make the descriptor"
 

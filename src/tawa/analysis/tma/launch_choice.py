@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from tawa.analysis.host_conditions import Clause, narrowed, simplified
-from tawa.analysis.host_ranges import Domain, Range
-from tawa.analysis.host_simplify import simplified_value
-from tawa.analysis.host_text import value_text
-from tawa.analysis.launch_values import Apply, Argument, HostValue, LaunchSpec, Number, multiply
+from tawa.symbolic.host_conditions import Clause, narrowed, simplified
+from tawa.symbolic.host_expr import Apply, Argument, HostValue, Number, multiply
+from tawa.symbolic.host_ranges import Domain, Range
+from tawa.symbolic.host_simplify import simplified_value
+from tawa.symbolic.host_text import value_text
+from tawa.symbolic.launch_spec import LaunchSpec
 
 MOST_TILES = 1 << 30
 """Of a persistent kernel: then no sum of a tile and the number of programs leaves 32 bits."""

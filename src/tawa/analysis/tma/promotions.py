@@ -37,13 +37,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.box import Box, BoxDim
-from tawa.analysis.boxes import BoxFinder
+from tawa.analysis.boxes import Box, BoxDim, BoxFinder
 from tawa.analysis.facts import Facts, Proof
-from tawa.analysis.forms import Guard
 from tawa.analysis.host_sizes import HostSizes
-from tawa.analysis.launch_values import Condition
 from tawa.analysis.memory.out_of_bounds_uses import seen_by
 from tawa.analysis.memory.provenance import why_stored_in_order
 from tawa.analysis.memory.tile_stores import tile_stores
@@ -56,6 +52,9 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Operation, source_of
 from tawa.remarks import Remark, SourceLocation
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.affine_tile import Guard
+from tawa.symbolic.host_expr import Condition
 
 Make = Literal["host", "kernel"]
 
@@ -111,18 +110,32 @@ class Choice:
 class Raises:
     """What of one kernel TMA can make.
 
-    make, nested: as `find_raises` was told. affine: what the boxes are written in. loads, stores: in textual order;
-    stores are only looked at where a load can be raised. declined: why nothing was looked at.
+    make, nested: as `find_raises` was told. host: what the launcher can compute; its interpretation is what the boxes
+    are written in. loads, stores: in textual order; stores are analysed only where a load can be raised. declined: why
+    nothing was analysed.
     """
 
-    module: Module
-    function: FuncOp
+    host: HostSizes
     make: Make
     nested: bool
-    affine: Affine
     loads: tuple[AccessInfo, ...] = ()
     stores: tuple[AccessInfo, ...] = ()
     declined: Remark | None = None
+
+    @property
+    def module(self) -> Module:
+        """The module that was analysed."""
+        return self.host.module
+
+    @property
+    def function(self) -> FuncOp:
+        """Its kernel."""
+        return self.host.function
+
+    @property
+    def affine(self) -> Affine:
+        """The interpretation of its values."""
+        return self.host.affine
 
     def choose(self, loads: frozenset[Operation] | None = None, stores: frozenset[Operation] | None = None) -> Choice:
         """Those of some accesses that can be raised; None stands for all. Without a load, there are no stores."""
@@ -151,29 +164,28 @@ def find_raises(
     done in turn, so that what stands behind all loops is followed by another tile.
     """
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    affine = Affine()
+    host = HostSizes(module, functions[-1], Affine())
     if len(functions) != 1 or not functions[0].structured:
         reason = "calls or jumps between blocks: addresses cannot be followed"
         declined = Remark("note", reason, source_of(module, functions[-1].op), "inline the callee")
-        return Raises(module, functions[-1], make, nested, affine, declined=declined)
-    finder = _Finder(module, functions[0], affine, make, trust, tables)
+        return Raises(host, make, nested, declined=declined)
+    finder = _Finder(host, make, trust, tables)
     products = from_dots(module)
-    host = make == "host"
-    operands = [op for op in functions[0].op.walk() if is_operand_load(op, in_turn and host, products)]
+    by_host = make == "host"
+    operands = [op for op in functions[0].op.walk() if is_operand_load(op, in_turn and by_host, products)]
     loads = tuple(finder.load(op) for op in operands)
-    may_store = host and any(load.decision for load in loads)
+    may_store = by_host and any(load.decision for load in loads)
     stores = tuple(finder.store(op) for op in tile_stores(functions[0], in_turn)) if may_store else ()
-    return Raises(module, functions[0], make, nested, affine, loads, stores)
+    return Raises(host, make, nested, loads, stores)
 
 
 class _Finder:
     """Decides for one function."""
 
-    def __init__(self, module: Module, function: FuncOp, affine: Affine, make: Make, trust: bool, tables: bool) -> None:
-        self.module, self.function, self.affine = module, function, affine
+    def __init__(self, host: HostSizes, make: Make, trust: bool, tables: bool) -> None:
+        self.host, self.module, self.function, self.affine = host, host.module, host.function, host.affine
         self.make, self.trust, self.tables = make, trust, tables
-        self.facts = Facts(function, affine)
-        self.host = HostSizes(module, function, affine)
+        self.facts = Facts(self.function, self.affine)
 
     def load(self, op: Operation) -> AccessInfo:
         """Whether and how a load is to be raised."""
@@ -216,8 +228,8 @@ class _Finder:
     def _home(self, found: AccessInfo) -> AccessInfo:
         """A load with its decision; raises NotABox."""
         load = found.op
-        form = self.affine.form(global_address(load))
-        base = form.base if form is not None else None
+        address = self.affine.tile(global_address(load))
+        base = address.base if address is not None else None
         table = base is not None and base.owner is not self.function.body
         if table and not (self.tables and enclosing_loops(load)):
             reason = (

@@ -15,18 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tawa.analysis.affine import Affine
 from tawa.analysis.facts import Facts
 from tawa.analysis.host_sizes import HostSizes
-from tawa.analysis.launch_values import Argument
-from tawa.analysis.polynomials import ONE
 from tawa.analysis.rings.loads import from_dots
 from tawa.analysis.tma.accesses import is_operand_load, tile_of
 from tawa.dialects.declaration import global_address
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp, StoreOp
 from tawa.ir import Module, Operation, Value
+from tawa.symbolic.affine import Affine
 from tawa.symbolic.dim_relations import has_rows, shape_of
+from tawa.symbolic.host_expr import Argument
+from tawa.symbolic.polynomial import ONE
 
 
 def find_unit_strides(module: Module, may_be_one: frozenset[str]) -> tuple[Argument, ...]:
@@ -64,10 +64,10 @@ class _Units:
     def of(self, accesses: Iterable[Operation]) -> Iterator[Value]:
         """The strides that tiles need to be 1."""
         for access in accesses:
-            form = self.affine.form(global_address(access))
-            if form is None or any(lane == ONE for lane in form.lanes.values()):
+            address = self.affine.tile(global_address(access))
+            if address is None or any(lane == ONE for lane in address.lanes.values()):
                 continue
-            lanes = [form.lanes[dim] for dim in sorted(form.lanes) if shape_of(tile_of(access))[dim] > 1]
+            lanes = [address.lanes[dim] for dim in sorted(address.lanes) if shape_of(tile_of(access))[dim] > 1]
             strides = [arg for lane in lanes for arg in self.open if lane == self.affine.poly(arg)]
             yield from strides[-1:]
 

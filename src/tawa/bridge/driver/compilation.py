@@ -21,7 +21,6 @@ import time
 from dataclasses import asdict, replace
 from typing import Any
 
-from tawa.analysis.launch_values import LaunchSpec
 from tawa.analysis.legality import wrong_warps
 from tawa.analysis.memory.provenance import may_run_twice
 from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
@@ -42,6 +41,7 @@ from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsErr
 from tawa.machine.hopper import WARP_GROUP
 from tawa.pipeline import Outcome
 from tawa.remarks import Remark
+from tawa.symbolic.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
 

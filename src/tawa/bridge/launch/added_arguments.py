@@ -25,7 +25,6 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from tawa.analysis.launch_values import LaunchSpec
 from tawa.bridge.driver.annotations import STOCK_WITHOUT
 from tawa.bridge.driver.request import Request, activate
 from tawa.bridge.launch.launcher import Launcher, encoder
@@ -34,6 +33,7 @@ from tawa.bridge.report import record
 from tawa.dialects.tt import GRID_SIZE
 from tawa.plan import PlanOptions
 from tawa.plan.decide.persistent import options_of_persistent, why_shallower
+from tawa.symbolic.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
 

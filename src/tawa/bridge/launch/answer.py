@@ -15,11 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tawa.analysis.box import OPEN
-from tawa.analysis.host_conditions import NEVER, Clause, simplified
-from tawa.analysis.host_ranges import ANY, Domain, Range
-from tawa.analysis.host_text import clauses_text, value_text
-from tawa.analysis.launch_values import Apply, Argument, HostValue, LaunchSpec
+from tawa.analysis.boxes import OPEN
 from tawa.analysis.tma.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable, why_slower
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.added_arguments import launch_spec
@@ -27,6 +23,11 @@ from tawa.bridge.launch.argument_paths import argument_paths, plain_value
 from tawa.bridge.report import record
 from tawa.errors import PlanError
 from tawa.machine.hopper import PROCESSORS
+from tawa.symbolic.host_conditions import NEVER, Clause, simplified
+from tawa.symbolic.host_expr import Apply, Argument, HostValue
+from tawa.symbolic.host_ranges import ANY, Domain, Range
+from tawa.symbolic.host_text import clauses_text, value_text
+from tawa.symbolic.launch_spec import LaunchSpec
 
 Decision = Literal["specialised", "declined", "depends"]
 

@@ -18,15 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tawa.analysis.affine import Affine
 from tawa.analysis.host_sizes import HostSizes
-from tawa.analysis.launch_values import Apply, DescriptorSpec, HostValue, Number, add, multiply
 from tawa.analysis.loops.costs import fma_per_cycle
 from tawa.analysis.rings.loads import find_dots
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DescriptorStoreOp, FuncOp, StoreOp
 from tawa.ir import Module, Operation, TensorType, Value, parse_type
 from tawa.machine.hopper import DOT_CYCLES, ROW_BYTES, STORE_CYCLES
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.host_expr import Apply, HostValue, Number, add, multiply
+from tawa.symbolic.launch_spec import DescriptorSpec
 
 _STORES = (StoreOp.NAME, DescriptorStoreOp.NAME)
 

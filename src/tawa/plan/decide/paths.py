@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tawa.analysis.launch_values import Argument, HostValue, LaunchSpec
 from tawa.analysis.loops.chained_dots import has_chained_dots
 from tawa.analysis.names import name_of, name_text
 from tawa.analysis.rings.loads import find_dots
@@ -28,6 +27,8 @@ from tawa.plan.entries import LaunchPlan, OperandPlan, Path, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.remarks import Remark
+from tawa.symbolic.host_expr import Argument, HostValue
+from tawa.symbolic.launch_spec import LaunchSpec
 
 BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.analysis.launch_values import DescriptorSpec
 from tawa.dialects.tt import ADDED_BASE, FuncOp
 from tawa.ir import Value
 from tawa.ir.text import split_top_level
+from tawa.symbolic.launch_spec import DescriptorSpec
 
 
 def add_descriptor(function: FuncOp, spec: DescriptorSpec, number: int, nested: bool) -> Value:

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.box import BOX_BYTES, OPEN, Box, BoxDim
-from tawa.analysis.polynomials import Poly
+from tawa.analysis.boxes import BOX_BYTES, OPEN, Box, BoxDim
 from tawa.analysis.tma.descriptor_places import Limit, Place
 from tawa.dialects.arith import CmpIOp, DivSIOp, MaxSIOp, MinSIOp, Predicate, SelectOp, SubIOp
 from tawa.dialects.tt import AddPtrOp, FuncOp, MakeTensorDescOp
 from tawa.ir import Builder, Operation, Value
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.polynomial import Poly
 from tawa.transforms.materialize import Materializer, cast, last_of
 from tawa.transforms.ttir.added_arguments import descriptor_type
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.analysis.box import Box
+from tawa.analysis.boxes import Box
 from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, ExpandDimsOp, ReshapeOp, TransOp
 from tawa.ir import Builder, Value
 from tawa.ir.attributes import array_attr, int_attr

@@ -30,11 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tawa.analysis.affine import Affine
-from tawa.analysis.box import BoxDim
-from tawa.analysis.host_sizes import HostSizes
-from tawa.analysis.launch_values import DescriptorSpec, LaunchSpec
-from tawa.analysis.polynomials import Poly
+from tawa.analysis.boxes import BoxDim
 from tawa.analysis.tma.accesses import is_operand_load
 from tawa.analysis.tma.descriptor_places import Limit
 from tawa.analysis.tma.promotions import AccessInfo, Choice, Decision, Raises
@@ -43,6 +39,9 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DescriptorStoreOp, ReshapeOp, StoreOp
 from tawa.ir import Builder, Module, Operation, Value, replace_op
 from tawa.remarks import Remark
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.launch_spec import DescriptorSpec, LaunchSpec
+from tawa.symbolic.polynomial import Poly
 from tawa.transforms.drop_dead import DropDead
 from tawa.transforms.materialize import Materializer
 from tawa.transforms.result import PassResult
@@ -123,7 +122,7 @@ class _Raise:
 
     def __init__(self, raises: Raises) -> None:
         self.function, self.affine, self.nested = raises.function, raises.affine, raises.nested
-        self.host = HostSizes(raises.module, raises.function, raises.affine)
+        self.host = raises.host
         self.kernel = KernelDescriptors(raises.function, raises.affine)
         self.numbers = Materializer(raises.affine.atoms)
         self.specs: dict[DescriptorSpec, Value] = {}

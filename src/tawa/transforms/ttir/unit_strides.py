@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.analysis.launch_values import Argument, Condition
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Builder, Module
+from tawa.symbolic.host_expr import Argument, Condition
 from tawa.transforms.result import PassResult
 
 UNIT_STRIDE = "the tile lies in memory element by element"

@@ -1,4 +1,4 @@
-"""Values and clauses of a launch as a kernel's author would write them.
+"""Host expressions and clauses as text, as the author of a kernel would write them.
 
 Apply("ceiling", (K, 64))                       ceil(K / 64)
 Clause(M, 1), Clause(N, 1)                      M, N > 0
@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.analysis.host_conditions import NEVER, Clause, narrowed
-from tawa.analysis.host_ranges import Domain, range_of
-from tawa.analysis.host_simplify import terms_of
-from tawa.analysis.launch_values import Apply, Argument, HostValue, Number
+from tawa.symbolic.host_conditions import NEVER, Clause, narrowed
+from tawa.symbolic.host_expr import Apply, Argument, HostValue, Number
+from tawa.symbolic.host_ranges import Domain, range_of
+from tawa.symbolic.host_simplify import terms_of
 
 _SUM, _PRODUCT, _ATOM = range(3)
-"""How strongly the parts of a text bind, weakest first."""
+"""Precedence of the operators of a text, weakest first."""
 
 
 def value_text(value: HostValue, domain: Domain) -> str:
-    """The value; ``//`` stands for divisions of what is not negative, ``trunc(x / y)`` for others."""
+    """The value as text: ``x // y`` where neither is negative, ``trunc(x / y)`` elsewhere."""
     return _text(value, domain)[0]
 
 
 def clauses_text(clauses: Sequence[Clause], domain: Domain) -> str:
-    """All clauses as one condition, with "and" between them; arguments that need only be positive come last."""
+    """The conjunction of all clauses; arguments whose only bound is to be positive come last."""
     if NEVER in clauses:
         return "never"
     domain = narrowed(domain, clauses)  # all clauses are read together

@@ -1,10 +1,10 @@
-"""Ranges of what the host computes at a launch: bounds of a `HostValue`, and what it is a multiple of.
+"""Ranges of host expressions: bounds of a `HostValue`, and what divides it.
 
     K in 16, 32, …          (K + 63) // 64   →   1 or more
     programs from 1 on      ceil(programs / 132)   →   1 or more, growing with programs
 
-Used where a condition is to be simplified (`host_conditions.py`), so nothing here may be guessed: what is not known has
-no bound, and is a multiple of 1.
+`host_conditions` simplifies by them, so they hold without any premise: an unknown value has no bounds, and is a
+multiple of 1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd, lcm
 
-from tawa.analysis.launch_values import Apply, Argument, HostValue, Number
+from tawa.symbolic.host_expr import Apply, Argument, HostValue, Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Range:
 
     @property
     def value(self) -> int | None:
-        """The only value that there is."""
+        """The only value of the range; None where there are several."""
         return self.low if self.low == self.high else None
 
     @property
@@ -36,11 +36,11 @@ class Range:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no value."""
+        """Whether the range has no value."""
         return self.low is not None and self.high is not None and self.low > self.high
 
     def tightened(self) -> Range:
-        """The same values with bounds that are multiples."""
+        """The same values, with bounds rounded inwards to multiples."""
         if self.multiple < 2:
             return self
         low = None if self.low is None else -(-self.low // self.multiple) * self.multiple
@@ -48,7 +48,7 @@ class Range:
         return Range(low, high, self.multiple)
 
     def and_also(self, other: Range) -> Range:
-        """The values that lie in both."""
+        """The intersection."""
         lows = [it for it in (self.low, other.low) if it is not None]
         highs = [it for it in (self.high, other.high) if it is not None]
         return Range(max(lows, default=None), min(highs, default=None), lcm(self.multiple, other.multiple)).tightened()
@@ -60,7 +60,7 @@ Domain = Mapping[int, Range]
 
 
 def is_total(value: HostValue) -> bool:
-    """Whether it can be computed for all arguments: no divisor may be 0."""
+    """Whether it can be computed for all arguments: no divisor can be 0."""
     if not isinstance(value, Apply):
         return True
     if value.divisor is not None and not _divisor(value):
@@ -69,7 +69,7 @@ def is_total(value: HostValue) -> bool:
 
 
 def range_of(value: HostValue, domain: Domain) -> Range:
-    """The range of a value, for arguments for which it can be computed."""
+    """The range of a value over the arguments for which it can be computed."""
     match value:
         case Number(number):
             return Range(number, number, abs(number))
@@ -80,9 +80,9 @@ def range_of(value: HostValue, domain: Domain) -> Range:
 
 
 def direction(value: HostValue, domain: Domain) -> int | None:
-    """1 where a value never falls as an argument grows, -1 where it never rises, 0 where it is constant; None: unknown.
+    """Monotonicity: 1 where a value never falls as any argument grows, -1 where it never rises, 0 for a constant.
 
-    All arguments that are not fixed by the domain count. The value must be total.
+    None where that is not known. Arguments that the domain fixes do not count. The value must be total.
     """
     match value:
         case Number():
@@ -116,7 +116,7 @@ def _turned(way: int | None, sign: int) -> int | None:
 
 
 def _together(ways: Iterable[int | None]) -> int | None:
-    """The direction of a value that grows with each of its operands, from their directions."""
+    """The direction of a value that is monotone in each operand, from the directions of the operands."""
     kinds = set(ways)
     if None in kinds or {1, -1} <= kinds:
         return None
@@ -124,7 +124,7 @@ def _together(ways: Iterable[int | None]) -> int | None:
 
 
 def _divisor(value: Apply) -> int | None:
-    """The number that it divides by; None where the divisor is not a number."""
+    """The divisor where it is a number."""
     return value.divisor.value if isinstance(value.divisor, Number) else None
 
 

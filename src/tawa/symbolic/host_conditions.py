@@ -1,4 +1,4 @@
-"""The conditions of a launch as clauses that must all hold, and their simplification.
+"""Simplification of launch conditions: clauses over host expressions that must all hold.
 
     1 <= K;  8000 <= ceil(programs / 132) * (862 * largest(0, (K + 63) // 64))
     →   ceil(programs / 132) * ceil(K / 64) >= 10;  K >= 1
@@ -6,9 +6,8 @@
     with 132 programs or fewer, K a multiple of 16
     →   K >= 592
 
-Simplified clauses hold for exactly those arguments of the domain for which the given ones hold, as
-`tests/analysis/test_host_conditions.py` tries. Each clause is simplified under the assumption that all others hold,
-which is sound because those stay.
+Simplified clauses hold for exactly those arguments of the domain for which the given clauses hold. Each clause is
+simplified under the assumption that all others hold, which is sound because the others stay.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, lcm
 
-from tawa.analysis.host_ranges import ANY, Domain, Range, direction, is_total, range_of
-from tawa.analysis.host_simplify import simplified_value, sum_of, terms_of
-from tawa.analysis.launch_values import Apply, Argument, Condition, HostValue, Number
+from tawa.symbolic.host_expr import Apply, Argument, Condition, HostValue, Number
+from tawa.symbolic.host_ranges import ANY, Domain, Range, direction, is_total, range_of
+from tawa.symbolic.host_simplify import simplified_value, sum_of, terms_of
 
 _ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """``least <= value <= most``, a multiple of `multiple`, and not 0 where `nonzero` says so.
+    """``least <= value <= most``, a multiple of `multiple`, and not 0 if `nonzero`.
 
-    lenient: holds where the value cannot be computed, instead of not.
+    lenient: whether it holds where the value cannot be computed.
     """
 
     value: HostValue
@@ -55,11 +54,11 @@ class Clause:
 
 
 NEVER = Clause(Number(0), 1)
-"""What no arguments fulfil."""
+"""Holds for no arguments."""
 
 
 def simplified(clauses: Iterable[Clause], domain: Domain) -> tuple[Clause, ...]:
-    """Clauses that hold for the same arguments of the domain: none where all do, `NEVER` alone where none does."""
+    """Equivalent clauses over the domain: an empty tuple where all arguments fulfil them, `NEVER` where none do."""
     found = _merged(clauses)
     for _ in range(_ROUNDS):
         before = list(found)
@@ -78,7 +77,7 @@ def simplified(clauses: Iterable[Clause], domain: Domain) -> tuple[Clause, ...]:
 
 
 def _merged(clauses: Iterable[Clause]) -> list[Clause]:
-    """One clause for each value."""
+    """Merges the clauses of each value into one."""
     known: dict[tuple[HostValue, bool], Clause] = {}
     for it in clauses:
         lenient = it.lenient and not is_total(it.value)
@@ -97,7 +96,7 @@ def _merged(clauses: Iterable[Clause]) -> list[Clause]:
 
 
 def narrowed(domain: Domain, clauses: Iterable[Clause]) -> Domain:
-    """The domain within the clauses that bound a single argument."""
+    """The domain restricted by the clauses that bound a single argument."""
     found = dict(domain)
     for it in clauses:
         if isinstance(it.value, Argument):
@@ -107,7 +106,7 @@ def narrowed(domain: Domain, clauses: Iterable[Clause]) -> Domain:
 
 
 def _rounded(clause: Clause, domain: Domain) -> Clause:
-    """An argument that is a multiple of 16 is at least 16, 32, … or simply positive."""
+    """Rounds the bounds of an argument that is a multiple of 16 to 16, 32, …, or to "positive"."""
     if not isinstance(clause.value, Argument):
         return clause
     known = max(1, lcm(range_of(clause.value, domain).multiple, clause.multiple))
@@ -125,7 +124,7 @@ def _rounded(clause: Clause, domain: Domain) -> Clause:
 
 
 def _solved(clause: Clause, domain: Domain, outer: Domain) -> list[Clause]:
-    """domain: what the other clauses leave; outer: the whole."""
+    """Clauses equivalent to one clause. domain: restricted by the other clauses; outer: the whole domain."""
     if any(it.is_empty for it in domain.values()):
         return [NEVER]
     value = simplified_value(clause.value, domain)
@@ -198,14 +197,14 @@ def _at_least(value: HostValue, least: int, domain: Domain) -> list[Clause]:
 def _one_of(
     value: HostValue, possible: list[HostValue], least: int | None, most: int | None, domain: Domain
 ) -> list[Clause]:
-    """One of the operands has to be large (small) enough. possible: those that can be."""
+    """At least one operand has to be large (small) enough. possible: the operands that can be."""
     if len(possible) != 1:
         return _threshold(value, least, most, domain)
     return _at_least(possible[0], least, domain) if least is not None else _at_most(possible[0], most or 0, domain)
 
 
 def _product_at_least(value: Apply, factors: tuple[HostValue, ...], least: int, domain: Domain) -> list[Clause]:
-    """Where no factor is negative, one may drop its ``largest(0, …)``: where that matters, the clause fails anyway."""
+    """If no factor is negative, ``largest(0, …)`` of one can go: where it matters, the clause is false anyway."""
     solved = _threshold(value, least, None, domain)
     if solved != [Clause(value, least)] or not all(range_of(it, domain).is_natural for it in factors):
         return solved
@@ -222,7 +221,7 @@ def _product_at_least(value: Apply, factors: tuple[HostValue, ...], least: int, 
 
 
 def _rounded_up(value: HostValue) -> HostValue:
-    """Equal where one of the two is positive: (x + 63) // 64 as ceil(x / 64)."""
+    """(x + 63) // 64 as ceil(x / 64): equal where either is positive."""
     match value:
         case Apply("divide", (dividend, Number(n))) if n > 1 and terms_of(dividend)[1] == n - 1:
             return Apply("ceiling", (sum_of(terms_of(dividend)[0]), Number(n)))
@@ -231,7 +230,7 @@ def _rounded_up(value: HostValue) -> HostValue:
 
 
 def _linear(value: HostValue, least: int | None, most: int | None, domain: Domain) -> list[Clause]:
-    """Without the number that is added, and the factor that is common."""
+    """Moves the constant and the common factor of a sum into the bounds."""
     terms, number = terms_of(value)
     least = None if least is None else least - number
     most = None if most is None else most - number
@@ -269,7 +268,7 @@ def _multiple(value: HostValue, of: int, domain: Domain) -> list[Clause]:
 
 
 def _threshold(value: HostValue, least: int | None, most: int | None, domain: Domain) -> list[Clause]:
-    """In one unknown, of which the value is monotone, the clause is a bound of that unknown: found by halving."""
+    """A clause on a value that is monotone in its only unknown is a bound of that unknown, found by bisection."""
     same = [Clause(value, least, most)]
     unknown = [it for it in value.arguments if domain.get(it, ANY).value is None]
     way = direction(value, domain)
@@ -298,7 +297,7 @@ def _threshold(value: HostValue, least: int | None, most: int | None, domain: Do
 
 
 def _find(value: HostValue, index: int) -> Argument:
-    """The argument as it stands in a value."""
+    """An argument of a value, by its index."""
     match value:
         case Argument() if value.index == index:
             return value

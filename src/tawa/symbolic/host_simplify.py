@@ -1,4 +1,4 @@
-"""Simpler values: the same number for all arguments of a domain, as a shorter expression.
+"""Simplification of host expressions: the same number for all arguments of a domain, as a shorter expression.
 
 largest(0, (K + 63) // 64) * 862 + largest(0, (K + 63) // 64) * 862      →   1724 * ceil(K / 64), of K >= 1
 SK - (SK // 128) * 128                                                     →   SK % 128
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from math import gcd
 
-from tawa.analysis.host_ranges import Domain, is_total, range_of
-from tawa.analysis.launch_values import Apply, Argument, HostValue, Number, Operator
+from tawa.symbolic.host_expr import Apply, Argument, HostValue, Number, Operator
+from tawa.symbolic.host_ranges import Domain, is_total, range_of
 
 
 def simplified_value(value: HostValue, domain: Domain) -> HostValue:
-    """An equal value, wherever `value` can be computed."""
+    """A value that is equal wherever `value` can be computed."""
     match value:
         case Number():
             return value
@@ -61,7 +61,7 @@ def sum_of(terms: Terms, number: int = 0) -> HostValue:
 
 
 def _without_zeros(terms: Terms) -> Terms:
-    """Without what cancels; a term that cannot always be computed stays."""
+    """Drops terms that cancel; one that cannot always be computed stays."""
     return {term: factor for term, factor in terms.items() if factor or not is_total(term)}
 
 
@@ -87,7 +87,7 @@ def _applied(operator: Operator, parts: tuple[HostValue, ...], domain: Domain) -
 
 
 def _with_remainders(terms: Terms, number: int) -> tuple[Terms, int]:
-    """x - (x // n) * n, which is x % n."""
+    """Replaces x - (x // n) * n by x % n."""
     for term, factor in list(terms.items()):
         if isinstance(term, Apply) and term.operator == "divide" and isinstance(term.operands[1], Number):
             whole, divisor = term.operands[0], term.operands[1].value
@@ -99,7 +99,7 @@ def _with_remainders(terms: Terms, number: int) -> tuple[Terms, int]:
 
 
 def _with_last_parts(terms: Terms) -> Terms:
-    """x // n + ceil((x % n) / n), whole tiles and the one that is cut, which is ceil(x / n)."""
+    """Replaces x // n + ceil((x % n) / n), the whole tiles and the partial one, by ceil(x / n)."""
     for term, factor in list(terms.items()):
         match term:
             case Apply("ceiling", (Apply("remainder", (whole, Number(n))), Number(by))) if n == by:
@@ -143,7 +143,7 @@ def _product(parts: tuple[HostValue, ...]) -> HostValue:
 
 
 def _quotient(operator: Operator, dividend: HostValue, by: HostValue, domain: Domain) -> HostValue:
-    """Of a divisor n > 0: what is a multiple of n comes out of the division, where all of it goes one way."""
+    """For a divisor n > 0: terms that n divides leave the division, where rounding has only one direction."""
     same = Apply(operator, (dividend, by))
     if not isinstance(by, Number) or by.value < 1 or not is_total(dividend):
         return same
@@ -159,7 +159,7 @@ def _quotient(operator: Operator, dividend: HostValue, by: HostValue, domain: Do
         natural = range_of(dividend, domain).is_natural
         if not natural and (number or not all(_divides(n, *it, domain) for it in terms.items())):
             return same
-    # From here on the quotient is rounded one way only: down for divide, up for ceiling, both exact for multiples.
+    # From here on, the quotient is rounded in one direction: down for divide, up for ceiling; multiples are exact.
     whole = {term: factor for term, factor in terms.items() if factor % n == 0}
     rest = {term: factor for term, factor in terms.items() if factor % n}
     kept = number % n  # 0 … n - 1
@@ -208,7 +208,7 @@ def _remainder(dividend: HostValue, by: HostValue, domain: Domain) -> HostValue:
 
 
 def _extreme(operator: Operator, parts: tuple[HostValue, ...], domain: Domain) -> HostValue:
-    """Without operands that another operand always outdoes."""
+    """Drops operands that another operand always dominates."""
     flat = [
         inner
         for part in parts

@@ -2,8 +2,8 @@
 
     128·pid·stride + 64·iv - 1
 
-A monomial is the sorted tuple of its atoms' numbers, a Poly the sorted tuple of (monomial, coefficient). `Atoms`
-numbers the atoms in the order in which they are met, so that equal programs give equal polynomials.
+A monomial is the sorted tuple of its atoms' numbers; a polynomial is the sorted tuple of (monomial, coefficient).
+`Atoms` numbers the atoms in the order in which they are first used, so that equal programs give equal polynomials.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Poly:
 
     @property
     def number(self) -> int | None:
-        """The value where it is the same in every program."""
+        """The value of a constant polynomial; None for any other."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
@@ -57,12 +57,12 @@ class Poly:
         return Poly.of((tuple(sorted((*left, *right))), a * b) for left, a in self.terms for right, b in other.terms)
 
     def divided_by(self, divisor: Poly) -> Poly | None:
-        """The exact quotient by a polynomial of one term; None where something is left."""
+        """The exact quotient by a polynomial of one term; None where there is a remainder."""
         quotient, rest = self.parted_by(divisor)
         return None if rest.terms else quotient
 
     def parted_by(self, divisor: Poly) -> tuple[Poly, Poly]:
-        """The quotient of the terms that a polynomial of one term divides, and the other terms."""
+        """The quotient of the terms that a polynomial of one term divides, and the remaining terms."""
         if len(divisor.terms) != 1:
             whole = self == divisor and bool(self.terms)
             return (ONE, ZERO) if whole else (ZERO, self)
@@ -92,7 +92,7 @@ def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
 
 
 def constant(number: int) -> Poly:
-    """A number as a Poly."""
+    """A number as a polynomial."""
     return Poly.of([((), number)])
 
 
@@ -102,7 +102,7 @@ ONE = constant(1)
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """How many iterations of a loop were before this one."""
+    """The number of iterations of a loop before the current one."""
 
     loop: Operation
 
@@ -121,7 +121,7 @@ Atom = Value | Trip | Carried
 class Atoms:
     """The atoms of one function, numbered.
 
-    Values that are computed alike from equal operands are one atom: the first that is met stands for all.
+    Values that the same operation computes from equal operands share one atom: the first of them represents all.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Atoms:
         self._wide: set[Monomial] = set()
 
     def widen(self, poly: Poly) -> None:
-        """Notes that the kernel computes the terms of `poly` in 64 bits, so that they may need them."""
+        """Records that the kernel computes the terms of `poly` in 64 bits, so that they may not fit 32."""
         self._wide.update(monomial for monomial, _ in poly.terms)
 
     def wide(self, poly: Poly) -> bool:
@@ -147,7 +147,7 @@ class Atoms:
         return isinstance(atom, Value) and atom.type == "i64"
 
     def equal(self, value: Value, key: tuple[object, ...]) -> Value:
-        """The value that stands for all that `key` describes: operation, type and operands."""
+        """The representative of all values with this `key`: operation, type and operands."""
         first = self._computed.setdefault(key, value)
         self._versions.setdefault(first, {first: None})[value] = None
         return first
@@ -167,15 +167,15 @@ class Atoms:
         return self._atoms[index]
 
     def poly(self, atom: Atom) -> Poly:
-        """An atom as a Poly."""
+        """An atom as a polynomial."""
         return Poly((((self.index(atom),), 1),))
 
     def of(self, poly: Poly) -> Iterator[Atom]:
-        """The atoms of a Poly, each once."""
+        """The atoms of a polynomial, each once."""
         return (self._atoms[index] for index in poly.atoms)
 
     def text(self, poly: Poly) -> str:
-        """A Poly for messages: ``128*pid + 64``."""
+        """A polynomial for messages: ``128*pid + 64``."""
         terms: list[str] = []
         for monomial, factor in poly.terms:
             names = [_name(self._atoms[index]) for index in monomial]
@@ -183,7 +183,7 @@ class Atoms:
         return " + ".join(terms) or "0"
 
     def invariant(self, poly: Poly, loop: Operation) -> bool:
-        """Whether a Poly is the same in all iterations of `loop`."""
+        """Whether a polynomial is invariant in `loop`."""
         return all(not inside(atom, loop) for atom in self.of(poly))
 
 
@@ -194,7 +194,7 @@ def _name(atom: Atom) -> str:
 
 
 def inside(atom: Atom, op: Operation) -> bool:
-    """Whether an atom is made inside a region of `op`."""
+    """Whether an atom is defined inside a region of `op`."""
     if isinstance(atom, Trip | Carried):
         return atom.loop is op or op.is_ancestor_of(atom.loop)
     owner = atom.owner

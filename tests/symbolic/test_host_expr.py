@@ -1,4 +1,4 @@
-"""Values and conditions of a launch."""
+"""Host expressions and conditions: evaluation, folding, JSON."""
 
 from __future__ import annotations
 
@@ -8,21 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tawa.analysis.launch_values import (
-    Apply,
-    Argument,
-    Condition,
-    DescriptorSpec,
-    HostValue,
-    LaunchSpec,
-    Number,
-    add,
-    host_value_from_json,
-    multiply,
-)
+from tawa.symbolic.host_expr import Apply, Argument, Condition, HostValue, Number, add, host_value_from_json, multiply
 
 M, K = Argument(1, "M"), Argument(2, "K")
-SPEC = DescriptorSpec(0, multiply(K, Number(4)), (M, K), (add(K, Number(8)), Number(1)), (64, 32), "f16", 2, 9)
 
 
 def test_a_value_is_computed_from_the_arguments() -> None:
@@ -44,10 +32,6 @@ def test_numbers_are_folded() -> None:
     assert add() == Number(0)
 
 
-def test_a_descriptor_is_an_address_sizes_and_strides() -> None:
-    assert SPEC.evaluate((4096, 10, 20)) == (4096 + 160, (10, 20), (28, 1))
-
-
 @pytest.mark.parametrize(("value", "holds"), [(0, False), (8, False), (16, True), (32, True), (48, False)])
 def test_a_condition_is_a_range_and_a_multiple(value: int, holds: bool) -> None:
     assert Condition(M, "why", 1, 40, 16).holds((0, value)) == holds
@@ -55,13 +39,6 @@ def test_a_condition_is_a_range_and_a_multiple(value: int, holds: bool) -> None:
 
 def test_what_cannot_be_computed_does_not_hold() -> None:
     assert not Condition(Apply("divide", (M, K)), "why", 0).holds((0, 1, 0))
-
-
-def test_the_first_broken_condition_is_named() -> None:
-    spec = LaunchSpec((SPEC,), (Condition(M, "why", 1), Condition(K, "rows are aligned", multiple=16)))
-    assert spec.broken((0, 1, 32)) is None
-    broken = spec.broken((0, 1, 30))
-    assert broken is not None and str(broken) == "K % 16 == 0" and broken.reason == "rows are aligned"
 
 
 numbers = st.integers(-100, 100)
@@ -84,16 +61,6 @@ def test_a_value_survives_json(value: HostValue) -> None:
     assert host_value_from_json(json.loads(json.dumps(value.to_json()))) == value
 
 
-def test_a_launch_survives_json() -> None:
-    for work in (None, multiply(M, Number(512))):
-        spec = LaunchSpec((SPEC,), (Condition(M, "why", 1, None, 16),), work)
-        assert LaunchSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
-
-
-def test_work_that_cannot_be_computed_is_not_too_little() -> None:
-    assert not LaunchSpec(work=Apply("divide", (M, K))).not_worth((0, 1, 0), 1)
-
-
 def test_other_json_is_refused() -> None:
-    with pytest.raises(ValueError, match="not a value of a launch"):
+    with pytest.raises(ValueError, match="not a host expression"):
         host_value_from_json(["power", ["number", 2]])

@@ -1,0 +1,145 @@
+"""What a launch of a specialised kernel needs: descriptors that the launcher makes, and conditions that it checks.
+
+All of it is written in host expressions (`tawa.symbolic.host_expr`) and converts to JSON and back, so that it can be
+stored beside a compiled kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tawa.symbolic.host_expr import Condition, HostValue, host_value_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptorSpec:
+    """A TMA descriptor that the launcher makes and passes as an added argument.
+
+    base: index of the pointer argument that the memory belongs to. offset: of the tensor from that pointer, in
+    elements. shape, strides: in elements, slowest first; the last stride is 1. block: the box. element: MLIR's name of
+    the element type (f16, bf16, f8E4M3FN, i8 …). Elements outside of the tensor read as zero.
+    argument: index of the descriptor in the rewritten function; its sizes (i32) and strides (i64) follow it, as
+    Triton's launcher passes them.
+    """
+
+    base: int
+    offset: HostValue
+    shape: tuple[HostValue, ...]
+    strides: tuple[HostValue, ...]
+    block: tuple[int, ...]
+    element: str
+    element_bytes: int
+    argument: int
+
+    def evaluate(self, arguments: Sequence[int]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """The address (bytes), the shape and the strides (elements) at this launch."""
+        address = arguments[self.base] + self.element_bytes * self.offset.evaluate(arguments)
+        shape = tuple(size.evaluate(arguments) for size in self.shape)
+        return address, shape, tuple(stride.evaluate(arguments) for stride in self.strides)
+
+    def to_json(self) -> dict[str, Any]:
+        """For `from_json`."""
+        return {
+            "base": self.base,
+            "offset": self.offset.to_json(),
+            "shape": [size.to_json() for size in self.shape],
+            "strides": [stride.to_json() for stride in self.strides],
+            "block": list(self.block),
+            "element": self.element,
+            "element_bytes": self.element_bytes,
+            "argument": self.argument,
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> DescriptorSpec:
+        """The inverse of `to_json`."""
+        return DescriptorSpec(
+            base=data["base"],
+            offset=host_value_from_json(data["offset"]),
+            shape=tuple(host_value_from_json(size) for size in data["shape"]),
+            strides=tuple(host_value_from_json(stride) for stride in data["strides"]),
+            block=tuple(data["block"]),
+            element=data["element"],
+            element_bytes=data["element_bytes"],
+            argument=data["argument"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """What a launch of a specialised kernel needs.
+
+    descriptors: to be made, in the order of the added arguments. conditions: all must hold; otherwise the stock kernel
+    is launched. work: cycles of one program; a launch that takes an SM fewer than least_cycles gets the stock kernel.
+    None: every launch gets the specialised one. alone: whether the kernel pays only where no two programs share an SM.
+    axes: how many sizes of the grid a persistent kernel takes as its last arguments; 0: it is not persistent. offered:
+    the same for a persistent form that launches of more programs than SMs get; 0: there is none.
+    """
+
+    descriptors: tuple[DescriptorSpec, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    work: HostValue | None = None
+    alone: bool = False
+    axes: int = 0
+    offered: int = 0
+    least_cycles: int = 0
+
+    @property
+    def arguments(self) -> frozenset[int]:
+        """The indices of all arguments that a descriptor, a condition or the work depends on."""
+        values = [value for spec in self.descriptors for value in (spec.offset, *spec.shape, *spec.strides)]
+        values += [condition.value for condition in self.conditions]
+        values += [self.work] if self.work else []
+        bases = frozenset(spec.base for spec in self.descriptors)
+        return bases.union(*(value.arguments for value in values))
+
+    def broken(self, arguments: Sequence[int]) -> Condition | None:
+        """The first condition that these arguments violate (pointers as addresses)."""
+        return next((condition for condition in self.conditions if not condition.holds(arguments)), None)
+
+    def not_worth(self, arguments: Sequence[int], rounds: int) -> str:
+        """Why the stock kernel is expected to be faster; empty if it is not.
+
+        rounds: programs per SM, one after the other or concurrent.
+        """
+        if self.alone and rounds > 1:
+            return "its programs share SMs, and boxes of short rows keep the TMA unit as busy as the dots the rest"
+        return "the launch is over too soon to pay" if self._is_short(arguments, rounds) else ""
+
+    def _is_short(self, arguments: Sequence[int], rounds: int) -> bool:
+        if self.work is None:
+            return False
+        try:
+            return rounds * self.work.evaluate(arguments) < self.least_cycles
+        except ZeroDivisionError:
+            return False
+
+    def to_json(self) -> dict[str, Any]:
+        """For `from_json`."""
+        return {
+            "descriptors": [spec.to_json() for spec in self.descriptors],
+            "conditions": [condition.to_json() for condition in self.conditions],
+            "work": self.work.to_json() if self.work else None,
+            "alone": self.alone,
+            "axes": self.axes,
+            "offered": self.offered,
+            "least_cycles": self.least_cycles,
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> LaunchSpec:
+        """The inverse of `to_json`."""
+        return LaunchSpec(
+            tuple(DescriptorSpec.from_json(spec) for spec in data["descriptors"]),
+            tuple(Condition.from_json(condition) for condition in data["conditions"]),
+            host_value_from_json(data["work"]) if data["work"] else None,
+            data["alone"],
+            data["axes"],
+            data["offered"],
+            data["least_cycles"],
+        )
+
+
+__all__ = ["DescriptorSpec", "LaunchSpec"]

@@ -1,0 +1,52 @@
+"""Conditions of a launch as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.symbolic.host_conditions import Clause, simplified
+from tawa.symbolic.host_expr import Apply, HostValue, Number, add, multiply
+from tawa.symbolic.host_ranges import Range
+from tawa.symbolic.host_text import clauses_text
+from tests.symbolic.host_trees import K, M, P, S
+
+
+def tiles(size: HostValue, block: int) -> HostValue:
+    return Apply("largest", (Number(0), Apply("divide", (add(size, Number(block - 1)), Number(block)))))
+
+
+WIDE = Range(-(1 << 31), 2147418112)
+DOMAIN = {0: WIDE, 1: WIDE, 2: WIDE, 3: Range(1, 1 << 62)}
+WORK = multiply(Apply("ceiling", (P, Number(132))), tiles(K, 64), Number(862))
+WHOLE = Apply("divide", (K, Number(128)))
+LEFT = add(K, multiply(WHOLE, Number(-128)))
+LOOPS = add(multiply(tiles(multiply(WHOLE, Number(128)), 128), Number(862)), multiply(tiles(LEFT, 128), Number(862)))
+"""Of attention without a mask: a loop over whole tiles of keys, and one over what is left."""
+
+
+@pytest.mark.parametrize(
+    ("clauses", "known", "text"),
+    [
+        ([Clause(WORK, 8000)], {}, "ceil(programs / 132) * ceil(K / 64) >= 10"),
+        ([Clause(WORK, 8000), Clause(K, 1)], {}, "ceil(programs / 132) * ceil(K / 64) >= 10 and K > 0"),
+        ([Clause(WORK, 8000), Clause(K, 1)], {3: Range(100, 100)}, "K >= 577"),
+        ([Clause(WORK, 8000)], {3: Range(100, 100), 1: Range(0, 1 << 30, 16)}, "K >= 592"),
+        ([Clause(WORK, 8000)], {1: Range(64, 64)}, "programs >= 1189"),
+        ([Clause(WORK, 8000)], {1: Range(4096, 4096)}, ""),
+        ([Clause(WORK, 8000)], {1: Range(0, 0)}, "never"),
+        ([Clause(add(tiles(K, 64), tiles(K, 64)), 7)], {}, "K >= 193"),
+        ([Clause(multiply(S, Number(2)), 16, 2**40 - 1, 16)], {}, "S % 8 == 0 and S > 0"),
+        ([Clause(multiply(S, Number(2)), 16, 2**40 - 1, 16)], {2: Range(-1 << 20, 1 << 20, 16)}, "S > 0"),
+        ([Clause(M, 1), Clause(K, 1), Clause(M, 0)], {}, "M, K > 0"),
+        ([Clause(P, most=132)], {}, "programs <= 132"),
+        ([Clause(add(M, multiply(K, Number(-1))), 0)], {}, "M - K >= 0"),
+        ([Clause(multiply(tiles(K, 64), tiles(M, 64)), 1)], {}, "M, K > 0"),
+        ([Clause(Apply("divide", (K, Number(8))), 1, 2147418112)], {}, "K >= 8"),
+        ([Clause(Apply("divide", (K, S)), 1)], {}, "trunc(K / S) >= 1"),
+        ([Clause(Apply("divide", (K, S)), 1), Clause(K, 1), Clause(S, 1)], {}, "(K // S) >= 1, and K, S > 0"),
+        ([Clause(multiply(P, LOOPS), 8000), Clause(K, 1)], {}, "programs * ceil(K / 128) >= 10 and K > 0"),
+    ],
+)
+def test_a_condition_is_said_plainly(clauses: list[Clause], known: dict[int, Range], text: str) -> None:
+    domain = {**DOMAIN, **known}
+    assert clauses_text(simplified(clauses, domain), domain) == text

@@ -1,0 +1,32 @@
+"""What a launch needs: descriptors, conditions, work."""
+
+from __future__ import annotations
+
+import json
+
+from tawa.symbolic.host_expr import Apply, Argument, Condition, Number, add, multiply
+from tawa.symbolic.launch_spec import DescriptorSpec, LaunchSpec
+
+M, K = Argument(1, "M"), Argument(2, "K")
+SPEC = DescriptorSpec(0, multiply(K, Number(4)), (M, K), (add(K, Number(8)), Number(1)), (64, 32), "f16", 2, 9)
+
+
+def test_a_descriptor_is_an_address_sizes_and_strides() -> None:
+    assert SPEC.evaluate((4096, 10, 20)) == (4096 + 160, (10, 20), (28, 1))
+
+
+def test_the_first_broken_condition_is_named() -> None:
+    spec = LaunchSpec((SPEC,), (Condition(M, "why", 1), Condition(K, "rows are aligned", multiple=16)))
+    assert spec.broken((0, 1, 32)) is None
+    broken = spec.broken((0, 1, 30))
+    assert broken is not None and str(broken) == "K % 16 == 0" and broken.reason == "rows are aligned"
+
+
+def test_a_launch_survives_json() -> None:
+    for work in (None, multiply(M, Number(512))):
+        spec = LaunchSpec((SPEC,), (Condition(M, "why", 1, None, 16),), work)
+        assert LaunchSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_work_that_cannot_be_computed_is_not_too_little() -> None:
+    assert not LaunchSpec(work=Apply("divide", (M, K))).not_worth((0, 1, 0), 1)
