@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
 
 RUNS = 3
 MOST_BYTES = 2 << 30  # bytes of all tensors of a launch: six copies of each are kept

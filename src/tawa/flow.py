@@ -19,8 +19,8 @@ from tawa.plan.cost.budget import Channels
 from tawa.plan.decide.paths import Launching, Raising
 from tawa.plan.decide.rings import Facts, Target
 from tawa.remarks import Remark, SourceLocation
-from tawa.symbolic.host_expr import Argument
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.expr import Argument
+from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.result import Pass
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.check import combine

@@ -19,7 +19,7 @@ from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
 from tawa.plan.decide.turns import choose_turns
 from tawa.remarks import Remark
-from tawa.symbolic.host_expr import Condition
+from tawa.symbolic.host.expr import Condition
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma
 from tawa.transforms.ttir.split_rows import SplitRows

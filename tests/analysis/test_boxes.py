@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pytest
 
 from tawa.analysis.boxes import Box, BoxFinder
-from tawa.analysis.facts import Facts
 from tawa.analysis.memory.out_of_bounds_uses import seen_by
 from tawa.analysis.tma.accesses import NotABox
 from tawa.ir import Block, Operation, Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Atom, Poly
+from tawa.symbolic.value_ranges import ValueRanges
 from tests.analysis.tile_programs import GREATER_EQUAL, LESS, LESS_EQUAL, TileProgram
 
 ARGUMENTS = {"a": "!tt.ptr<f16>", "m": "i32", "k": "i32", "s": "i32", "out": "!tt.ptr<f16>", "list": "!tt.ptr<i32>"}
@@ -58,7 +58,7 @@ def is_argument(atom: Atom) -> bool:
 
 def finder(p: TileProgram) -> BoxFinder:
     affine = Affine()
-    return BoxFinder(affine, Facts(p.function, affine), is_argument, is_argument)
+    return BoxFinder(affine, ValueRanges(p.function, affine), is_argument, is_argument)
 
 
 def box_of(t: Tile, load: Value) -> tuple[Box, Callable[[Poly], str]]:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from tawa.analysis.boxes import Box, BoxFinder
-from tawa.analysis.facts import Facts
 from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.tma.accesses import NotABox
 from tawa.ir import Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Poly
+from tawa.symbolic.value_ranges import ValueRanges
 from tests.analysis.tile_programs import GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, TileProgram
 
 SHAPE = ROWS, COLUMNS = 16, 32
@@ -181,7 +181,7 @@ def compared(seed: int) -> Box | None:
     program.p.loop((program.of(0), program.of(8), program.of(1)), [], body)
     module, ((load, at, mask),) = program.p.finish(), found
     affine = Affine()
-    facts, host = Facts(program.p.function, affine), HostSizes(module, program.p.function, affine)
+    facts, host = ValueRanges(program.p.function, affine), HostSizes(module, program.p.function, affine)
     try:
         assert load.defining_op is not None
         box = BoxFinder(affine, facts, host.in_size, host.in_offset).find(load.defining_op)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tawa.analysis.boxes import OPEN, Box, BoxFinder
-from tawa.analysis.facts import Facts
 from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.tma.accesses import NotABox
 from tawa.ir import Value
 from tawa.symbolic.affine import Affine
-from tawa.symbolic.host_expr import Apply, Argument, Number
+from tawa.symbolic.host.expr import Apply, Argument, Number
 from tawa.symbolic.polynomial import constant
+from tawa.symbolic.value_ranges import ValueRanges
 from tests.analysis.tile_programs import LESS, TileProgram
 
 ARGUMENTS = {"a": "!tt.ptr<f16>", "m": "i32", "k": "i32", "s": "i32", "list": "!tt.ptr<i32>"}
@@ -26,14 +26,14 @@ def knows(host: HostSizes, value: Value) -> bool:
     return all(host.in_size(atom) for atom in host.affine.atoms.of(host.affine.poly(value)))
 
 
-def box_of(p: TileProgram, host: HostSizes, stride: Value, mask: bool = True) -> tuple[Box, Facts]:
+def box_of(p: TileProgram, host: HostSizes, stride: Value, mask: bool = True) -> tuple[Box, ValueRanges]:
     """A load of 64 x 32 elements at [64·pid, 0], with m rows."""
     rows = p.expand(p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64)), 1)
     offsets = p.broadcast(p.mul(rows, p.splat(stride, 64, 1)), 64, 32)
     address = p.add(p.splat(p.args["a"], 64, 32), p.add(offsets, p.spread(p.range(32), 0, 64, 32)))
     below = p.broadcast(p.compare(rows, p.splat(p.args["m"], 64, 1), LESS), 64, 32)
     load = p.load(address, below, p.zeros(address)) if mask else p.load(address)
-    facts = Facts(p.function, host.affine)
+    facts = ValueRanges(p.function, host.affine)
     op = load.defining_op
     assert op is not None
     return BoxFinder(host.affine, facts, host.in_size, host.in_offset).find(op), facts

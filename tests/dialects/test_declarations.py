@@ -24,14 +24,6 @@ ATTRIBUTES = {"tt.divisibility", "tt.warp_specialize", "ttg.maxnreg", "tt.consta
 """Names of attributes and types, which look like names of operations."""
 QUOTING = {
     "ir": "knows no dialect: it names the few operations that its own helpers make or read",
-    **dict.fromkeys(
-        (
-            *("analysis/loops/uniform_trip_counts.py", "analysis/contiguity.py", "analysis/facts.py"),
-            *("analysis/memory/provenance.py"),
-            *("analysis/multiples.py", "analysis/promises.py"),
-        ),
-        "not carried over yet",
-    ),
 }
 """Rooms and files that may quote names of operations, and why."""
 

@@ -23,7 +23,7 @@ from tawa.sim import Descriptor, simulate
 from tawa.sim.errors import OutOfBounds
 from tawa.sim.launch import parameter_name
 from tawa.sim.machine.values import TensorDescriptor
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tests.support.fronts import Front, front

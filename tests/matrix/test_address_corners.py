@@ -11,7 +11,7 @@ import pytest
 import triton
 import triton.language as tl
 
-from tawa.symbolic.host_expr import Number
+from tawa.symbolic.host.expr import Number
 from tests.matrix.raising import Launch, raised, same_bits
 
 BLOCKS = {"BM": 32, "BN": 16, "BK": 16}

@@ -15,7 +15,7 @@ from tawa.dialects.warp import find_groups
 from tawa.ir import Module, Operation, parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.verify.verdict import Proved
 from tests.matrix.raising import Launch, Raised, raised, run
 

@@ -16,7 +16,7 @@ from tawa.ir import Module, Operation, parse_module, print_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.sim.errors import MissingFence
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.verdict import Proved, Refuted
 from tests.cases.pointers.weights import gemm_int4, gemm_packed

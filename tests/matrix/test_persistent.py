@@ -12,7 +12,7 @@ from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.ir import Module, parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tawa.verify.verdict import Proved
 from tests.cases.attention.cases import CASES as ATTENTION

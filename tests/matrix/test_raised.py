@@ -12,7 +12,6 @@ import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tawa.analysis.facts import DIVISORS, LOADED
 from tawa.analysis.tma.promotions import Make
 from tawa.bridge.triton.signature import Signature
 from tawa.dialects.scf import ForOp
@@ -20,7 +19,8 @@ from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, parse_module, print_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
+from tawa.symbolic.known import DIVISORS, LOADED
 from tawa.transforms.ttir.split_rows import SplitRows
 from tests.cases.small import raised_kernels as kernels
 from tests.matrix.raising import NESTED, Launch, addresses, lay_out, raised, run, same_bits

@@ -30,7 +30,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from tawa.analysis.facts import LOADED, Facts, Proof
 from tawa.analysis.rings.loads import TMA_BYTES
 from tawa.analysis.tma.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
 from tawa.dialects.arith import is_zero
@@ -38,7 +37,9 @@ from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value, shape_of
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.affine_tile import AffineTile, Bound, Guard
+from tawa.symbolic.known import LOADED, Proof
 from tawa.symbolic.polynomial import ONE, Atom, Monomial, Poly, constant
+from tawa.symbolic.value_ranges import ValueRanges
 
 OPEN = 0x7FFF0000
 """The size of a dimension in which nothing is cut off; Triton's own ragged descriptors use the same."""
@@ -108,7 +109,7 @@ class BoxFinder:
     """
 
     affine: Affine
-    facts: Facts
+    facts: ValueRanges
     in_size: Fixed
     in_offset: Fixed
     _arguments: dict[Value, None] = field(default_factory=dict[Value, None])

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
-from tawa.analysis.facts import Facts
 from tawa.analysis.names import name_in_source
 from tawa.analysis.tma.accesses import NotABox
 from tawa.dialects.arith import DivSIOp, MaxSIOp, MinSIOp, RemSIOp
@@ -20,9 +19,10 @@ from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, TensorDescType, Value, parse_type
 from tawa.symbolic.affine import Affine
-from tawa.symbolic.host_expr import Apply, Argument, Condition, HostValue, Number, Operator, add, multiply
-from tawa.symbolic.launch_spec import DescriptorSpec
+from tawa.symbolic.host.expr import Apply, Argument, Condition, HostValue, Number, Operator, add, multiply
+from tawa.symbolic.host.launch_spec import DescriptorSpec
 from tawa.symbolic.polynomial import Atom, Poly, constant
+from tawa.symbolic.value_ranges import ValueRanges
 
 _ALIGNED = "TMA needs an alignment of 16 bytes"
 _OPERATORS: Mapping[str, Operator] = by_name(
@@ -96,7 +96,7 @@ class HostSizes:
             argument=0,
         )
 
-    def conditions(self, box: Box, facts: Facts) -> tuple[Condition, ...]:
+    def conditions(self, box: Box, facts: ValueRanges) -> tuple[Condition, ...]:
         """The conditions that each launch checks; raises NotABox where a constant violates one."""
         found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in box.proof.arguments]
         width = box.element_bytes
@@ -114,7 +114,7 @@ class HostSizes:
             found += [Condition(self.value(size), reason, multiple=dim.run) for size in cut]
         return _open(found)
 
-    def aligned(self, box: Box, facts: Facts) -> bool:
+    def aligned(self, box: Box, facts: ValueRanges) -> bool:
         """Whether the alignment that TMA needs is proved at compile time."""
         width = box.element_bytes
         parts = [facts.value_multiple(box.base), width * facts.multiple(box.offset)]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tawa.analysis.loops.uniform_trip_counts import MOST_PROGRAMS, programs_alike
-from tawa.ir import Value
+from tawa.analysis.loops.uniform_trip_counts import MOST_PROGRAMS, trip_counts_are_uniform
+from tawa.ir import Block, Builder, Region, Value
 from tests.analysis.tile_programs import TileProgram
 
 Bound = Callable[[TileProgram], Value]
@@ -27,7 +27,7 @@ def looped(bound: Bound, carried: Bound | None = None) -> bool:
         return args[1:]
 
     program.loop((zero, upper, one), [], body)
-    return programs_alike(program.finish())
+    return trip_counts_are_uniform(program.finish())
 
 
 def counts(program: TileProgram, index: Value) -> Value:
@@ -70,4 +70,26 @@ def test_what_a_loop_carries_depends_on_where_it_begins_and_how_often_it_goes_ro
 def test_loops_without_dots_do_not_matter() -> None:
     program = TileProgram(ks="i32")
     program.loop((program.number(0), program.pid(), program.number(1)), [], lambda args: args[1:])
-    assert programs_alike(program.finish())
+    assert trip_counts_are_uniform(program.finish())
+
+
+@pytest.mark.parametrize(("limit", "uniform"), [(arguments, True), (own, False)])
+def test_what_a_while_decides_depends_on_its_condition(limit: Bound, uniform: bool) -> None:
+    program = TileProgram(ks="i32", a="tensor<64x64xf16>", b="tensor<64x64xf16>")
+    zero, one, bound = program.number(0), program.number(1), limit(program)
+    repeat, outer = Builder.at_end(program.block).create("scf.while", [zero], ("i32",)), program.block
+    before, after = Block(["i32"]), Block(["i32"])
+    for block in (before, after):
+        repeat.add_region(Region([block]))
+    program.block = before
+    program.effect("scf.condition", [program.compare(before.args[0], bound), before.args[0]])
+    program.block = after
+    program.effect("scf.yield", [program.add(after.args[0], one)])
+    program.block = outer
+
+    def body(args: list[Value]) -> list[Value]:
+        program.dot(program.args["a"], program.args["b"])
+        return args[1:]
+
+    program.loop((zero, repeat.result, one), [], body)
+    assert trip_counts_are_uniform(program.finish()) is uniform

@@ -20,8 +20,8 @@ from bench.corpus.configurations import (  # noqa: E402
     tensors_of,
     watch_tuners,
 )
-from tawa.symbolic.host_expr import Number  # noqa: E402
-from tawa.symbolic.launch_spec import LaunchSpec  # noqa: E402
+from tawa.symbolic.host.expr import Number  # noqa: E402
+from tawa.symbolic.host.launch_spec import LaunchSpec  # noqa: E402
 
 
 def run_of(target: Any, tawa: Callable[[int], float], stock: Callable[[int], float] = lambda time: 1.0) -> Any:

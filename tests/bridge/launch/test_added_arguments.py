@@ -32,8 +32,8 @@ from tawa.bridge.triton.signature import parse_signature
 from tawa.machine.hopper import LEAST_CYCLES
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
-from tawa.symbolic.host_expr import Apply, Argument, Condition, Number, multiply
-from tawa.symbolic.launch_spec import DescriptorSpec, LaunchSpec
+from tawa.symbolic.host.expr import Apply, Argument, Condition, Number, multiply
+from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
 from tawa.transforms.ttir.make_persistent import MakePersistent, PersistentResult
 from tests.cases.pointers.cases import find
 from tests.matrix.compiling import compile_case

@@ -25,9 +25,9 @@ from tawa.bridge.launch.launcher import Launcher
 from tawa.errors import PlanError
 from tawa.machine.hopper import LEAST_CYCLES, PROCESSORS
 from tawa.plan import PlanOptions
-from tawa.symbolic.host_conditions import simplified
-from tawa.symbolic.host_expr import Apply, Argument, Condition, Number
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.conditions import simplified
+from tawa.symbolic.host.expr import Apply, Argument, Condition, Number
+from tawa.symbolic.host.launch_spec import LaunchSpec
 from tests.cases.pointers.cases import CASES
 from tests.matrix.compiling import attempted, signature
 

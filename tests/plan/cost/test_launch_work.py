@@ -10,7 +10,7 @@ from tawa.machine.hopper import DOT_CYCLES, LEAST_CYCLES, STORE_CYCLES
 from tawa.plan import PlanOptions
 from tawa.plan.cost.launch_work import launch_work
 from tawa.plan.decide.paths import CROWDED
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
 from tests.analysis.tile_programs import TileProgram
 from tests.cases.pointers.builders import gemm_case
 from tests.matrix.compiling import compile_case, pinned

@@ -10,7 +10,7 @@ import pytest
 from tawa.analysis.tma.promotions import Make, find_raises
 from tawa.dialects import structure_rules
 from tawa.ir import Builder, Module, StructureError, Value, clone_op, parse_module, print_module, verify_structure
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.drop_dead import DropDead
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
 from tests.analysis.tile_programs import TileProgram

@@ -7,7 +7,7 @@ from tawa.analysis.tma.unit_strides import find_unit_strides
 from tawa.dialects import structure_rules
 from tawa.dialects.tt import FuncOp
 from tawa.ir import print_module, verify_structure
-from tawa.symbolic.host_expr import Argument
+from tawa.symbolic.host.expr import Argument
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tests.analysis.tma.test_unit_strides import ALL, product
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from tawa.analysis.contiguity import Contiguity
+from tawa.analysis.layout.axis_info import ModuleAxisInfo
 from tawa.analysis.layout.layouts import fields_of, layout_name, per_thread, tile_order
 from tawa.analysis.layout.producer_layouts import CP_ASYNC_BITS, may_widen
 from tawa.dialects.aref import Fill
@@ -67,7 +67,7 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
     """Every load inside a loop that feeds a dot, in textual order."""
     found: list[DotLoadInfo] = []
     products: set[Value] | None = None
-    contiguity: Contiguity | None = None
+    axis_info: ModuleAxisInfo | None = None
     for op in module.walk():
         descriptor, pointers = DescriptorLoadOp.of(op), LoadOp.of(op)
         if (descriptor is None and pointers is None) or not enclosing_loops(op):
@@ -81,9 +81,9 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
             products = products if products is not None else from_dots(module)
             dots = dots_fed_by(op.result, products)
             if dots:
-                contiguity = contiguity or Contiguity(module)
+                axis_info = axis_info or ModuleAxisInfo(module)
                 payload = pointer_slot_type(module, pointers)
-                fill = pointer_fill(module, pointers, payload, contiguity)
+                fill = pointer_fill(module, pointers, payload, axis_info)
                 found.append(DotLoadInfo(pointers, tuple(dots), payload, _slot_like(module, op, payload), fill))
     return found
 
@@ -170,13 +170,13 @@ def pointer_slot_type(module: Module, load: LoadOp) -> MemDescType:
     return MemDescType(tile.shape, tile.element, encoding, "#smem", mutable=True)
 
 
-def pointer_fill(module: Module, load: LoadOp, payload: MemDescType, contiguity: Contiguity) -> Fill:
+def pointer_fill(module: Module, load: LoadOp, payload: MemDescType, axis_info: ModuleAxisInfo) -> Fill:
     """How a tile that comes by pointers gets into its slot."""
     element, tile = parse_type(payload.element), load.tile
     assert tile is not None
     if not isinstance(element, ScalarType) or (load.other is not None and not is_zero(load.other)):
         return "registers"  # cp.async fills lanes outside the mask with zeros
-    if contiguity.side_by_side(load) * element.bits < CP_ASYNC_BITS:
+    if axis_info.vector_width(load) * element.bits < CP_ASYNC_BITS:
         return "registers"
     fastest = tile_order(module, tile.encoding)[0]
     enough = per_thread(module, tile.encoding, fastest) * element.bits >= CP_ASYNC_BITS

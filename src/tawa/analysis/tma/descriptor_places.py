@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tawa.analysis.boxes import BOX_BYTES, STRIDE_LIMIT, Box
-from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.tma.accesses import NotABox
 from tawa.analysis.tma.available_values import is_known
 from tawa.dialects.scalars import width_of
@@ -20,7 +19,9 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp, LoadOp
 from tawa.ir import Block, Builder, Operation, Value
 from tawa.symbolic.affine import Affine
+from tawa.symbolic.known import Proof
 from tawa.symbolic.polynomial import Atom, Poly
+from tawa.symbolic.value_ranges import ValueRanges
 
 _CURE = "let the stride be a multiple of 16, which Triton sees at the launch, or have the launcher make the descriptor"
 
@@ -106,7 +107,7 @@ def places_of(load: Operation, base: Value, function: FuncOp, affine: Affine) ->
     return [*known, *(replace(place, of_tile=True) for place in known[-1:])]
 
 
-def check_descriptor(box: Box, facts: Facts, affine: Affine) -> Checked:
+def check_descriptor(box: Box, facts: ValueRanges, affine: Affine) -> Checked:
     """All that the host would check at a launch must be known here, or be asked; raises NotABox."""
     width = box.element_bytes
     if facts.value_multiple(box.base) % BOX_BYTES:
@@ -133,7 +134,7 @@ def check_descriptor(box: Box, facts: Facts, affine: Affine) -> Checked:
     return Checked(Proof(tuple(arguments), tuple(taken)), limits)
 
 
-def _limits(box: Box, facts: Facts, affine: Affine) -> tuple[Limit, ...]:
+def _limits(box: Box, facts: ValueRanges, affine: Affine) -> tuple[Limit, ...]:
     """The strides that come from memory and that nothing proves to be ones TMA takes."""
     below = STRIDE_LIMIT // box.element_bytes
     found: dict[Limit, None] = {}

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from tawa.symbolic.host_conditions import Clause, narrowed, simplified
-from tawa.symbolic.host_expr import Apply, Argument, HostValue, Number, multiply
-from tawa.symbolic.host_ranges import Domain, Range
-from tawa.symbolic.host_simplify import simplified_value
-from tawa.symbolic.host_text import value_text
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.conditions import Clause, narrowed, simplified
+from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number, multiply
+from tawa.symbolic.host.launch_spec import LaunchSpec
+from tawa.symbolic.host.ranges import Domain, Range
+from tawa.symbolic.host.simplify import simplified_value
+from tawa.symbolic.host.text import value_text
 
 MOST_TILES = 1 << 30
 """Of a persistent kernel: then no sum of a tile and the number of programs leaves 32 bits."""

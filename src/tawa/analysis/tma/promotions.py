@@ -24,8 +24,8 @@ when the kernel is compiled, so that no launch goes to the kernel as it was for 
 the kernel wants them done before it goes on.
 
 A pointer that the kernel loads from a table can be described in the kernel only, in front of the loop of the load, with
-tables=True. Hints on the tile of addresses say how it is aligned (`tawa.analysis.promises`); where a stride comes from
-memory, TMA is used only if that is one it takes (`Decision.limits`).
+tables=True. Hints on the tile of addresses say how it is aligned (`tawa.symbolic.alignment_hints`); where a stride
+comes from memory, TMA is used only if that is one it takes (`Decision.limits`).
 
 Some facts are *taken* (`AccessInfo.taken`): a divisor in the index arithmetic is positive, an index from memory is not
 negative, sums of indices do not overflow; and in the kernel, that integer arguments are not negative. A kernel that
@@ -38,12 +38,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tawa.analysis.boxes import Box, BoxDim, BoxFinder
-from tawa.analysis.facts import Facts, Proof
 from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.memory.out_of_bounds_uses import seen_by
 from tawa.analysis.memory.provenance import why_stored_in_order
 from tawa.analysis.memory.tile_stores import tile_stores
-from tawa.analysis.promises import promised_by
 from tawa.analysis.rings.loads import from_dots
 from tawa.analysis.tma.accesses import NotABox, is_operand_load
 from tawa.analysis.tma.descriptor_places import Limit, Place, check_descriptor, places_of
@@ -54,7 +52,10 @@ from tawa.ir import Module, Operation, source_of
 from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.affine_tile import Guard
-from tawa.symbolic.host_expr import Condition
+from tawa.symbolic.alignment_hints import hinted_divisors
+from tawa.symbolic.host.expr import Condition
+from tawa.symbolic.known import Proof
+from tawa.symbolic.value_ranges import ValueRanges
 
 Make = Literal["host", "kernel"]
 
@@ -185,7 +186,7 @@ class _Finder:
     def __init__(self, host: HostSizes, make: Make, trust: bool, tables: bool) -> None:
         self.host, self.module, self.function, self.affine = host, host.module, host.function, host.affine
         self.make, self.trust, self.tables = make, trust, tables
-        self.facts = Facts(self.function, self.affine)
+        self.facts = ValueRanges(self.function, self.affine)
 
     def load(self, op: Operation) -> AccessInfo:
         """Whether and how a load is to be raised."""
@@ -256,8 +257,8 @@ class _Finder:
     def _inside(self, found: AccessInfo, place: Place, table: bool) -> AccessInfo:
         """The same with a descriptor that the kernel makes at `place`."""
         load = found.op
-        promised = promised_by(load, self.function, self.affine) if table else {}
-        facts = Facts(self.function, self.affine, promised) if promised else self.facts
+        promised = hinted_divisors(load, self.function, self.affine) if table else {}
+        facts = ValueRanges(self.function, self.affine, promised) if promised else self.facts
         finder = BoxFinder(self.affine, facts, place.in_size, place.in_offset)
         box, conditions = self._unseen(finder.find(load), by_host=False)
         checked = check_descriptor(box, facts, self.affine)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tawa.analysis.facts import Facts
 from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.rings.loads import from_dots
 from tawa.analysis.tma.accesses import is_operand_load, tile_of
@@ -25,8 +24,9 @@ from tawa.dialects.tt import FuncOp, StoreOp
 from tawa.ir import Module, Operation, Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.dim_relations import has_rows, shape_of
-from tawa.symbolic.host_expr import Argument
+from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.polynomial import ONE
+from tawa.symbolic.value_ranges import ValueRanges
 
 
 def find_unit_strides(module: Module, may_be_one: frozenset[str]) -> tuple[Argument, ...]:
@@ -51,7 +51,7 @@ class _Units:
 
     def __init__(self, module: Module, function: FuncOp, may_be_one: frozenset[str]) -> None:
         self.affine = Affine()
-        self.facts = Facts(function, self.affine)
+        self.facts = ValueRanges(function, self.affine)
         self.host = HostSizes(module, function, self.affine)
         self.open = {
             arg

@@ -41,7 +41,7 @@ from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsErr
 from tawa.machine.hopper import WARP_GROUP
 from tawa.pipeline import Outcome
 from tawa.remarks import Remark
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
 

@@ -15,7 +15,7 @@ from tawa.bridge.triton.stages import StageSplit
 from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions
 from tawa.plan.cost.budget import StockCopies
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from tawa.analysis.loops.chained_dots import has_chained_dots
-from tawa.analysis.loops.uniform_trip_counts import programs_alike
+from tawa.analysis.loops.uniform_trip_counts import trip_counts_are_uniform
 from tawa.analysis.memory.provenance import remakes_descriptors
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.driver.forms import JUMPS, front_half, lay_out, read_kernel
@@ -336,7 +336,7 @@ class _Driver:
         if plan.max_registers and asked is None:
             return 0, None
         module = self.paths.module if raised and self.paths is not None else self.kernel
-        if why_not_persistent(module) is not None or not (asked or programs_alike(module)):
+        if why_not_persistent(module) is not None or not (asked or trip_counts_are_uniform(module)):
             return 0, None
         found = self._form_planned(plan.groups or 1, raised)
         reason = found.reason if isinstance(found, Remark) else why_shallower(found, plan)

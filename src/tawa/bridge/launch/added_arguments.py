@@ -33,7 +33,7 @@ from tawa.bridge.report import record
 from tawa.dialects.tt import GRID_SIZE
 from tawa.plan import PlanOptions
 from tawa.plan.decide.persistent import options_of_persistent, why_shallower
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
 

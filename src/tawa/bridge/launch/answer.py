@@ -23,11 +23,11 @@ from tawa.bridge.launch.argument_paths import argument_paths, plain_value
 from tawa.bridge.report import record
 from tawa.errors import PlanError
 from tawa.machine.hopper import PROCESSORS
-from tawa.symbolic.host_conditions import NEVER, Clause, simplified
-from tawa.symbolic.host_expr import Apply, Argument, HostValue
-from tawa.symbolic.host_ranges import ANY, Domain, Range
-from tawa.symbolic.host_text import clauses_text, value_text
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.conditions import NEVER, Clause, simplified
+from tawa.symbolic.host.expr import Apply, Argument, HostValue
+from tawa.symbolic.host.launch_spec import LaunchSpec
+from tawa.symbolic.host.ranges import ANY, Domain, Range
+from tawa.symbolic.host.text import clauses_text, value_text
 
 Decision = Literal["specialised", "declined", "depends"]
 

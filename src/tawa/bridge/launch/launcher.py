@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from tawa.analysis.tma.launch_choice import fits, rounds_of, why_not_launchable, why_slower
 from tawa.bridge.launch.argument_paths import argument_paths, plain_value, values_at
-from tawa.symbolic.launch_spec import DescriptorSpec, LaunchSpec
+from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
 
 _log = logging.getLogger("tawa")
 

@@ -26,8 +26,8 @@ from tawa.dialects.tt import DescriptorStoreOp, FuncOp, StoreOp
 from tawa.ir import Module, Operation, TensorType, Value, parse_type
 from tawa.machine.hopper import DOT_CYCLES, ROW_BYTES, STORE_CYCLES
 from tawa.symbolic.affine import Affine
-from tawa.symbolic.host_expr import Apply, HostValue, Number, add, multiply
-from tawa.symbolic.launch_spec import DescriptorSpec
+from tawa.symbolic.host.expr import Apply, HostValue, Number, add, multiply
+from tawa.symbolic.host.launch_spec import DescriptorSpec
 
 _STORES = (StoreOp.NAME, DescriptorStoreOp.NAME)
 

@@ -27,8 +27,8 @@ from tawa.plan.entries import LaunchPlan, OperandPlan, Path, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.remarks import Remark
-from tawa.symbolic.host_expr import Argument, HostValue
-from tawa.symbolic.launch_spec import LaunchSpec
+from tawa.symbolic.host.expr import Argument, HostValue
+from tawa.symbolic.host.launch_spec import LaunchSpec
 
 BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tawa.dialects.tt import ADDED_BASE, FuncOp
 from tawa.ir import Value
 from tawa.ir.text import split_top_level
-from tawa.symbolic.launch_spec import DescriptorSpec
+from tawa.symbolic.host.launch_spec import DescriptorSpec
 
 
 def add_descriptor(function: FuncOp, spec: DescriptorSpec, number: int, nested: bool) -> Value:

@@ -40,7 +40,7 @@ from tawa.dialects.tt import DescriptorStoreOp, ReshapeOp, StoreOp
 from tawa.ir import Builder, Module, Operation, Value, replace_op
 from tawa.remarks import Remark
 from tawa.symbolic.affine import Affine
-from tawa.symbolic.launch_spec import DescriptorSpec, LaunchSpec
+from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
 from tawa.symbolic.polynomial import Poly
 from tawa.transforms.drop_dead import DropDead
 from tawa.transforms.materialize import Materializer

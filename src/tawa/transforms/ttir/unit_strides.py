@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Builder, Module
-from tawa.symbolic.host_expr import Argument, Condition
+from tawa.symbolic.host.expr import Argument, Condition
 from tawa.transforms.result import PassResult
 
 UNIT_STRIDE = "the tile lies in memory element by element"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.contiguity import MOST, AxisInfo, Contiguity
+from tawa.analysis.layout.axis_info import MOST, AxisInfo, ModuleAxisInfo
 from tests.analysis.memory.test_provenance import value_named
 from tests.cases.programs.ttgir import LOCK, for_loop, kernel, op, parse
 
@@ -35,7 +35,7 @@ def known(*lines: str, name: str = "x", divisor: int = 16) -> AxisInfo:
     count = len(function.regions[0].blocks[0].args)
     each = f"{{tt.divisibility = {divisor} : i32}}"
     function.properties["arg_attrs"] = f"[{', '.join([each] * count)}]"
-    return Contiguity(module).of(value_named(module, name))
+    return ModuleAxisInfo(module).of(value_named(module, name))
 
 
 def test_a_range_is_contiguous_and_starts_where_it_says() -> None:
@@ -99,7 +99,7 @@ def test_the_user_may_know_more() -> None:
     value = value_named(module, "x")
     assert value.defining_op is not None
     value.defining_op.attributes["tt.contiguity"] = "dense<8> : tensor<1xi32>"
-    assert Contiguity(module).of(value).contiguity == (8,)
+    assert ModuleAxisInfo(module).of(value).contiguity == (8,)
 
 
 def test_an_operation_that_is_not_known_says_nothing() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd, lcm
 
-from tawa.symbolic.host_expr import Apply, Argument, HostValue, Number
+from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number
 
 
 @dataclass(frozen=True, slots=True)

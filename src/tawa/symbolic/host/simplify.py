@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import gcd
 
-from tawa.symbolic.host_expr import Apply, Argument, HostValue, Number, Operator
-from tawa.symbolic.host_ranges import Domain, is_total, range_of
+from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number, Operator
+from tawa.symbolic.host.ranges import Domain, is_total, range_of
 
 
 def simplified_value(value: HostValue, domain: Domain) -> HostValue:

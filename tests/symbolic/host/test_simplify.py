@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tawa.symbolic.host_expr import HostValue
-from tawa.symbolic.host_ranges import Range, is_total
-from tawa.symbolic.host_simplify import simplified_value
-from tests.symbolic.host_trees import domains, points, trees
+from tawa.symbolic.host.expr import HostValue
+from tawa.symbolic.host.ranges import Range, is_total
+from tawa.symbolic.host.simplify import simplified_value
+from tests.symbolic.host.trees import domains, points, trees
 
 
 @settings(max_examples=200, deadline=None)

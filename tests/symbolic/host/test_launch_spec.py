@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tawa.symbolic.host_expr import Apply, Argument, Condition, Number, add, multiply
-from tawa.symbolic.launch_spec import DescriptorSpec, LaunchSpec
+from tawa.symbolic.host.expr import Apply, Argument, Condition, Number, add, multiply
+from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
 
 M, K = Argument(1, "M"), Argument(2, "K")
 SPEC = DescriptorSpec(0, multiply(K, Number(4)), (M, K), (add(K, Number(8)), Number(1)), (64, 32), "f16", 2, 9)

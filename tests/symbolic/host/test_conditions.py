@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tawa.symbolic.host_conditions import NEVER, Clause, simplified
-from tawa.symbolic.host_ranges import Range
-from tests.symbolic.host_trees import M, clauses, domains, points
+from tawa.symbolic.host.conditions import NEVER, Clause, simplified
+from tawa.symbolic.host.ranges import Range
+from tests.symbolic.host.trees import M, clauses, domains, points
 
 
 @settings(max_examples=400, deadline=None)

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, lcm
 
-from tawa.symbolic.host_expr import Apply, Argument, Condition, HostValue, Number
-from tawa.symbolic.host_ranges import ANY, Domain, Range, direction, is_total, range_of
-from tawa.symbolic.host_simplify import simplified_value, sum_of, terms_of
+from tawa.symbolic.host.expr import Apply, Argument, Condition, HostValue, Number
+from tawa.symbolic.host.ranges import ANY, Domain, Range, direction, is_total, range_of
+from tawa.symbolic.host.simplify import simplified_value, sum_of, terms_of
 
 _ROUNDS = 8
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tawa.analysis.contiguity import AxisInfo, Contiguity
+from tawa.analysis.layout.axis_info import AxisInfo, ModuleAxisInfo
 from tawa.ir import Value
 from tests.analysis.tile_programs import GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, TileProgram
 
@@ -36,7 +36,7 @@ def holds(info: AxisInfo, tile: Any) -> bool:
     return True
 
 
-def program(seed: int) -> tuple[Contiguity, list[tuple[Value, Any]]]:
+def program(seed: int) -> tuple[ModuleAxisInfo, list[tuple[Value, Any]]]:
     """Two vectors of numbers, none under zero, what is computed of them, and of both as one tile."""
     lot = random.Random(seed)
     p = TileProgram(("m", "s"), **dict.fromkeys("mnsk", "i32"))
@@ -58,7 +58,7 @@ def program(seed: int) -> tuple[Contiguity, list[tuple[Value, Any]]]:
         kinds.append([(p.spread(value, 1 - axis, *SHAPE), wide(tile, 1 - axis)) for value, tile in known])
     both = kinds[1] + kinds[3]
     grow(p, both, lot)
-    return Contiguity(p.finish()), [*kinds[0], *kinds[2], *both]
+    return ModuleAxisInfo(p.finish()), [*kinds[0], *kinds[2], *both]
 
 
 def wide(tile: Any, axis: int) -> Any:

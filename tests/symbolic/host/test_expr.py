@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tawa.symbolic.host_expr import Apply, Argument, Condition, HostValue, Number, add, host_value_from_json, multiply
+from tawa.symbolic.host.expr import Apply, Argument, Condition, HostValue, Number, add, host_value_from_json, multiply
 
 M, K = Argument(1, "M"), Argument(2, "K")
 

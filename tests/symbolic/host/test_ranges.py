@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tawa.symbolic.host_expr import HostValue
-from tawa.symbolic.host_ranges import Range, direction, is_total, range_of
-from tests.symbolic.host_trees import domains, points, trees
+from tawa.symbolic.host.expr import HostValue
+from tawa.symbolic.host.ranges import Range, direction, is_total, range_of
+from tests.symbolic.host.trees import domains, points, trees
 
 
 @settings(max_examples=200, deadline=None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tawa.symbolic.host_conditions import Clause
-from tawa.symbolic.host_expr import Apply, Argument, HostValue, Number, add, multiply
-from tawa.symbolic.host_ranges import Domain, Range
+from tawa.symbolic.host.conditions import Clause
+from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number, add, multiply
+from tawa.symbolic.host.ranges import Domain, Range
 
 NAMES = ("M", "K", "S", "programs")
 M, K, S, P = (Argument(index, name) for index, name in enumerate(NAMES))

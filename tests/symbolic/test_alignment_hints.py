@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.promises import promised_by
 from tawa.ir import Value
 from tawa.symbolic.affine import Affine
+from tawa.symbolic.alignment_hints import hinted_divisors
 from tests.analysis.tile_programs import TileProgram
 
 ARGUMENTS = {"a": "!tt.ptr<f16>", "b": "!tt.ptr<i8>", "s": "i32", "t": "i32", "first": "i32", "m": "i32"}
@@ -35,7 +35,7 @@ def hinted(value: Value, *numbers: int) -> Value:
 def promised(p: TileProgram, pointers: Value) -> dict[str, int]:
     load = p.load(pointers).defining_op
     assert load is not None
-    return {value.hint: number for value, number in promised_by(load, p.function, Affine()).items() if number > 1}
+    return {value.hint: number for value, number in hinted_divisors(load, p.function, Affine()).items() if number > 1}
 
 
 def test_rows_that_begin_at_multiples_of_16_bytes_say_it_of_the_stride_and_the_pointer() -> None:

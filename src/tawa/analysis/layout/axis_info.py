@@ -1,34 +1,52 @@
-"""Contiguity: how many elements of a tile of addresses surely lie side by side, and start at a multiple of what.
+"""Axis information: how many elements of a tile are contiguous or constant, and what divides the first of them.
 
-    offs = make_range 0..64                 64 side by side, the first divisible by 2³⁰
-    p = addptr(splat(%ptr), offs)           64 side by side, at multiples of 16 bytes if the argument is
-    m = cmpi slt, offs, splat(%K)           as many lanes alike as K is surely divisible by
+    offs = make_range 0..64                 64 contiguous elements, the first divisible by 2³⁰
+    p = addptr(splat(%ptr), offs)           64 contiguous addresses, at multiples of 16 bytes if the argument is
+    m = cmpi slt, offs, splat(%K)           as many equal lanes as K is known to be divisible by
 
 This is the part of Triton's axis analysis (`AxisInfo.cpp`) that decides how wide a cp.async may be. It knows fewer
-operations, and where it knows one it says the same or less: what is found here Triton's back end finds too.
+operations, and for those that it knows it finds the same or less: Triton's back end finds everything that is found
+here. For that reason it is an interpretation of its own, and not a client of `tawa.symbolic.value_ranges`, which knows
+more than Triton does.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
 from tawa.analysis.layout.layouts import tile_order
-from tawa.dialects.scf import ForOp, IfOp, WhileOp
-from tawa.dialects.tt import FuncOp, LoadOp
-from tawa.ir import Block, Module, Operation, PointerType, ScalarType, TensorType, Value, parse_type
-from tawa.ir.attributes import attribute_of, read_int
+from tawa.dialects import arith
+from tawa.dialects.control_flow import incoming
+from tawa.dialects.hints import argument_divisibility, hint_of
+from tawa.dialects.scf import CONTROL, ForOp
+from tawa.dialects.tt import (
+    AddPtrOp,
+    BitcastOp,
+    BroadcastOp,
+    ExpandDimsOp,
+    FuncOp,
+    LoadOp,
+    MakeRangeOp,
+    SplatOp,
+    UnsplatOp,
+)
+from tawa.dialects.ttg import ConvertLayoutOp
+from tawa.ir import Module, Operation, PointerType, ScalarType, TensorType, Value, parse_type
+from tawa.ir.attributes import read_int
 
 MOST = 1 << 30
+"""The largest divisor that is told; 0 has it."""
 CHUNK_BYTES = 16
+"""The most that one access reads."""
 _DENSE = re.compile(r"(?:dense<)?(-?\d+|true|false)>?(?:\s*:.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class AxisInfo:
-    """By dimension (one for a scalar): elements side by side, the divisor of the first of them, elements alike."""
+    """By dimension (a scalar has one): contiguous elements, the divisor of the first of them, equal elements."""
 
     contiguity: tuple[int, ...]
     divisibility: tuple[int, ...]
@@ -51,25 +69,27 @@ class AxisInfo:
         )
 
 
-class Contiguity:
-    """What is known of every number and address of a module; found once, to a fixed point over its loops."""
+class ModuleAxisInfo:
+    """The axis information of all values of a module: the fixed point over its loops, found once."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.infos: dict[Value, AxisInfo] = {}
+        self._infos: dict[Value, AxisInfo] = {}
         for op in module.body.ops:
             function = FuncOp.of(op)
             if function and function.structured:
-                self._arguments(function)
+                for arg in function.body.args:
+                    divisor = _power_of_two(argument_divisibility(function, arg))
+                    self._infos[arg] = AxisInfo((1,), (divisor,), (1,))
                 while self._visit(op):
                     pass
 
     def of(self, value: Value) -> AxisInfo:
         """What is known of a value."""
-        return self.infos.get(value) or AxisInfo.unknown(max(1, len(_shape(value))))
+        return self._infos.get(value) or _unknown(value)
 
-    def side_by_side(self, load: LoadOp) -> int:
-        """Elements that surely lie side by side and may be read with one access of at most 16 bytes."""
+    def vector_width(self, load: LoadOp) -> int:
+        """How many contiguous elements of a load one access of at most 16 bytes may read."""
         tile = load.tile
         assert tile is not None
         element, fastest = parse_type(tile.element), tile_order(self.module, tile.encoding)[0]
@@ -80,88 +100,64 @@ class Contiguity:
             count = min(count, self.of(load.mask).constancy[fastest])
         return _power_of_two(count)
 
-    # -- the walk ----------------------------------------------------------------------------------------------------
-
-    def _arguments(self, function: FuncOp) -> None:
-        for arg in function.body.args:
-            divisor = read_int(function.attributes_of(arg).get("tt.divisibility", "1"))
-            self.infos[arg] = AxisInfo((1,), (_power_of_two(divisor),), (1,))
+    # -- the fixed point ---------------------------------------------------------------------------------------------
 
     def _visit(self, outer: Operation) -> bool:
-        """One pass over what an operation holds; whether anything changed."""
+        """One pass over the regions of an operation; whether anything changed."""
         changed = False
-        repeat = WhileOp.of(outer)
         for region in outer.regions:
             for block in region.blocks:
-                changed |= self._enter_half(repeat, block) if repeat else False
+                if outer.name in CONTROL:
+                    changed |= self._set((arg, self._argument(outer, arg)) for arg in block.args)
                 for op in block.ops:
-                    loop = ForOp.of(op)
-                    if loop:
-                        changed |= self._enter(loop)
-                    if op.regions:
-                        changed |= self._visit(op)
-                    for result, info in zip(op.results, self._results(op), strict=False):
-                        changed |= self._set(result, info)
+                    changed |= self._visit(op) if op.regions else False
+                    changed |= self._set((result, self._result(op, result)) for result in op.results)
         return changed
 
-    def _set(self, value: Value, info: AxisInfo) -> bool:
-        if self.infos.get(value) == info:
-            return False
-        self.infos[value] = info
-        return True
+    def _set(self, found: Iterable[tuple[Value, AxisInfo]]) -> bool:
+        changed = False
+        for value, info in found:
+            if self._infos.get(value) != info:
+                self._infos[value] = info
+                changed = True
+        return changed
 
-    def _enter(self, loop: ForOp) -> bool:
+    def _argument(self, holder: Operation, arg: Value) -> AxisInfo:
+        """An argument of the body of a loop."""
+        loop = ForOp.of(holder)
+        if loop is None or arg is not loop.induction:
+            return self._handed_on(arg)
         lower, _, step = (self.of(value) for value in loop.bounds)
-        changed = self._set(loop.induction, AxisInfo((1,), _gcds(lower.divisibility, step.divisibility), (1,)))
-        for arg, init, yielded in zip(loop.iter_args, loop.inits, loop.yielded, strict=True):
-            changed |= self._set(arg, self._either([init, yielded]))
-        return changed
+        return AxisInfo((1,), _gcds(lower.divisibility, step.divisibility), (1,))
 
-    def _enter_half(self, repeat: WhileOp, block: Block) -> bool:
-        """What the deciding half is given at first and later, or the working half by the deciding one."""
-        end = repeat.before.terminator.operands
-        given = list(zip(repeat.op.operands, repeat.after.terminator.operands, strict=True))
-        handed = given if block is repeat.before else [(value,) for value in end[1:]]
-        found = [self._set(arg, self._either(values)) for arg, values in zip(block.args, handed, strict=True)]
-        return any(found)
+    def _result(self, op: Operation, result: Value) -> AxisInfo:
+        if op.name in CONTROL:
+            return self._handed_on(result)
+        rule = _RULES.get(op.name) if len(op.results) == 1 else None
+        info = _unknown(result) if rule is None else rule(op, [self.of(operand) for operand in op.operands])
+        return _hinted(op, info)
 
-    def _either(self, values: Sequence[Value]) -> AxisInfo:
-        """The join of those of which something is known by now; a value not yet seen does not count."""
-        known = [self.infos[value] for value in values if value in self.infos] or [self.of(values[0])]
-        found = known[0]
-        for info in known[1:]:
-            found = found.join(info)
-        return found
-
-    def _results(self, op: Operation) -> list[AxisInfo]:
-        loop, branch, repeat = ForOp.of(op), IfOp.of(op), WhileOp.of(op)
-        if repeat:
-            return [self._either((value,)) for value in repeat.before.terminator.operands[1:]]
-        if loop:
-            return [self._either(pair) for pair in zip(loop.inits, loop.yielded, strict=True)]
-        if branch:
-            handed = [block.terminator.operands for block in branch.branches]
-            return [self._either([values[index] for values in handed]) for index in range(len(op.results))]
-        if len(op.results) != 1:
-            return [AxisInfo.unknown(max(1, len(_shape(result)))) for result in op.results]
-        rule = _RULES.get(op.name)
-        if rule is None:
-            info = AxisInfo.unknown(max(1, len(_shape(op.result))))
-        else:
-            info = rule(op, [self.of(operand) for operand in op.operands])
-        return [_hinted(op, info)]
+    def _handed_on(self, value: Value) -> AxisInfo:
+        """The join of what control flow hands on, as far as it is known by now: a value not yet seen does not count."""
+        values = [use.value for use in incoming(value)]
+        first, *others = [self._infos[it] for it in values if it in self._infos] or [self.of(values[0])]
+        for info in others:
+            first = first.join(info)
+        return first
 
 
 def _hinted(op: Operation, info: AxisInfo) -> AxisInfo:
-    """What the user says: `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy`."""
-    for name in ("contiguity", "divisibility", "constancy"):
-        text = attribute_of(op.attributes, f"tt.{name}")
-        if text is not None:
-            rank = len(info.contiguity)
-            numbers = [int(number) for number in re.findall(r"\d+", text.partition(":")[0])]
-            if len(numbers) in (1, rank):
-                info = replace(info, **{name: tuple(numbers * rank if len(numbers) == 1 else numbers)})
-    return info
+    """With what the user says: `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy`."""
+    return replace(
+        info,
+        contiguity=hint_of(op, "contiguity") or info.contiguity,
+        divisibility=hint_of(op, "divisibility") or info.divisibility,
+        constancy=hint_of(op, "constancy") or info.constancy,
+    )
+
+
+def _unknown(value: Value) -> AxisInfo:
+    return AxisInfo.unknown(max(1, len(_shape(value))))
 
 
 def _shape(value: Value) -> tuple[int, ...]:
@@ -207,7 +203,7 @@ def _splat(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
 
 def _expand_dims(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
     axis, info = read_int(op.properties["axis"]), infos[0]
-    divisor = gcd(*(_unless_side_by_side(info, dim) for dim in range(len(info.contiguity))))
+    divisor = gcd(*(_of_every_element(info, dim) for dim in range(len(info.contiguity))))
     divisor = _power_of_two(info.constant) if info.constant is not None else divisor
 
     def put(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
@@ -231,14 +227,16 @@ def _same(_: Operation, infos: list[AxisInfo]) -> AxisInfo:
 
 def _add(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
     left, right = infos
-    width = _power_of_two(_pointee_bytes(op.result)) if op.name == "tt.addptr" else 1
+    width = _power_of_two(_pointee_bytes(op.result)) if AddPtrOp.matches(op) else 1
     first = _gcds(left.contiguity, right.constancy)
     second = _gcds(left.constancy, right.contiguity)
-    contiguity = first if op.name == "arith.subi" else tuple(max(pair) for pair in zip(first, second, strict=True))
-    constants = (left.constant, right.constant) if op.name in ("arith.addi", "arith.subi") else (None, None)
+    contiguity = first if arith.SubIOp.matches(op) else tuple(max(pair) for pair in zip(first, second, strict=True))
+    constants = (
+        (left.constant, right.constant) if (arith.AddIOp.matches(op) or arith.SubIOp.matches(op)) else (None, None)
+    )
     number = None
     if constants[0] is not None and constants[1] is not None:
-        number = constants[0] + constants[1] * (-1 if op.name == "arith.subi" else 1)
+        number = constants[0] + constants[1] * (-1 if arith.SubIOp.matches(op) else 1)
     constancy = _gcds(left.constancy, right.constancy)
     offsets = tuple(min(start * width, MOST) for start in _starts(right, contiguity))
     return AxisInfo(contiguity, _gcds(_starts(left, contiguity, width), offsets), constancy, number)
@@ -257,20 +255,19 @@ def _multiply(_: Operation, infos: list[AxisInfo]) -> AxisInfo:
         if one.constant == 1:
             return replace(other, constancy=_gcds(left.constancy, right.constancy))
     divisors = tuple(
-        min(_unless_side_by_side(left, dim) * _unless_side_by_side(right, dim), MOST)
-        for dim in range(len(left.contiguity))
+        min(_of_every_element(left, dim) * _of_every_element(right, dim), MOST) for dim in range(len(left.contiguity))
     )
     number = left.constant * right.constant if left.constant is not None and right.constant is not None else None
     return AxisInfo((1,) * len(divisors), divisors, _gcds(left.constancy, right.constancy), number)
 
 
-def _unless_side_by_side(info: AxisInfo, dim: int) -> int:
-    """The divisor of every element: that of the first says nothing of those beside it."""
+def _of_every_element(info: AxisInfo, dim: int) -> int:
+    """The divisor of every element: in a contiguous run, the divisor of the first does not hold for the others."""
     return info.divisibility[dim] if info.contiguity[dim] == 1 else 1
 
 
 def _starts(info: AxisInfo, contiguity: Sequence[int], width: int = 1) -> tuple[int, ...]:
-    """The divisors of the first of shorter rows: inside of a row of `info` numbers go up by `width`."""
+    """The divisors of the first elements of shorter runs: inside a run of `info`, numbers go up by `width`."""
     return tuple(
         gcd(divisor, size * width) if size < known else divisor
         for divisor, known, size in zip(info.divisibility, info.contiguity, contiguity, strict=True)
@@ -306,7 +303,7 @@ _LESS, _AT_MOST, _GREATER, _AT_LEAST = ((2, 6), (3, 7), (4, 8), (5, 9))  # arith
 
 
 def _compare(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
-    """A row of numbers against one: as many lanes alike as the row's start and that number have in common."""
+    """A run of numbers against one number: as many lanes are equal as divide the first of the run and that number."""
     left, right = infos
     predicate, shape = read_int(op.properties["predicate"]), _shape(op.result) or (1,)
     constancy = list(_gcds(left.constancy, right.constancy))
@@ -314,13 +311,13 @@ def _compare(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
         row, number = (left, right) if predicate in _LESS + _AT_LEAST else (right, left)
         known = predicate in _LESS + _AT_LEAST + _GREATER + _AT_MOST
         if known and row.contiguity[dim] == size == number.constancy[dim]:
-            alike = gcd(row.contiguity[dim], gcd(left.divisibility[dim], right.divisibility[dim]))
-            constancy[dim] = max(constancy[dim], alike)
+            equal = gcd(row.contiguity[dim], gcd(left.divisibility[dim], right.divisibility[dim]))
+            constancy[dim] = max(constancy[dim], equal)
     return replace(AxisInfo.unknown(len(shape)), constancy=tuple(constancy))
 
 
 def _lanes(_: Operation, infos: list[AxisInfo]) -> AxisInfo:
-    """Bit by bit: only lanes alike stay alike."""
+    """Bit by bit: only equal lanes stay equal."""
     constancy = infos[0].constancy
     for info in infos[1:]:
         constancy = _gcds(constancy, info.constancy)
@@ -331,10 +328,7 @@ def _extreme(_: Operation, infos: list[AxisInfo]) -> AxisInfo:
     left, right = infos
     return AxisInfo(
         (1,) * len(left.contiguity),
-        tuple(
-            gcd(_unless_side_by_side(left, dim), _unless_side_by_side(right, dim))
-            for dim in range(len(left.contiguity))
-        ),
+        tuple(gcd(_of_every_element(left, dim), _of_every_element(right, dim)) for dim in range(len(left.contiguity))),
         _gcds(left.constancy, right.constancy),
     )
 
@@ -360,35 +354,42 @@ def _select(_: Operation, infos: list[AxisInfo]) -> AxisInfo:
     return AxisInfo(
         _gcds(joined.contiguity, condition.constancy),
         tuple(
-            gcd(_unless_side_by_side(left, dim), _unless_side_by_side(right, dim))
-            for dim in range(len(joined.contiguity))
+            gcd(_of_every_element(left, dim), _of_every_element(right, dim)) for dim in range(len(joined.contiguity))
         ),
         _gcds(joined.constancy, condition.constancy),
     )
 
 
 _RULES: dict[str, Rule] = {
-    "arith.constant": _constant,
-    "tt.make_range": _range,
-    "tt.splat": _splat,
-    "tt.unsplat": lambda op, infos: AxisInfo.unknown(1),
-    "tt.expand_dims": _expand_dims,
-    "tt.broadcast": _broadcast,
-    "tt.addptr": _add,
-    "arith.addi": _add,
-    "arith.subi": _add,
-    "arith.muli": _multiply,
-    "arith.remsi": _remainder,
-    "arith.remui": _remainder,
-    "arith.divsi": _divide,
-    "arith.divui": _divide,
-    "arith.cmpi": _compare,
-    "arith.shli": _shift_left,
-    "arith.select": _select,
-    **dict.fromkeys(("arith.andi", "arith.ori", "arith.xori"), _lanes),
-    **dict.fromkeys(("arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui"), _extreme),
+    arith.ConstantOp.NAME: _constant,
+    MakeRangeOp.NAME: _range,
+    SplatOp.NAME: _splat,
+    UnsplatOp.NAME: lambda op, infos: AxisInfo.unknown(1),
+    ExpandDimsOp.NAME: _expand_dims,
+    BroadcastOp.NAME: _broadcast,
+    AddPtrOp.NAME: _add,
+    arith.AddIOp.NAME: _add,
+    arith.SubIOp.NAME: _add,
+    arith.MulIOp.NAME: _multiply,
+    arith.RemSIOp.NAME: _remainder,
+    arith.RemUIOp.NAME: _remainder,
+    arith.DivSIOp.NAME: _divide,
+    arith.DivUIOp.NAME: _divide,
+    arith.CmpIOp.NAME: _compare,
+    arith.ShLIOp.NAME: _shift_left,
+    arith.SelectOp.NAME: _select,
+    **dict.fromkeys((arith.AndIOp.NAME, arith.OrIOp.NAME, arith.XOrIOp.NAME), _lanes),
+    **dict.fromkeys((arith.MinSIOp.NAME, arith.MaxSIOp.NAME, arith.MinUIOp.NAME, arith.MaxUIOp.NAME), _extreme),
     **dict.fromkeys(
-        ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "ttg.convert_layout", "tt.bitcast"), _same
+        (
+            arith.ExtSIOp.NAME,
+            arith.ExtUIOp.NAME,
+            arith.TruncIOp.NAME,
+            arith.IndexCastOp.NAME,
+            ConvertLayoutOp.NAME,
+            BitcastOp.NAME,
+        ),
+        _same,
     ),
 }
-"""By name; of what is not here nothing is known."""
+"""By name; nothing is known of the results of other operations."""

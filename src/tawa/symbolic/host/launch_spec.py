@@ -1,6 +1,6 @@
 """What a launch of a specialised kernel needs: descriptors that the launcher makes, and conditions that it checks.
 
-All of it is written in host expressions (`tawa.symbolic.host_expr`) and converts to JSON and back, so that it can be
+All of it is written in host expressions (`tawa.symbolic.host.expr`) and converts to JSON and back, so that it can be
 stored beside a compiled kernel.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tawa.symbolic.host_expr import Condition, HostValue, host_value_from_json
+from tawa.symbolic.host.expr import Condition, HostValue, host_value_from_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.symbolic.host_conditions import Clause, simplified
-from tawa.symbolic.host_expr import Apply, HostValue, Number, add, multiply
-from tawa.symbolic.host_ranges import Range
-from tawa.symbolic.host_text import clauses_text
-from tests.symbolic.host_trees import K, M, P, S
+from tawa.symbolic.host.conditions import Clause, simplified
+from tawa.symbolic.host.expr import Apply, HostValue, Number, add, multiply
+from tawa.symbolic.host.ranges import Range
+from tawa.symbolic.host.text import clauses_text
+from tests.symbolic.host.trees import K, M, P, S
 
 
 def tiles(size: HostValue, block: int) -> HostValue:

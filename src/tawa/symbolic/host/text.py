@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.symbolic.host_conditions import NEVER, Clause, narrowed
-from tawa.symbolic.host_expr import Apply, Argument, HostValue, Number
-from tawa.symbolic.host_ranges import Domain, range_of
-from tawa.symbolic.host_simplify import terms_of
+from tawa.symbolic.host.conditions import NEVER, Clause, narrowed
+from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number
+from tawa.symbolic.host.ranges import Domain, range_of
+from tawa.symbolic.host.simplify import terms_of
 
 _SUM, _PRODUCT, _ATOM = range(3)
 """Precedence of the operators of a text, weakest first."""

@@ -1,0 +1,100 @@
+"""What is known of one number: the lattice of the abstract interpreter (`tawa.symbolic.value_ranges`).
+
+    program_id              0 <= it <= 2³¹ - 1, a multiple of 1
+    64 * iteration          0 <= it, a multiple of 64
+    an argument             a multiple of 16 if Triton found that; 0 <= it under the premise that a launch checks
+
+A bound may rest on *premises*: statements that nothing proves and that are taken for granted. `Trust` says which kinds
+of them may be. An element without bounds needs no premise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from math import gcd, inf
+
+from tawa.ir import Value
+
+DIVISORS = "a divisor in the index arithmetic is positive"
+LOADED = "an index that the kernel loads from memory is not negative"
+
+
+class Trust(IntEnum):
+    """Which premises may be used: each member allows those of the members before it, too."""
+
+    NOTHING = 0
+    ARGUMENTS = 1
+    """Arguments are 0 or more; a launch can check that."""
+    QUOTIENTS = 2
+    """`DIVISORS`."""
+    MEMORY = 3
+    """`LOADED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why something holds. arguments: premises that these are 0 or more; taken: the texts of all other premises."""
+
+    arguments: tuple[Value, ...] = ()
+    taken: tuple[str, ...] = ()
+
+    def and_(self, other: Proof) -> Proof:
+        """The premises of both."""
+        if other in (_NOTHING, self):
+            return self
+        arguments, taken = (*self.arguments, *other.arguments), (*self.taken, *other.taken)
+        return Proof(tuple(dict.fromkeys(arguments)), tuple(dict.fromkeys(taken)))
+
+
+_NOTHING = Proof()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """``low <= number <= high``, and `multiple_of` divides the number (0 divides only 0).
+
+    premises: what the bounds rest on. Divisibility rests on none.
+    """
+
+    low: float = -inf
+    high: float = inf
+    multiple_of: int = 1
+    premises: Proof = _NOTHING
+
+    @staticmethod
+    def number(value: int) -> Known:
+        """A constant."""
+        return Known(value, value, abs(value))
+
+    @staticmethod
+    def from_operands(
+        operands: Iterable[Known], low: float = -inf, high: float = inf, multiple_of: int = 1, *, taken: str = ""
+    ) -> Known:
+        """An element whose bounds follow from those of `operands`, and from the premise `taken`."""
+        if low == -inf and high == inf:
+            return Known(multiple_of=multiple_of)
+        premises = _NOTHING
+        for operand in operands:
+            premises = premises.and_(operand.premises)
+        return Known(low, high, multiple_of, premises.and_(Proof(taken=(taken,))) if taken else premises)
+
+    def __add__(self, other: Known) -> Known:
+        low, high = self.low + other.low, self.high + other.high
+        return Known.from_operands((self, other), low, high, gcd(self.multiple_of, other.multiple_of))
+
+    def __mul__(self, other: Known) -> Known:
+        corners = [0 if 0 in (a, b) else a * b for a in (self.low, self.high) for b in (other.low, other.high)]
+        multiple = self.multiple_of * other.multiple_of
+        return Known.from_operands((self, other), min(corners), max(corners), multiple)
+
+    def join(self, other: Known) -> Known:
+        """What holds of a number that is one or the other."""
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Known.from_operands((self, other), low, high, gcd(self.multiple_of, other.multiple_of))
+
+
+UNKNOWN = Known()
+
+__all__ = ["DIVISORS", "LOADED", "UNKNOWN", "Known", "Proof", "Trust"]

@@ -1,0 +1,70 @@
+"""Origins: what a value is computed from, through arithmetic and control flow.
+
+    %n = load %counts[%pid / 8]; for %i in range(0, %n): … %x …        origins_of(%i, decisions=True):
+                                                                       load, divsi, get_program_id, %counts, …
+
+Data flows through operands and through what loops and branches hand on. Decisions are the other way in which a value
+depends on another: the bounds of a loop and the condition of a branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tawa.dialects.control_flow import deciding, holder_of, incoming
+from tawa.dialects.scf import ForOp
+from tawa.ir import Block, Operation, Use, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """What values are computed from. operations: not those of control flow; arguments: of the function.
+
+    Each is in the order in which it was found.
+    """
+
+    operations: tuple[Operation, ...]
+    arguments: tuple[Value, ...]
+
+
+def _all(_: Operation) -> bool:
+    return True
+
+
+def origins_of(
+    values: Iterable[Value], *, decisions: bool = False, follow: Callable[[Operation], bool] = _all
+) -> Origins:
+    """What `values` are computed from.
+
+    decisions: whether what decides loops and branches counts as a source of what they hand on. follow: whether to go on
+    to the operands of an operation; the operation itself is a source in any case.
+    """
+    operations: dict[Operation, None] = {}
+    arguments: dict[Value, None] = {}
+    work, seen = list(values), set[Value]()
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        holder, uses = holder_of(value), incoming(value)
+        if uses or _is_induction(value):
+            work += [use.value for use in (*uses, *_deciding(holder, decisions))]
+        elif isinstance(value.owner, Block):
+            arguments[value] = None
+        elif value.owner not in operations:
+            operations[value.owner] = None
+            work += value.owner.operands if follow(value.owner) else ()
+    return Origins(tuple(operations), tuple(arguments))
+
+
+def _is_induction(value: Value) -> bool:
+    return isinstance(value.owner, Block) and value.index == 0 and ForOp.of(value.owner.parent_op) is not None
+
+
+def _deciding(holder: Operation | None, wanted: bool) -> list[Use]:
+    return deciding(holder) if wanted and holder is not None else []
+
+
+__all__ = ["Origins", "origins_of"]

@@ -1,0 +1,263 @@
+"""Value ranges: what is known of the scalars of a function. One abstract interpreter finds bounds and divisibility.
+
+It starts from constants, program ids, hints, and what Triton found of the arguments (`tawa.dialects.hints`). Operations
+(`tawa.symbolic.transfer`) and loops (`tawa.symbolic.induction`) pass on what is known. Sums and products are
+polynomials, in which equal terms cancel. At an operation, `tl.assume` and the conditions of the branches and loops
+around it hold as well.
+
+A statement that does not follow from these may follow from premises: an argument is not negative (a launch can check
+that), a divisor is positive (a number of tiles), a number from memory is not negative (an index). A `Proof` names its
+premises, and the caller decides whether to accept them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from math import inf, lcm
+
+from tawa.dialects.builtin import AssumeOp
+from tawa.dialects.control_flow import incoming
+from tawa.dialects.hints import argument_divisibility, hint_of
+from tawa.dialects.scf import ForOp, IfOp
+from tawa.dialects.tt import FuncOp, LoadOp
+from tawa.ir import Operation, Value, shape_of
+from tawa.symbolic.affine import Affine
+from tawa.symbolic.induction import Induction, InductionVariables, first_and_next
+from tawa.symbolic.known import LOADED, UNKNOWN, Known, Proof, Trust
+from tawa.symbolic.origins import origins_of
+from tawa.symbolic.polynomial import ONE, Atom, Carried, Poly, Trip, constant
+from tawa.symbolic.transfer import transfer
+
+_LOAD = LoadOp.NAME
+
+
+class ValueRanges:
+    """What is known of the scalars of one function: signs, bounds and divisibility.
+
+    hints: divisors known besides, where the question is asked (`tawa.symbolic.alignment_hints`); pointers in bytes.
+    """
+
+    def __init__(self, function: FuncOp, affine: Affine, hints: Mapping[Value, int] | None = None) -> None:
+        self.function, self.affine = function, affine
+        self._variables = InductionVariables(affine)
+        self._interpreters = {trust: _Interpreter(function, self._variables, hints or {}, trust) for trust in Trust}
+        self._assumed = [op for op in function.op.walk() if AssumeOp.matches(op)]
+        self._facts: dict[Operation, tuple[Poly, ...]] = {}
+
+    # -- anywhere --------------------------------------------------------------------------------------------------
+
+    def known(self, poly: Poly, trust: Trust = Trust.NOTHING) -> Known:
+        """What is known of `poly` wherever it is computed."""
+        return self._interpreters[trust].of_sum(poly)
+
+    def multiple(self, poly: Poly) -> int:
+        """The greatest number known to divide `poly`; 0 divides only 0."""
+        return self.known(poly).multiple_of
+
+    def value_multiple(self, value: Value) -> int:
+        """The greatest number known to divide a scalar that is no sum or product; of a pointer in bytes."""
+        return self._interpreters[Trust.NOTHING].of_value(value).multiple_of
+
+    def greatest(self, poly: Poly) -> int | None:
+        """The greatest value of `poly`, where it is known."""
+        high = self.known(poly).high
+        return int(high) if high < inf else None
+
+    def from_memory(self, poly: Poly) -> bool:
+        """Whether `poly` depends on a scalar that was loaded."""
+        return _from_memory(self.affine, poly)
+
+    # -- at an operation -------------------------------------------------------------------------------------------
+
+    def not_negative(self, poly: Poly, at: Operation) -> Proof | None:
+        """Why `poly` is 0 or more wherever `at` is executed; None where nothing says so."""
+        poly = self._variables.expand(poly)
+        if at not in self._facts:
+            self._facts[at] = tuple(self._variables.expand(fact) for fact in self._known_at(at))
+        for trust in Trust:
+            for candidate in (poly, *_remainders(poly, self._facts[at])):
+                known = self.known(candidate, trust)
+                if known.low >= 0:
+                    return known.premises
+        return None
+
+    def positive(self, poly: Poly, at: Operation) -> Proof | None:
+        """Why `poly` is 1 or more wherever `at` is executed."""
+        return self.not_negative(poly - ONE, at)
+
+    def counted_from_the_end(self, poly: Poly, at: Operation) -> Poly:
+        """`poly` moved up to where a loop that counts down makes it 0 in its last iteration.
+
+        ``-64·iv`` becomes ``64·(end - 1 - iv)``: what is added is the same in every iteration.
+        """
+        for outer in at.ancestors():
+            loop = ForOp.of(outer)
+            if loop and not loop.unsigned:
+                end = self.affine.poly(loop.bounds[1]) - ONE
+                times = _times(poly, end - self.affine.poly(loop.induction))
+                poly = poly + end * constant(max(times, 0))
+        return poly
+
+    def _known_at(self, at: Operation) -> Iterator[Poly]:
+        """Polynomials that are 0 or more wherever an operation is executed."""
+        around = [at, *at.ancestors()]
+        for op in self._assumed:
+            if any(outer.parent is op.parent for outer in around):
+                yield from self._implied(op.operands[0])
+        for inner, outer in pairwise(around):
+            loop, branch = ForOp.of(outer), IfOp.of(outer)
+            if loop and not loop.unsigned:
+                yield self.affine.poly(loop.bounds[1]) - self.affine.poly(loop.induction) - ONE
+                yield self.affine.poly(loop.induction) - self.affine.poly(loop.bounds[0])  # with any step
+            elif branch and inner.parent is branch.branches[0]:
+                yield from self._implied(branch.condition)
+
+    def _implied(self, condition: Value) -> Iterator[Poly]:
+        """Polynomials that are 0 or more where `condition` holds."""
+        for bound in self.affine.bounds(condition) or ():
+            if bound.kind == "uniform":
+                yield bound.room - ONE
+
+
+class _Interpreter:
+    """The abstract interpreter of one function: an element of the lattice for each scalar, computed on demand.
+
+    trust: which premises may be used. During an induction, `_following` holds what follows from its hypotheses.
+    """
+
+    def __init__(
+        self, function: FuncOp, variables: InductionVariables, hints: Mapping[Value, int], trust: Trust
+    ) -> None:
+        self.function, self.variables, self.hints, self.trust = function, variables, hints, trust
+        self.affine = variables.affine
+        self._found: dict[Value, Known] = {}
+        self._sums: dict[Poly, Known] = {}
+        self._open: set[Value] = set()
+        self._induction: Induction | None = None
+        self._following: dict[Value, Known] = {}
+
+    def of_sum(self, poly: Poly) -> Known:
+        """A sum of products, outside of an induction."""
+        if poly not in self._sums:
+            self._sums[poly] = self.of_poly(poly)
+        return self._sums[poly]
+
+    def of_poly(self, poly: Poly) -> Known:
+        """A sum of products."""
+        result = Known.number(0)
+        for monomial, factor in self.variables.expand(poly).terms:
+            product = Known.number(factor)
+            for index in monomial:
+                product = product * self._of_atom(self.affine.atoms[index])
+            result = result + product
+        return result
+
+    def of_scalar(self, value: Value) -> Known:
+        """Any integer, a sum or product too; a pointer, in bytes."""
+        return self.of_poly(self.affine.poly(value))
+
+    def of_value(self, value: Value) -> Known:
+        """An integer that is no sum or product, or a pointer, in bytes."""
+        found = self._found if self._induction is None or value in self._found else self._following
+        if value not in found:
+            if value in self._open:
+                return UNKNOWN  # a cycle that is no loop of `scf`
+            self._open.add(value)
+            known = self._through_control_flow(value) if incoming(value) else self._from_origin(value)
+            self._open.discard(value)
+            multiple = lcm(known.multiple_of, self.hints.get(value, 1))
+            found[value] = Known(known.low, known.high, multiple, known.premises)
+        return found[value]
+
+    def _of_atom(self, atom: Atom) -> Known:
+        if isinstance(atom, Trip):
+            return Known(0)
+        if isinstance(atom, Value):
+            return self.of_value(atom)
+        step = self.of_poly(atom.step)
+        if step.low >= 0:
+            return Known.from_operands((step,), 0, multiple_of=step.multiple_of)
+        return self._running_index(atom.step, step.multiple_of)
+
+    def _from_origin(self, value: Value) -> Known:
+        """An argument of the function, or the result of an operation other than control flow."""
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            return self._argument(value) if owner is self.function.body else UNKNOWN
+        known = transfer(owner, self.of_scalar, self.trust)
+        hint = None if shape_of(value) else hint_of(owner, "divisibility")
+        if hint is None:
+            return known
+        return Known(known.low, known.high, lcm(known.multiple_of, hint[0]), known.premises)
+
+    def _argument(self, value: Value) -> Known:
+        multiple = argument_divisibility(self.function, value)
+        if self.trust < Trust.ARGUMENTS:
+            return Known(multiple_of=multiple)
+        return Known(0, multiple_of=multiple, premises=Proof((value,)))
+
+    # -- control flow ----------------------------------------------------------------------------------------------
+
+    def _through_control_flow(self, value: Value) -> Known:
+        if first_and_next(value) is not None:
+            return self._by_induction(value) if self._induction is None else self._induction.hypothesis(value)
+        first, *others = (self.of_scalar(use.value) for use in incoming(value))
+        for other in others:
+            first = first.join(other)
+        return first
+
+    def _by_induction(self, value: Value) -> Known:
+        outer, self._open = self._open, set()
+        self._induction = Induction(self.of_scalar, self._following.clear, self._running_value)
+        self._induction.hypothesis(value)
+        self._induction.settle()
+        known = self._induction.hypotheses[value]
+        self._open, self._induction = outer, None
+        return known
+
+    def _running_value(self, value: Value, multiple: int) -> Known:
+        return self._running_index(self.affine.atoms.poly(value), multiple)
+
+    def _running_index(self, poly: Poly, multiple: int) -> Known:
+        """A loop-carried number that may go down; one that moves by loaded numbers may be trusted to stay an index."""
+        if self.trust >= Trust.MEMORY and _from_memory(self.affine, poly):
+            return Known.from_operands((), 0, multiple_of=multiple, taken=LOADED)
+        return Known(multiple_of=multiple)
+
+
+def _from_memory(affine: Affine, poly: Poly) -> bool:
+    """Whether integer arithmetic makes `poly` of a scalar that was loaded."""
+    values: list[Value] = []
+    work = [poly]
+    while work:
+        for atom in affine.atoms.of(work.pop()):
+            if isinstance(atom, Carried):
+                work.append(atom.step)
+            elif isinstance(atom, Value):
+                values.append(atom)
+    return any(op.name == _LOAD for op in origins_of(values, follow=_is_arithmetic).operations)
+
+
+def _is_arithmetic(op: Operation) -> bool:
+    return op.name.startswith("arith.")
+
+
+def _remainders(poly: Poly, facts: tuple[Poly, ...]) -> Iterator[Poly]:
+    """`poly` minus a multiple of each fact with which it shares a term: if that is 0 or more, so is `poly`."""
+    for fact in facts:
+        times = _times(poly, fact)
+        if times > 0:
+            yield poly - fact * constant(times)
+
+
+def _times(poly: Poly, fact: Poly) -> int:
+    """How often `fact` goes into `poly`, judged by its first product of atoms."""
+    factors = dict(poly.terms)
+    for monomial, factor in fact.terms:
+        if monomial and monomial in factors:
+            return factors[monomial] // factor
+    return 0
+
+
+__all__ = ["ValueRanges"]
