@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 
 from bench.harness import ROOT
-from tawa.cli.demo import compile_case
-from tawa.cli.rehearsal import timelines
+from tawa.demo.exhibits import compile_case
+from tawa.demo.rehearsal import timelines
 from tawa.sim import chrome_trace, render, summary
 from tests.cases.gemm import cases
 

@@ -63,19 +63,19 @@ def run_recorded(entry: Entry, inputs: Inputs, device: str) -> Recorded:
     """Runs twice; the first run tunes. The kernels are those of the second run, on the CPU all that were tried."""
     import torch
 
-    from tawa.runtime import recording
+    from tawa.runtime.history import recording
 
-    recording.forget()
+    recording.RECORDER.forget()
     _forget_compiled()
     evaluate(entry, inputs, entry.run)
-    before = _launches(recording.report()) if device != "cpu" else {}
+    before = _launches(recording.RECORDER.report()) if device != "cpu" else {}
     _poison(device)
     if entry.reset:
         entry.reset(inputs)
     got = {key: value.detach().clone() for key, value in evaluate(entry, inputs, entry.run).items()}
     if device != "cpu":
         torch.cuda.synchronize()
-    report = recording.report()
+    report = recording.RECORDER.report()
     kernels: list[dict[str, Any]] = []
     for kernel in report.kernels:
         for verdict in kernel.verdicts:

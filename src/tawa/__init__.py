@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from tawa.plan import PartitionPlan, Plan, PlanOptions, RingPlan
     from tawa.remarks import Remark, SourceLocation
     from tawa.runtime.config import Config
-    from tawa.runtime.explain import Explanation, explain
+    from tawa.runtime.explain.explanation import Explanation, explain
+    from tawa.runtime.history.recording import report
     from tawa.runtime.install import install, scope, uninstall
     from tawa.runtime.jit import jit
-    from tawa.runtime.recording import report
     from tawa.runtime.settings import Settings
+    from tawa.runtime.simulation import simulate
 
 __version__ = "0.2.0"
 
@@ -39,10 +40,11 @@ _HOMES = {
     "install": "tawa.runtime.install",
     "uninstall": "tawa.runtime.install",
     "scope": "tawa.runtime.install",
-    "explain": "tawa.runtime.explain",
-    "report": "tawa.runtime.recording",
-    "Explanation": "tawa.runtime.explain",
+    "explain": "tawa.runtime.explain.explanation",
+    "report": "tawa.runtime.history.recording",
+    "Explanation": "tawa.runtime.explain.explanation",
     "Settings": "tawa.runtime.settings",
+    "simulate": "tawa.runtime.simulation",
     "Plan": "tawa.plan",
     "PlanOptions": "tawa.plan",
     "PartitionPlan": "tawa.plan",
@@ -89,6 +91,7 @@ __all__ = [
     "jit",
     "report",
     "scope",
+    "simulate",
     "uninstall",
 ]
 

@@ -12,7 +12,7 @@ pytest.importorskip("triton")
 
 from tawa.bridge.driver import attach
 from tawa.bridge.driver.driver import _Driver
-from tawa.bridge.driver.request import set_process_request
+from tawa.bridge.driver.request import PROCESS
 from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.pipeline import Outcome
 from tawa.plan import Plan
@@ -35,10 +35,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def nothing_left_behind() -> Iterator[None]:
     """No test may leave Tawa attached."""
     yield
-    left = attach.attach_count()
-    set_process_request(None)
-    while attach.attach_count():
-        attach.detach()
+    left = attach.ATTACHMENT.count
+    PROCESS.replace(None)
+    while attach.ATTACHMENT.count:
+        attach.ATTACHMENT.detach()
     assert left == 0, "the test left Tawa attached to Triton"
 
 

@@ -56,7 +56,7 @@ def test_typers_own_checks_are_status_2_too(tawa, arguments):
 
 BAD_FILES = {
     "missing module": ("import no_such_module\n", "ModuleNotFoundError", "pip install no_such_module"),
-    "syntax": ("def f(:\n    pass\n", "SyntaxError", "mend the syntax"),
+    "syntax": ("def f(:\n    pass\n", "SyntaxError", "fix the syntax"),
     "runs at import": ('raise SystemExit("usage: …")\n', "SystemExit", 'if __name__ == "__main__":'),
     "fails at import": ("x = {}\nx['BLOCK']\n", "KeyError: 'BLOCK'", 'if __name__ == "__main__":'),
 }

@@ -105,7 +105,7 @@ def test_the_json_of_verify_has_the_fields_that_the_page_lists(monkeypatch: pyte
 
 
 def test_the_json_of_report_has_the_fields_that_the_page_lists() -> None:
-    from tawa.runtime.history import KernelHistory, ProcessReport, Verdict
+    from tawa.runtime.history.process_report import KernelHistory, ProcessReport, Verdict
 
     verdict = Verdict(True, "", None, "", 1, 1, 1.0, 1.0)
     found = ProcessReport((KernelHistory("gemm", (verdict,), 1.0),), 2.0).to_dict()

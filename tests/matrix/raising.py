@@ -17,11 +17,11 @@ from tawa.analysis.tma.unit_strides import find_unit_strides
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic, print_generic_ttir
 from tawa.bridge.triton.signature import Signature
+from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, PointerType, parse_module, parse_type, print_module
 from tawa.sim import Descriptor, simulate
 from tawa.sim.errors import OutOfBounds
-from tawa.sim.launch import parameter_name
 from tawa.sim.machine.values import TensorDescriptor
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult

@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.report.record import plan_of
-from tawa.cli.demo import compile_case
+from tawa.demo.exhibits import compile_case
 from tests.cases.attention import cases as attention
 from tests.cases.gemm import cases as gemm
 from tests.cases.pointers import cases as pointers

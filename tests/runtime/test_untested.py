@@ -26,7 +26,7 @@ from tawa.bridge.triton import versions
 from tawa.bridge.triton.signature import Signature
 from tawa.cli.main import app
 from tawa.plan import PlanOptions
-from tawa.runtime import recording
+from tawa.runtime.history import recording
 from tests.bridge import kernels
 
 TILE = "tensordesc<fp16[64,64]>"
@@ -55,7 +55,7 @@ def untested(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(type(knobs.runtime), "add_stages_inspection_hook", _Refusing())
     yield ".".join(map(str, version))
     tawa.uninstall()
-    recording.forget()
+    recording.RECORDER.forget()
     versions.warn_untested.cache_clear()
 
 
@@ -156,7 +156,7 @@ def test_a_demand_is_an_error_with_the_version_and_the_cure(
     for demand in demands:
         with pytest.raises(tawa.UnsupportedKernel, match=f"Triton {untested} {REASON}(.|\n)*cure: pip install"):
             demand()
-    assert attach.attach_count() == 0
+    assert attach.ATTACHMENT.count == 0
 
 
 @pytest.mark.filterwarnings("ignore:tawa:RuntimeWarning")
@@ -231,7 +231,7 @@ def test_a_script_runs_as_under_python_and_its_report_says_why_it_is_empty(
     done = command("run", "--report", str(script))
     assert done.exit_code == 0 and "the script ran" in done.stdout
     assert f"Triton {untested} {REASON}" in " ".join(done.stderr.split())
-    from tawa.runtime.report_file import read_reports, write_report
+    from tawa.runtime.history.report_file import read_reports, write_report
 
     write_report(tawa.report(), str(record))
     assert f"Triton {untested} {REASON}" in read_reports(record).reason

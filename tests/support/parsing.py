@@ -1,6 +1,6 @@
 """`ast.parse` that threads may call at once, for the Pythons where it fails.
 
-Triton parses each kernel, in whatever thread compiles it; what fails is told in `tawa.runtime.inductor`.
+Triton parses each kernel, in whatever thread compiles it; what fails is told in `tawa.runtime.pytorch.inductor`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import gc
 import threading
 from typing import Any
 
-from tawa.runtime.inductor import parser_fails_in_threads
+from tawa.runtime.pytorch.inductor import parser_fails_in_threads
 
 _ONE_AT_A_TIME = threading.Lock()
 _parse = ast.parse

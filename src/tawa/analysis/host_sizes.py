@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
-from tawa.analysis.names import name_in_source
 from tawa.analysis.tma.accesses import NotABox
 from tawa.dialects.arith import DivSIOp, MaxSIOp, MinSIOp, RemSIOp
 from tawa.dialects.declaration import by_name
+from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, TensorDescType, Value, parse_type
@@ -54,7 +54,7 @@ class HostSizes:
 
     def name(self, argument: Value) -> str:
         """The name of an argument in the kernel's source, else that of the IR."""
-        return name_in_source(self.module, argument)
+        return parameter_name(self.module, argument, f"argument {argument.index}")
 
     def value(self, poly: Poly) -> HostValue:
         """A polynomial of atoms that the launcher knows, as a host expression."""

@@ -10,10 +10,9 @@ A name is written on the operation, so that it stays with what passes move, clon
 
 from __future__ import annotations
 
-import re
-
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.dialects.declaration import global_address, op_names
+from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scf import LOOPS, enclosing_loops
 from tawa.dialects.tt import STAYS, DescriptorLoadOp, DescriptorStoreOp, FuncOp, LoadOp, StoreOp
 from tawa.ir import Module, Operation, Value
@@ -25,8 +24,6 @@ Name = tuple[str | None, int | None, int]
 LOADS = op_names(LoadOp, DescriptorLoadOp)
 STORES = op_names(StoreOp, DescriptorStoreOp)
 _NAME, _LOOP = "tawa.name", "tawa.loop"
-_IN_SOURCE = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
-_MOST_LOCATIONS = 8
 
 
 def name_module(module: Module, *, in_turn: bool = False) -> None:
@@ -94,19 +91,11 @@ def argument_of(module: Module, address: Value) -> str:
     roots = memory_roots(address)
     if roots is None:
         return "?"
-    names = [name_in_source(module, it.argument) + ("[]" if it.behind else "") for it in roots]
+    names = [
+        parameter_name(module, it.argument, f"argument {it.argument.index}") + ("[]" if it.behind else "")
+        for it in roots
+    ]
     return "|".join(dict.fromkeys(names))
-
-
-def name_in_source(module: Module, argument: Value) -> str:
-    """The name of an argument in the kernel's source, else that of the IR."""
-    loc = argument.loc
-    for _ in range(_MOST_LOCATIONS):
-        found = _IN_SOURCE.match(module.locs.get(loc.strip(), loc).strip())
-        if found:
-            return found.group(1)
-        loc = module.locs.get(loc.strip(), loc)
-    return argument.hint or f"argument {argument.index}"
 
 
 def _loop_around(op: Operation) -> int | None:
@@ -115,6 +104,6 @@ def _loop_around(op: Operation) -> int | None:
 
 
 __all__ = [
-    "LOADS", "STORES", "Name", "argument_of", "drop_names", "loop_number", "name_in_source", "name_module", "name_of",
+    "LOADS", "STORES", "Name", "argument_of", "drop_names", "loop_number", "name_module", "name_of",
     "name_text",
 ]  # fmt: skip

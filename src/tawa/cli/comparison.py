@@ -1,4 +1,4 @@
-"""Running a program several times and comparing what it leaves in its tensors, bit by bit, with another program's."""
+"""Runs a program several times and compares its output tensors, bit by bit, with those of another program."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, print_failure, require_folder
-from tawa.runtime.explain_table import plural
+from tawa.runtime.explain.table import plural
 
 if TYPE_CHECKING:
-    from tawa.cli.launch_arguments import Parameter
+    from tawa.cli.inputs.launch_arguments import Parameter
     from tawa.ir import Module
     from tawa.sim import SimulationError
 
@@ -23,10 +23,10 @@ UNSPECIALISED = "the unspecialised program"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is run. title: in sentences. baseline: the program whose bits are right; None: itself, run eagerly.
+    """The program to run. title: its name in messages. baseline: the program with the right bits; None: itself, eager.
 
-    note: what the reader must know about where it comes from. stock: makes the program of stock Triton, for pictures.
-    how: in which way it was compiled.
+    note: a remark on where the program comes from. stock: returns stock Triton's program, for timelines. how: how the
+    program was compiled.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Subject:
 
 
 class Trapped(Exception):
-    """A run that stopped: of which program, in which order, and why."""
+    """A run that stopped with an error. title: of the program. order: of the run."""
 
     def __init__(self, title: str, order: str, error: SimulationError) -> None:
         self.title = title
@@ -53,7 +53,7 @@ class Trapped(Exception):
 
     @property
     def status(self) -> int:
-        """1 for a fault of the program, 2 for an operation that the simulator does not know."""
+        """1 for a fault of the program, 2 for an operation that the simulator does not support."""
         from tawa.sim import UnsupportedOp
 
         return CHECKING.failed if isinstance(self.error, UnsupportedOp) else STATUS_REFUTED
@@ -75,7 +75,7 @@ class Trapped(Exception):
         }
 
     def print(self) -> None:
-        """Says what happened, where, to whom."""
+        """Prints the error, with partition and program."""
         error = self.error
         op = f"{error.op}: " if error.op else ""
         who = f"\n  in partition {error.partition} of program {error.program}" if error.partition else ""
@@ -87,9 +87,10 @@ class Trapped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A tensor that is written, or came full of NaN so that it should be.
+    """A tensor that a run wrote, or that was filled with NaN to be written.
 
-    written: whether any run changed it. equal: by order. difference, at: the largest, in any order; None: no number.
+    written: whether any run changed it. equal: by order. difference, at: the largest difference in any order, and its
+    index; difference is None if it is not a finite number.
     """
 
     name: str
@@ -105,7 +106,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is known after all runs. tensors: by name in the file that --save writes."""
+    """The result of all runs. tensors: by name in the file that --save writes."""
 
     subject: Subject
     orders: tuple[str, ...]
@@ -121,7 +122,7 @@ class Comparison:
 
     @property
     def status(self) -> int:
-        """0 the same bits, 1 other bits, 2 nothing was written that could be compared."""
+        """0 the same bits, 1 other bits, 2 no tensor was written, so nothing was compared."""
         if not any(output.written for output in self.outputs):
             return CHECKING.failed
         return 0 if self.equal else STATUS_REFUTED
@@ -160,7 +161,7 @@ def compare(
 
 
 def run(title: str, module: Module, values: Values, grid: Sequence[int], order: Any, seed: int) -> None:
-    """One launch; raises Trapped, and UsageError where the values do not fit the program."""
+    """Runs one launch; raises Trapped, and UsageError if the values do not fit the program."""
     from tawa.sim import SimulationError, simulate
     from tawa.sim.errors import ArgumentError
 
@@ -173,12 +174,12 @@ def run(title: str, module: Module, values: Values, grid: Sequence[int], order: 
 
 
 def array_of(value: Any) -> Any:
-    """The array of a tensor, also behind a descriptor."""
+    """The array of a tensor or a descriptor."""
     return getattr(value, "array", value)
 
 
 def check_save_path(path: Path) -> None:
-    """Raises UsageError where `save` could not write."""
+    """Raises UsageError if `save` could not write."""
     if path.suffix != ".npz":
         raise UsageError(f"--save {path}: the file is one for numpy.load", f"--save {path.with_suffix('.npz')}")
     require_folder("--save", path)
@@ -276,7 +277,7 @@ def _tensors(parameters: Sequence[Parameter], before: Values, wanted: Values, af
     }
 
 
-# --- telling ----------------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 def facts(found: Comparison) -> dict[str, Any]:
@@ -307,7 +308,7 @@ def facts(found: Comparison) -> dict[str, Any]:
 
 
 def print_comparison(found: Comparison, notes: Sequence[str] = ()) -> None:
-    """A line a tensor, the verdict, and what else there is to say."""
+    """Prints a line for each tensor, the verdict, and the notes."""
     from rich.console import Console
     from rich.text import Text
 
@@ -337,7 +338,7 @@ def print_comparison(found: Comparison, notes: Sequence[str] = ()) -> None:
 
 
 def print_cure(cure: str) -> None:
-    """What to type instead, on stderr as all failures."""
+    """Prints a cure to stderr, as for all failures."""
     from rich.console import Console
     from rich.text import Text
 

@@ -1,19 +1,18 @@
-"""How a command fails: one place turns every exception into text and an exit status.
+"""Turns the exceptions of commands into text and an exit status.
 
     error: shared memory: 294912 bytes are needed, 232448 are there      what, with the values
       --> gemm.py:12                                                      where
        12 |     acc = tl.dot(a, b, acc)
           |           ^
-      cure: aref_depth=3 fits                                             how to mend it
+      cure: aref_depth=3 fits                                             how to fix it
 
-Exit status: 0 done, 1 a kernel that could not be compiled or (pinned) specialised, 2 wrong usage. The checking
-commands, verify and simulate, answer a question, so they have `CHECKING`: 0 yes, 1 no, 2 cannot tell, 3 wrong usage.
+Exit status: 0 done, 1 a kernel could not be compiled or (if pinned) specialised, 2 wrong usage. The commands verify and
+simulate answer a question; they use `CHECKING`: 0 yes, 1 no, 2 cannot tell, 3 wrong usage.
 """
 
 from __future__ import annotations
 
 import functools
-import linecache
 import re
 import sys
 import traceback
@@ -34,11 +33,12 @@ from tawa.errors import (
     UnsupportedKernel,
 )
 from tawa.remarks import SourceLocation
+from tawa.runtime.explain.excerpt import excerpt
 
 
 @dataclass(frozen=True, slots=True)
 class Statuses:
-    """Exit statuses. failed: it could not be done. usage: the command line, or a file that it names, is wrong."""
+    """Exit statuses. failed: the command failed. usage: the command line, or a file that it names, is wrong."""
 
     failed: int
     usage: int
@@ -56,7 +56,7 @@ _AT = re.compile(r"\n\s*at (?P<file>[^\n]+):(?P<line>\d+)(?=\n|$)")
 
 
 class UsageError(Exception):
-    """The command line itself is wrong: a file, a name, a notation. `cure` says what to type instead."""
+    """An error in the command line: a file, a name, a notation. cure: what to type instead."""
 
     def __init__(self, what: str, cure: str = "", location: SourceLocation | None = None) -> None:
         self.what = what
@@ -79,13 +79,13 @@ def reports_failures(
 
 
 def checks(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """As `reports_failures`, for a command that answers a question; goes with `CheckingCommand`."""
+    """As `reports_failures`, for a command that answers a question; used with `CheckingCommand`."""
     return reports_failures(command, CHECKING)
 
 
 @contextmanager
 def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
-    """Turns the failures of the block into a message on stderr and SystemExit with the right status."""
+    """Turns failures of the block into a message on stderr and a `typer.Exit` with the right status."""
     import typer
 
     try:
@@ -112,9 +112,8 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
         raise
     except BrokenPipeError:  # `tawa compile … --emit ptx | head`
         sys.stderr.close()
-        raise typer.Exit(
-            0 if statuses is COMPILING else statuses.failed
-        ) from None  # an answer that nobody read is none
+        # A checking command whose answer was not read has failed.
+        raise typer.Exit(0 if statuses is COMPILING else statuses.failed) from None
     except OSError as error:
         from tawa.bridge.triton.surroundings import folder_failure
 
@@ -130,13 +129,13 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
 
 
 def require_folder(option: str, path: Path) -> None:
-    """Raises UsageError where a file cannot be written for want of its folder; asked before the work begins."""
+    """Raises UsageError if the folder of a file to be written does not exist; called before the work begins."""
     if not path.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no folder {path.parent}", "name a file in a folder that exists")
 
 
 def split_message(message: str) -> tuple[str, SourceLocation | None, str]:
-    """Takes an error's text apart: what, where (``at file:line``), cure."""
+    """Splits an error's text into what, where (``at file:line``) and cure."""
     what, *cures = _CURE.split(message, maxsplit=1)
     found = _AT.search(what)
     location = None
@@ -147,7 +146,7 @@ def split_message(message: str) -> tuple[str, SourceLocation | None, str]:
 
 
 def print_failure(what: str, location: SourceLocation | None = None, cure: str = "", calls: Sequence[str] = ()) -> None:
-    """Prints one failure to stderr; coloured on a terminal. calls: those that lead there, the innermost first."""
+    """Prints one failure to stderr, coloured on a terminal. calls: those that lead there, innermost first."""
     from rich.console import Console
     from rich.text import Text
 
@@ -159,21 +158,3 @@ def print_failure(what: str, location: SourceLocation | None = None, cure: str =
         console.print(Text(f"  called at {call.removeprefix(f'{Path.cwd()}/')}", style="dim"))
     if cure:
         console.print(Text.assemble(("  cure: ", "bold green"), cure))
-
-
-def excerpt(location: SourceLocation) -> str:
-    """The place as ``--> file:line`` with the source line and, where the column is known, a caret under it."""
-    lines = [f"  --> {_shown(location.file)}:{location.line}"]
-    source = linecache.getline(location.file, location.line).rstrip()
-    if source:
-        number = str(location.line)
-        lines.append(f"   {number} | {source}")
-        if 0 < location.column < len(source):
-            lines.append(f"   {' ' * len(number)} | {' ' * location.column}^")
-    return "\n".join(lines)
-
-
-def _shown(file: str) -> str:
-    """A path as the user would type it: relative when it lies under the current folder."""
-    path = Path(file)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

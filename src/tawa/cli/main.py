@@ -1,4 +1,4 @@
-"""The `tawa` command: registers the commands. Nothing here loads Triton; each command does when it needs it."""
+"""The `tawa` command. Nothing here loads Triton; each command loads it when needed."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from tawa.cli.compile import compile_command
-from tawa.cli.demo import demo_command
-from tawa.cli.env import env_command
-from tawa.cli.explain import explain_command
+from tawa.cli.commands.compile import compile_command
+from tawa.cli.commands.demo import demo_command
+from tawa.cli.commands.env import env_command
+from tawa.cli.commands.explain import explain_command
+from tawa.cli.commands.replay import replay_command
+from tawa.cli.commands.report import report_command
+from tawa.cli.commands.run import run_command
+from tawa.cli.commands.simulate import simulate_command
+from tawa.cli.commands.verify import verify_command
 from tawa.cli.failures import CHECKING
-from tawa.cli.replay import replay_command
-from tawa.cli.report import report_command
-from tawa.cli.run import run_command
-from tawa.cli.simulate import simulate_command
 from tawa.cli.terminal import any_terminal
-from tawa.cli.verify import verify_command
 
 _TyperUsageError: Any = typer.BadParameter.__base__  # click's own, or the copy of click that typer carries
 
 
 class CheckingCommand(TyperCommand):
-    """A command that answers a question: what typer finds wrong with its arguments has the status of `CHECKING`."""
+    """A command that answers a question: errors in its arguments have the usage status of `CHECKING`."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Reads the arguments."""
+        """Parses the arguments."""
         try:
             return super().make_context(*args, **kwargs)
         except _TyperUsageError as error:

@@ -1,7 +1,7 @@
-"""Output on terminals, pipes and files that have no UTF-8: what they cannot show is spelled out, never an error.
+"""Output to terminals, pipes and files without UTF-8: characters that they cannot show are replaced, never an error.
 
-One place sets up both streams; commands print what they like. ``…`` becomes ``...``, a bar of blocks a bar of ``#``,
-and a file name that cannot be decoded its escaped bytes. (rich itself draws its tables in ASCII without UTF-8.)
+Both streams are set up here, so commands print any character. ``…`` becomes ``...``, a bar of blocks becomes a bar of
+``#``, and a file name that cannot be decoded is printed as escaped bytes. (rich draws tables in ASCII without UTF-8.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BOX = {**dict.fromkeys("─━═╌", "-"), **dict.fromkeys("│┃║", "|")}
 
 @contextmanager
 def any_terminal() -> Iterator[None]:
-    """Inside the block everything can be printed; afterwards the streams are as they were."""
+    """Inside the block any character can be printed; afterwards the streams are restored."""
     codecs.register_error(_HANDLER, _spell)
     before = [(stream, stream.errors) for stream in (sys.stdout, sys.stderr) if isinstance(stream, io.TextIOWrapper)]
     for stream, _ in before:
@@ -38,7 +38,7 @@ def any_terminal() -> Iterator[None]:
 
 @contextmanager
 def own_terminal() -> Iterator[None]:
-    """For a program of the user's inside a command: the streams as Python made them."""
+    """Restores Python's own error handling of the streams, for a user's program that runs inside a command."""
     streams = [it for it in (sys.stdout, sys.stderr) if isinstance(it, io.TextIOWrapper) and it.errors == _HANDLER]
     for stream in streams:
         stream.reconfigure(errors="strict" if stream is sys.stdout else "backslashreplace")
@@ -51,7 +51,7 @@ def own_terminal() -> Iterator[None]:
 
 
 def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
-    """The error handler: what stands for the characters that cannot be encoded."""
+    """The error handler: returns replacements for characters that cannot be encoded."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]

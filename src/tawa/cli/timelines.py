@@ -1,4 +1,4 @@
-"""``tawa simulate … --timeline``: what the first program does when, by the simulator's cost model."""
+"""``tawa simulate … --timeline``: a timeline of the first program, by the simulator's cost model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST = (0, 0, 0)
 
 
 def check_timeline_path(path: Path) -> None:
-    """Raises UsageError where no timeline can be written, before any work is done."""
+    """Raises UsageError if the timeline cannot be written; called before the work begins."""
     if path.suffix not in SUFFIXES:
         raise UsageError(
             f"--timeline {path}: the suffix says the format",
@@ -37,7 +37,10 @@ def check_timeline_path(path: Path) -> None:
 
 
 def take_timelines(subject: Subject, grid: Sequence[int], make_values: Callable[[], Values]) -> tuple[Panels, str]:
-    """Times the first program, of stock Triton's kernel first; the text says why that one is missing, if it is."""
+    """Times the first program of stock Triton's kernel and of the subject.
+
+    The text says why stock Triton's timeline is missing; empty if it is not.
+    """
     from tawa.sim import SimulationError
 
     panels: Panels = []
@@ -52,7 +55,7 @@ def take_timelines(subject: Subject, grid: Sequence[int], make_values: Callable[
 
 
 def save_timelines(path: Path, panels: Panels) -> None:
-    """Writes a Chrome trace or a picture, as the suffix says; raises UsageError."""
+    """Writes a Chrome trace or a picture, depending on the suffix; raises UsageError."""
     try:
         if path.suffix == ".json":
             path.write_text(_chrome_trace(panels))
@@ -65,7 +68,7 @@ def save_timelines(path: Path, panels: Panels) -> None:
 
 
 def timeline_lines(panels: Panels) -> list[str]:
-    """A line a timeline: cycles, and how busy the units are."""
+    """A line for each timeline: cycles, and utilisation of the units."""
     from tawa.sim.time.timeline import summary
 
     return [f"{title}: {summary(timeline)}" for title, timeline in panels]
@@ -85,7 +88,7 @@ def _timeline(module: Module, grid: Sequence[int], values: Values) -> Timeline:
 
 
 def _chrome_trace(panels: Panels) -> str:
-    """One trace with a process a timeline."""
+    """One trace, with a process for each timeline."""
     from tawa.sim.time.timeline import chrome_trace
 
     events: list[dict[str, Any]] = []

@@ -1,1 +1,1 @@
-"""What users touch: the jit wrapper, installation, settings, explanations."""
+"""The user interface in Python: `jit`, `install`, settings, `explain`, `report`, simulation."""

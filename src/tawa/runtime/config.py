@@ -1,7 +1,7 @@
-"""`tawa.Config`: a `triton.Config` for autotuning over Tawa's options as well.
+"""`tawa.Config`: a `triton.Config` that autotunes over Tawa's options as well.
 
-Stock `triton.Config` refuses options it does not know. This one keeps them among the keyword arguments of the launch,
-where `tawa.jit` takes them out again, and where Triton's own cache of tuning results keeps them too.
+Stock `triton.Config` refuses unknown options. This class puts Tawa's options among the keyword arguments of the launch.
+`tawa.jit` takes them out again, and Triton's cache of tuning results stores them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Config(triton.Config):
     (``num_warps``, ``num_stages``, ``pre_hook``, ...) and Tawa's options (``aref_depth``, ``mma_depth``,
     ``num_consumer_groups``, ``num_buffers_warp_spec``, ``enable_warp_specialization``, ``plan``).
 
-    Raises PlanError on a bad value and on an option that neither of the two knows. The tuned function must be under
-    `tawa.jit`.
+    Raises PlanError on a bad value, and on an option that neither Triton nor Tawa knows. The tuned function must be
+    under `tawa.jit`.
     """
 
     def __init__(self, kwargs: Mapping[str, Any], *args: Any, **options: Any) -> None:
@@ -38,7 +38,7 @@ class Config(triton.Config):
         )
 
     def all_kwargs(self) -> dict[str, Any]:
-        """The keyword arguments of a launch; raises PlanError when the tuned function cannot take them."""
+        """The keyword arguments of a launch; raises PlanError if the tuned function cannot take them."""
         if OPTION_NAMES.intersection(self.kwargs):
             _check_tuned_function(sys._getframe(1).f_locals.get("self"))
         return super().all_kwargs()
@@ -54,7 +54,7 @@ def _check(ours: dict[str, Any]) -> None:
 
 
 def _check_tuned_function(tuner: Any) -> None:
-    """Stock `triton.jit` would only say that a keyword is unknown."""
+    """Raises PlanError for a plain `triton.jit` function, which would only report an unknown keyword."""
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 

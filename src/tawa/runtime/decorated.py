@@ -1,7 +1,7 @@
-"""What `tawa.jit` may stand over, and what may not stand over it.
+"""Checks what `tawa.jit` decorates, and what decorates it.
 
-Triton finds a kernel's source in its file, from the ``def`` on. For a lambda it takes the function *around* it as
-the kernel; for a class, or text typed at the prompt, it fails in a regular expression.
+Triton reads a kernel's source from its file, from the ``def`` on. For a lambda it reads the *enclosing* function; for a
+class, or for text typed at the prompt, it fails in a regular expression.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _RIGHT = "cure: @tawa.jit over @triton.jit over the function (@triton.autotune a
 
 
 def check_source(function: Any) -> None:
-    """Raises KernelError for anything but a function whose ``def`` stands in a file."""
+    """Raises KernelError for anything but a function whose ``def`` is in a file."""
     if inspect.isclass(function):
         raise KernelError(
             f"tawa.jit takes a kernel, not the class {function.__qualname__}; cure: put it over a function"
@@ -48,9 +48,9 @@ def refuse_lambda(function: Any) -> None:
 
 
 def refuse_outer_jit(function: Any) -> None:
-    """Raises KernelError where `triton.jit` is being put over `function`, which is under `tawa.jit`.
+    """Raises KernelError if `triton.jit` is being applied to `function`, which is under `tawa.jit`.
 
-    Triton would go on to ask for the source of the wrapper, and fail with an error about "module, class, method".
+    Triton would ask for the source of the wrapper, and fail with an error about "module, class, method".
     """
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename == inspect.__file__:

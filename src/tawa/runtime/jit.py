@@ -7,7 +7,7 @@
 def kernel(...): ...
 ```
 
-Without options a launch is automatic: specialised where that is legal and expected to pay, else stock Triton.
+Without options Tawa decides: the kernel is specialised if that is legal and expected to pay, else stock Triton's.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _REQUEST_KEYWORD = "tawa_request"
 class TawaFunction(JITFunction[Any]):
     """A `triton.jit` function under `tawa.jit`.
 
-    Each launch takes Tawa's options out of the keyword arguments, makes them the active request, and hands the rest to
-    Triton. The request travels to Triton's cache in memory as one more option, which `_pack_args` takes out again.
+    Each launch takes Tawa's options out of the keyword arguments, makes them the active request, and passes the rest to
+    Triton. An extra option carries the request into the key of Triton's cache in memory; `_pack_args` removes it again.
     """
 
     def __init__(self, fn: Callable[..., Any], defaults: Request, **triton_options: Any) -> None:
@@ -57,15 +57,15 @@ class TawaFunction(JITFunction[Any]):
         self._usual: tuple[Request | None, Request] | None = None
 
     def request_for(self, given: dict[str, Any]) -> Request:
-        """The request of a launch with these options, here and now; raises PlanError on a bad option."""
+        """The request of a launch with these options, in this context; raises PlanError on a bad option."""
         around = surrounding_request()
         if not given and self._usual is not None and self._usual[0] is around:
             return self._usual[1]
-        # With the types: True and 1 are equal, but only one of them is a depth.
+        # The types are in the key because True == 1, but only 1 is a depth.
         key = (tuple((name, type(value), _hashable(value)) for name, value in given.items()), around)
         try:
             request = self._requests[key]
-        except (KeyError, TypeError):  # not seen yet, or a value that cannot be hashed and that is refused below
+        except (KeyError, TypeError):  # a new key, or an unhashable value, which is refused below
             settings = Settings.from_environment()
             set_log_level(settings)
             request = self._requests[key] = make_request(given, layered(self.tawa_defaults, around), settings)
@@ -74,7 +74,7 @@ class TawaFunction(JITFunction[Any]):
         return request
 
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        """Launches (or with `warmup` only compiles) the kernel; as `JITFunction.run`, and Tawa's options besides."""
+        """Launches the kernel, or with `warmup` only compiles it, as `JITFunction.run`; also takes Tawa's options."""
         request = self.request_for(take_options(kwargs, self._own_options))
         if not request.stock:
             kwargs[_REQUEST_KEYWORD] = request.cache_suffix() + warmup_suffix(warmup)
@@ -93,12 +93,12 @@ class TawaFunction(JITFunction[Any]):
         return kernel
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
-        """As `JITFunction.add_pre_run_hook`: the hook sees what the user passes."""
+        """As `JITFunction.add_pre_run_hook`: the hook sees only the arguments that the user passed."""
         super().add_pre_run_hook(_WithoutOurs(hook))
 
     @property
     def __wrapped__(self) -> Any:
-        """Absent, as for any function that wraps nothing; `triton.jit` over `tawa.jit` asks for it and is refused."""
+        """Does not exist. `triton.jit` over `tawa.jit` looks it up, and is refused here with a useful error."""
         refuse_outer_jit(self)
         raise AttributeError("__wrapped__")
 
@@ -125,13 +125,13 @@ class TawaFunction(JITFunction[Any]):
 
 
 def _hashable(value: Any) -> Any:
-    """What stands for the value of an option in a key; a Plan may be a dict."""
+    """The value of an option in a key; a Plan may be a dict, which is not hashable."""
     return repr(value) if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True, slots=True)
 class _WithoutOurs:
-    """A user's hook, which knows nothing of a keyword of ours."""
+    """A user's hook, called without Tawa's extra keyword."""
 
     hook: Callable[..., Any]
 
@@ -140,7 +140,7 @@ class _WithoutOurs:
 
 
 class InterpretedTawaFunction(KernelInterface[Any]):
-    """Under ``TRITON_INTERPRET=1`` there is nothing to compile: Tawa's options are checked and dropped."""
+    """Under ``TRITON_INTERPRET=1`` nothing is compiled: Tawa's options are checked and dropped."""
 
     def __init__(self, fn: Any, defaults: Request) -> None:
         self.fn = fn
@@ -164,7 +164,7 @@ class InterpretedTawaFunction(KernelInterface[Any]):
 
 
 def is_under_tawa(function: Any) -> bool:
-    """Whether a jitted function takes Tawa's options: `tawa.jit` made it, on whichever Triton."""
+    """Whether a jitted function takes Tawa's options, that is, `tawa.jit` made it (on any Triton)."""
     return isinstance(function, (TawaFunction, LeftToTriton))
 
 
@@ -175,7 +175,7 @@ def jit(kernel: Any = None, **options: Any) -> Any:
     options: Tawa's options as defaults of every launch; for a plain function also those of `triton.jit`.
 
     Returns a function of the same kind that is launched in the same way; without `kernel`, a decorator.
-    Raises PlanError on a bad option, KernelError (a TypeError) on something that is no kernel.
+    Raises PlanError on a bad option, KernelError (a TypeError) if `kernel` is not a kernel.
     """
     if kernel is None:
         return lambda function: jit(function, **options)
@@ -187,7 +187,7 @@ def jit(kernel: Any = None, **options: Any) -> Any:
     if isinstance(kernel, JITFunction):
         if options:
             raise KernelError(
-                f"{sorted(options)}: options of triton.jit go to triton.jit, which this kernel has gone through"
+                f"{sorted(options)}: these are options of triton.jit, which was applied already; cure: pass them there"
             )
         return _from_triton(kernel, defaults)
     if isinstance(kernel, KernelInterface):  # what triton.jit makes under TRITON_INTERPRET=1
@@ -203,11 +203,13 @@ _JIT_OPTIONS = (
 
 
 def _from_triton(kernel: JITFunction[Any], defaults: Request) -> Any:
-    """The same kernel under Tawa; a Gluon kernel is explicit already and stays what it is."""
+    """The same kernel under Tawa. A Gluon kernel is returned as it is: it assigns its warps explicitly."""
     if untested_reason():
         return left_to_triton(kernel, defaults)
     if kernel.is_gluon():
-        _log.warning("%s: a Gluon kernel names its warps itself; tawa.jit leaves it alone", kernel.__name__)
+        _log.warning(
+            "%s: a Gluon kernel assigns work to warps explicitly; tawa.jit leaves it unchanged", kernel.__name__
+        )
         return kernel
     refuse_lambda(kernel.fn)
     function = TawaFunction(
@@ -233,5 +235,5 @@ def _under_tuner(outer: Autotuner | Heuristics, options: dict[str, Any]) -> Any:
     tuner = copy.copy(outer)
     tuner.fn = jit(outer.fn, **options)
     if isinstance(tuner, Autotuner):
-        tuner.cache = {}  # timings of the stock kernel say nothing about this one
+        tuner.cache = {}  # the stock kernel's timings do not apply
     return tuner

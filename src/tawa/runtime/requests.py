@@ -1,6 +1,6 @@
-"""From what users write (launch options, decorator arguments, settings) to the `Request` that a compile follows.
+"""Builds the `Request` of a compile from launch options, decorator arguments and settings.
 
-The first that says something about an option wins: launch, decorator, scope or installation, ``TAWA_*`` variables.
+For each option the first source that sets it wins: launch, decorator, scope or installation, ``TAWA_*`` variables.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.launcher import use_allocator, use_capture_check, use_referee
+from tawa.bridge.launch.host import Host
 from tawa.errors import PlanError, did_you_mean
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.agreement import STOCK, check_agreement, contradictions
-from tawa.runtime.measure import capturing, referee
-from tawa.runtime.scratch import allocate
+from tawa.runtime.pytorch.benchmark import benchmark, capturing
+from tawa.runtime.pytorch.scratch import allocate
 from tawa.runtime.settings import Settings
 
-use_allocator(allocate)
-use_referee(referee)
-use_capture_check(capturing)
+HOST = Host(allocate, benchmark, capturing)
+"""PyTorch's services for launches."""
 
 OPTION_NAMES = frozenset((*PlanOptions.names(), "plan"))
 
@@ -29,7 +28,7 @@ OPTION_NAMES = frozenset((*PlanOptions.names(), "plan"))
 def take_options(kwargs: dict[str, Any], names: frozenset[str] = OPTION_NAMES) -> dict[str, Any]:
     """Removes Tawa's options from the keyword arguments of a launch and returns them.
 
-    names: the options meant; a parameter of the kernel that has the name of an option stays with the kernel.
+    names: the options to remove. A kernel parameter with the name of an option stays with the kernel.
     """
     if names.isdisjoint(kwargs):
         return {}
@@ -37,7 +36,7 @@ def take_options(kwargs: dict[str, Any], names: frozenset[str] = OPTION_NAMES) -
 
 
 def reject_unknown(given: Iterable[str], known: Iterable[str], whose: str) -> None:
-    """Raises PlanError for a name that is neither one of `known` nor one of our options.
+    """Raises PlanError for a name that is neither in `known` nor an option of Tawa's.
 
     whose: what takes these options, for the message.
     """
@@ -49,23 +48,23 @@ def reject_unknown(given: Iterable[str], known: Iterable[str], whose: str) -> No
 
 
 def reject_near_misses(kwargs: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Raises PlanError when a keyword that neither the kernel nor Triton knows is nearly one of our options."""
+    """Raises PlanError if a keyword that neither the kernel nor Triton knows resembles an option of Tawa's."""
     for name in set(kwargs).difference(known):
         if hint := did_you_mean(name, OPTION_NAMES, cutoff=0.75):
             raise PlanError(f"unknown option {name!r}: {hint}")
 
 
 def merge(options: PlanOptions, defaults: PlanOptions) -> PlanOptions:
-    """The first with every gap (None) filled from the second; raises PlanError if they do not go together."""
+    """The first with every None filled from the second; raises PlanError if they contradict each other."""
     values = {field.name: getattr(options, field.name) for field in fields(PlanOptions)}
     return PlanOptions(**{name: getattr(defaults, name) if value is None else value for name, value in values.items()})
 
 
 def as_plan(plan: Any) -> Plan | None:
-    """A Plan from whatever `Plan.of` takes, or None; a file is read here and now.
+    """A Plan from anything that `Plan.of` takes, or None; a file is read immediately.
 
-    Raises PlanError on anything else, on a Plan that no launch has warps for, and on one that asks for stock Triton's
-    kernel and has other fields.
+    Raises PlanError on anything else, on a number of consumer groups that no launch can have, and on a Plan for stock
+    Triton that has other fields.
     """
     if plan is None:
         return None
@@ -76,7 +75,7 @@ def as_plan(plan: Any) -> Plan | None:
     groups = read.groups or read.consumer_groups
     if groups & (groups - 1):
         raise PlanError(
-            f"a Plan of {groups} consumer groups: they share the warps of a launch, which Triton has in powers of two; "
+            f"a Plan of {groups} consumer groups: the warps of a launch, a power of two, cannot be divided among them; "
             "cure: a Plan of 1 or 2 consumer groups"
         )
     return read
@@ -85,7 +84,7 @@ def as_plan(plan: Any) -> Plan | None:
 def make_request(given: Mapping[str, Any], defaults: Request | None, settings: Settings) -> Request:
     """Builds the request of a launch, a scope or an installation.
 
-    given: options by name, ``plan`` among them. defaults: what holds where `given` is silent and does not contradict
+    given: options by name, including ``plan``. defaults: for options that `given` does not set, unless they contradict
     it.
     With ``TAWA_ENABLE=off`` the request is for stock Triton. Raises PlanError on a bad option.
     """
@@ -98,14 +97,14 @@ def make_request(given: Mapping[str, Any], defaults: Request | None, settings: S
     check_agreement(options, made.plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False), off=True)
-    return replace(made, reproducer_dir=settings.reproducer_dir, verification=settings.verify)
+    return replace(made, reproducer_dir=settings.reproducer_dir, verification=settings.verify, host=HOST)
 
 
 def layered(first: Request, second: Request | None) -> Request:
-    """The first request with every gap filled from the second; where and how to check comes from the second.
+    """The first request with every gap filled from the second; reproducer folder and verification are the second's.
 
-    What the second says against a Plan of the first is dropped. A demand to specialise and a refusal exclude each
-    other, whether an option or a Plan says them, and the first that does wins.
+    Options of the second that contradict a Plan of the first are dropped. A demand to specialise and a demand for stock
+    Triton exclude each other, whether an option or a Plan makes them; the first request that makes one wins.
     """
     if second is None:
         return first
@@ -120,7 +119,7 @@ def layered(first: Request, second: Request | None) -> Request:
 
 
 def set_log_level(settings: Settings) -> None:
-    """Lets the logger ``tawa`` speak as loudly as the settings say; a level that the program has set is kept."""
+    """Sets the level of the logger ``tawa`` from the settings; a level that the program has set is kept."""
     logger = logging.getLogger("tawa")
     if logger.level == logging.NOTSET or settings.log != "warning":
         logger.setLevel(settings.log.upper())

@@ -1,4 +1,4 @@
-"""Settings: what the environment says, read in one place. `tawa env` prints them."""
+"""Settings: the ``TAWA_*`` environment variables, read in one place. `tawa env` prints them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,15 @@ def default_reproducer_dir() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One field for each variable ``TAWA_<FIELD>``.
+    """A field for each variable ``TAWA_<FIELD>``.
 
-    enable: ``auto`` (Tawa works where it is asked to) or ``off`` (everything is compiled by stock Triton, whatever the
-    code says).
+    enable: ``auto`` (Tawa specialises where the code asks for it) or ``off`` (stock Triton compiles every kernel).
     verify: how each specialised kernel is checked: ``fast`` (milliseconds, the default), ``full`` (up to seconds) or
     ``off``.
-    aref_depth, mma_depth: D and P where neither the launch nor the decorator says anything; empty leaves them to the
-    planner.
-    reproducer_dir: where internal failures are written down.
-    log: ``info`` names every kernel with the decision and its reason; ``warning`` (the default) only failures of ours.
-    report: a file or folder that gets the report of each process under `tawa.install` when it ends; ``off``: none.
+    aref_depth, mma_depth: D and P if neither the launch nor the decorator sets them; empty: the planner decides.
+    reproducer_dir: folder for reproducers of internal errors.
+    log: ``info`` logs the decision for every kernel with its reason; ``warning`` (the default) only internal errors.
+    report: a file or folder for the report of each process under `tawa.install`, written when it ends; ``off``: none.
     """
 
     enable: Enable = "auto"
@@ -47,7 +45,7 @@ class Settings:
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
-        """Reads ``TAWA_*``; raises PlanError naming variable, value and what is allowed."""
+        """Reads ``TAWA_*``; raises PlanError, which names the variable, its value and the allowed values."""
         variables = os.environ if environment is None else environment
         readers: dict[str, Callable[[str, str], Any]] = {
             "TAWA_ENABLE": _one_of("auto", "off"),
@@ -66,7 +64,7 @@ class Settings:
         return Settings(**values)
 
     def options(self) -> PlanOptions:
-        """The options that hold where nothing else is said; raises PlanError if they contradict each other."""
+        """The default options; raises PlanError if they contradict each other."""
         return PlanOptions(aref_depth=self.aref_depth, mma_depth=self.mma_depth)
 
     def as_variables(self) -> dict[str, str]:

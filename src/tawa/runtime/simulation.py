@@ -1,18 +1,55 @@
-"""A `Case` in the simulator: its tensors as arrays, one launch on any level of its kernel."""
+"""`tawa.simulate`: one launch of a kernel in NumPy, without a GPU. Also the arrays and launches of a `Case`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tawa.dialects.tt import GRID_SIZE
-from tawa.ir import Module
-from tawa.sim import Addresses, SimulationResult, from_floats, simulate, to_floats
+from tawa.ir import Module, parse_module
+from tawa.sim import Addresses, CostModel, SimulationError, SimulationResult, Timeline, from_floats, to_floats
 from tawa.sim import Descriptor as HostDescriptor
+from tawa.sim import simulate as simulate_module
 
 if TYPE_CHECKING:
     from tawa.runtime.case import Case, Tensor
 
+Descriptor = HostDescriptor
 Arrays = dict[str, Any]
+
+
+def simulate(
+    program: Any,
+    arguments: Mapping[str, Any],
+    grid: Sequence[int] = (1,),
+    order: Any = "eager",
+    seed: int = 0,
+    *,
+    programs: Sequence[tuple[int, int, int]] | None = None,
+    timing: bool = False,
+) -> SimulationResult:
+    """Simulates one launch of a kernel; outputs are written into the arrays.
+
+    program: a compiled kernel, as a launch, `warmup` or `compile_kernel` returns it: its barrier level if it is
+    specialised, else its TTGIR; or the text of a level, as ``tawa compile --emit`` prints it; or a `tawa.ir.Module`.
+    arguments: arrays, `Descriptor`, `Addresses` and numbers by parameter name. grid: one to three sizes. order: when
+    asynchronous work lands: "eager", "late" or "random". seed: of the random order. programs: the CTAs that run; None
+    for all. timing: keeps what `SimulationResult.timeline` needs.
+
+    Raises SimulationError for a trap, a deadlock, an unsupported operation, or arguments that do not fit.
+    """
+    module = program if isinstance(program, Module) else _read(program)
+    return simulate_module(module, arguments, grid, order, seed, programs=programs, timing=timing)
+
+
+def _read(program: Any) -> Module:
+    if isinstance(program, str):
+        return parse_module(program)
+    from tawa.bridge.report.record import KEY
+    from tawa.bridge.triton.read_module import read_final, read_levels
+
+    record = getattr(program.metadata, KEY, None) or {}
+    return read_levels(program)[1] if record.get("applied") else read_final(program)
 
 
 def make_arrays(case: Case, seed: int = 0) -> Arrays:
@@ -50,7 +87,7 @@ def integers(tensor: Tensor) -> str:
 
 
 def floats_of(case: Case, arrays: Arrays) -> Arrays:
-    """The tensors of a case as float64; those of integers as they are."""
+    """The tensors of a case as float64; integer tensors unchanged."""
     return {
         name: array if is_integer(case.tensors[name]) else to_floats(array, case.tensors[name].dtype).astype("f8")
         for name, array in arrays.items()
@@ -66,23 +103,23 @@ def simulate_case(
     case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: int = 0, tiles_on: int | None = None,
     **options: Any,
 ) -> SimulationResult:  # fmt: skip
-    """Simulates one launch; outputs are written into `arrays`. options: further ones of `tawa.sim.simulate`.
+    """Simulates one launch of a case; outputs are written into `arrays`. options: further ones of `simulate`.
 
-    tiles_on: on how many programs a persistent form does the work of the grid; None for a kernel as it is.
+    tiles_on: how many programs of a persistent form do the work of the grid; None for a kernel that is not persistent.
     """
-    from tawa.runtime.case import Descriptor, Number, Pointer
+    from tawa.runtime import case as kinds
 
     arguments: dict[str, Any] = {}
     for name, argument in case.arguments.items():
         match argument:
-            case Descriptor(tensor):
+            case kinds.Descriptor(tensor):
                 arguments[name] = HostDescriptor(arrays[tensor])
-            case Pointer(tensor):
+            case kinds.Pointer(tensor):
                 known = case.tensors[tensor]
                 table = known.fill == "addresses"
                 places = tuple(int(place) for place in known.values)
                 arguments[name] = Addresses(arrays[known.base], places) if table else arrays[tensor]
-            case Number(value):
+            case kinds.Number(value):
                 arguments[name] = value if isinstance(value, float) else case.size(value)
             case _:
                 pass
@@ -90,4 +127,24 @@ def simulate_case(
     if tiles_on is not None:
         arguments |= {f"{GRID_SIZE}{axis}": size for axis, size in enumerate((*grid, 1, 1)[:3])}
         grid = (tiles_on,)
-    return simulate(module, arguments, grid, order, seed, **options)
+    return simulate_module(module, arguments, grid, order, seed, **options)
+
+
+__all__ = [
+    "Addresses",
+    "Arrays",
+    "CostModel",
+    "Descriptor",
+    "SimulationError",
+    "SimulationResult",
+    "Timeline",
+    "floats_of",
+    "from_floats",
+    "integers",
+    "is_integer",
+    "make_arrays",
+    "round_floats",
+    "simulate",
+    "simulate_case",
+    "to_floats",
+]

@@ -1,8 +1,7 @@
-"""`tawa.jit` on a Triton that Tawa was not tested with: Triton works as if Tawa were not there, with one warning.
+"""`tawa.jit` on an untested Triton, which then works as if Tawa were not installed, with one warning.
 
-Nothing of Triton is wrapped. All that is relied upon is that a jitted function is launched by its `run`; the kernel's
-own is called. The copy in front of the kernel serves those that look at its type or attributes: kernels that call it,
-autotuners, `isinstance`.
+Nothing of Triton is wrapped. The code relies only on `run` launching a jitted function, and calls the kernel's own. The
+copy in front of the kernel has its type and attributes, for kernels that call it, autotuners and `isinstance`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tawa.runtime.settings import Settings
 
 
 class LeftToTriton:
-    """In front of the class of a jitted function: takes Tawa's options out of each launch, and does nothing else."""
+    """A mixin for the class of a jitted function: takes Tawa's options out of each launch, and nothing else."""
 
     arg_names: list[str]
     tawa_defaults: Request
@@ -28,7 +27,7 @@ class LeftToTriton:
         return make_request(given, layered(self.tawa_defaults, surrounding_request()), Settings.from_environment())
 
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        """Launches as Triton does. Raises UnsupportedKernel where the launch demands specialisation."""
+        """Launches as Triton does. Raises UnsupportedKernel if the launch demands specialisation."""
         request = self.request_for(take_options(kwargs, OPTION_NAMES.difference(self.arg_names)))
         refuse_pinned(request.pinned, getattr(self, "__name__", "the kernel"))
         if not request.stock:
@@ -45,6 +44,6 @@ def left_to_triton(kernel: Any, defaults: Request) -> Any:
     inner = getattr(kernel, "tawa_inner", kernel)
     kind = type("TawaFunction", (LeftToTriton, type(inner)), {})
     function: Any = kind.__new__(kind)
-    vars(function).update(vars(inner))  # past Triton's __setattr__, which refuses some names
+    vars(function).update(vars(inner))  # bypasses Triton's __setattr__, which refuses some names
     vars(function).update(tawa_defaults=defaults, tawa_inner=inner)
     return function

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
 from tawa.machine.hopper import H100, CostModel
@@ -26,7 +27,6 @@ from tawa.sim.time.clock import time_trace
 from tawa.sim.time.timeline import Timeline
 
 _SIGN = re.compile(r"^[su]i(?=\d)")
-_LOC_NAME = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,17 +138,6 @@ def _kernel(module: Module) -> FuncOp:
     if len(public) != 1:
         raise ArgumentError(f"the module has {len(public)} public functions, not one kernel")
     return public[0]
-
-
-def parameter_name(module: Module, arg: Value) -> str:
-    """The name of the parameter that a block argument belongs to: that of its location, else its hint."""
-    loc = arg.loc
-    for _ in range(8):
-        loc = module.locs.get(loc.strip(), loc)
-        found = _LOC_NAME.match(loc.strip())
-        if found:
-            return found.group(1)
-    return arg.hint
 
 
 def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument], memory: AddressSpace) -> list[Any]:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from triton.runtime.errors import OutOfResources
 
-from tawa.bridge.driver.compile import compile_kernel, compile_ttir
+from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.report import reproducer
 from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.errors import InternalError, PlanError, ResourceError, UnsupportedKernel
 from tawa.plan import PlanOptions
@@ -107,27 +106,6 @@ def test_a_fault_of_ours_in_a_demanded_kernel_raises_with_the_reproducers_path(
     with pytest.raises(InternalError, match="tawa replay") as caught:
         compile_gemm(gemm_signature, tmp_path, enable_warp_specialization=True)
     assert caught.value.reproducer is not None and caught.value.reproducer.is_dir()
-
-
-def test_a_reproducer_replays_the_fault(gemm_signature: Signature, pipeline_is: Any, tmp_path: Path) -> None:
-    pipeline_is(fakes.broken)
-    with pytest.raises(InternalError) as caught:
-        compile_gemm(gemm_signature, tmp_path, enable_warp_specialization=True, aref_depth=2)
-    assert caught.value.reproducer is not None
-    again = reproducer.read(caught.value.reproducer)
-    assert again.request.options.aref_depth == 2
-    with pytest.raises(InternalError, match="slot 3 of 2"):
-        compile_ttir(again.ttir, again.request, num_warps=again.num_warps, num_stages=again.num_stages)
-
-
-def test_a_reproducer_that_cannot_be_written_is_no_second_failure(
-    gemm_signature: Signature, pipeline_is: Any, stock: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("in the way")
-    pipeline_is(fakes.broken)
-    compiled = compile_gemm(gemm_signature, tmp_path / "file")
-    assert_same_code(compiled, stock)
-    assert compiled.metadata.tawa["reproducer"] == ""
 
 
 def test_a_kernel_without_a_dot_never_reaches_the_pipeline(pipeline_is: Any) -> None:

@@ -11,12 +11,10 @@ import pytest
 from tawa.bridge.driver import spills, stock_run
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.driver.spills import find_spills, keeps_dots_in_flight
+from tawa.bridge.driver.spills import keeps_dots_in_flight
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.launch.added_arguments import launched_by_us
-from tawa.bridge.report.report import report, run_ptxas
-from tawa.bridge.triton import ptxas_log
-from tawa.bridge.triton.handover import Stage
+from tawa.bridge.triton.stage_output import Stage
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tests.bridge.fakes import plan_of
@@ -81,21 +79,6 @@ def test_a_kernel_that_is_declined_for_its_spills_is_the_stock_kernel_and_not_co
     assert made.asm["cubin"] == stock.asm["cubin"]
     assert made.asm["ttgir"] == stock.asm["ttgir"]
     assert made.metadata.shared == stock.metadata.shared
-
-
-def test_what_ptxas_said_as_triton_ran_it_is_what_it_says_again() -> None:
-    with ptxas_log.kept_log() as log:
-        made = compiled(None)
-    found = find_spills(made.asm["ptx"], made.asm["cubin"], made.metadata, log.text)
-    assert found.bytes == report(made).ptxas.spill_bytes
-    assert run_ptxas(made.asm["ptx"]).spill_bytes == report(made).ptxas.spill_bytes
-
-
-def test_outside_of_the_block_nothing_is_kept() -> None:
-    with ptxas_log.kept_log() as log:
-        pass
-    compiled(None)
-    assert log.text == ""
 
 
 @pytest.mark.parametrize(("mma_depth", "in_flight"), [(0, False), (1, True)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ import triton
 import triton.compiler.compiler
 import triton.runtime.autotuner
 import triton.runtime.jit
-from triton import knobs
 
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel
-from tawa.bridge.driver.request import Request, activate, set_process_request
+from tawa.bridge.driver.request import PROCESS, Request, activate
 from tawa.bridge.triton.signature import Signature
 from tawa.plan import PlanOptions
 from tests.bridge import fakes, kernels
@@ -120,7 +118,7 @@ def test_the_request_reaches_the_threads_of_asynchronous_compiles(
     pipeline_is(fakes.untouched)
     kernel = triton.jit(kernels.gemm_pointers.fn)
     tensors = [kernels.half_tensor() for _ in range(3)]
-    set_process_request(DEEP if process_wide else None)
+    PROCESS.replace(DEEP if process_wide else None)
     with attached(), ThreadPoolExecutor(2) as pool, triton.AsyncCompileMode(pool):
         if process_wide:
             ours = kernel.warmup(*tensors, 64, BM=64, BN=64, BK=64, grid=(1,))
@@ -132,38 +130,6 @@ def test_the_request_reaches_the_threads_of_asynchronous_compiles(
             stock = kernel.warmup(*tensors, 64, BM=64, BN=64, BK=64, grid=(1,))
         assert depth(ours.result()) == expected(DEEP)
         assert depth(stock.result()) == "stock"
-
-
-def test_detaching_restores_every_slot() -> None:
-    def slots() -> list[Any]:
-        return [
-            triton.compiler.compiler.get_cache_key,
-            triton.runtime.jit.get_cache_key,
-            triton.runtime.jit.compute_cache_key,
-            triton.AsyncCompileMode.submit,
-            triton.runtime.autotuner.get_cache_invalidating_env_vars,
-            triton.runtime.jit.JITFunction._do_compile,
-            triton.compiler.compiler.CompiledKernel.__init__,
-            knobs.runtime.add_stages_inspection_hook,
-            "add_stages_inspection_hook" in vars(knobs.runtime),
-        ]
-
-    before = slots()
-    with attached():
-        assert all(now is not then for now, then in zip(slots()[:8], before[:8], strict=True))
-        with attached():
-            pass
-        assert all(now is not then for now, then in zip(slots()[:8], before[:8], strict=True))
-    assert all(now is then for now, then in zip(slots(), before, strict=True))
-
-
-def test_the_source_of_tawa_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tawa.bridge.driver import request
-
-    before = replace(DEEP).cache_suffix()
-    assert replace(DEEP).cache_suffix() == before
-    monkeypatch.setattr(request, "source_hash", lambda: "another Tawa")
-    assert replace(DEEP).cache_suffix() != before
 
 
 def test_a_tuning_kept_on_disk_is_keyed_by_the_request() -> None:

@@ -21,11 +21,11 @@ from tawa.bridge.triton.read_module import (
     read_unspecialised,
 )
 from tawa.bridge.triton.signature import Signature
+from tawa.dialects.parameters import parameter_name
 from tawa.errors import ParseError
 from tawa.ir import Module, parse_module, print_module, source_of
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.sim.launch import parameter_name
 from tests.bridge import kernels
 
 OPTIONS = PlanOptions(enable_warp_specialization=True, aref_depth=2, mma_depth=1)

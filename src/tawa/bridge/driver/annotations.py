@@ -1,9 +1,9 @@
 """``tl.range(..., warp_specialize=True)`` in a kernel is a request to Tawa, which stock Triton never sees.
 
-The annotation is taken off the TTIR before any stage of Triton that reads it, also for stock Triton's kernel to compare
-with, since Triton aborts at it on Hopper, or ignores it. It means ``only_if_faster=False``: specialise wherever that is
-legal. What the user says at the launch, or around it, takes precedence. A kernel that is declined is compiled by stock
-Triton without the annotation.
+The annotation is removed from the TTIR before any stage of Triton reads it, also for the stock kernel used in
+comparisons, since Triton aborts on it on Hopper, or ignores it. It means ``only_if_faster=False``: specialise wherever
+that is legal. Options of the launch, and of a scope or installation around it, take precedence. A declined kernel is
+compiled by stock Triton without the annotation.
 
 ```
 TTIR -Triton, generic form-> IR -TakeAnnotations-> IR -text-> TTIR
@@ -24,7 +24,7 @@ from tawa.transforms.ttir.take_annotations import ANNOTATION, ATTRIBUTE, TakeAnn
 _WITHOUT = "stock Triton compiles the kernel without it"
 
 STOCK_WITHOUT = Request(beside=True)
-"""Stock Triton's kernel, without annotations, as it stands beside a specialised one: compared with, or launched."""
+"""The request for the stock kernel, without annotations, that accompanies a specialised one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def asked_by(taken: Taken, request: Request) -> Request:
 
 
 def annotation_remark(taken: Taken, request: Request, applied: bool) -> Remark:
-    """What became of the annotations. request: as the user made it."""
+    """What the annotations led to. request: as the user made it."""
     if not taken.asked:
         return Remark("note", "tl.range(warp_specialize=False) is left out")
     if request.pinned:
@@ -82,5 +82,5 @@ def annotation_remark(taken: Taken, request: Request, applied: bool) -> Remark:
 
 def beside_remark() -> Remark:
     """Why `STOCK_WITHOUT` is not specialised."""
-    reason = "launched as stock Triton compiles it: not with these arguments, or not worth it for this launch"
-    return Remark("declined", reason, cure="TAWA_LOG=info says what")
+    reason = "the stock kernel was launched: a condition on the arguments does not hold, or the launch may not pay"
+    return Remark("declined", reason, cure="TAWA_LOG=info logs which")

@@ -5,12 +5,12 @@ before   ttir -> ttgir -> llir -> ptx -> cubin
 after    ttir -> aref -> barrier -> ttgir -> llir -> ptx -> cubin
 ```
 
-The ``aref`` stage does the whole work at once, on a *copy* of the TTIR and of the metadata: our passes, Triton's back
-half, and every later stage down to the cubin. Only when all of it went well do the later stages hand over what is
-already there. Otherwise they run Triton's own functions on the untouched module (or hand over what these gave, where
-the attempt had to know what the stock kernel is like), which is why a kernel that is not specialised comes out byte for
-byte as stock Triton makes it, and why no failure of ours can be half done. The one exception is an annotation that
-stock Triton fails at (`tawa.bridge.driver.annotations`): it is taken off before anything else looks at the module.
+The ``aref`` stage does all the work, on a *copy* of the TTIR and of the metadata: our passes, Triton's back half, and
+every later stage down to the cubin. If all of that succeeds, the later stages return the results that exist already.
+Otherwise they run Triton's own functions on the untouched module (or return the results of the stock compile, if the
+attempt had to run it). So a kernel that is not specialised is byte for byte the stock kernel, and a failure of ours
+leaves nothing half done. The one exception is an annotation that stock Triton fails on
+(`tawa.bridge.driver.annotations`): it is removed before anything else reads the module.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.report import record, reproducer
 from tawa.bridge.triton.cache_entries import CHECKSUMS, checksum, overridden
 from tawa.bridge.triton.generic_print import read_ttir
-from tawa.bridge.triton.handover import Handover, Stage, StageResult
+from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.bridge.triton.surroundings import folder_failure
 from tawa.dialects.tt import DotOp
@@ -47,7 +47,7 @@ _log = logging.getLogger("tawa")
 
 
 class Compilation:
-    """The stages of one kernel's compile. Made by the hook when Triton lists its stages, used up once."""
+    """The stages of one kernel's compile. The hook makes it when Triton lists its stages; it serves one compile."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class Compilation:
         self.started = time.perf_counter()
         self.result: Specialised | None = None
         self.stock_run: StockRun | None = None
-        self.aref = Handover("", None, None)
+        self.aref = StageOutput("", None, None)
 
     def put_into(self, stages: dict[str, Stage]) -> None:
-        """Changes Triton's stages in place: ours before ``ttgir``, a wrapper around it and every later one."""
+        """Changes Triton's stages in place: adds ours before ``ttgir``, and wraps it and every later one."""
         names = list(self.stock)
         at = names.index("ttgir")
         stages.clear()
@@ -79,13 +79,13 @@ class Compilation:
         stages["barrier"] = self.barrier_stage
         stages.update({name: self._later_stage(name, last=name == names[-1]) for name in names[at:]})
 
-    def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> Handover:
-        """Does the work, or says why not. Its text is the aref level."""
-        stored = str(mod)  # now: what follows, and stock Triton's stages run for comparison, work on the module itself
+    def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> StageOutput:
+        """Specialises the kernel, or records why not. The text of its result is the aref level."""
+        stored = str(mod)  # before the module changes: later steps, and the stock compile, work on it in place
         asked, taken, failure = self.request, None, None
         try:
             mod, taken = without_annotations(mod)
-        except Exception as error:  # it stays, and the kernel is Triton's
+        except Exception as error:  # the annotation stays, and Triton compiles the kernel
             failure = error
         if taken is not None:
             self.request = asked_by(taken, asked)
@@ -106,7 +106,7 @@ class Compilation:
         )
         measure = self.request.options.mode == "measure"
         if self.result and (self.result.raised or self.result.launch != LaunchSpec() or measure):
-            # In the metadata Triton counts the warps of all partitions; other forms need what was asked for.
+            # Triton's metadata has the warps of all partitions; other forms need the number that was asked for.
             folder = self.request.reproducer_dir
             made["launch"] = {
                 **self.result.launch.to_json(),
@@ -118,29 +118,29 @@ class Compilation:
             }
         metadata[record.KEY] = made
         self._report(source, done)
-        self.aref = Handover(_level(done, done.aref), mod, mod.context)
+        self.aref = StageOutput(_level(done, done.aref), mod, mod.context)
         self._sum("ttir", stored, metadata)
         self._sum("aref", self.aref, metadata)
         return self.aref
 
-    def barrier_stage(self, before: Any, metadata: dict[str, Any]) -> Handover:
-        """Its text is the barrier level in the canonical spelling."""
+    def barrier_stage(self, before: Any, metadata: dict[str, Any]) -> StageOutput:
+        """The text of its result is the barrier level, in the IR of Triton 3.6."""
         done = self.result.outcome if self.result else None
         text = done.barrier if done else self.aref.text
         self._sum("barrier", text, metadata)
-        return Handover(text, before.module, before.context)
+        return StageOutput(text, before.module, before.context)
 
     def _sum(self, name: str, value: Any, metadata: dict[str, Any]) -> None:
-        """Notes the check sum of a level, by which a damaged cache is found; not where users put in one of theirs."""
+        """Records the checksum of a level, to detect a damaged cache; not if users override levels by files."""
         if record.KEY in metadata and not overridden(self.options):
             metadata[record.KEY].setdefault(CHECKSUMS, {})[name] = checksum(value)
 
     def _try(
         self, mod: Any, source: Source, sheet: Worksheet, failure: Exception | None
     ) -> tuple[Specialised | Outcome, str]:
-        """Attempts it. Returns the result, and the reproducer's path if a fault of ours was the reason to decline.
+        """Attempts the specialisation. Returns the result, and the reproducer's path if an internal error declined it.
 
-        failure: what went wrong before the attempt.
+        failure: an error from before the attempt.
         """
         refusal = beside_remark() if self.request.beside else self.refusal
         refusal = refusal or _nothing_to_do(source, self.request, self.options.num_warps)
@@ -168,7 +168,7 @@ class Compilation:
             return self._failed(source, sheet, error)
         if isinstance(result, Specialised):
             return result, ""
-        sheet.tawa_ms += sheet.stage_ms.get("front", 0.0)  # Triton does this half again for the stock kernel
+        sheet.tawa_ms += sheet.stage_ms.get("front", 0.0)  # Triton runs this half again for the stock kernel
         return self._declined(source, result), ""
 
     def _declined(self, source: Source, outcome: Outcome) -> Outcome:
@@ -188,7 +188,7 @@ class Compilation:
         return Outcome(False, None, (remark,)), str(written.path or "")
 
     def _later_stage(self, name: str, last: bool) -> Stage:
-        """Hands over what the attempt made, if the stage before did so too; otherwise runs Triton's own stage."""
+        """Returns the attempt's result if the stage before did so too; otherwise runs Triton's own stage."""
 
         def stage(before: Any, metadata: dict[str, Any]) -> Any:
             made = self._made(name)
@@ -196,7 +196,7 @@ class Compilation:
                 metadata.update({key: value for key, value in made.metadata.items() if key != record.KEY})
                 value = made.value
             else:
-                value = self.stock[name](before.module if isinstance(before, Handover) else before, metadata)
+                value = self.stock[name](before.module if isinstance(before, StageOutput) else before, metadata)
                 if name == "ttgir":
                     refuse_overflow(value, self.capability)
             self._sum(name, value, metadata)
@@ -207,21 +207,21 @@ class Compilation:
         return stage
 
     def _made(self, name: str) -> StageResult | None:
-        """What was made of the stage already, by us or by stock Triton for us."""
+        """The stage's result if it exists: from the attempt, or from the stock compile that the attempt ran."""
         if self.result is not None:
             return self.result.results.get(name)
         return None if self.stock_run is None else self.stock_run.result(name)
 
     def _is_ours(self, name: str, before: Any) -> bool:
-        """Whether `before` is what we gave to this stage, and not what Triton read back from a file (USE_IR_LOC)."""
+        """Whether `before` is our own result, and not one that Triton read back from a file (USE_IR_LOC)."""
         if name == "ttgir":
-            return isinstance(before, Handover)
+            return isinstance(before, StageOutput)
         names = list(self.stock)
         previous = self._made(names[names.index(name) - 1])
         return (
             previous is not None
             and before is previous.value
-            and not (isinstance(before, Handover) and before.relocated)
+            and not (isinstance(before, StageOutput) and before.relocated)
         )
 
     def _report(self, source: Source, outcome: Outcome) -> None:
@@ -241,17 +241,17 @@ def _level(outcome: Outcome, text: str) -> str:
 
 
 def _can_measure(source: Source) -> bool:
-    """Whether a launch can time both kernels: it goes through us, and running twice does no harm."""
+    """Whether a launch can time both kernels: the launcher is ours, and running twice is harmless."""
     if not launch_is_ours() or DotOp.NAME not in source.ttir:
         return False
     try:
         return may_run_twice(read_ttir(source.ttir, source.context))
-    except Exception:  # whatever it is, the attempt meets it again and says so
+    except Exception:  # the attempt meets the same error and reports it
         return False
 
 
 def _nothing_to_do(source: Source, request: Request, num_warps: int) -> Remark | None:
-    """Kernels without a dot, or of fewer warps than any consumer has, are left alone before they cost anything."""
+    """Declines kernels without a dot, or with fewer warps than a consumer needs, before any work is done."""
     options = request.options
     groups_wanted = request.plan is not None or options.num_consumer_groups is not None or options.ping_pong
     if DotOp.NAME not in source.ttir:

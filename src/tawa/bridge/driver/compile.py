@@ -47,14 +47,14 @@ def compile_kernel(
 ) -> Any:
     """Compiles one kernel for Hopper; no GPU and no driver are needed.
 
-    kernel: a `triton.jit` function, also under autotune or heuristics (its configurations are not looked at).
+    kernel: a `triton.jit` function, also under autotune or heuristics, whose configurations are ignored.
     signature: types, constants and attributes of its arguments (`tawa.bridge.triton.signature.parse_signature`).
-    request: what to do; None compiles stock Triton.
+    request: None compiles with stock Triton.
     backend_options: further options of Triton's backend (``maxnreg``, ``enable_fp_fusion``, ...).
 
     Returns Triton's `CompiledKernel`; ``asm`` has ttir, ttgir, llir, ptx, cubin, sass, and under a request aref and
-    barrier. Raises UnsupportedKernel, PlanError, ResourceError, InternalError as `tawa.errors` says; CompileError where
-    Triton refuses the kernel, SurroundingsError where a folder cannot be used.
+    barrier. Raises UnsupportedKernel, PlanError, ResourceError, InternalError as described in `tawa.errors`;
+    CompileError if Triton refuses the kernel, SurroundingsError if a folder cannot be used.
     """
     import triton
     from triton.compiler import ASTSource
@@ -67,13 +67,13 @@ def compile_kernel(
             source = ASTSource(function, signature.types, signature.constants, signature.attributes)
             return repaired(lambda: triton.compile(source, target=hopper_target(), options=options))
     except Exception as error:
-        # Such a Triton may want a kernel in another way; what goes wrong then says nothing to a user.
+        # An untested Triton may take kernels in another way; the error itself would not help a user.
         refuse_untested(f"{function.__name__} is not compiled ({type(error).__name__}: {error})")
         raise
 
 
 def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_stages: int) -> Any:
-    """Compiles a kernel from a file of TTIR, as `compile_kernel` does from source; replays a reproducer."""
+    """Compiles a kernel from a file of TTIR, as `compile_kernel` does from source. Used to replay a reproducer."""
     import triton
 
     refuse_untested(f"{path.name} is not compiled")
@@ -81,7 +81,7 @@ def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_sta
     text = path.read_text(encoding="utf-8")
     with (
         surroundings_named(path.name),
-        temporary_text(text, ".ttir") as source,  # Triton tells the level from the suffix
+        temporary_text(text, ".ttir") as source,  # the suffix tells Triton the level
         attached() if request is not None else nullcontext(),
         activate(request),
     ):

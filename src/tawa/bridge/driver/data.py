@@ -1,4 +1,4 @@
-"""What the driver is given of a kernel (`Toolchain`, `Source`), and what it leaves behind."""
+"""The driver's inputs (`Toolchain`, `Source`) and outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from tawa.bridge.driver.spills import Spills
 from tawa.bridge.driver.stock_run import StockRun
-from tawa.bridge.triton.handover import Stage, StageResult
+from tawa.bridge.triton.stage_output import Stage, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions
@@ -20,9 +20,9 @@ from tawa.symbolic.host.launch_spec import LaunchSpec
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """What Triton brings to a compile. later: its stages after ``ttgir``, in order.
+    """Triton's part of a compile. later: its stages after ``ttgir``, in order.
 
-    stock: its own compile; an empty one for callers that go no further than ``ttgir``.
+    stock: the stock compile; empty for callers that stop at ``ttgir``.
     """
 
     split: StageSplit
@@ -34,9 +34,9 @@ class Toolchain:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The kernel: its TTIR as text, the MLIR context it lives in, its name, and the metadata of the compile so far.
+    """The kernel: the text of its TTIR, its MLIR context, its name, and the metadata of the compile so far.
 
-    stock_copies: how stock Triton brings the tiles of its loads.
+    stock_copies: how stock Triton copies the tiles of its loads to shared memory.
     """
 
     ttir: str
@@ -48,11 +48,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Specialised:
-    """A kernel that came through.
+    """A specialised kernel.
 
-    options: of the request. results: by stage, in order. spills: what leaves the registers. raised: whether pointer
-    loads became TMA loads. launch: descriptors that the launcher makes then. why: what feedback decided, by field of
-    the Plan.
+    options: of the request. results: by stage, in order. spills: of the chosen Plan. raised: whether pointer loads
+    became TMA loads. launch: what the launcher then has to do. why: what feedback decided, by field of the Plan.
     """
 
     outcome: Outcome
@@ -67,7 +66,7 @@ class Specialised:
 
 @dataclass(slots=True)
 class Worksheet:
-    """What is left behind even when a compile fails: times of its steps in milliseconds, and the texts so far."""
+    """Kept even if a compile fails: the times of its steps in milliseconds, and the texts so far."""
 
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
     texts: dict[str, str] = field(default_factory=dict[str, str])
@@ -75,7 +74,7 @@ class Worksheet:
 
     @contextmanager
     def timed(self, name: str, ours: bool = True) -> Iterator[None]:
-        """Adds the time of the block to `name`; to the total as well if the work is ours, not Triton's."""
+        """Adds the time of the block to `name`, and to Tawa's total if the work is not Triton's."""
         start = time.perf_counter()
         try:
             yield

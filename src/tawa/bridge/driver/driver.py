@@ -1,11 +1,11 @@
-"""The driver: one loop that tries Plans, from the text of a kernel's TTIR down to the cubin.
+"""The driver: a loop that tries Plans, each from the TTIR of a kernel down to its cubin.
 
 ```
 candidates → Plan → TTIR lists → Triton's front half → TTGIR lists → Triton's back half, LLVM, ptxas → Trial → …
                     once for each form of the kernel        once for each Plan
 ```
 
-It works on copies and touches nothing that Triton still needs for the stock kernel.
+It works on copies and changes nothing that Triton needs for the stock kernel.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tawa.bridge.driver.spills import Spills, find_spills, keeps_dots_in_flight,
 from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.triton.generic_print import parse_module, without_temporary_places
-from tawa.bridge.triton.handover import Handover, StageResult
 from tawa.bridge.triton.ptxas_log import kept_log
+from tawa.bridge.triton.stage_output import StageOutput, StageResult
 from tawa.bridge.triton.stages import clean_up
-from tawa.bridge.triton.versions import RESPELLED_FROM, installed_text, triton_version
+from tawa.bridge.triton.versions import NEWER_IR_FROM, installed_text, triton_version
 from tawa.dialects.builtin import ModuleOp
 from tawa.dialects.tt import DotOp, LoadOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
@@ -51,14 +51,14 @@ from tawa.transforms.ttir.make_persistent import grid_axes, why_not_persistent
 from tawa.verify.verdict import Unknown
 
 _NO_MODULE = Module(Operation(ModuleOp.NAME))
-"""In the place of a kernel that went to Triton as it came from there."""
+"""Placeholder for a kernel that goes to Triton's front half unchanged."""
 _TILES = "tt.load of a tile"
 _FOR_ALL = (None, None, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _LaidOut:
-    """A form of the kernel with layouts: generic text, and its flow. text: empty where it is declined."""
+    """A form of the kernel with layouts: generic text, and its flow. text: empty if the form is declined."""
 
     text: str
     flow: Flow
@@ -67,7 +67,7 @@ class _LaidOut:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What a trial leaves for the driver."""
+    """A trial's results that the driver keeps."""
 
     outcome: Outcome
     results: dict[str, StageResult]
@@ -77,10 +77,10 @@ class _Made:
 
 
 def specialise(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
-    """Specialises one kernel as the first Plan says that compiles, fits, does not spill, and is proved.
+    """Specialises one kernel by the first Plan that compiles, fits, does not spill, and is proved.
 
-    Returns what was made, or the declining `Outcome`. Raises PlanError and ResourceError for what the user pinned,
-    StockFailure when Triton's front half refuses the kernel, and any other exception for a fault of ours.
+    Returns the specialised kernel, or the declining `Outcome`. Raises PlanError and ResourceError for pinned choices,
+    StockFailure if Triton's front half refuses the kernel, and any other exception for an internal error.
     """
     with _garbage_uncollected():
         return _Driver(tools, source, request, sheet).run()
@@ -88,7 +88,7 @@ def specialise(tools: Toolchain, source: Source, request: Request, sheet: Worksh
 
 @contextmanager
 def _garbage_uncollected() -> Iterator[None]:
-    """No garbage collection: a compile makes many small objects at once, and each scan is of the whole process."""
+    """Disables garbage collection: a compile makes many small objects, and each collection scans the whole process."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -104,13 +104,13 @@ class _Driver:
     def __init__(self, tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> None:
         self.tools, self.source, self.request, self.sheet = tools, source, request, sheet
         self.pins = _with_form(request.plan or Plan(), request.options)
-        self.launching = Launching(launch_is_ours(), may_be_one(), triton_version()[:2] < RESPELLED_FROM)
+        self.launching = Launching(launch_is_ours(), may_be_one(), triton_version()[:2] < NEWER_IR_FROM)
         self.operations: dict[str, int] = {}
         self.unread: Any = None
         self.laid_out: dict[tuple[bool, str | None, int], _LaidOut] = {}
 
     def run(self) -> Specialised | Outcome:
-        """The loop."""
+        """Runs the loop over candidates."""
         self._look()
         search = candidates(self._question())
         try:
@@ -123,7 +123,7 @@ class _Driver:
     # -- the kernel as Triton hands it down ----------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Counts the operations of the kernel, which says what there is to do before it has layouts."""
+        """Counts the kernel's operations. The counts tell which forms are possible, before there are layouts."""
         with self.sheet.timed("copy"):
             self.unread = parse_module(self.source.ttir, self.source.context)
 
@@ -137,13 +137,13 @@ class _Driver:
 
     @cached_property
     def kernel(self) -> Module:
-        """The kernel as a module of ours, structured; what changes it works on copies."""
+        """The kernel as a structured module of ours. Passes that change it work on copies."""
         with self.sheet.timed("read"):
             return read_kernel(self.source.ttir, self.source.context)
 
     @cached_property
     def paths(self) -> Flow | None:
-        """The kernel with pointer accesses made by TMA; None without such accesses, or where TMA is not wanted."""
+        """The kernel with pointer accesses raised to TMA; None without such accesses, or if TMA is not wanted."""
         options = self.request.options
         asked = {it.path for it in self.pins.operands}
         left = self.pins.operand(_FOR_ALL).path not in (None, *BY_TMA) and not asked & BY_TMA
@@ -151,7 +151,7 @@ class _Driver:
             return None
         flow = self._flow(copy_module(self.kernel), self.pins)
         with self.sheet.timed("raise loads"):
-            run(flow, PATHS[1:])  # the kernel is structured
+            run(flow, PATHS[1:])  # without the first pass: the kernel is structured already
         return flow
 
     def _flow(self, module: Module, plan: Plan) -> Flow:
@@ -175,7 +175,7 @@ class _Driver:
         )
 
     def _stock_spills(self) -> int:
-        """What the specialised kernel may spill: as much as the stock kernel; anything if Triton cannot compile it."""
+        """Bytes that the kernel may spill: as many as the stock kernel; any number if Triton cannot compile that."""
         with self.sheet.timed("stock", ours=False), suppress(StockFailure):
             return max(HARMLESS_BYTES, self.tools.stock.spilled())
         return NO_STOCK
@@ -183,7 +183,7 @@ class _Driver:
     # -- one candidate -------------------------------------------------------------------------------------------------
 
     def _try(self, candidate: Candidate) -> Trial:
-        """What comes of a candidate."""
+        """The trial of one candidate."""
         form = self._form(candidate.plan)
         if form.refusal is not None:
             return Trial(refusal=form.refusal, candidate=candidate)
@@ -195,7 +195,7 @@ class _Driver:
             except ProtocolError as error:
                 if self.request.plan is None:
                     raise
-                text = f"the Plan cannot be carried out: {error}; cure: leave open what it need not pin"
+                text = f"the Plan cannot be carried out: {error}; cure: pin fewer fields"
                 return Trial(error=PlanError(text), candidate=candidate)
         self.sheet.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})
         if not outcome.applied or outcome.plan is None:
@@ -216,14 +216,14 @@ class _Driver:
         )
 
     def _through(self, form: _LaidOut, plan: Plan) -> Outcome:
-        """Through the lists behind the layouts."""
+        """Runs the pass lists for TTGIR."""
         flow = self._flow(read_module(form.text), plan.over(form.flow.plan))
         flow.target, flow.launch = form.flow.target, form.flow.launch
         flow.pins = self.pins
         return outcome_of(flow, run(flow, TTGIR))
 
     def _form(self, plan: Plan) -> _LaidOut:
-        """The form of the kernel that a Plan asks for, with layouts; made once."""
+        """The form of the kernel that a Plan asks for, with layouts; each is made once."""
         left = plan.operand(_FOR_ALL).path == "pointers" and self.pins.operand(_FOR_ALL).path is None
         raised = self.paths is not None and self.paths.raised > 0 and not left
         key = raised, plan.form, plan.groups or 1
@@ -233,7 +233,7 @@ class _Driver:
         return self.laid_out[key]
 
     def _lay_out(self, base: Flow | None, form: str | None, groups: int) -> _LaidOut:
-        """One form of the kernel through the TTIR lists and Triton's front half. base: with raised loads, or None."""
+        """Runs the TTIR lists and Triton's front half for one form. base: the kernel with raised loads, or None."""
         pins = replace(base.plan if base else self.pins, form=form, groups=groups)
         changed = base is not None or form == "persistent" or groups > 1 or bool(JUMPS & set(self.operations))
         if not changed:
@@ -247,11 +247,11 @@ class _Driver:
         return _LaidOut(text, flow) if isinstance(text, str) else _LaidOut("", flow, text)
 
     def _finish(self, outcome: Outcome, form: _LaidOut) -> _Made | SharedUse:
-        """Triton's back half and its later stages on our module; the use of shared memory where that is too much."""
+        """Runs Triton's back half and later stages on our module. Returns the shared memory use if it is too large."""
         tools, metadata = self.tools, dict(self.source.metadata)
         options = replace(tools.options, num_warps=form.flow.target.num_warps)
         results: dict[str, StageResult] = {}
-        with self.sheet.timed("respell"):
+        with self.sheet.timed("ir_compat"):
             self.sheet.texts["installed"] = installed_text(outcome.barrier, outcome.module)
         with self.sheet.timed("parse"):
             mod = parse_module(self.sheet.texts["installed"], self.source.context)
@@ -260,7 +260,7 @@ class _Driver:
             mod = clean_up(mod, tools.capability, hoist=hoist)
             mod = tools.split.back(mod, metadata, options, tools.capability)
         results["ttgir"] = StageResult(
-            Handover(without_temporary_places(str(mod)), mod, self.source.context), dict(metadata)
+            StageOutput(without_temporary_places(str(mod)), mod, self.source.context), dict(metadata)
         )
         value: Any = mod
         said = ""
@@ -277,10 +277,10 @@ class _Driver:
         spills = find_spills(ptx, cubin, options, said)
         return _Made(outcome, results, int(metadata.get("shared") or 0), spills, form)
 
-    # -- what is taken -------------------------------------------------------------------------------------------------
+    # -- the choice ----------------------------------------------------------------------------------------------------
 
     def _taken(self, choice: Choice) -> Specialised | Outcome:
-        """What the search chose, with what its launches need; or the outcome that declines."""
+        """The Plan that the search chose, with what its launches need; or the declining outcome."""
         raising = tuple(self.paths.remarks) if self.paths is not None else ()
         if choice.no_space is not None:
             return with_remarks(self._no_space(choice.no_space), raising)
@@ -299,7 +299,9 @@ class _Driver:
         notes += [note] if note else []
         launch = replace(launch, offered=offered)
         if flow.raised:
-            launch = replace(launch, alone=launch.alone and bool(plan.max_registers))  # a cap lets more than one CTA in
+            launch = replace(
+                launch, alone=launch.alone and bool(plan.max_registers)
+            )  # with a register cap several CTAs fit on an SM
             notes += [*raising, *[Remark("done", CROWDED)] * launch.alone]
         elif self.paths is not None and not self.paths.raised:
             notes += raising
@@ -313,7 +315,7 @@ class _Driver:
         )  # fmt: skip
 
     def _no_space(self, use: SharedUse) -> Outcome:
-        """Declines a kernel that does not fit; raises SharedMemoryError where it was pinned."""
+        """Declines a kernel that does not fit in shared memory; raises SharedMemoryError if it was pinned."""
         text = overflow_text(self.source.kernel, use)
         if self.request.depth_pinned or self.request.pinned:
             from tawa.bridge.triton.shared_memory_error import PlanTooLarge, SharedMemoryError
@@ -323,11 +325,11 @@ class _Driver:
         return Outcome(False, None, (Remark("declined", text),))
 
     def _offered(self, plan: Plan, raised: bool) -> tuple[int, Remark | None]:
-        """How many sizes of the grid a persistent form would take, where one is offered to launches of many programs.
+        """How many grid sizes a persistent form takes, if one is offered to launches with many programs; else 0.
 
-        None is offered where programs may differ in their work, which the hardware deals out better than a loop; where
-        several programs share an SM and hide what a persistent kernel would; and where the persistent form's own tiles
-        leave its rings too few slots. The remark says which it is: None where the kernel has no persistent form at all.
+        None is offered if programs may differ in their work (the hardware balances them better than a loop), if several
+        programs share an SM (they hide each other's prologues already), or if the persistent form's own tiles leave its
+        rings too few slots. The remark says which; it is None if the kernel has no persistent form at all.
         """
         asked = (self.pins.launches or LaunchPlan()).many
         pinned = self.request.plan is not None and asked != "persistent"
@@ -345,7 +347,7 @@ class _Driver:
         return grid_axes(module), Remark("done", OFFERED)
 
     def _form_planned(self, groups: int, raised: bool) -> Plan | Remark:
-        """The Plan that a compile of the persistent form would begin with, or why it would decline it."""
+        """The initial Plan of a compile of the persistent form, or why that compile would decline."""
         base = self.paths if raised else None
         form = self._lay_out(base, "persistent", groups)
         if form.refusal is not None:
@@ -360,7 +362,7 @@ def _with_form(pins: Plan, options: PlanOptions) -> Plan:
 
 
 def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:
-    """The outcome with remarks behind its own; the first, which is the headline, stays."""
+    """The outcome with further remarks after its own; the first stays the headline."""
     return replace(outcome, remarks=tuple(dict.fromkeys((*outcome.remarks, *remarks))))
 
 

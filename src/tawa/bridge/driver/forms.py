@@ -1,4 +1,4 @@
-"""Forms of a kernel with layouts: what the lists for TTIR make of it, through Triton's front half.
+"""The forms of a kernel, with layouts: the TTIR pass lists, then Triton's front half.
 
 ```
 TTIR -Triton, generic form-> IR -structured, FORMS-> IR -text-> TTIR -Triton's front half, warps of one group-> TTGIR
@@ -28,7 +28,7 @@ JUMPS = op_names(BranchOp, CondBranchOp)
 
 
 def read_kernel(ttir: str, context: Any) -> Module:
-    """The kernel as a module of ours, with branches in the place of jumps where that can be.
+    """The kernel as a module of ours, with structured branches in place of jumps where possible.
 
     ttir: the kernel as Triton's text, in any form.
     """
@@ -40,8 +40,8 @@ def read_kernel(ttir: str, context: Any) -> Module:
 def lay_out(tools: Toolchain, source: Source, flow: Flow, sheet: Worksheet) -> str | Remark:
     """The kernel of a flow in the form that its Plan asks for, with layouts: generic text before Triton's pipeliner.
 
-    The flow's Plan, target and launch then say what that form is. Returns the remark that declines where there is no
-    such form. Raises as `front_half` does.
+    The flow's Plan, target and launch then describe that form. Returns a remark if there is no such form. Raises as
+    `front_half` does.
     """
     with sheet.timed("forms"):
         refusal = run(flow, FORMS)
@@ -54,11 +54,10 @@ def lay_out(tools: Toolchain, source: Source, flow: Flow, sheet: Worksheet) -> s
 
 
 def front_half(tools: Toolchain, source: Source, mod: Any, sheet: Worksheet, num_warps: int | None = None) -> str:
-    """Triton's front half on a form of a kernel, which it changes in place; returns generic text.
+    """Runs Triton's front half on a form of a kernel, in place; returns generic text.
 
-    source: the kernel as it was; its metadata stay as they are. num_warps: those of the launch where None.
-    Raises StockFailure where Triton refuses the kernel as it was, too, and what the front half raises for a fault of
-    ours.
+    source: the original kernel; its metadata are not changed. num_warps: None for those of the launch.
+    Raises StockFailure if Triton refuses the original kernel too; else the fault is ours, and the error passes through.
     """
     options = tools.options if num_warps is None else replace(tools.options, num_warps=num_warps)
     with sheet.timed("front", ours=False):

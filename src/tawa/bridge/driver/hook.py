@@ -21,9 +21,9 @@ _inside: ContextVar[bool] = ContextVar("tawa_inside_hook", default=False)
 class StageHook:
     """A value for `knobs.runtime.add_stages_inspection_hook`; calls the hook that was there before it.
 
-    Triton calls it in two ways: with a backend and its stages, which it may change; and (from 3.9 on, and again for
-    each key) without arguments for ``(key, hash)``, where the earlier hook's answer is passed on: our own part of the
-    keys is added in `tawa.bridge.triton.cache`, for all versions alike.
+    Triton calls it in two ways: with a backend and its stages, which the hook may change; and, since 3.9, for each key
+    without arguments, to get ``(key, hash)``. There the earlier hook's answer is passed on; `tawa.bridge.triton.cache`
+    adds our own part of the keys in all versions.
     """
 
     def __init__(self, earlier: Callable[..., Any] | None) -> None:
@@ -49,7 +49,7 @@ class StageHook:
             finally:
                 _inside.reset(token)
         request = active_request()
-        if request is None or nested:  # nested: an outer hook of ours adds the stages
+        if request is None or nested:  # nested: an outer hook of Tawa's adds the stages
             return None
         replaced = stages.get("ttgir") is not stock_ttgir
         _take_part(request, backend, stages, options, language, capability, replaced)
@@ -65,7 +65,7 @@ def _take_part(
     capability: int | None,
     replaced: bool,
 ) -> None:
-    """Puts our stages in, or leaves the kernel to Triton; raises when a pinned kernel cannot even be tried."""
+    """Adds our stages, or leaves the kernel to Triton. Raises if a pinned kernel cannot be attempted at all."""
     if getattr(language, "name", "") != "TRITON" or "ttgir" not in stages or "llir" not in stages:
         return  # Gluon kernels are explicit already
     if versions.untested_reason():
@@ -85,7 +85,7 @@ def _take_part(
 
 
 def _refusal(options: Any, split: StageSplit | None, replaced: bool) -> Remark | None:
-    """Why this compile cannot be specialised whatever the kernel says; None when it may be tried."""
+    """Why this compile cannot be specialised, whatever the kernel is; None if it can be attempted."""
     if split is None:
         version = ".".join(map(str, versions.triton_version()))
         return Remark(
@@ -96,11 +96,11 @@ def _refusal(options: Any, split: StageSplit | None, replaced: bool) -> Remark |
     if getattr(options, "num_ctas", 1) != 1:
         return Remark("declined", f"num_ctas={options.num_ctas}: clusters are not supported", cure="num_ctas=1")
     if getattr(options, "launch_cooperative_grid", False):
-        reason = "launch_cooperative_grid: a grid that fits the GPU all at once may not, once it is specialised"
+        reason = "launch_cooperative_grid: all programs must be resident at once, and specialised ones may not fit"
         return Remark("declined", reason, cure="a launch without it")
     if overridden(options):
         reason = "a level of the kernel comes from a file of the user's (ir_override, TRITON_KERNEL_OVERRIDE)"
-        return Remark("declined", f"{reason}, which is for the kernel as stock Triton compiles and launches it")
+        return Remark("declined", f"{reason}, which applies to stock Triton's kernel only")
     if getattr(options, "instrumentation_mode", ""):
         mode = options.instrumentation_mode
         return Remark("declined", f"instrumentation_mode={mode!r} rewrites the kernel", cure="switch the sanitizer off")

@@ -1,8 +1,8 @@
 """Requests: who asked Tawa for what, while Triton compiles.
 
-Triton has no place to pass our options through, so a launch makes its `Request` active around the compile. A request
-is looked up in the current context first (`activate`: one launch, one `scope`), then in the process
-(`set_process_request`). No active request means that Triton works as if Tawa were not installed.
+Triton has no place to pass our options through, so a launch makes its `Request` active around the compile. The request
+of the current context comes first (`activate`: one launch, one `scope`), then that of the process (`PROCESS`). Without
+an active request Triton works as if Tawa were not installed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tawa.bridge.launch.host import NO_HOST, Host
 from tawa.plan import Plan, PlanOptions
 from tawa.verify.effort import Verification
 
@@ -22,11 +23,11 @@ from tawa.verify.effort import Verification
 class Request:
     """What one compile is asked for.
 
-    options: launch options. plan: what is pinned of the Plan, or None. reproducer_dir: where a failure of ours is
-    written down; None: nowhere. verification: how the specialised kernel is checked before it is handed out.
-    beside: asks for the kernel that stands beside a specialised one: stock Triton's, without
-    ``tl.range(warp_specialize=True)``.
-    off: whether it is ``TAWA_ENABLE=off`` that asks for stock Triton.
+    options: launch options. plan: the pinned part of the Plan, or None. reproducer_dir: folder for reproducers of
+    internal errors; None: none are written. verification: how the specialised kernel is checked before it is used.
+    beside: asks for the stock kernel that accompanies a specialised one, without ``tl.range(warp_specialize=True)``.
+    off: whether ``TAWA_ENABLE=off`` asks for stock Triton.
+    host: what the launcher of the compiled kernel gets; not part of any cache key.
     """
 
     options: PlanOptions = PlanOptions()
@@ -35,11 +36,12 @@ class Request:
     verification: Verification = "fast"
     beside: bool = False
     off: bool = field(default=False, compare=False)
+    host: Host = field(default=NO_HOST, compare=False, repr=False)
     _suffix: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
 
     @property
     def pinned(self) -> bool:
-        """Whether to specialise or raise; otherwise Tawa decides and stock Triton is the way out."""
+        """Whether a kernel that cannot be specialised is an error; otherwise stock Triton compiles it."""
         return not self.stock and (self.options.pinned or self.plan is not None)
 
     @property
@@ -49,12 +51,12 @@ class Request:
 
     @property
     def depth_pinned(self) -> bool:
-        """Whether the user fixed D, so that Tawa must not lower it to make a kernel fit."""
+        """Whether the user fixed D. Tawa then does not lower it to fit shared memory."""
         depths = [ring.depth for ring in self.plan.rings] if self.plan is not None else []
         return self.options.aref_depth is not None or (bool(depths) and None not in depths)
 
     def cache_suffix(self) -> str:
-        """Text for Triton's cache keys: equal for equal requests to equal versions of Tawa. Asked at every launch."""
+        """Text for Triton's cache keys, equal for equal requests to the same version of Tawa. Read at every launch."""
         if not self._suffix:
             plan = self.plan.to_json() if self.plan is not None else ""
             text = f"{self.options.key()}|{plan}|{self.verification}|{self.beside}|{source_hash()}"
@@ -68,36 +70,59 @@ class _Unset:
 
 _UNSET = _Unset()
 _context_request: ContextVar[Request | _Unset | None] = ContextVar("tawa_request", default=_UNSET)
-_process_request: Request | None = None
-_process_suffix = ""
+
+
+class ProcessRequest:
+    """The request of the whole process, for all threads. A context variable would reach only threads started later.
+
+    request: None while Tawa is not installed. suffix: its cache suffix, empty for a request for stock Triton.
+    """
+
+    __slots__ = ("request", "suffix")
+
+    def __init__(self) -> None:
+        self.request: Request | None = None
+        self.suffix = ""
+
+    def replace(self, request: Request | None) -> None:
+        """Makes `request` the one of the process; None takes it away."""
+        self.request = request
+        self.suffix = "" if request is None or request.stock else request.cache_suffix()
+
+
+PROCESS = ProcessRequest()
+"""Written by `tawa.install` and `tawa.uninstall` only."""
 
 
 def active_request() -> Request | None:
-    """The request that a compile started now must follow; None leaves the compile to stock Triton."""
+    """The request that a compile started here and now follows; None leaves the compile to stock Triton."""
     request = surrounding_request()
     return None if request is None or request.stock else request
 
 
 def active_suffix() -> str:
-    """The cache suffix of the active request; empty if there is none. Asked at every launch."""
+    """The cache suffix of the active request; empty if there is none. Read at every launch."""
     request = _context_request.get()
     if isinstance(request, _Unset):
-        return _process_suffix
+        return PROCESS.suffix
     return "" if request is None or request.stock else request.cache_suffix()
 
 
 def surrounding_request() -> Request | None:
-    """What the scope or the installation around this code says, also if it asks for stock Triton."""
+    """The request of the scope or the installation around this code, even one for stock Triton."""
     request = _context_request.get()
-    return _process_request if isinstance(request, _Unset) else request
+    return PROCESS.request if isinstance(request, _Unset) else request
 
 
 class activate:
-    """Makes `request` the active one in this context (thread, task); None means stock Triton, whatever is installed."""
+    """Makes `request` the active one in this context (thread, task); None means stock Triton, whatever is installed.
+
+    A class, not a generator: entering and leaving it costs a launch half as much.
+    """
 
     __slots__ = ("_request", "_token")
 
-    def __init__(self, request: Request | None) -> None:  # a class: half of what a generator costs a launch
+    def __init__(self, request: Request | None) -> None:
         self._request = request
 
     def __enter__(self) -> None:
@@ -107,19 +132,11 @@ class activate:
         _context_request.reset(self._token)
 
 
-def set_process_request(request: Request | None) -> Request | None:
-    """Makes `request` the one of the whole process, all threads; returns the one it replaces."""
-    global _process_request, _process_suffix
-    previous, _process_request = _process_request, request
-    _process_suffix = "" if request is None or request.stock else request.cache_suffix()
-    return previous
-
-
 @functools.cache
 def source_hash() -> str:
-    """A hash of every source file of the package: another Tawa never gets this one's cached kernels.
+    """A hash of the version and of every source file of the package: a cached kernel of another Tawa is never used.
 
-    Where there are no sources, of what was compiled of them; of the version in any case.
+    Where there are no sources, the bytecode files are hashed.
     """
     import tawa
 
@@ -127,6 +144,6 @@ def source_hash() -> str:
     digest = hashlib.sha256(tawa.__version__.encode())
     for path in sorted(root.rglob("*.py")) or sorted(root.rglob("*.pyc")):
         digest.update(str(path.relative_to(root)).encode())
-        with suppress(OSError):  # a link to nowhere, as editors leave them
+        with suppress(OSError):  # editors leave dangling links
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -1,7 +1,7 @@
-"""Registers that do not suffice: what a compiled kernel spills to local memory.
+"""What a compiled kernel spills to local memory for want of registers.
 
-ptxas has the last word on registers. A kernel that spills is told by the stack frame in its cubin, which costs nothing
-to read. How much is what ptxas said as Triton ran it (`ptxas_log`); where that was not kept, it runs once more.
+ptxas decides. The stack frame in the cubin shows whether a kernel spills, and is cheap to read. The amount is in the
+log of the ptxas that Triton ran (`ptxas_log`); if that log was not kept, ptxas runs once more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tawa.ir import Module
 from tawa.plan import Plan
 
 SERIALISED = ("C7511", "C7512")
-"""ptxas' notes that too few registers are left for wgmmas in flight: it waits for each of them by itself."""
+"""Notes of ptxas that registers do not suffice for wgmmas in flight: it serialises them."""
 
 _SPILLED = "bytes spill stores"
 _INFO, _FRAME_SIZE = ".nv.info", 0x11
@@ -27,9 +27,9 @@ _WITH_PAYLOAD = 0x04
 
 @dataclass(frozen=True, slots=True)
 class Spills:
-    """What leaves the registers of a kernel.
+    """What a kernel spills.
 
-    bytes: of stores and loads, as they stand in the text. serialised: whether each wgmma is waited for by itself for
+    bytes: of spill stores and loads, counted statically. serialised: whether each wgmma is waited for by itself for
     want of registers, by ptxas or by the Plan.
     """
 
@@ -40,7 +40,7 @@ class Spills:
 def find_spills(ptx: Any, cubin: Any, options: Any, log: str = "") -> Spills:
     """What a kernel spills.
 
-    ptx, cubin: what Triton's stages gave. options: of its backend. log: what ptxas said then, where that was kept.
+    ptx, cubin: results of Triton's stages. options: of its backend. log: of that ptxas, if it was kept.
     """
     if not isinstance(ptx, str) or not isinstance(cubin, bytes) or frame_bytes(cubin) == 0:
         return Spills()
@@ -52,7 +52,7 @@ def find_spills(ptx: Any, cubin: Any, options: Any, log: str = "") -> Spills:
 
 
 def frame_bytes(cubin: bytes) -> int | None:
-    """The largest stack frame of a thread in a cubin; None where the file is not understood.
+    """The largest stack frame of a thread in a cubin; None if the file cannot be parsed.
 
     It is an attribute in the section `.nv.info`, a list of (format, name, size or value, payload).
     """
@@ -63,13 +63,13 @@ def frame_bytes(cubin: bytes) -> int | None:
 
 
 def keeps_dots_in_flight(plan: Plan, module: Module | None) -> bool:
-    """Whether a smaller P, or fewer stages, would change the program: where every dot is waited for, they would not."""
+    """Whether a smaller P, or fewer stages, would change the program. If every dot is waited for, it would not."""
     dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))] if module is not None else []
     return bool(plan.schedules) or not dots or any(dot.is_async for dot in dots)
 
 
 def must_spill(plan: Plan | None, module: Module | None) -> bool:
-    """Whether every Plan spills, and stock Triton too: nothing is gained by trying, and each try may take a minute."""
+    """Whether every Plan spills, and stock Triton too. Further trials gain nothing, and each may take a minute."""
     if plan is None or module is None:
         return False
     warps = next(part.num_warps for part in plan.partitions if part.role == "consumer")

@@ -1,9 +1,9 @@
-"""A stock kernel that no launch can have, found before Triton's back end has worked on it for a minute.
+"""Refuses a stock kernel that needs too much shared memory to be launched, before Triton's back end compiles it.
 
-Triton says only at the launch, after the whole compile, that a kernel needs more shared memory than a CTA has. How much
-it needs is decided between TTGIR and LLVM, by passes that take milliseconds. They run here on a copy, for kernels with
-tiles that large, at a launch, which would fail with the same error, and for commands that explain a kernel
-(`overflow_refused`). A caller that wants the text of such a kernel still gets it.
+Triton reports that only at the launch, after a compile that may take a minute. The amount is decided between TTGIR and
+LLVM, by passes that take milliseconds. They run here on a copy, for kernels with large tiles: at a launch, which would
+fail with the same error, and for commands that explain a kernel (`overflow_refused`). A caller that only wants the text
+of such a kernel still gets it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _refused: ContextVar[bool] = ContextVar("tawa_overflow_refused", default=False)
 
 @contextmanager
 def overflow_refused() -> Iterator[None]:
-    """Inside, a kernel that no launch can have is refused though nothing is launched: for commands that explain it."""
+    """Refuses kernels that cannot be launched even though nothing is launched: for commands that explain them."""
     token = _refused.set(True)
     try:
         yield
@@ -34,7 +34,7 @@ def overflow_refused() -> Iterator[None]:
 
 
 def refuse_overflow(module: Any, capability: int) -> None:
-    """Raises SharedMemoryError for a module of stock TTGIR that is to be launched and needs more than a CTA has."""
+    """Raises SharedMemoryError for stock TTGIR that is to be launched and needs more shared memory than a CTA has."""
     if not (launch_is_ours() or _refused.get()) or not _may_overflow(module):
         return
     text = str(module)
@@ -56,7 +56,7 @@ def refuse_overflow(module: Any, capability: int) -> None:
 
 
 def _may_overflow(module: Any) -> bool:
-    """Whether one tile, or all buffers together, are as large as the memory of a CTA."""
+    """Whether one tile, or the sum of all buffers, exceeds the shared memory of a CTA."""
     tiles: dict[str, None] = {}
     buffers: list[str] = []
 
@@ -76,7 +76,7 @@ def _bytes(type: str) -> int:
 
 
 def _allocated(text: str, context: Any, capability: int) -> int | None:
-    """Shared memory as Triton's own passes allocate it; None where the installed Triton has others."""
+    """Shared memory as Triton's own passes allocate it; None if the installed Triton has different passes."""
     from triton._C.libtriton import ir, nvidia, passes
 
     module = parse_module(text, context)
@@ -93,7 +93,7 @@ def _allocated(text: str, context: Any, capability: int) -> int | None:
     return module.get_int_attr("ttg.shared")
 
 
-_PTX_VERSION = 80  # any that knows Hopper: shared memory does not depend on it
+_PTX_VERSION = 80  # any version that has Hopper: the allocation does not depend on it
 
 
 def _either(add: Any, pm: Any) -> None:

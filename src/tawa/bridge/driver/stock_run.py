@@ -1,8 +1,8 @@
-"""Stock Triton's compile of the kernel in hand: made at most once, and only where it is asked for.
+"""Stock Triton's compile of the same kernel: run at most once, and only on demand.
 
-What stock Triton spills tells whether a specialised kernel that spills is worth having. If none is, the same results
-are what the kernel becomes: so nothing is compiled twice. It works on the module that Triton hands down, through
-Triton's own stages, and so gives what Triton would have made without us.
+A specialised kernel that spills is accepted only if the stock kernel spills as much. If none is accepted, the results
+of this compile are used, so nothing is compiled twice. The compile runs Triton's own stages on the module that Triton
+passed in, so its results are what Triton makes without Tawa.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from tawa.bridge.driver.spills import find_spills
-from tawa.bridge.triton.handover import Handover, Stage, StageResult
 from tawa.bridge.triton.ptxas_log import kept_log
+from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.surroundings import folder_failure
 
 
 class StockFailure(Exception):
-    """Triton's own stages refuse the kernel; the stock compile will say so to the user."""
+    """Triton's own stages refuse the kernel; the stock compile reports that to the user."""
 
 
 def stock_failure(error: Exception) -> Exception:
-    """The `StockFailure` for what Triton raised; where a folder cannot be used, the error that says so."""
+    """The `StockFailure` for an error of Triton's; for a folder that cannot be used, the error that names it."""
     return folder_failure(error) or StockFailure(str(error))
 
 
 class StockRun:
-    """The stages from ``ttgir`` on of one kernel. results: by stage, in order; empty until they are asked for."""
+    """The stages of one kernel from ``ttgir`` on. results: by stage, in order; empty until `spilled` runs them."""
 
     def __init__(self, module: Any, metadata: Mapping[str, Any], stages: Mapping[str, Stage], options: Any) -> None:
         self.module = module
@@ -48,7 +48,7 @@ class StockRun:
         return self._spilled
 
     def result(self, name: str) -> StageResult | None:
-        """What a stage gave, if it was run; raises again what stopped it, since the module is used up."""
+        """The result of a stage, if it was run. If the run failed, raises that error again: the module is used up."""
         if name not in self.results and self._error is not None:
             raise self._error
         return self.results.get(name)
@@ -58,7 +58,7 @@ class StockRun:
         with kept_log() as log:
             for name, stage in self.stages.items():
                 value = stage(value, metadata)
-                made = Handover(str(value), value, value.context) if name == "ttgir" else value
+                made = StageOutput(str(value), value, value.context) if name == "ttgir" else value
                 self.results[name] = StageResult(made, dict(metadata))
         ptx, cubin = (self.results[name].value if name in self.results else None for name in ("ptx", "cubin"))
         return find_spills(ptx, cubin, self.options, log.text).bytes

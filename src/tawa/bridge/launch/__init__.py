@@ -1,1 +1,1 @@
-"""Launches that are more than a launch: added arguments, and which kernel one gets."""
+"""Launches of compiled kernels: the arguments that Tawa adds, and the choice between kernels."""

@@ -1,15 +1,16 @@
-"""Launches that are more than a launch: arguments the user does not pass, or a choice between two kernels.
+"""Launches with arguments that the user does not pass, or with a choice between two kernels.
 
-A kernel whose pointer loads were promoted to TMA (`tawa.transforms.ttir.promote_to_tma`, ``make="host"``) has
-descriptors behind its own arguments, a persistent one (`tawa.transforms.ttir.make_persistent`) the size of its grid.
-Its `CompiledKernel` becomes a `KernelWithArguments` as soon as it is made, whose `Launcher`
-(`tawa.bridge.launch.launcher`) makes them, or launches the persistent form, or the stock kernel in its place.
+A kernel whose pointer loads were promoted to TMA (`tawa.transforms.ttir.promote_to_tma`, ``make="host"``) takes
+descriptors after its own arguments; a persistent kernel (`tawa.transforms.ttir.make_persistent`) takes the size of its
+grid. While Tawa is attached, Triton makes a `LaunchedKernel` in place of its `CompiledKernel`. For such a kernel its
+`Launcher` (`tawa.bridge.launch.launcher`) makes these arguments, or launches the persistent form or the stock kernel
+instead.
 
-Only launches that go through `CompiledKernel.run` can be changed so. Code that compiles a kernel and launches the cubin
-by itself (ahead-of-time tools) knows nothing of added arguments; so they are added only where a `JITFunction`, or
-Inductor in this process, compiles for a launch of its own (`launch_is_ours`), and that is part of the key on disk.
-Elsewhere the kernel makes its descriptors in scratch memory, which Triton asks an allocator for that few users have
-set: then ours.
+This works only for launches through `CompiledKernel.run`. Code that compiles a kernel and launches the cubin by itself
+(ahead-of-time tools) would not pass added arguments. They are therefore added only where a `JITFunction`, or Inductor
+in this process, compiles for a launch of its own (`launch_is_ours`), and that is part of the key on disk. Elsewhere the
+kernel makes its descriptors in scratch memory. Triton gets that from an allocator that few users set; the host's
+allocator is used then.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 from tawa.bridge.driver.annotations import STOCK_WITHOUT
-from tawa.bridge.driver.request import Request, activate
+from tawa.bridge.driver.request import Request, activate, surrounding_request
+from tawa.bridge.launch.host import NO_HOST
 from tawa.bridge.launch.launcher import Launcher, encoder
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
@@ -46,13 +48,13 @@ def launch_is_ours() -> bool:
 
 
 def may_be_one() -> frozenset[str]:
-    """The parameters whose value Triton does not tell where it is 1, in a compile for such a launch."""
+    """Parameters of a kernel compiled for such a launch that may be 1 without Triton folding them to a constant."""
     return _ours.get() or frozenset()
 
 
 @contextmanager
 def launched_by_us(ours: bool = True, function: Any = None) -> Iterator[None]:
-    """Compiles inside the ``with`` block are (or are not) for such a launch. function: the `JITFunction`, if known."""
+    """Marks compiles inside the ``with`` block as for such a launch, or not. function: the `JITFunction`, if known."""
     token = _ours.set(_left_open(function) if ours else None)
     try:
         yield
@@ -61,13 +63,13 @@ def launched_by_us(ours: bool = True, function: Any = None) -> Iterator[None]:
 
 
 def _left_open(function: Any) -> frozenset[str]:
-    """Parameters that stay arguments though they are 1: annotated with a type, or kept from being specialised."""
+    """Parameters that stay arguments when they are 1: annotated with a type, or not specialised on request."""
     parameters = [it for it in getattr(function, "params", ()) if not it.is_constexpr]
     return frozenset(it.name for it in parameters if it.do_not_specialize or it.annotation_type)
 
 
 def wrap_do_compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `JITFunction._do_compile`: what it compiles, unless only to warm up, it launches itself."""
+    """Wraps `JITFunction._do_compile`, which launches the kernel that it compiles, except in a warmup."""
 
     def do_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
         warmup = kwargs.get("warmup", args[-1] if args else False)
@@ -80,83 +82,89 @@ def wrap_do_compile(original: Callable[..., Any]) -> Callable[..., Any]:
 Attached = Callable[[], AbstractContextManager[None]]
 
 
-def wrap_kernel_init(original: Callable[..., None], attached: Attached) -> Callable[..., None]:
-    """Wraps `CompiledKernel.__init__`: a kernel with a launch spec gets a class of ours, for good.
-
-    attached: in which Tawa takes part in compiles, also when a launch compiles another form long afterwards.
-    """
-
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        note_surrounding(self)
-        ours = type(self) in _classes.values()  # somebody who wraps this wrapper may let it run twice
-        if (getattr(self.metadata, record.KEY, None) or {}).get("launch") and not ours:
-            self.__class__ = _kernel_class(type(self), attached)
-
-    return __init__
-
-
 def launch_spec(kernel: Any) -> LaunchSpec:
     """What a launch of a compiled kernel needs; an empty spec for most."""
     known = getattr(kernel.metadata, record.KEY, None) or {}
     return LaunchSpec.from_json(known["launch"]) if known.get("launch") else LaunchSpec()
 
 
-_classes: dict[type, type] = {}
 _loading = RLock()
 
 
-def _kernel_class(base: type, attached: Attached) -> type:
-    """`CompiledKernel` (imported late: Triton need not be there) with a launch of our own."""
-    if base not in _classes:
+@cache
+def kernel_class(base: type, attached: Attached) -> type:
+    """A subclass of Triton's `CompiledKernel` that launches kernels with a launch spec by a `Launcher`.
 
-        class KernelWithArguments(base):
-            """A compiled kernel with a launcher of ours."""
+    base: `CompiledKernel`, imported by the caller: Triton need not be installed. attached: the context in which Tawa
+    takes part in compiles, for a launch that compiles another form of the kernel long afterwards.
+    """
 
-            @property
-            def _cubin_path(self) -> str:
-                """Where Inductor notes the cubin, to launch it by a launcher of its own, which would not make them."""
+    class LaunchedKernel(base):
+        """A compiled kernel. Without a launch spec it behaves as Triton's own."""
+
+        has_own_launch = False
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            note_surrounding(self)  # first: the recorder, whose wrapper is in `base`, reads it
+            super().__init__(*args, **kwargs)
+            if (getattr(self.metadata, record.KEY, None) or {}).get("launch"):
+                request = surrounding_request()
+                self.has_own_launch = True
+                self.tawa_host = request.host if request is not None else NO_HOST
+
+        @property
+        def _cubin_path(self) -> str:
+            """The file that Inductor's own launcher loads. That launcher would not pass the added arguments."""
+            if self.has_own_launch:
                 raise NotImplementedError("Tawa makes arguments of this kernel at each launch")
+            try:
+                return self.__dict__["_cubin_path"]
+            except KeyError:
+                raise AttributeError("_cubin_path") from None
 
-            @_cubin_path.setter
-            def _cubin_path(self, path: str) -> None:
-                pass
+        @_cubin_path.setter
+        def _cubin_path(self, path: str) -> None:
+            self.__dict__["_cubin_path"] = path
 
-            def _init_handles(self) -> None:
-                with _loading:  # the first launch of a second thread waits until all is there
-                    if self.module is None:
-                        self._load()
+        def _init_handles(self) -> None:
+            if not self.has_own_launch:
+                super()._init_handles()
+                return
+            with _loading:  # a second thread that launches waits until the first has loaded the kernel
+                if self.module is None:
+                    self._load()
 
-            def _load(self) -> None:
-                """Lets Triton load a twin that has all arguments, and takes over what it found; the launcher last."""
-                spec, metadata = launch_spec(self), self.metadata
-                # Triton's launcher encodes those descriptors anew at each launch of which it knows that they are some.
-                known = metadata.tensordesc_meta or ()
-                own, added = known[: -len(spec.descriptors) or None], known[len(known) - len(spec.descriptors) :]
-                twin = copy(self)
-                twin.src, twin.metadata = Extended(self.src, spec), metadata._replace(tensordesc_meta=own)
-                measured = bool(getattr(metadata, record.KEY)["launch"].get("measure"))
-                others = partial(_stock, self, attached), partial(_persistent, self, attached)
-                run: Any = None
-                try:
-                    super(KernelWithArguments, twin)._init_handles()
-                    run = Launcher(self, twin._run, spec, encoder(added), *others, measured, multiprocessors())
-                except BaseException:
-                    run = twin._run  # what Triton left there says the error again
-                    raise
-                finally:
-                    found = vars(twin).copy()
-                    twin.module = None  # else each of the two would unload it
-                    for name in found.keys() - {"src", "metadata", "_run"}:
-                        setattr(self, name, found[name])
-                    self._run = run
+        def _load(self) -> None:
+            """Lets Triton load a copy that declares all arguments, and takes over its handles; the launcher last."""
+            spec, metadata = launch_spec(self), self.metadata
+            # Triton's launcher would encode each descriptor that its metadata lists anew at every launch.
+            known = metadata.tensordesc_meta or ()
+            own, added = known[: -len(spec.descriptors) or None], known[len(known) - len(spec.descriptors) :]
+            twin = copy(self)
+            twin.src, twin.metadata = Extended(self.src, spec), metadata._replace(tensordesc_meta=own)
+            measured = bool(getattr(metadata, record.KEY)["launch"].get("measure"))
+            others = partial(_stock, self, attached), partial(_persistent, self, attached)
+            run: Any = None
+            try:
+                super(LaunchedKernel, twin)._init_handles()
+                run = Launcher(
+                    self, twin._run, spec, encoder(added), *others, measured, multiprocessors(), self.tawa_host
+                )
+            except BaseException:
+                run = twin._run  # Triton left a launcher there that raises the error again
+                raise
+            finally:
+                found = vars(twin).copy()
+                twin.module = None  # else both would unload it
+                for name in found.keys() - {"src", "metadata", "_run"}:
+                    setattr(self, name, found[name])
+                self._run = run
 
-        _classes[base] = KernelWithArguments
-    return _classes[base]
+    return LaunchedKernel
 
 
 class Extended:
-    """An `ASTSource` with the added arguments in its signature, encoded: what Triton makes a launcher of."""
+    """An `ASTSource` whose signature has the added arguments, encoded. Triton makes the launcher from it."""
 
     def __init__(self, source: Any, spec: LaunchSpec) -> None:
         self._source = source
@@ -188,15 +196,15 @@ def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
 
 
 def _persistent(kernel: Any, attached: Attached) -> Any:
-    """The persistent form of a kernel, ready to be launched; None where there is none, or it is not worth having.
+    """The persistent form of a kernel, ready to be launched; None if there is none, or it is not expected to pay.
 
-    Nobody asked for it by name, and the kernel is there as it is: so nothing that goes wrong here reaches the launch.
+    A failure here is logged and never reaches the launch: the user did not ask for this form, and the kernel exists.
     """
     known = getattr(kernel.metadata, record.KEY)
     asked = known["launch"]
     options = options_of_persistent(PlanOptions(**asked["options"]))
     folder = Path(asked["reproducer_dir"]) if asked["reproducer_dir"] else None
-    request = Request(options, reproducer_dir=folder, verification=known["verification"])
+    request = Request(options, reproducer_dir=folder, verification=known["verification"], host=kernel.tawa_host)
     try:
         with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
             made = _compiled_again(kernel)
@@ -218,7 +226,7 @@ def _loaded(kernel: Any) -> Any:
 
 
 def _compiled_again(kernel: Any) -> Any:
-    """What a compile of the same kernel gives now."""
+    """Compiles the kernel again, under the request that is active now."""
     import triton
 
     metadata = kernel.metadata
@@ -236,7 +244,7 @@ def _option_names(metadata: Any) -> list[str]:
 
 
 def _tuples(value: Any) -> Any:
-    """What JSON made lists of, as it was."""
+    """Turns the lists of JSON back into tuples."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
@@ -250,11 +258,11 @@ def multiprocessors() -> int:
 
 __all__ = [
     "compiled_by_stock",
+    "kernel_class",
     "launch_is_ours",
     "launch_spec",
     "launched_by_us",
     "may_be_one",
     "multiprocessors",
     "wrap_do_compile",
-    "wrap_kernel_init",
 ]

@@ -3,9 +3,9 @@
     answer_for(kernel)                               depends: ceil(programs / 132) * ceil(K / 64) >= 10 and M, N, K > 0
     answer_for(kernel, {"K": 64}, (4, 4))            declined: ceil(programs / 132) * ceil(K / 64) is 1, …
 
-Where all that it depends on is known, the launcher's own functions decide (`tawa.analysis.tma.launch_choice`).
-The condition is simplified for arguments of the types that the kernel was compiled for; those of 32 bits are taken to
-be at most 2147418112, as the sizes of a box's tensor.
+If everything that the choice depends on is known, the launcher's own functions decide
+(`tawa.analysis.tma.launch_choice`). The condition is simplified for the argument types that the kernel was compiled
+for. 32-bit arguments are assumed to be at most 2147418112, the limit on the sizes of a tensor that TMA reads.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from tawa.symbolic.host.text import clauses_text, value_text
 Decision = Literal["specialised", "declined", "depends"]
 
 _MEASURED = "the first launch measures it to be faster"
-_PAYS_NEVER = "no launch is expected to pay: where programs do not share an SM, they are over too soon"
+_PAYS_NEVER = "no launch is expected to pay: with one program on each SM it is too short"
 _ALL_THE_SAME = "only_if_faster=False specialises all the same"
 _POINTER_BITS = 63
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """decision: of all launches, or of the one that is known. condition: what it depends on; empty where on nothing.
+    """What launches get.
 
-    The decision is "specialised" also where the condition only asks that sizes and strides are positive.
-
-    found: what the condition comes to for the arguments that are known; reason, cure: why the launch is left to the
-    stock kernel. known: the arguments that were given, and the grid's number of programs.
+    decision: for all launches, or for the one whose arguments are known. It is "specialised" also if the condition only
+    requires positive sizes and strides. condition: what the decision depends on; empty if on nothing. found: the values
+    of the condition's parts for the known arguments. reason, cure: why the launch gets the stock kernel. known: the
+    given arguments, and the number of programs in the grid.
     """
 
     decision: Decision
@@ -61,11 +61,11 @@ def answer_for(
     grid: Sequence[int] | None = None,
     processors: int | None = None,
 ) -> Answer:
-    """What launches get. Raises PlanError for an argument that is unknown, or whose value does not fit its type.
+    """What launches get. Raises PlanError for an unknown argument, or for a value that does not fit its type.
 
-    compiled: Triton's `CompiledKernel`. arguments: values by name; tensors have a ``data_ptr()``; those of constants,
-    and of what nothing depends on, may be there or not. grid: one to three sizes. processors: SMs, of the GPU in use
-    if left out.
+    compiled: Triton's `CompiledKernel`. arguments: values by name; tensors have a ``data_ptr()``. Constants, and
+    arguments that the decision does not depend on, are optional. grid: one to three sizes. processors: SMs; by default
+    those of the GPU in use.
     """
     known = getattr(compiled.metadata, record.KEY, None) or {}
     if not known.get("applied"):
@@ -132,7 +132,7 @@ class _Question:
         if NEVER in general:
             legal = clauses_of(replace(self.spec, work=None, alone=False), self.count, self.processors)
             if NEVER in simplified(legal, self.domain):
-                return Answer("declined", reason="no arguments fulfil the conditions of its TMA descriptors")
+                return Answer("declined", reason="no arguments satisfy the conditions of its TMA descriptors")
             return Answer("declined", reason=_PAYS_NEVER, cure=_ALL_THE_SAME)
         if not known:
             return Answer(self._decided(general), condition)
@@ -147,11 +147,11 @@ class _Question:
         return Answer(decision, condition, found, self._failure(general, known), known=shown)
 
     def _of_one_launch(self, taken: Answer, known: Mapping[int, int], grid: Sequence[int]) -> Answer:
-        """The launcher's decision. taken: the answer where it takes the specialised kernel."""
+        """The launcher's decision. taken: the answer if the launcher takes the specialised kernel."""
         values = [known.get(index, 0) for index in range(self.count)]
         if refused := why_not_launchable(self.spec, values, grid):
             broken = self.spec.broken(values)
-            reason = broken.reason if broken is not None else refused  # the condition itself is there already
+            reason = broken.reason if broken is not None else refused  # `condition` has the condition itself
             return replace(taken, decision="declined", reason=reason)
         if slower := why_slower(self.spec, values, grid, self.processors):
             return replace(taken, decision="declined", reason=slower, cure=_ALL_THE_SAME)
@@ -164,7 +164,7 @@ class _Question:
         return "specialised" if all(map(_is_plain, clauses)) else "depends"
 
     def _known(self, arguments: Mapping[str, Any]) -> dict[int, int]:
-        """What is given of the kernel's own arguments, by index."""
+        """The given values of the kernel's own arguments, by index."""
         unknown = [name for name in arguments if name not in self.types]
         if unknown:
             raise PlanError(f"the kernel has no parameter {unknown[0]!r}; it has {', '.join(self.types)}")
@@ -176,19 +176,19 @@ class _Question:
             self._refuse_other(position, name, value)
             index = self.names.get((position,))
             if index is None or not isinstance(value, int):
-                continue  # a constant, or a float: nothing depends on it
+                continue  # a constant or a float: the decision does not depend on it
             it = self.domain[index]
             if it.and_also(Range(value, value)).is_empty or (it.multiple > 1 and value % it.multiple):
                 mark = f":{it.multiple}" if it.multiple > 1 else ""
                 raise PlanError(
                     f"{name}={value} is no {self.types[name]}{mark}; "
-                    "cure: leave its type out of the signature, which then follows from the value"
+                    "cure: leave its type out of the signature; the value determines it"
                 )
             found[index] = value
         return found
 
     def _refuse_other(self, position: int, name: str, value: object) -> None:
-        """Raises PlanError for a number that is not the constant in its place, or a fraction where it is whole."""
+        """Raises PlanError for a number other than the compiled constant, and for a fraction given as an integer."""
         constants: Mapping[Any, Any] = getattr(self.source, "constants", None) or {}
         constant = constants.get((position,), value)
         if isinstance(value, int | float) and isinstance(constant, int | float) and value != constant:
@@ -200,26 +200,26 @@ class _Question:
             raise PlanError(f"{name}={value} is no {self.types[name]}; cure: a whole number")
 
     def _shown(self, known: Mapping[int, int]) -> dict[str, int]:
-        """The numbers that are known, by name; addresses say nothing."""
+        """The known numbers by name; addresses are left out."""
         kinds = list(self.types.values())
         numbers = [it for it in known if it < self.count and not str(kinds[self.paths[it][0]]).startswith("*")]
         programs = {"programs": known[self.count]} if self.count in known else {}
         return {self._name(it): known[it] for it in sorted(numbers)} | programs
 
     def _found(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
-        """What the parts of the condition come to: the first that does not hold, else all that are computed."""
+        """The values of the condition's parts: of the first that does not hold, else of all that are computed."""
         told = self._told(clauses, known)
         shown = self._failing(clauses, known)[:1] or [it for it in told if isinstance(it.value, Apply)]
         values = self._values(known)
         return ", ".join(f"{value_text(it.value, self.domain)} = {_evaluated(it, values)}" for it in shown)
 
     def _values(self, known: Mapping[int, int]) -> list[int]:
-        """The kernel's arguments and those of the grid; 0 for what is not known."""
+        """The values of the kernel's arguments and of the grid's; 0 if unknown."""
         return [known.get(index, 0) for index in range(len(self.paths) + len(grid_domain(self.count)))]
 
     @staticmethod
     def _told(clauses: Sequence[Clause], known: Mapping[int, int]) -> list[Clause]:
-        """The clauses of which every argument is known."""
+        """The clauses whose arguments are all known."""
         return [it for it in clauses if it.value.arguments <= known.keys()]
 
     def _failing(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> list[Clause]:
@@ -228,13 +228,13 @@ class _Question:
         return [it for it in self._told(clauses, known) if not it.holds(values)]
 
     def _failure(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
-        """Why a launch is declined of which too little is known to ask the launcher."""
+        """Why a launch is declined whose arguments are not all known, so that the launcher cannot be asked."""
         failing = self._failing(clauses, known)
         return f"not so that {clauses_text(failing[:1] or clauses, self.domain)}"
 
 
 def _is_plain(clause: Clause) -> bool:
-    """Whether it only asks that an argument is positive, or not negative, as it is at every launch of some size."""
+    """Whether the clause only requires an argument to be positive, or not negative. Launches of any size satisfy it."""
     only_least = clause.most is None and clause.multiple == 1 and not clause.nonzero
     return isinstance(clause.value, Argument) and clause.least in (0, 1) and only_least
 
@@ -251,7 +251,7 @@ def _named(clause: Clause, name: Callable[[int], str]) -> Clause:
 
 
 def _renamed(value: HostValue, name: Callable[[int], str]) -> HostValue:
-    """The same with each argument's name of the source, so that equal ones are equal."""
+    """The same value with each argument named as in the source, so that equal values compare equal."""
     match value:
         case Argument(index, text):
             return Argument(index, name(index) or text)
@@ -274,10 +274,10 @@ def _range_of(kind: str, multiple: int) -> Range:
 
 
 def _processors() -> int:
-    """SMs of the GPU that is in use, or of an H100."""
+    """SMs of the GPU in use, or of an H100."""
     try:
         return added_arguments.multiprocessors()
-    except Exception:  # no driver, no GPU, no PyTorch: nothing that an explanation needs
+    except Exception:  # no driver, GPU or PyTorch: an explanation needs none of them
         return PROCESSORS
 
 

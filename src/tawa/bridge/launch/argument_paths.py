@@ -1,4 +1,4 @@
-"""Where the arguments of a kernel's function stand among those of a launch, and their values."""
+"""Where a launch passes each argument of the kernel's function, and the values there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from operator import getitem
 from typing import Any
 
 ArgumentPath = tuple[int, ...]
-"""The position among the arguments of a launch; a longer path leads into tuples, and () nowhere."""
+"""The position among the arguments of a launch; a longer path indexes into tuples. (): not passed by itself."""
 
 
 def argument_paths(types: Sequence[Any], outer: ArgumentPath = ()) -> list[ArgumentPath]:
-    """The path of each argument of the kernel's function; () for what a descriptor becomes. types: of the launch."""
+    """The path of each argument of the kernel's function. types: of the launch's arguments.
+
+    A descriptor becomes several arguments, which have empty paths.
+    """
     found: list[ArgumentPath] = []
     for at, type in enumerate(types):
         path = (*outer, at)

@@ -1,4 +1,4 @@
-"""Why a kernel without a record of Tawa is stock Triton's: the version, a setting, or a launch that asked for it."""
+"""Why stock Triton compiled a kernel without a record of Tawa: the version, a setting, or an explicit request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tawa.bridge.triton.versions import untested_remark
 from tawa.remarks import Remark
 
 OFF = Remark(
-    "declined", "TAWA_ENABLE=off: everything is compiled by stock Triton", cure="TAWA_ENABLE=auto, or leave it out"
+    "declined", "TAWA_ENABLE=off: stock Triton compiles every kernel", cure="TAWA_ENABLE=auto, or leave it out"
 )
 _ASKED = Remark(
     "declined",
@@ -39,19 +39,19 @@ def stock_remark(request: Request) -> Remark:
 
 
 def note_stock(compiled: Any, request: Request | None) -> None:
-    """Remembers that a compiled kernel was compiled or launched under a request for stock Triton."""
+    """Notes that a kernel was compiled or launched under a request for stock Triton."""
     if request is not None and request.stock:
         with suppress(TypeError):  # a launch may return None
             _asked[compiled] = stock_remark(request)
 
 
 def note_surrounding(compiled: Any) -> None:
-    """As `note_stock`, with the scope, installation or launch around this code."""
+    """As `note_stock`, with the request of the launch, scope or installation around this code."""
     note_stock(compiled, surrounding_request())
 
 
 def why_stock(compiled: Any, off: bool = False) -> Remark:
-    """Why a compiled kernel without a record is stock Triton's. off: whether ``TAWA_ENABLE=off`` holds now."""
+    """Why stock Triton compiled a kernel without a record. off: whether ``TAWA_ENABLE=off`` holds now."""
     arch = getattr(getattr(compiled.metadata, "target", None), "arch", CAPABILITY)
     language = getattr(getattr(compiled, "src", None), "language", None)
     untested = untested_remark()
@@ -63,5 +63,5 @@ def why_stock(compiled: Any, off: bool = False) -> Remark:
         reason = f"made for compute capability {arch}; Tawa makes kernels for {CAPABILITY} (H100, H200)"
         return Remark("declined", reason)
     if getattr(language, "name", "") == "GLUON":
-        return Remark("declined", "a Gluon kernel says itself what each warp does; Tawa leaves it alone")
+        return Remark("declined", "a Gluon kernel assigns work to warps explicitly; Tawa leaves it unchanged")
     return OFF if off else NOT_ASKED

@@ -1,1 +1,1 @@
-"""What is told of a compile: its record, what its machine code does, and a folder that replays a failure."""
+"""Reports on a compile: its record, a summary of its machine code, and a folder that replays a failure."""

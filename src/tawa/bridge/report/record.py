@@ -32,8 +32,8 @@ def make_record(
 ) -> Record:
     """Builds the record; the first remark is the headline (reason, location, cure).
 
-    feedback: what compiles of other Plans decided, by field of the Plan.
-    Of a kernel that is declined nothing was changed, so no remark says so.
+    feedback: decisions that trials of other Plans led to, by field of the Plan.
+    Remarks about changes ("done") are left out for a declined kernel, since none was made.
     """
     from tawa import __version__
 
@@ -79,6 +79,6 @@ def remark_record(remark: Remark) -> Record:
 
 
 def kernel_location(ttir: str) -> SourceLocation | None:
-    """Where the kernel is defined, out of the text of its TTIR (Triton's first location is the function's)."""
+    """Where the kernel is defined, from the text of its TTIR: Triton's first location is the function's."""
     match = re.search(r'^#loc = loc\("([^"]+)":(\d+):(\d+)\)', ttir, re.MULTILINE)
     return SourceLocation(match[1], int(match[2]), int(match[3])) if match else None

@@ -1,7 +1,7 @@
-"""Reading a compiled kernel without a GPU: what its PTX does, and what ptxas says of it.
+"""Reports on a compiled kernel, without a GPU: counts from its PTX and SASS, and the log of ptxas.
 
 `read_ptx` is cheap (regular expressions). `run_ptxas` and `read_sass` start a program of the Triton wheel (0.1 to 1 s),
-so they run on demand only. The ptxas is the one that Triton itself used for this kernel, with the same flags.
+so they run only on demand. The ptxas is the one that Triton used for this kernel, with the same flags.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PtxasNote:
 
 @dataclass(frozen=True, slots=True)
 class PtxasReport:
-    """What ``ptxas -v`` says. registers: per thread, before setmaxnreg moves them."""
+    """The output of ``ptxas -v``. registers: per thread, before setmaxnreg changes them."""
 
     registers: int
     spill_store_bytes: int
@@ -62,7 +62,7 @@ class PtxasReport:
 
     @property
     def spill_bytes(self) -> int:
-        """Bytes that leave the registers; 0 is what one wants."""
+        """Bytes of spill stores and loads."""
         return self.spill_store_bytes + self.spill_load_bytes
 
 
@@ -101,7 +101,7 @@ def report(compiled: Any, sass: bool = False) -> KernelReport:
 
 
 def read_ptx(ptx: str) -> PtxReport:
-    """Counts the instructions that tell how a kernel overlaps its work."""
+    """Counts the instructions that show how a kernel overlaps its work."""
     mbarriers = Counter(re.findall(r"^\s*(?:@!?%\w+\s+)?mbarrier\.(\w+)", _per_line(ptx), re.MULTILINE))
     return PtxReport(
         wgmma_waits=tuple(int(n) for n in re.findall(r"wgmma\.wait_group\.sync\.aligned\s+(\d+)", ptx)),
@@ -124,13 +124,13 @@ def run_ptxas(ptx: str, fp_fusion: bool = True, extra_options: str = "") -> Ptxa
         command += ["--regAllocOptLevel=2"] if triton_version() >= (3, 9, 0) else []  # as Triton 3.9 does
         done = subprocess.run([*command, source, "-o", os.devnull], capture_output=True, text=True, check=False)
     if done.returncode:
-        refuse_untested(f"ptxas does not take the kernel (status {done.returncode})")
+        refuse_untested(f"ptxas refuses the kernel (status {done.returncode})")
         raise CompileError(f"ptxas refuses the kernel (status {done.returncode}):\n{done.stderr}{done.stdout}")
     return read_ptxas_log(done.stderr + done.stdout, tool.version)
 
 
 def _ptxas() -> Any:
-    """The ptxas that Triton uses for Hopper, path and version. A Triton that was not tested may keep it elsewhere."""
+    """The ptxas that Triton uses for Hopper, path and version. An untested Triton may keep it elsewhere."""
     from triton.backends.nvidia import compiler
 
     if not untested_reason():
@@ -141,7 +141,7 @@ def _ptxas() -> Any:
             return find(*arguments)
     path = Path(str(compiler.__file__)).with_name("bin") / "ptxas"
     if not path.is_file():
-        refuse_untested(f"there is no {path}, by which registers are counted")
+        refuse_untested(f"there is no {path}, which counts registers")
     return SimpleNamespace(path=str(path), version="")
 
 

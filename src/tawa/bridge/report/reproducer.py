@@ -2,10 +2,10 @@
 
 ```
 ttir.mlir        the kernel before any pass; `tawa replay` compiles it again
-ttgir.mlir       what our pipeline was given (generic form), if it came that far
-barrier.mlir     what it gave back, if it did
-installed.mlir   the same as the installed Triton spells it
-aref.mlir        of a protocol that was refuted: the level that is wrong, this one or barrier.mlir …
+ttgir.mlir       the input of our pipeline (generic form), if it got that far
+barrier.mlir     its output, if it got that far
+installed.mlir   the output in the IR of the installed Triton
+aref.mlir        for a refuted protocol, the level that is wrong: this one or barrier.mlir …
 witness.json     … and the run that goes wrong, for chrome://tracing or Perfetto
 request.json     options, plan, warps, stages, versions
 traceback.txt    the failure
@@ -49,19 +49,19 @@ class Reproducer:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a folder. path: None where nothing was written; reason says why, empty if it was not wanted."""
+    """The folder that was written. path: None if there is none; reason says why, empty if none was wanted."""
 
     path: Path | None
     reason: str = ""
 
 
 def write(request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException) -> Written:
-    """Writes the folder, unless it is not wanted; never raises."""
+    """Writes the folder if one is wanted; never raises."""
     if request.reproducer_dir is None:
         return Written(None)
     try:
         return Written(_write(request.reproducer_dir, request, source, sheet, backend_options, error))
-    except Exception as problem:  # whatever it is: the kernel is compiled by stock Triton all the same
+    except Exception as problem:  # any failure: stock Triton still compiles the kernel
         _log.debug("no reproducer of %s", source.kernel, exc_info=True)
         why = getattr(problem, "strerror", None) or f"{type(problem).__name__}: {problem}"
         where = f"no reproducer: nothing was written to {request.reproducer_dir} ({why})"
@@ -87,7 +87,7 @@ def _write(
             scratch.write_text(text, encoding="utf-8")
             scratch.replace(folder / filename)
     except OSError:
-        if new:  # half of a folder replays nothing
+        if new:  # a partial folder cannot be replayed
             shutil.rmtree(folder, ignore_errors=True)
         raise
     return folder

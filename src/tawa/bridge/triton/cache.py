@@ -1,9 +1,9 @@
-"""Cache keys: a stock kernel is never served for a specialised one, nor the reverse, in memory or on disk.
+"""Cache keys that tell stock kernels from specialised ones, in memory and on disk.
 
-Triton keys a kernel by its source, options and environment, not by what a stage hook makes of it. Each wrapper here
-appends the active request's suffix to Triton's key, whether the kernel is for a launch that may add arguments
-(`added_arguments.py`), and on disk where the kernel stands (`places.py`). With no active request the key is Triton's
-own, untouched, so a stock kernel compiled before Tawa was installed is still found.
+Triton keys a kernel by its source, options and environment, not by what a stage hook does. Each wrapper here appends to
+Triton's key: the active request's suffix; whether the kernel is for a launch that may add arguments
+(`added_arguments.py`); and on disk the file and line of the kernel (`places.py`). Without an active request the key is
+Triton's own, so a stock kernel compiled before Tawa was installed is still found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _only_compiled: ContextVar[bool] = ContextVar("tawa_only_compiled", default=Fals
 
 
 def warmup_suffix(only_compiled: bool) -> str:
-    """What tells a kernel that is only compiled from one for a launch, which may have added arguments."""
+    """The part of a key that tells a kernel that is only compiled from one for a launch with added arguments."""
     return "-warmup" if only_compiled else ""
 
 
@@ -41,7 +41,7 @@ def wrap_get_cache_key(original: Callable[..., str], before: Callable[[], None])
 
 
 def wrap_compute_cache_key(original: Callable[..., str]) -> Callable[..., str]:
-    """Wraps Triton's key of a kernel in memory; called on every launch, so it is short."""
+    """Wraps Triton's key of a kernel in memory. Every launch calls it, so it does little."""
 
     def compute_cache_key(*args: Any, **kwargs: Any) -> str:
         suffix = active_suffix()
@@ -51,7 +51,7 @@ def wrap_compute_cache_key(original: Callable[..., str]) -> Callable[..., str]:
 
 
 def wrap_warmup(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `JITFunction.warmup`: what it compiles is no kernel of a launch, nor the reverse."""
+    """Wraps `JITFunction.warmup`, to tell the kernels that it compiles from those of launches."""
 
     def warmup(*args: Any, **kwargs: Any) -> Any:
         token = _only_compiled.set(True)
@@ -66,7 +66,7 @@ def wrap_warmup(original: Callable[..., Any]) -> Callable[..., Any]:
 def wrap_submit(
     original: Callable[..., Any], attached: Callable[[], AbstractContextManager[None]]
 ) -> Callable[..., Any]:
-    """Wraps `AsyncCompileMode.submit`: the compile in another thread sees the request of the thread that launched."""
+    """Wraps `AsyncCompileMode.submit`, so that the compiling thread sees the request of the launching one."""
 
     def submit(mode: Any, key: str, compile_fn: Callable[[], Any], *rest: Any, **kwargs: Any) -> Any:
         request, context = surrounding_request(), copy_context()
@@ -81,7 +81,7 @@ def wrap_submit(
 
 
 def wrap_env_vars(original: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    """Wraps what a tuning kept on disk is keyed by: the best configuration of stock kernels need not be ours."""
+    """Wraps the key of a stored tuning result: the best configuration of stock kernels need not be the best of ours."""
 
     def get_cache_invalidating_env_vars() -> dict[str, Any]:
         request, variables = active_request(), original()

@@ -1,8 +1,8 @@
-"""Entries of Triton's cache that are damaged: thrown away and compiled again, once.
+"""Damaged entries of Triton's cache: removed, and the kernel compiled again, once.
 
-A process that dies, a full disk, or somebody's ``truncate`` may leave half of what Triton wrote. Triton reads an entry
-unchecked, and the user gets a traceback of its JSON reader at every run. Each kernel of ours has check sums in its
-record, so that a changed level is found as well.
+A process that dies, a full disk, or ``truncate`` may leave a partial entry. Triton reads entries unchecked, and the
+user gets a traceback of its JSON reader at every run. The record of each kernel of ours has checksums, so that a
+changed level is detected as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHECKSUMS = "checksums"
 
 
 def repaired(compile_once: Callable[[], Any]) -> Any:
-    """What `compile_once` gives, a `CompiledKernel` by way of Triton's cache; again where its entry is damaged."""
+    """Calls `compile_once`, which returns a `CompiledKernel` through Triton's cache; again if the entry is damaged."""
     try:
         compiled = compile_once()
     except Exception as error:
@@ -48,36 +48,36 @@ def repaired(compile_once: Callable[[], Any]) -> Any:
 
 
 def overridden(options: Any) -> bool:
-    """Whether a level may come from a file of the user's (``ir_override``, ``TRITON_KERNEL_OVERRIDE``)."""
+    """Whether the user may override a level by a file (``ir_override``, ``TRITON_KERNEL_OVERRIDE``)."""
     from triton import knobs
 
     return bool(getattr(options, "ir_override", None) or knobs.compilation.override)
 
 
 def checksum(value: Any) -> int:
-    """The check sum of a level, as Triton stores it."""
+    """The checksum of a level, as Triton stores it."""
     return zlib.crc32(value if isinstance(value, bytes) else str(value).encode())
 
 
 def _unreadable_entry(error: Exception) -> tuple[Path, str] | None:
-    """The entry that Triton could not read, and why; None where `error` has another cause."""
+    """The entry that Triton could not read, and why; None if `error` has another cause."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     for at, frame in enumerate(frames[:-1]):
         manager = frame.f_locals.get("fn_cache_manager")
-        # Once it has listed the stages, it compiles and reads no more.
+        # After Triton has listed the stages, it compiles and no longer reads the entry.
         reads = frames[at + 1].f_code.co_name in ("get_group", "__init__") and "stages" not in frame.f_locals
         entry = getattr(manager, "cache_dir", None)
         if entry and reads:
             half_made = frames[at + 1].f_locals.get("self")
             if half_made is not manager:
-                vars(half_made).setdefault("module", None)  # which Triton 3.9 asks for when it throws the kernel away
+                vars(half_made).setdefault("module", None)  # Triton 3.9 reads it in `__del__`
             return Path(entry), f"{type(error).__name__}: {error}"
     return None
 
 
 def _damaged_entry(compiled: Any) -> tuple[Path, str] | None:
-    """The entry of a kernel that was read but cannot be right, and why."""
-    found: Mapping[str, Any] = getattr(compiled, "__dict__", {})  # getattr would wait for a compile
+    """The entry of a kernel that was read but is damaged, and why."""
+    found: Mapping[str, Any] = getattr(compiled, "__dict__", {})  # getattr would wait for an asynchronous compile
     levels: Mapping[str, Any] = found.get("asm", {})
     paths = list(found.get("metadata_group", {}).values())
     if not paths:

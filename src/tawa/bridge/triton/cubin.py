@@ -1,4 +1,4 @@
-"""Cubins as ELF files: their sections, and whether they are whole."""
+"""Cubins as ELF files: their sections, and whether they are complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 
 
 def section_of(cubin: bytes, name: str) -> bytes:
-    """The bytes of a section; empty when the cubin has none of that name."""
+    """The bytes of a section; empty if the cubin has none of that name."""
     if not cubin.startswith(_MAGIC):
         raise ValueError("no 64-bit ELF file")
     table, size, count, names = _table(cubin)
@@ -23,7 +23,7 @@ def section_of(cubin: bytes, name: str) -> bytes:
 
 
 def is_whole(cubin: bytes) -> bool:
-    """Whether no section of a cubin is cut off: the table of sections stands last."""
+    """Whether the cubin is complete, which its section table shows: it is at the end of the file."""
     if not cubin.startswith(_MAGIC):
         return False
     try:
@@ -34,6 +34,6 @@ def is_whole(cubin: bytes) -> bool:
 
 
 def _table(cubin: bytes) -> tuple[int, int, int, int]:
-    """Where the table of sections begins, the size of an entry, how many there are, and which has their names."""
+    """The offset of the section table, the size and the number of its entries, and the index of the name table."""
     (table,) = struct.unpack_from("<Q", cubin, 0x28)
     return table, *struct.unpack_from("<HHH", cubin, 0x3A)

@@ -1,4 +1,4 @@
-"""The devices that kernels are made for, and what a launch without a GPU means."""
+"""The devices that kernels are compiled for, and the error for a launch without one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Printing a module in MLIR's generic form with locations, and parsing such text back.
 
-Triton has no flag for the generic form. MLIR's printer falls back to it when the top operation does not verify, so
-`print_generic` makes the attribute ``ttg.num-warps`` a string while it prints, and puts the number back: the layout of
-each tensor is verified against it. TTIR has no such attribute, and a program of scalars no layout: there
-`print_generic_ttir` adds an attribute whose name is not allowed, which nothing can take away again, to a copy.
+Triton has no flag for the generic form. MLIR's printer falls back to it if the top operation does not verify. Layouts
+are verified against the attribute ``ttg.num-warps``, so `print_generic` makes it a string while it prints, and then
+restores the number. TTIR has no such attribute, and a program of scalars has no layout: for these `print_generic_ttir`
+adds an attribute with an invalid name to a copy, since no binding can remove it again.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _TEMPORARY = re.compile(r'loc\("[^"]*/tawa-\w+\.mlir":\d+:\d+\)')
 def print_generic(mod: Any) -> str:
     """Prints a TTGIR module in generic form with locations; the module is unchanged afterwards.
 
-    The number of warps in the text is right (the printer saw a string, the text gets the number).
-    Raises RuntimeError when the installed Triton does not fall back to the generic form.
+    The text has the right number of warps: the string is replaced in it.
+    Raises RuntimeError if the installed Triton does not fall back to the generic form.
     """
     from triton._C.libtriton import ir
 
@@ -37,16 +37,16 @@ def print_generic(mod: Any) -> str:
         text = mod.str()
     finally:
         mod.set_attr(_NUM_WARPS, builder.get_int32_attr(num_warps))
-    if not _is_generic(text):  # no layout of a tensor asked for the number: a program of scalars
+    if not _is_generic(text):  # a program of scalars has no layouts, so it verified
         return print_generic_ttir(parse_module(mod.str(), mod.context))
     return without_temporary_places(text.replace(f'"{_NUM_WARPS}" = "tawa"', f'"{_NUM_WARPS}" = {num_warps} : i32'))
 
 
 def print_generic_ttir(mod: Any) -> str:
-    """Prints a TTIR module in generic form with locations. The module is spoilt: go on with the text, parsed again.
+    """Prints a TTIR module in generic form with locations. The module is unusable afterwards; parse the text again.
 
-    An attribute of a module needs a dialect before a dot in its name; one without does not verify, and no binding
-    removes it. Raises RuntimeError when the installed Triton does not fall back to the generic form.
+    The name of a module attribute needs a dialect prefix. One without it does not verify, and no binding removes it.
+    Raises RuntimeError if the installed Triton does not fall back to the generic form.
     """
     from triton._C.libtriton import ir
 
@@ -60,9 +60,9 @@ def print_generic_ttir(mod: Any) -> str:
 
 
 def without_temporary_places(text: str) -> str:
-    """The text of a module without places in the files that `parse_module` read it from: where it had none itself.
+    """The text of a module without locations in the temporary files that `parse_module` reads.
 
-    So the same kernel gives the same text every time.
+    MLIR makes them up for text without locations. Without them the same kernel gives the same text every time.
     """
     return _TEMPORARY.sub("loc(unknown)", text) if "/tawa-" in text else text
 
@@ -77,15 +77,15 @@ def _check_generic(text: str) -> None:
 
 
 def parse_module(text: str, context: Any) -> Any:
-    """Parses a module (generic or custom form) into `context`; raises RuntimeError on text that Triton refuses.
+    """Parses a module (generic or custom form) into `context`; raises RuntimeError if Triton refuses the text.
 
-    Triton prints the diagnostics of a refused text on stderr.
+    Triton then prints diagnostics to stderr.
     """
     from triton._C.libtriton import ir
 
     with temporary_text(text, ".mlir") as path:
         mod = ir.parse_mlir_module(path, context)
-    mod.context = context  # Python owns the context; without this it may die before the module does
+    mod.context = context  # keeps the context alive as long as the module
     return mod
 
 

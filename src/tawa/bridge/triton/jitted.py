@@ -9,7 +9,7 @@ from typing import Any
 
 
 def definition_of(function: Any) -> tuple[int, int]:
-    """The line of a jitted function's ``def`` in its file, and its indent; decorators stand above it.
+    """The line of a jitted function's ``def`` in its file, below its decorators, and its indent.
 
     Triton parses the source from the ``def`` on, without the indent, and counts lines and columns from there.
     """
@@ -20,9 +20,9 @@ def definition_of(function: Any) -> tuple[int, int]:
 
 
 def reachable(values: Iterable[Any]) -> Iterator[Any]:
-    """The jitted functions among the values, those that they may call, and so on; Triton's own are left out.
+    """The jitted functions among the values, and all that these may call, transitively; Triton's own are left out.
 
-    Names are looked up in everything that a function can see: there may be one too many, never one too few.
+    Names are looked up in everything that a function can see. The result may have a function too many, never one less.
     """
     from triton.runtime.jit import JITCallable
 
@@ -43,7 +43,7 @@ def reachable(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _visible_to(function: Any) -> list[Any]:
-    """What the names in a function's code may stand for: globals, what it closes over, and members of both."""
+    """What the names in a function's code may refer to: globals, closure variables, and members of both."""
     names, scope = set(_names(function.fn.__code__)), function.fn.__globals__
     values = [scope[name] for name in names if name in scope]
     values += [cell.cell_contents for cell in function.fn.__closure__ or () if _is_filled(cell)]

@@ -1,9 +1,9 @@
 """The file and line of a kernel and its helpers: part of the key on disk, since a compile writes them into its outputs.
 
 Triton keys a kernel by its source. Two equal files would share one entry, whose remarks, levels and line table name
-the file that was compiled first, even if it has been deleted; so would one file before and after its decorators grew by
-a line. Files that do not exist (cells of a notebook, which get another name in each session) are left out: there is
-nothing to open, and each session would compile anew.
+the file that was compiled first, even after it is deleted. The same holds for one file before and after a decorator
+grew by a line. Files that do not exist (notebook cells, whose names differ in each session) are left out: nobody can
+open them, and each session would compile again.
 
 Code that ``torch.compile`` generates needs no exception: Inductor names such a file by a hash of its content, in the
 folder that also holds Triton's cache, so a new file comes with an empty cache.

@@ -1,7 +1,7 @@
-"""What ptxas says while Triton runs it: Triton asks it to be verbose, and throws the text away.
+"""The log of the ptxas that Triton runs. Triton asks for a verbose one and discards it.
 
-Triton's back end reaches for the module `subprocess` by name. While somebody wants the text, it finds one that runs
-the same commands and reads, before Triton removes it, the file that their messages went to.
+Triton's back end looks up the module `subprocess` by name. It gets a stand-in that runs the same commands and reads the
+file with their messages before Triton removes it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class PtxasLog:
-    """The messages of the last ptxas that ran; empty where they could not be had."""
+    """The messages of the last ptxas that ran; empty if they were not available."""
 
     text: str = ""
 
@@ -26,7 +26,7 @@ _wanted: ContextVar[PtxasLog | None] = ContextVar("tawa_ptxas_log", default=None
 
 
 class _Listening:
-    """The module `subprocess`, but for what `run` leaves behind."""
+    """The module `subprocess`; its `run` also keeps the log."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(subprocess, name)
@@ -47,7 +47,7 @@ def kept_log() -> Iterator[PtxasLog]:
     from triton.backends.nvidia import compiler
 
     if getattr(compiler, "subprocess", None) is subprocess:
-        compiler.subprocess = _LISTENING  # for good: without a reader it is the same module
+        compiler.subprocess = _LISTENING  # permanently: without a reader it behaves as the module itself
     log = PtxasLog()
     token = _wanted.set(log)
     try:

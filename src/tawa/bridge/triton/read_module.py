@@ -1,10 +1,10 @@
-"""Programs from files and from compiles, as modules of ours.
+"""Reads programs from files and from compiled kernels.
 
     custom form (what Triton prints)     → Triton reads it, prints the generic form → Module
     generic form (also the aref level)   → Module, without Triton
     TTIR of a compiled kernel            → Triton's front half, up to its pipeliner → Module
 
-Where the text holds no locations, each operation gets its line in the file, so that messages can show it.
+If the text has no locations, each operation gets its line in the file, so that messages can show it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def read_ttgir(path: Path) -> Module:
         try:
             generic = _generic_text(path)
         except Exception:
-            refuse_untested(f"{path.name} is not in MLIR's generic form, which alone is read without Triton")
+            refuse_untested(f"{path.name} is not in MLIR's generic form, the only form that is read without Triton")
             raise
         module = _parse(generic, path)
         names = _parameter_names(text)
@@ -69,14 +69,14 @@ def is_generic(text: str) -> bool:
 
 
 def read_final(compiled: Any) -> Module:
-    """The TTGIR that a `CompiledKernel` was made of, behind all of Triton's passes."""
+    """The final TTGIR of a `CompiledKernel`, after all of Triton's passes."""
     return _printed(parse_with_triton(compiled.asm["ttgir"], _context()))
 
 
 def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Module:
-    """The kernel of a `CompiledKernel` with layouts, before Triton's pipeliner: what Tawa's pipeline starts from.
+    """The TTGIR of a `CompiledKernel` before Triton's pipeliner: the input of Tawa's pipeline.
 
-    num_warps, num_stages: as it was compiled with; its metadata counts the warps of all partitions.
+    num_warps, num_stages: of the compile; the kernel's metadata has the warps of all partitions.
     """
     from triton.compiler.compiler import make_backend
 
@@ -94,7 +94,7 @@ def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Mod
 def read_levels(compiled: Any) -> tuple[Module, Module]:
     """The aref and the barrier level of a specialised `CompiledKernel`.
 
-    The aref level is kept without locations, and they hold the names of the parameters: it gets those of the other.
+    The aref level is stored without locations. Locations hold the names of the parameters, so those are copied over.
     """
     aref, barrier = parse_module(compiled.asm["aref"]), parse_module(compiled.asm["barrier"])
     for arg, named in zip(kernel_of(aref).body.args, kernel_of(barrier).body.args, strict=True):
@@ -103,7 +103,7 @@ def read_levels(compiled: Any) -> tuple[Module, Module]:
 
 
 def kernel_of(module: Module) -> FuncOp:
-    """The one public function of a module; raises ParseError where there is not one."""
+    """The public function of a module; raises ParseError unless there is exactly one."""
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     public = [view for view in functions if "private" not in view.op.properties.get("sym_visibility", "")]
     if len(public) != 1:
@@ -115,7 +115,7 @@ def kernel_of(module: Module) -> FuncOp:
 
 
 def _generic_text(path: Path) -> str:
-    """What Triton makes of a file in custom form; raises ParseError with Triton's own words."""
+    """The generic form of a file in custom form; raises ParseError with Triton's diagnostics."""
     from triton._C.libtriton import ir
 
     context = _context()
@@ -130,7 +130,7 @@ def _generic_text(path: Path) -> str:
     if module.get_int_attr(_NUM_WARPS) is None:
         raise _no_layouts(path)
     own = re.compile(rf'(loc\("{re.escape(str(path))}":\d+:)(\d+)')
-    # MLIR counts the columns of a text from 1, Triton's front end those of a kernel from 0, as we do.
+    # MLIR counts columns of a text from 1; Triton's front end counts those of a kernel from 0, and so does Tawa.
     return own.sub(lambda match: f"{match[1]}{int(match[2]) - 1}", print_generic(module))
 
 
@@ -149,7 +149,7 @@ def _context() -> Any:
 
 @contextmanager
 def _diagnostics() -> Iterator[list[str]]:
-    """Catches what Triton's C++ writes to stderr inside the block; the list holds it afterwards."""
+    """Captures what Triton's C++ writes to stderr inside the block; afterwards the list holds it."""
     said: list[str] = []
     with tempfile.TemporaryFile() as file:
         stderr = os.dup(2)
@@ -188,7 +188,7 @@ def _version() -> str:
 
 
 def _parse(text: str, path: Path) -> Module:
-    """Reads generic text; operations of a text without locations get their lines."""
+    """Parses generic text; operations of a text without locations get their lines."""
     try:
         module = parse_module(text)
     except ParseError as error:
@@ -220,9 +220,9 @@ def _parameter_names(text: str) -> list[str]:
 
 
 def _name_parameters(module: Module, names: list[str]) -> None:
-    """Gives parameters without a name one, which messages and the simulator use: of the text, else arg<number>.
+    """Names parameters without a name, for messages and the simulator: as in the text, else ``arg<number>``.
 
-    Triton hands a kernel each host descriptor with its shape and strides behind it: they bear its name.
+    Triton passes the shape and strides of each host descriptor after it; they get the descriptor's name.
     """
     args = kernel_of(module).body.args
     for arg in args:

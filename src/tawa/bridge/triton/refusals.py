@@ -1,6 +1,6 @@
-"""What Triton says about a kernel that it refuses, with the user's file and line at every call.
+"""Triton's errors for a kernel that it refuses, with the user's file and line for every call.
 
-Triton's error names the outermost call only, as a line counted from the ``def``; each inner one is its cause:
+Triton's error names only the outermost call, by a line counted from the ``def``; the inner calls are its causes:
 
 ```
 CompilationError: at 3:35: … helper(x, BM)           Triton cannot compile the kernel shapes: … incompatible dimensions
@@ -30,7 +30,7 @@ _WRAPPED = re.compile(r"""(?P<kind>\w*(?:Error|Exception))\((?P<quote>['"])(?P<t
 
 
 def refusal(error: BaseException, kernel: Any) -> CompileError | None:
-    """The error for a kernel that Triton refuses; None where `error` does not come out of Triton.
+    """The error for a kernel that Triton refuses; None if `error` does not come from Triton.
 
     kernel: the `JITFunction` that was compiled, or a text that names it.
     """
@@ -47,7 +47,7 @@ def refusal(error: BaseException, kernel: Any) -> CompileError | None:
 
 
 def _located(what: str, outermost: Any, kernel: Any) -> CompileError:
-    """The innermost message at its place, and the calls that lead there."""
+    """The innermost message with its location, and the calls that lead there."""
     from triton.compiler.errors import CompilationError
 
     chain = [outermost]
@@ -59,7 +59,7 @@ def _located(what: str, outermost: Any, kernel: Any) -> CompileError:
     function = places[-1][1]
     inside = f"in {function}: " if len(places) > 1 else ""
     while len(places) > 1 and _is_tritons(places[-1][0]):
-        places.pop()  # the user's own line, which calls tl.zeros for instance
+        places.pop()  # leaves the user's own line, which calls tl.zeros for instance
     place = places[-1][0]
     calls = [_call(*it) for it in reversed(places[:-1])]
     if place is None:  # a function without a file: Triton's own excerpt is all there is
@@ -93,7 +93,7 @@ def _call(place: SourceLocation | None, function: str) -> str:
 
 
 def _place(error: Any, kernel: Any) -> tuple[SourceLocation | None, str]:
-    """Where an error's node stands in the user's file, and the name of the function around it."""
+    """The location of an error's node in the user's file, and the name of the function around it."""
     function = _function_of(error.src, kernel)
     line = getattr(error.node, "lineno", None)
     if function is None or line is None:

@@ -1,7 +1,7 @@
-"""The ResourceError of a compiled kernel that does not fit, in a form that Triton's autotuner understands.
+"""The ResourceError for a compiled kernel that does not fit, in a form that Triton's autotuner understands.
 
-The autotuner skips a configuration that raises Triton's `OutOfResources`; any other error ends the tuning. A depth that
-does not fit is such a configuration, so this class is both.
+The autotuner skips a configuration that raises Triton's `OutOfResources`; any other error ends the tuning. A
+configuration with too large a depth must be skipped, so this class is both errors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tawa.errors import PlanError, ResourceError
 
 
 class SharedMemoryError(ResourceError, OutOfResources):
-    """More shared memory than one CTA has. required, limit: bytes. text: the whole message."""
+    """A kernel needs more shared memory than one CTA has. required, limit: bytes. text: the whole message."""
 
     def __init__(self, required: int, limit: int, text: str) -> None:
         OutOfResources.__init__(self, required, limit, "shared memory")
@@ -29,4 +29,4 @@ class SharedMemoryError(ResourceError, OutOfResources):
 
 
 class PlanTooLarge(PlanError, SharedMemoryError):
-    """The same of a kernel whose Plan is pinned."""
+    """The same for a kernel whose Plan is pinned."""

@@ -1,4 +1,4 @@
-"""Signatures: argument types in Triton's own notation, as text.
+"""Signatures: argument types as text, in Triton's own notation.
 
 ``a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16, s=1, bias=None``
 
@@ -27,7 +27,7 @@ _COMMA = re.compile(r",(?![^<\[(]*[>\])])")
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What Triton's `ASTSource` wants: types by name, constants and attributes by position."""
+    """The arguments of Triton's `ASTSource`: types by name, constants and attributes by position."""
 
     types: dict[str, str]
     constants: dict[tuple[int, ...], Any]
@@ -38,7 +38,7 @@ def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequenc
     """Reads a signature.
 
     text: see the module. constants: values of the `tl.constexpr` parameters. parameters: all names, in the kernel's
-    order. Raises PlanError naming the parameter on a bad type, an unknown name, a missing or a doubled one.
+    order. Raises PlanError, which names the parameter, on a bad type and on an unknown, missing or repeated name.
     """
     given = _split(text)
     for name in constants:

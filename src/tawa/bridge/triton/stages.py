@@ -1,4 +1,4 @@
-"""The split of Triton's `make_ttgir` for Hopper, so that Tawa can stand in for its software pipeliner.
+"""Splits Triton's `make_ttgir` for Hopper, so that Tawa can replace its software pipeliner.
 
 ```
 front   TTIR -> TTGIR with layouts, up to the loop-aware CSE         Triton's own
@@ -6,10 +6,9 @@ middle  fuse loops, LICM, warpspec, latencies, schedule, pipeline    stock: Trit
 back    canonicaliser ... tensor descriptor metadata                 Triton's own
 ```
 
-The three parts are cut out of the *installed* `make_ttgir`, not copied from one release: its body is a straight list of
-statements around one ``if capability // 10 in [8, 9]:``, and that statement is the middle. So each part follows the
-installed Triton exactly. A body of another shape is not understood, `split_make_ttgir` returns None, and every kernel
-stays stock.
+The three parts are cut out of the source of the *installed* `make_ttgir`, so each follows the installed Triton exactly.
+Its body is a straight list of statements around one ``if capability // 10 in [8, 9]:``, and that statement is the
+middle. For a body of another shape `split_make_ttgir` returns None, and every kernel stays stock.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _PIPELINER_CALLS = ("add_assign_latencies", "add_schedule_loops", "add_pipeline"
 
 @dataclass(frozen=True, slots=True)
 class StageSplit:
-    """The parts of `make_ttgir`, each called as ``part(mod, metadata, options, capability)``; returns the module."""
+    """The parts of `make_ttgir`. Each is called as ``part(mod, metadata, options, capability)``; returns the module."""
 
     front: Stage
     middle: Stage
@@ -38,7 +37,7 @@ class StageSplit:
 
 @functools.cache
 def split_make_ttgir(backend_class: type) -> StageSplit | None:
-    """Splits the `make_ttgir` of Triton's NVIDIA backend; None when its shape is not the known one.
+    """Splits the `make_ttgir` of Triton's NVIDIA backend; None if it has an unknown shape.
 
     backend_class: `triton.backends.nvidia.compiler.CUDABackend` or a subclass.
     """
@@ -70,11 +69,11 @@ def split_make_ttgir(backend_class: type) -> StageSplit | None:
 
 
 def clean_up(mod: Any, capability: int, *, hoist: bool = True) -> Any:
-    """What stands in for the middle of a specialised module: the part of it that does not pipeline.
+    """Replaces the middle for a specialised module: its passes except the pipeliner.
 
-    Triton's pipeliner must never see a specialised loop: it would wait for every wgmma in it. hoist: whether what does
-    not change in a loop may move out of it. To Triton the making of a descriptor is pure; where a wait for the copies
-    that use the one before stands in front of it, it must not leave that behind.
+    Triton's pipeliner must not see a specialised loop: it would wait for every wgmma in it. hoist: whether to run
+    loop-invariant code motion. Triton treats making a descriptor as pure, but if a wait for the copies that use the
+    previous descriptor precedes it, it must stay after that wait.
     """
     from triton._C.libtriton import ir, passes
 
@@ -101,7 +100,7 @@ def _is_middle(statement: ast.stmt) -> bool:
 
 
 def _calls(statements: list[ast.stmt]) -> list[str]:
-    """Names of the ``add_*`` pass calls in these statements, in order; the ones under an ``if`` are not looked at."""
+    """Names of the ``add_*`` pass calls in these statements, in order; those under an ``if`` are ignored."""
     calls = [statement.value for statement in statements if isinstance(statement, ast.Expr)]
     names = [call.func.attr for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)]
     return [name for name in names if name.startswith("add_")]
@@ -115,5 +114,6 @@ def _compile_part(function: ast.FunctionDef, body: list[ast.stmt], original: Any
         part.type_params = []  # type: ignore[attr-defined]
     module = ast.fix_missing_locations(ast.Module(body=[part], type_ignores=[]))
     namespace: dict[str, Any] = {}
+    # Triton's own statements in a function of their own; `make_ttgir` cannot be called in parts otherwise.
     exec(compile(module, original.__code__.co_filename, "exec"), original.__globals__, namespace)
     return namespace[function.name]

@@ -1,13 +1,13 @@
 """Failures that are not Tawa's: Triton refuses the kernel, or a folder cannot be read or written.
 
-One place tells them apart, for the command line and for Python alike:
+They are classified here, for the command line and for Python:
 
-| what was raised | what it becomes |
+| raised | becomes |
 |---|---|
 | an `OSError` where Triton keeps its cache | `SurroundingsError` with the folder; cure ``TRITON_CACHE_DIR`` |
 | an `OSError` in the temporary folder | the same; cure ``TMPDIR`` |
-| Triton's own errors, and whatever comes out of Triton's code | `CompileError` with the user's file and line |
-| an error of ours, ``KeyboardInterrupt`` | stays what it is |
+| Triton's own errors, and any error raised in Triton's code | `CompileError` with the user's file and line |
+| an error of Tawa's, ``KeyboardInterrupt`` | unchanged |
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _CACHE_VARIABLES = {"dir": "TRITON_CACHE_DIR", "dump_dir": "TRITON_DUMP_DIR", "o
 def surroundings_named(kernel: Any, launched: bool = False) -> Iterator[None]:
     """Turns failures inside the block that are not Tawa's own into a `TawaError`.
 
-    kernel: the `JITFunction` that is compiled, or a text that names it. launched: Triton's own errors stay what they
-    are, because its autotuner catches some of them, and get a note with the user's file and line.
+    kernel: the `JITFunction` that is compiled, or a text that names it. launched: Triton's own errors keep their type,
+    because its autotuner catches some of them, and get a note with the user's file and line.
     """
     try:
         yield
@@ -54,7 +54,7 @@ def surroundings_named(kernel: Any, launched: bool = False) -> Iterator[None]:
 
 @contextmanager
 def temporary_text(text: str, suffix: str) -> Iterator[str]:
-    """The path of a file in the temporary folder that holds `text`, for programs that read files only."""
+    """The path of a temporary file that holds `text`, for programs that only read files."""
     path = ""
     try:
         try:
@@ -70,7 +70,7 @@ def temporary_text(text: str, suffix: str) -> Iterator[str]:
 
 
 def folder_failure(error: BaseException) -> SurroundingsError | None:
-    """The error for a folder that Triton could not read or write; None where `error` is about something else."""
+    """The error for a folder that Triton could not read or write; None if `error` is about something else."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     if isinstance(error, OSError):
         for frame in reversed(frames):
@@ -117,7 +117,7 @@ def _is_in(frame: FrameType, ending: str) -> bool:
 
 
 def _temporary_folder() -> str:
-    """The folder; where Python finds none, the one that was asked for."""
+    """The folder; if Python finds none, the one that ``TMPDIR`` names."""
     try:
         return tempfile.gettempdir()
     except OSError:

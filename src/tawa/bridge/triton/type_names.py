@@ -1,6 +1,6 @@
-"""The names of argument types in Triton's notation, and what a user may have meant by another one.
+"""The names of argument types in Triton's notation, and suggestions for other names.
 
-`check_type` lets through what Triton's own `str_to_ty` reads: a scalar (``i32``, ``fp16``), a pointer (``*fp16``,
+`check_type` accepts what Triton's own `str_to_ty` reads: a scalar (``i32``, ``fp16``), a pointer (``*fp16``,
 ``*kfp16`` to constants), a host descriptor (``tensordesc<fp16[128,64]>``), of which each size is a power of two.
 """
 
@@ -30,20 +30,20 @@ SYNONYMS = {
     **{f"i{bits}": (f"int{bits}", f"s{bits}") for bits in _BITS},
     **{f"u{bits}": (f"uint{bits}", f"ui{bits}") for bits in _BITS},
 }
-"""The names that PyTorch, NumPy, MLIR and CUDA have for Triton's types, each as `plain_name` leaves it."""
+"""Other names of Triton's types, from PyTorch, NumPy, MLIR and CUDA, each as `plain_name` returns it."""
 _MEANT = {other: name for name, others in SYNONYMS.items() for other in others}
-_MEANT |= {"fp8": "fp8e4nv", "fp8e4": "fp8e4nv"}  # not the only ones, but the likeliest
+_MEANT |= {"fp8": "fp8e4nv", "fp8e4": "fp8e4nv"}  # ambiguous; these are the likeliest
 _MEANT |= {"int": "i32", "long": "i64", "short": "i16", "char": "i8", "uint": "u32", "byte": "u8", "sizet": "i64"}
 _POINTERS = ("ptr", "pointer", "tensor", "void", "void*")
 _DESCRIPTOR = re.compile(r"tensordesc<(?P<element>[^\[\]<>]*)(?:\[(?P<shape>[^\[\]<>]*)\])?(?:,\s*\w+Layout\(.*\))?>")
-"""Behind the box there may be a layout, as Gluon's descriptors have."""
+"""A layout may follow the box, as in Gluon's descriptors."""
 _EXAMPLES = "i32, fp16, *fp16:16, tensordesc<fp16[128,64]>"
 
 
 def check_type(name: str, kind: str, mark: str = "") -> None:
-    """Raises PlanError, with the right name, for a type of the argument `name` that Triton does not know.
+    """Raises PlanError, with a suggestion, if Triton does not know the type of the argument `name`.
 
-    mark: what stands behind the type, such as ``:16``; for the message.
+    mark: the suffix of the type, such as ``:16``; for the message.
     """
     said = f"{name}={kind}{mark}"
     if kind.startswith("tensordesc"):
@@ -54,7 +54,7 @@ def check_type(name: str, kind: str, mark: str = "") -> None:
     if element in NAMES or (star and element.startswith("k") and element[1:] in NAMES):
         return
     if element.lower() in _POINTERS or (star and not element):
-        raise PlanError(f"{said}: a pointer says what it points to; cure: {name}=*fp16{mark}")
+        raise PlanError(f"{said}: a pointer type names what it points to; cure: {name}=*fp16{mark}")
     raise PlanError(f"{said}: {_unknown(element, lambda meant: f'{name}={star}{meant}{mark}')}")
 
 

@@ -1,7 +1,7 @@
-"""Which Triton is installed, whether it was tested, and how its IR spelling differs from ours.
+"""Which Triton is installed, whether it was tested, and its version of the IR.
 
-The pipeline writes one canonical spelling, that of Triton 3.6. `installed_text` turns that program into the
-spelling of the installed Triton, just before it is parsed back.
+The pipeline writes the IR of Triton 3.6. `installed_text` translates it for the installed Triton, just before Triton
+parses it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import re
 import warnings
 
-from tawa.bridge.triton.spelling import respell
+from tawa.bridge.triton.ir_compat import to_3_9
 from tawa.errors import CompileError, UnsupportedKernel
 from tawa.ir import Module, parse_module, print_module
 from tawa.remarks import Remark
@@ -21,7 +21,7 @@ _log = logging.getLogger("tawa")
 
 TESTED_FROM = (3, 6)
 TESTED_TO = (3, 9)
-RESPELLED_FROM = (3, 7)
+NEWER_IR_FROM = (3, 7)
 TESTED_CURE = "pip install 'triton>=3.6,<3.10'"
 
 
@@ -65,18 +65,18 @@ def untested_reason() -> str:
 def untested_remark() -> Remark | None:
     """`untested_reason` with its cure; None for a Triton that was tested."""
     reason = untested_reason()
-    return Remark("declined", f"{reason}: Tawa leaves every kernel to it", cure=TESTED_CURE) if reason else None
+    return Remark("declined", f"{reason}: stock Triton compiles every kernel", cure=TESTED_CURE) if reason else None
 
 
 def refuse_pinned(pinned: bool, kernel: str) -> None:
-    """Raises UnsupportedKernel where specialisation is demanded of a Triton that was not tested."""
+    """Raises UnsupportedKernel if specialisation is demanded on an untested Triton."""
     remark = untested_remark()
     if pinned and remark is not None:
         raise UnsupportedKernel(kernel, remark)
 
 
 def refuse_untested(what: str) -> None:
-    """Raises CompileError where the installed Triton was not tested. what: the sentence that says what is not done."""
+    """Raises CompileError if the installed Triton is untested. what: a clause that says what is not done."""
     reason = untested_reason()
     if reason:
         raise CompileError(f"{what}: {reason}. Cure: {TESTED_CURE}")
@@ -84,22 +84,22 @@ def refuse_untested(what: str) -> None:
 
 @functools.cache
 def warn_untested() -> None:
-    """Warns once per process that an untested Triton compiles every kernel as if Tawa were not there."""
+    """Warns once per process that on an untested Triton every kernel is compiled without Tawa."""
     text = f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: {TESTED_CURE}"
     try:
         warnings.warn(text, RuntimeWarning, stacklevel=3)
-    except RuntimeWarning:  # python -W error: a launch that asked for nothing does not fail for it
+    except RuntimeWarning:  # python -W error must not fail a launch that did not ask for Tawa
         _log.warning(text)
 
 
 def installed_text(barrier: str, module: Module | None) -> str:
-    """The barrier level as the installed Triton spells it.
+    """The barrier level in the IR of the installed Triton.
 
-    barrier: its text in the canonical (3.6) spelling. module: the same program, changed in place where another spelling
-    is needed; read from the text when None.
+    barrier: its text in the IR of Triton 3.6. module: the same program, changed in place if the installed Triton needs
+    another IR; None: it is parsed from the text.
     """
-    if triton_version()[:2] < RESPELLED_FROM:
+    if triton_version()[:2] < NEWER_IR_FROM:
         return barrier
     module = module if module is not None else parse_module(barrier)
-    respell(module)
+    to_3_9(module)
     return print_module(module)

@@ -12,7 +12,6 @@ innermost loops.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice, product
@@ -21,6 +20,7 @@ from tawa.dialects import arith
 from tawa.dialects.arith import constant_int
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.declaration import op_names
+from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import LoadOp, SameNumberOp
@@ -30,7 +30,6 @@ from tawa.verify.assumptions import Assumption, is_grid_size, parse_assumptions,
 from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.effort import Effort
 
-_NAME = re.compile(r'(?:loc\()?"([^"]+)"\(')
 OUTER_TRIPS = 2
 BUDGET: Mapping[Effort, int] = {"fast": 2_000, "full": 60_000}
 """Steps over all runs."""
@@ -54,10 +53,8 @@ class Choices:
 
 
 def argument_name(program: BarrierProgram, argument: Value) -> str:
-    """What the user calls an argument, where the text knows; else `arg` and its number."""
-    loc = program.module.locs.get(argument.loc, argument.loc)
-    found = _NAME.match(loc)
-    return found.group(1) if found else argument.hint or f"arg{argument.index}"
+    """What the user calls an argument, if the program says; else `arg` and its number."""
+    return parameter_name(program.module, argument, f"arg{argument.index}")
 
 
 def trips_to_try(program: BarrierProgram, effort: Effort, most: int | None) -> Sequence[int]:

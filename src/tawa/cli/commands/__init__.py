@@ -1,0 +1,1 @@
+"""The commands of `tawa`, one file each."""

@@ -1,0 +1,114 @@
+"""``tawa explain``: what launches of the kernel get, why, and what it costs.
+
+tawa explain gemm.py:gemm …                       gemm: depends on the launch: specialised where K >= 592, else …
+tawa explain gemm.py:gemm … --arg K=64 --grid 8   gemm: declined for K = 64, programs = 8
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tawa.cli.failures import UsageError, reports_failures
+from tawa.cli.inputs.job import (
+    ConstOption,
+    JsonFlag,
+    KernelArgument,
+    PlanFileOption,
+    PlanOptionsOption,
+    SigOption,
+    StagesOption,
+    WarpsOption,
+    read_job,
+    read_options,
+)
+from tawa.remarks import SourceLocation
+from tawa.runtime.explain.excerpt import excerpt
+
+ValuesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arg",
+        metavar="NAME=VALUE",
+        help="An argument of the launch in question, as for tawa simulate: K=4096, a=randn:4096x4096:f16, "
+        "…:box=128x64 for a host descriptor. Repeatable. Types that --sig leaves out follow from it.",
+    ),
+]
+LaunchGridOption = Annotated[
+    str, typer.Option("--grid", metavar="X[,Y[,Z]]", help="How many programs the launch in question has.")
+]
+LegalFlag = Annotated[
+    bool,
+    typer.Option(
+        "--legal", help="Specialise wherever that is legal, without asking if it pays (only_if_faster=False)."
+    ),
+]
+
+
+@reports_failures
+def explain_command(
+    target: KernelArgument,
+    sig: SigOption = "",
+    const: ConstOption = "",
+    num_warps: WarpsOption = 4,
+    num_stages: StagesOption = 3,
+    option: PlanOptionsOption = None,
+    plan: PlanFileOption = "",
+    arg: ValuesOption = None,
+    grid: LaunchGridOption = "",
+    legal: LegalFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what launches of a kernel get (specialised, declined, or what it depends on), why, and what it costs.
+
+    Needs no GPU.
+    """
+    from tawa.cli.inputs.launch_arguments import read_grid
+
+    sizes = read_grid(grid) if grid else None
+    sig, values = _with_values(target, sig, const, arg)
+    options = _with_legal(option, legal)
+    job = read_job(target, sig, const, num_warps, num_stages, options, legal=False, plan=plan)
+    _, explanation = job.explain(launched=True, arguments=values, grid=sizes)
+    if as_json:
+        typer.echo(explanation.to_json())
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(explanation.table())
+    if not explanation.applied and explanation.location:
+        file, _, line = explanation.location.rpartition(":")
+        console.print(excerpt(SourceLocation(file, int(line))), markup=False, style="dim", soft_wrap=True)
+
+
+def _with_values(target: str, sig: str, const: str, arg: list[str] | None) -> tuple[str, dict[str, Any]]:
+    """The whole signature, and the arguments of the launch by name."""
+    from tawa.bridge.triton.signature import parse_constants
+    from tawa.cli.inputs.arguments import parse_arguments
+    from tawa.cli.inputs.kernel_file import load_kernel
+    from tawa.cli.inputs.launch_arguments import addresses_and_numbers, whole_signature, with_defaults
+
+    given = parse_arguments(arg or [])
+    if not given:
+        return sig, {}
+    kernel = load_kernel(target)
+    fixed = parse_constants(const)
+    whole = {name: it for name, it in with_defaults(kernel, given).items() if name in given or name not in fixed}
+    sig = whole_signature(kernel, sig, const, whole, all_values=False)
+    return sig, addresses_and_numbers(whole)
+
+
+def _with_legal(options: list[str] | None, legal: bool) -> list[str]:
+    options = list(options or [])
+    if not legal:
+        return options
+    named = read_options(options)
+    for name, value in (("only_if_faster", False), ("enable_warp_specialization", True), ("mode", "automatic")):
+        if named.get(name) not in (None, value):
+            raise UsageError(
+                f"--legal and --option {name}={named[name]} say opposite things",
+                "leave one of them out: --legal specialises without asking if it pays",
+            )
+    return options if "only_if_faster" in named else [*options, "only_if_faster=False"]

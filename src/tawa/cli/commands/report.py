@@ -1,0 +1,39 @@
+"""``tawa report``: the kernels of processes that ran under `tawa.install`, and which were specialised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tawa.cli.failures import UsageError, reports_failures
+from tawa.cli.inputs.job import JsonFlag
+
+PathArgument = Annotated[
+    Path,
+    typer.Argument(metavar="PATH", help="The value of TAWA_REPORT: a file, or a folder with a file for each process."),
+]
+
+
+@reports_failures
+def report_command(path: PathArgument, as_json: JsonFlag = False) -> None:
+    """Show which kernels were specialised, which were not, why, and what would change that.
+
+    PATH was written by processes that ran with TAWA_REPORT=PATH under tawa.install() or `tawa run`.
+    """
+    from tawa.runtime.history.report_file import read_reports
+
+    try:
+        found = read_reports(path)
+    except FileNotFoundError as error:
+        cure = f"TAWA_REPORT={path} tawa run script.py writes it, when the script ends"
+        raise UsageError(f"no report in {path}", cure) from error
+    except ValueError as error:
+        raise UsageError(str(error), "give the file or folder that TAWA_REPORT named") from error
+    if as_json:
+        typer.echo(found.to_json())
+        return
+    from rich.console import Console
+
+    Console(highlight=False).print(found.table())

@@ -1,0 +1,262 @@
+"""Shared by the commands that compile a kernel: the arguments that describe one compile, and the compile itself."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tawa.cli.failures import UsageError
+from tawa.cli.inputs.kernel_file import load_kernel
+
+if TYPE_CHECKING:
+    from tawa.bridge.triton.signature import Signature
+    from tawa.plan import Plan
+    from tawa.runtime.explain.explanation import Explanation
+
+KernelArgument = Annotated[str, typer.Argument(metavar="FILE.py:KERNEL", help="The file and the kernel in it.")]
+SigOption = Annotated[
+    str,
+    typer.Option(
+        "--sig",
+        metavar="'NAME=TYPE, …'",
+        help="Argument types in Triton's notation: a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16, s=1. "
+        ":16 means divisible by 16; a number is a constant.",
+    ),
+]
+ConstOption = Annotated[
+    str, typer.Option("--const", metavar="NAME=VALUE,…", help="Values of the tl.constexpr parameters.")
+]
+WarpsOption = Annotated[int, typer.Option("--num-warps", help="Consumer warps, as the kernel would be launched.")]
+StagesOption = Annotated[int, typer.Option("--num-stages", help="Triton's num_stages.")]
+PlanOptionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE,…",
+        help="Tawa's launch options: aref_depth=3,mma_depth=1. "
+        "enable_warp_specialization=True pins: specialise or fail.",
+    ),
+]
+PlanFileOption = Annotated[
+    str,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="Pin a Plan, or a part of one: JSON as --emit plan of tawa compile prints it. A file, - for stdin, or the "
+        "JSON text itself.",
+    ),
+]
+WHEREVER_LEGAL = "(specialised wherever legal; tawa explain says what a launch gets)"
+"""Printed with an outcome that a launch may not get."""
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One compile: the kernel, the types and constants of its arguments, Tawa's options, and how it is launched.
+
+    legal: specialise wherever that is legal, unless the options say otherwise; else as for a launch.
+    plan: the pinned part of the Plan.
+    """
+
+    kernel: Any
+    signature: Signature
+    options: dict[str, Any]
+    num_warps: int
+    num_stages: int
+    legal: bool = True
+    plan: Plan | None = None
+
+    @property
+    def how(self) -> str:
+        """`WHEREVER_LEGAL` if a launch may not get this outcome; else empty."""
+        chosen = self.plan is None and "only_if_faster" not in self.options
+        return WHEREVER_LEGAL if self.legal and chosen else ""
+
+    @property
+    def _wanted(self) -> dict[str, Any]:
+        options = {"only_if_faster": False, **self.options} if self.legal else self.options
+        return options if self.plan is None else {**options, "plan": self.plan}
+
+    @property
+    def needs_launch(self) -> bool:
+        """Whether the Plan needs a kernel that Triton launches (descriptors from the launcher, a persistent form)."""
+        from tawa.plan.decide.paths import needs_launch
+
+        return self.plan is not None and needs_launch(self.plan)
+
+    def compile(self, launched: bool = False) -> Any:
+        """Compiles as a launch would; returns Triton's `CompiledKernel`.
+
+        launched: compile for a launch by Triton, to which arguments may be added; else for a caller that only reads the
+        text, unless the Plan needs such a launch.
+        """
+        from tawa.bridge.launch.added_arguments import launched_by_us
+        from tawa.runtime.explain.explanation import compile_with_options
+
+        with launched_by_us(launched or self.needs_launch, self.kernel):
+            return compile_with_options(
+                self.kernel,
+                self.signature,
+                {},
+                num_warps=self.num_warps,
+                num_stages=self.num_stages,
+                **self._wanted,
+            )
+
+    def compile_unchecked(self, launched: bool = False) -> Any:
+        """As `compile`, without verification: for commands that check or run the levels afterwards.
+
+        launched: whether to compile for a launch by Triton, whatever the Plan needs.
+
+        Raises CompileError on an untested Triton, whose levels may differ.
+        """
+        from tawa.bridge.driver.compile import compile_kernel
+        from tawa.bridge.driver.stock_overflow import overflow_refused
+        from tawa.bridge.launch.added_arguments import launched_by_us
+        from tawa.bridge.triton.versions import refuse_untested
+        from tawa.runtime.explain.explanation import request_of
+
+        refuse_untested(f"{self.kernel.__name__} is not specialised")
+        request = request_of(self.kernel, self._wanted)
+        with overflow_refused(), launched_by_us(launched, self.kernel):
+            return compile_kernel(
+                self.kernel,
+                self.signature,
+                replace(request, verification="off"),
+                num_warps=self.num_warps,
+                num_stages=self.num_stages,
+            )
+
+    def compile_stock(self) -> Any:
+        """Compiles as Triton alone would, without ``tl.range(warp_specialize=True)``."""
+        from tawa.bridge.driver.annotations import STOCK_WITHOUT
+        from tawa.bridge.driver.compile import compile_kernel
+
+        return compile_kernel(
+            self.kernel, self.signature, STOCK_WITHOUT, num_warps=self.num_warps, num_stages=self.num_stages
+        )
+
+    def explain(
+        self,
+        launched: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+        grid: Sequence[int] | None = None,
+    ) -> tuple[Any, Explanation]:
+        """Compiles and explains; returns both the `CompiledKernel` and the explanation.
+
+        launched: as for `compile`. arguments, grid: of the one launch that is asked about.
+        """
+        from tawa.bridge.driver.stock_overflow import overflow_refused
+        from tawa.runtime.explain.explanation import explain_compiled
+
+        with overflow_refused():
+            compiled = self.compile(launched)
+        return compiled, explain_compiled(compiled, False, arguments, grid)
+
+
+def why_not_specialised(compiled: Any) -> str:
+    """Why stock Triton compiled a `CompiledKernel`; empty for a specialised one."""
+    from tawa.bridge.launch.why_stock import why_stock
+    from tawa.bridge.report.record import KEY
+
+    record = getattr(compiled.metadata, KEY, None)
+    if record is None:
+        return why_stock(compiled).reason
+    return "" if record["applied"] else record["reason"]
+
+
+def plan_of_compiled(compiled: Any) -> Plan:
+    """The Plan of a `CompiledKernel`; for stock Triton's kernel the Plan that asks for it."""
+    from tawa.bridge.report.record import KEY, plan_of
+    from tawa.plan.agreement import STOCK
+
+    record = getattr(compiled.metadata, KEY, None)
+    return (plan_of(record) if record is not None else None) or STOCK
+
+
+def read_job(
+    target: str,
+    sig: str,
+    const: str,
+    num_warps: int,
+    num_stages: int,
+    options: list[str] | None,
+    legal: bool = True,
+    plan: str = "",
+) -> Job:
+    """Reads the arguments; raises UsageError or PlanError if they are wrong."""
+    from tawa.bridge.triton.signature import parse_constants, parse_signature
+    from tawa.plan import PlanOptions
+    from tawa.plan.agreement import check_agreement
+
+    if num_warps not in (1, 2, 4, 8, 16):
+        raise UsageError(
+            f"--num-warps {num_warps}: a power of two up to 16 is needed", "--num-warps 4 or --num-warps 8"
+        )
+    if num_stages < 1:
+        raise UsageError(f"--num-stages {num_stages}: at least 1 is needed", "--num-stages 3")
+    given, pinned = read_options(options or []), read_plan(plan)
+    asked = PlanOptions.from_mapping(given)  # the options of the kernel's decorator are checked in the compile
+    check_agreement(asked, pinned)
+    kernel = load_kernel(target)
+    if getattr(kernel, "is_gluon", bool)():
+        raise UsageError(
+            f"{kernel.__name__} is a Gluon kernel: it assigns work to warps explicitly",
+            "tawa verify and tawa simulate take its TTGIR: write compiled.asm['ttgir'] of a launch to a file",
+        )
+    sig = _true_false_none(sig)
+    constants = _with_defaults(kernel, parse_constants(_true_false_none(const)), sig)
+    signature = parse_signature(sig, constants, kernel.arg_names)
+    return Job(kernel, signature, given, num_warps, num_stages, legal, pinned)
+
+
+def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str) -> dict[str, Any]:
+    """The constants, with defaults of `tl.constexpr` parameters; raises UsageError for those without a value."""
+    named = set(re.findall(r"(\w+)\s*=", sig)).union(constants)
+    left = [parameter for parameter in kernel.params if parameter.is_constexpr and parameter.name not in named]
+    missing = [parameter.name for parameter in left if not parameter.has_default]
+    if missing:
+        values = ",".join(f"{name}=…" for name in missing)
+        raise UsageError(f"{kernel.__name__}: no value for tl.constexpr {', '.join(missing)}", f"--const {values}")
+    return {**{parameter.name: parameter.default for parameter in left}, **constants}
+
+
+def read_plan(text: str) -> Plan | None:
+    """Reads the Plan from a file, from stdin (``-``), or from JSON text; None for an empty text. Raises PlanError."""
+    from tawa.plan import Plan
+
+    if not text:
+        return None
+    return Plan.from_json(sys.stdin.read()) if text == "-" else Plan.of(text)
+
+
+def read_options(texts: list[str]) -> dict[str, Any]:
+    """Reads ``["aref_depth=3,mma_depth=1"]`` into names and values; raises UsageError for anything else."""
+    values: dict[str, Any] = {}
+    for item in (item.strip() for text in texts for item in text.split(",")):
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not item:
+            continue
+        if not equals or not value:
+            raise UsageError(f"--option {item!r}: name=value is needed", "--option aref_depth=3,mma_depth=1")
+        values[name] = _read_value(value)
+    return values
+
+
+def _read_value(text: str) -> int | bool | str | None:
+    named: dict[str, bool | None] = {"true": True, "false": False, "none": None}
+    if text.lower() in named:
+        return named[text.lower()]
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+def _true_false_none(text: str) -> str:
+    """Accepts ``=true`` as people write it in a shell; Triton's notation is Python's."""
+    return re.sub(r"(?<==)\s*(true|false|none)\b", lambda match: match[1].capitalize(), text)

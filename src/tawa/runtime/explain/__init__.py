@@ -1,0 +1,1 @@
+"""Explanations of one kernel: what its launches get, why, and what it costs."""

@@ -1,0 +1,315 @@
+"""`tawa.explain`: what a kernel was compiled to, why, and what it costs, as a value, a table and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tawa.bridge.driver.attach import attached
+from tawa.bridge.driver.compile import compile_kernel, jit_function
+from tawa.bridge.driver.request import Request, surrounding_request
+from tawa.bridge.launch.added_arguments import compiled_by_stock, launched_by_us
+from tawa.bridge.launch.answer import Answer, Decision, answer_for
+from tawa.bridge.launch.why_stock import why_stock
+from tawa.bridge.report import record as records
+from tawa.bridge.report.report import KernelReport, report
+from tawa.bridge.triton.device import backend_option_names
+from tawa.bridge.triton.signature import Signature, as_signature
+from tawa.pipeline import Outcome
+from tawa.plan import PartitionPlan, Plan, RingPlan
+from tawa.plan.decided import Decision as Decided
+from tawa.plan.decided import decision_of
+from tawa.plan.schedule import Schedule
+from tawa.runtime.jit import is_under_tawa
+from tawa.runtime.requests import make_request, reject_unknown, take_options
+from tawa.runtime.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One compiled kernel.
+
+    applied: whether it was specialised; reason, location (``file:line``) and cure say why or why not.
+    decision: what its launches get: "specialised", "declined" (stock Triton's kernel), or "depends", on `condition`.
+    resolved: the arguments of the one launch that was asked about, and the values in the condition; else None.
+    wherever_legal: whether it was compiled without asking if it pays.
+    plan: the whole Plan; decisions: who made each, and why; partitions, rings, schedules, mma_depth: parts of the Plan.
+    These are empty and None if not applied. shared_bytes: of one CTA, as allocated. registers: per thread, as ptxas
+    counts them. wgmma_waits: wgmmas left in flight at each wait, in program order.
+    verification: the effort of the checks; verdict: their result (``verdict``, ``bound``, ``reason``, …), None if
+    nothing was checked. compile_ms, tawa_ms: the whole compile, and Tawa's share; stage_ms: by stage; None if Tawa took
+    no part.
+    """
+
+    kernel: str
+    applied: bool
+    reason: str
+    location: str | None
+    cure: str
+    mode: str
+    plan: Plan | None
+    shared_bytes: int
+    registers: int
+    spill_bytes: int
+    wgmma_waits: tuple[int, ...]
+    compile_ms: float | None
+    tawa_ms: float | None
+    stage_ms: tuple[tuple[str, float], ...]
+    remarks: tuple[str, ...]
+    versions: tuple[tuple[str, str], ...]
+    report: KernelReport
+    reproducer: str = ""
+    verification: str = "off"
+    verdict: Mapping[str, Any] | None = None
+    decision: Decision = "specialised"
+    condition: str = ""
+    resolved: Mapping[str, Any] | None = None
+    wherever_legal: bool = False
+    decisions: tuple[Decided, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """What launches of the kernel get under these options, in one line."""
+        known = (self.resolved or {}).get("known") or {}
+        numbers = ", ".join(f"{name} = {value}" for name, value in known.items())
+        given = f" for {numbers}" if known else ""
+        how = " (pinned)" if self.mode == "pinned" else " (wherever legal)" if self.wherever_legal else ""
+        match self.decision:
+            case "depends":
+                which = f"depends on the launch{', with ' * bool(known)}{numbers}"
+                return f"{which}: specialised where {self.condition}; stock Triton's kernel otherwise"
+            case "specialised":
+                where = f", where {self.condition}" if self.condition and self.resolved is None else ""
+                return f"specialised{how}{where}{given}"
+            case "declined":
+                return f"declined{given}"
+
+    @property
+    def partitions(self) -> tuple[PartitionPlan, ...]:
+        """The partitions of the Plan."""
+        return self.plan.partitions if self.plan is not None else ()
+
+    @property
+    def rings(self) -> tuple[RingPlan, ...]:
+        """The rings of the Plan."""
+        return self.plan.rings if self.plan is not None else ()
+
+    @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """The schedules of the Plan, of loops whose dots are staged."""
+        return self.plan.schedules if self.plan is not None else ()
+
+    @property
+    def mma_depth(self) -> int | None:
+        """P of the Plan."""
+        return self.plan.mma_depth if self.plan is not None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {
+            "kernel": self.kernel,
+            "headline": self.headline,
+            "decision": self.decision,
+            "condition": self.condition or None,
+            "resolved": dict(self.resolved) if self.resolved is not None else None,
+            "wherever_legal": self.wherever_legal,
+            "applied": self.applied,
+            "reason": self.reason,
+            "location": self.location,
+            "cure": self.cure,
+            "mode": self.mode,
+            "plan": self.plan.to_dict() if self.plan is not None else None,
+            "decisions": [decision.to_dict() for decision in self.decisions],
+            "partitions": [
+                {"name": part.name, "role": part.role, "warps": part.num_warps, "registers": part.registers}
+                for part in self.partitions
+            ],
+            "rings": [
+                {"name": ring.name, "payload": list(ring.payload), "depth": ring.depth, "bytes": ring.total_bytes}
+                for ring in self.rings
+            ],
+            "mma_depth": self.mma_depth,
+            "schedules": [
+                {
+                    "loop": it.loop,
+                    "location": it.location,
+                    "stages": it.stages,
+                    "ii_cycles": it.ii_cycles,
+                    "bounds": [{"what": bound.what, "cycles": bound.cycles} for bound in it.bounds],
+                }
+                for it in self.schedules
+            ],
+            "verification": self.verification,
+            "verdict": dict(self.verdict) if self.verdict is not None else None,
+            "shared_bytes": self.shared_bytes,
+            "registers": self.registers,
+            "spill_bytes": self.spill_bytes,
+            "wgmma_waits": list(self.wgmma_waits),
+            "compile_ms": self.compile_ms,
+            "tawa_ms": self.tawa_ms,
+            "stage_ms": dict(self.stage_ms),
+            "remarks": list(self.remarks),
+            "reproducer": self.reproducer,
+            "report": self.report.to_json(),
+            "versions": dict(self.versions),
+        }
+
+    def to_json(self) -> str:
+        """JSON text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def table(self) -> Any:
+        """A rich table for a terminal."""
+        from tawa.runtime.explain.table import explanation_table
+
+        return explanation_table(self)
+
+    def __str__(self) -> str:
+        from tawa.runtime.explain.table import as_text
+
+        return as_text(self.table())
+
+
+def explain(
+    kernel: Any,
+    signature: str | Signature | None = None,
+    constexprs: Mapping[str, Any] | None = None,
+    *,
+    num_warps: int = 4,
+    num_stages: int = 3,
+    sass: bool = False,
+    arguments: Mapping[str, Any] | None = None,
+    grid: Sequence[int] | None = None,
+    **options: Any,
+) -> Explanation:
+    """Explains a kernel: what its launches get, why, and what it costs.
+
+    kernel: a compiled kernel (what a launch or `compile_kernel` returns); or a jitted kernel that was launched, whose
+    last launched version is explained; or, with `signature` and `constexprs`, a jitted kernel to compile now, without a
+    GPU.
+    signature: in Triton's notation, ``"a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16"``.
+    arguments, grid: of one launch: numbers and tensors by name, one to three sizes. The answer is then for this launch,
+    as far as they determine it.
+    options: Tawa's options, as at a launch, and further ones of Triton's backend. sass: also count machine
+    instructions.
+
+    Runs ptxas once (0.1 to 1 s). Raises ValueError for a jitted kernel that has not been compiled yet.
+    """
+    if signature is not None:
+        # As for a launch, which may get descriptors from the launcher and a persistent form.
+        with launched_by_us(function=jit_function(kernel)):
+            kernel = compile_with_options(
+                kernel, signature, constexprs or {}, num_warps=num_warps, num_stages=num_stages, **options
+            )
+    compiled = kernel if hasattr(kernel, "asm") else last_compiled(kernel)
+    return explain_compiled(compiled, sass, arguments, grid)
+
+
+def compile_with_options(
+    kernel: Any,
+    signature: str | Signature,
+    constexprs: Mapping[str, Any],
+    *,
+    num_warps: int = 4,
+    num_stages: int = 3,
+    **options: Any,
+) -> Any:
+    """Compiles ahead of time what a launch with these options would get; arguments as for `explain`."""
+    function = jit_function(kernel)
+    request = request_of(function, take_options(options))
+    reject_unknown(options, backend_option_names(), "a compile")
+    signature = as_signature(signature, constexprs, function.arg_names)
+    return compile_kernel(function, signature, request, num_warps=num_warps, num_stages=num_stages, **options)
+
+
+def request_of(function: Any, ours: dict[str, Any]) -> Request:
+    """The request of a launch of a jitted function with these options of Tawa's."""
+    if is_under_tawa(function):
+        return function.request_for(ours)
+    return make_request(ours, surrounding_request(), Settings.from_environment())
+
+
+def last_compiled(kernel: Any) -> Any:
+    """The kernel that a jitted function launched last, or compiled last; raises ValueError if there is none."""
+    function = jit_function(kernel)
+    compiled = getattr(function, "last_kernel", None)
+    if compiled is None:
+        caches = [kernels for kernels, *_ in getattr(function, "device_caches", {}).values()]
+        compiled = next((kernel for kernels in caches for kernel in reversed(kernels.values())), None)
+    if compiled is None:
+        raise ValueError(
+            f"{function.__name__} has not been compiled yet; cure: launch it first, or give a signature and constexprs"
+        )
+    return compiled.result() if hasattr(compiled, "result") else compiled
+
+
+def explain_compiled(
+    compiled: Any, sass: bool = False, arguments: Mapping[str, Any] | None = None, grid: Sequence[int] | None = None
+) -> Explanation:
+    """Explains Triton's `CompiledKernel`, also one from the cache on disk. arguments, grid: of one launch."""
+    data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
+    answer = answer_for(compiled, arguments, grid)
+    left = data["applied"] and answer.decision == "declined"
+    if left:  # explains the kernel that such launches get
+        compiled = compiled_by_stock(compiled, attached)
+    seen = report(compiled, sass)
+    found = Explanation(
+        kernel=data["kernel"],
+        applied=data["applied"],
+        reason=data["reason"],
+        location=data["location"],
+        cure=data["cure"],
+        mode=data["mode"],
+        plan=records.plan_of(data),
+        shared_bytes=compiled.metadata.shared,
+        registers=seen.ptxas.registers,
+        spill_bytes=seen.ptxas.spill_bytes,
+        wgmma_waits=seen.ptx.wgmma_waits,
+        compile_ms=data["compile_ms"],
+        tawa_ms=data["tawa_ms"],
+        stage_ms=tuple(data["stage_ms"].items()),
+        remarks=tuple(_remark_text(remark) for remark in data["remarks"]),
+        versions=tuple(data["versions"].items()),
+        report=seen,
+        reproducer=data["reproducer"],
+        verification=data["verification"],
+        verdict=data["verdict"],
+        decision=answer.decision,
+        condition=answer.condition,
+        resolved=_resolved(answer),
+        wherever_legal=data.get("wherever_legal", False),
+        decisions=tuple(map(decision_of, data.get("decisions", ()))),
+    )
+    return _left_to_stock(found, answer) if left else found
+
+
+def _resolved(answer: Answer) -> dict[str, Any] | None:
+    if answer.known is None:
+        return None
+    return {"known": dict(answer.known), "found": answer.found or None, "reason": answer.reason or None}
+
+
+def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
+    """The explanation of a launch that gets the stock kernel, without the facts about the specialised one."""
+    which = "this launch is" if answer.known is not None else "all launches are"
+    reason = f"{which} left to stock Triton's kernel: {answer.reason}"
+    return replace(
+        found, applied=False, reason=reason, location=None, cure=answer.cure, plan=None, remarks=(reason,),
+        verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(), decisions=(),
+    )  # fmt: skip
+
+
+def _stock_record(compiled: Any) -> records.Record:
+    """The record of a kernel that was compiled without Tawa."""
+    request = Request()
+    declined = Outcome(False, None, (why_stock(compiled, off=Settings.from_environment().enable == "off"),))
+    data = records.make_record(compiled.metadata.name, request, request.options, declined, {}, 0.0)
+    return data | {"tawa_ms": None, "mode": "stock"}
+
+
+def _remark_text(remark: Mapping[str, Any]) -> str:
+    where = f" ({remark['location']})" if remark["location"] else ""
+    cure = f"; cure: {remark['cure']}" if remark["cure"] else ""
+    return f"{remark['reason']}{where}{cure}"

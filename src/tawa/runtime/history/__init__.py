@@ -1,0 +1,1 @@
+"""The kernels of a process: recorded as they are compiled, profiled, written to a file, printed."""

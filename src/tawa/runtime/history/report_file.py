@@ -1,0 +1,86 @@
+"""The history on disk: one line of JSON for each process, written when it ends, read by `tawa report`.
+
+``TAWA_REPORT`` names a file, to which every process appends its line in one write, or a folder (it exists, or the
+name ends with a slash), in which every process writes a file of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+from tawa.runtime.history.process_report import ProcessReport, merge_reports
+from tawa.runtime.history.recording import report
+
+_log = logging.getLogger("tawa")
+_FORMAT = 1
+
+
+class ExitReport:
+    """Writes the report of this process when it ends."""
+
+    def __init__(self) -> None:
+        self._path = ""
+
+    def write_to(self, path: str) -> None:
+        """Sets the file or folder; the last call counts."""
+        if not self._path:
+            atexit.register(self._write)
+        self._path = os.path.join(os.getcwd(), os.path.expanduser(path))  # absolute: a script may change the folder
+
+    def _write(self) -> None:
+        value = report()
+        if not value.kernels and not value.reason:
+            return
+        try:
+            write_report(value, self._path)
+        except OSError as error:
+            _log.warning("TAWA_REPORT: no report: %s", error)
+
+
+def write_report(value: ProcessReport, path: str) -> None:
+    """Appends one process's report to a file, or writes it into a folder. Raises OSError where that is impossible."""
+    target = _target(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps({"format": _FORMAT, "pid": os.getpid(), "command": sys.argv, "report": value.to_dict()}) + "\n"
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(descriptor, line.encode())  # one write: lines of several processes do not mix
+    finally:
+        os.close(descriptor)
+
+
+def read_reports(path: Path) -> ProcessReport:
+    """Everything under `path`, a file or a folder of files, merged.
+
+    Raises FileNotFoundError where there is nothing, ValueError (with file and line) on a line that is no report.
+    """
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    parts: list[ProcessReport] = []
+    for file in files:
+        for number, line in enumerate(file.read_text().splitlines(), start=1):
+            try:
+                parts.append(_read_line(line))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(
+                    f"{file}:{number} is not a line of a report ({type(error).__name__}: {error})"
+                ) from None
+    if not parts:
+        raise FileNotFoundError(f"no report in {path}")
+    return merge_reports(parts)
+
+
+def _read_line(line: str) -> ProcessReport:
+    data = json.loads(line)
+    if data["format"] != _FORMAT:
+        raise ValueError(f"format {data['format']}; this Tawa reads {_FORMAT}")
+    return ProcessReport.from_dict(data["report"])
+
+
+def _target(path: str) -> Path:
+    target = Path(path).expanduser()
+    return target / f"{os.getpid()}.jsonl" if path.endswith("/") or target.is_dir() else target

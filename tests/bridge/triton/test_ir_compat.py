@@ -1,0 +1,31 @@
+"""The barrier level as Triton 3.9 spells it means what it means in 3.6."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("triton")
+
+from tawa.bridge.triton.ir_compat import to_3_9
+from tests.cases.gemm.cases import find
+from tests.sim.problems import level_module, make_arrays, output, run
+
+CASES = {
+    "tile_64x64": {"M": 128, "N": 128, "K": 200},
+    "persistent": {"M": 256, "N": 128, "K": 136, "PROGRAMS": 1},
+    "tile_fp8e4nv_nt": {"M": 128, "N": 128, "K": 272},
+}
+
+
+@pytest.mark.parametrize("order", ["eager", "late", "random"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_ir_of_3_9_gives_the_same_bits_and_times(name: str, order: str) -> None:
+    case = find(name).with_sizes(**CASES[name])
+    module, other = (level_module(name, "barrier") for _ in range(2))
+    to_3_9(other)
+    specialised = next(op for op in other.walk() if op.name == "ttg.warp_specialize")
+    assert not specialised.operands
+    assert specialised.regions[1].block.ops[0].operands
+    assert (output(case, other, order, 1) == output(case, module)).all()
+    times = [run(case, it, make_arrays(case), timing=True).timeline() for it in (module, other)]
+    assert times[0] == times[1]
