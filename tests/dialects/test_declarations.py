@@ -10,8 +10,8 @@ import pytest
 
 from tawa.dialects import OpView, by_name, declared_ops, is_opaque, op_class, op_names, structure_rules
 from tawa.dialects.arith import AddIOp, SubIOp
-from tawa.dialects.declaration import address_of, effects_by_name
-from tawa.dialects.fields import Field, Operand, attribute, operand, operands, optional_operand, segment
+from tawa.dialects.declare.declaration import address_of, effects_by_name
+from tawa.dialects.declare.fields import Field, Operand, attribute, operand, operands, optional_operand, segment
 from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.tt import CallOp, ElementwiseInlineAsmOp, GroupIndexOp, LoadOp, SameNumberOp, StoreOp
 from tawa.ir import Block, Builder, Operation, Value

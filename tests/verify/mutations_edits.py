@@ -17,7 +17,7 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tawa.dialects.declaration import effects_by_name, is_terminator
+from tawa.dialects.declare.declaration import effects_by_name, is_terminator
 from tawa.ir import Block, Module, Operation, Value, ValueMap, clone_op, parse_module, source_of
 from tawa.ir.attributes import int_attr, read_int
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
 from tawa.analysis.tma.accesses import NotABox
 from tawa.dialects.arith import DivSIOp, MaxSIOp, MinSIOp, RemSIOp
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp

@@ -14,7 +14,7 @@ from tawa.analysis.rings.channels import ancestor_in
 from tawa.analysis.rings.guards import GuardInfo, find_guards
 from tawa.analysis.rings.loads import DotLoadInfo, find_dots, tma_alignment
 from tawa.analysis.rings.slices import SliceInfo, slice_from
-from tawa.dialects.declaration import address_of
+from tawa.dialects.declare.declaration import address_of
 from tawa.dialects.effects import effects_of, is_plain_load, is_pure
 from tawa.dialects.scf import CONTROL, ENDS, enclosing_loops
 from tawa.dialects.tt import ATOMICS, DOTS, CallOp, DescriptorLoadOp, FuncOp, LoadOp, acquires

@@ -11,7 +11,7 @@ A name is written on the operation, so that it stays with what passes move, clon
 from __future__ import annotations
 
 from tawa.analysis.memory.provenance import memory_roots
-from tawa.dialects.declaration import global_address, op_names
+from tawa.dialects.declare.declaration import global_address, op_names
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scf import LOOPS, enclosing_loops
 from tawa.dialects.tt import STAYS, DescriptorLoadOp, DescriptorStoreOp, FuncOp, LoadOp, StoreOp

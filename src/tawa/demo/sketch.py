@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
 from tawa.dialects.arith import constant_int
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import CONTROL, ForOp
 from tawa.dialects.tt import AtomicRMWOp, DescriptorLoadOp, DescriptorStoreOp, FuncOp, StoreOp
 from tawa.dialects.ttg import LocalStoreOp

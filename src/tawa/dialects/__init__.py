@@ -1,7 +1,7 @@
 """Dialects: what operations mean to Tawa. Importing this package declares all of them."""
 
 from tawa.dialects import aref, arith, builtin, math, scf, tt, ttg, ttng, warp
-from tawa.dialects.declaration import (
+from tawa.dialects.declare.declaration import (
     Effect,
     OpView,
     Refinement,
@@ -12,7 +12,7 @@ from tawa.dialects.declaration import (
     op_class,
     op_names,
 )
-from tawa.dialects.structure import structure_rules
+from tawa.dialects.declare.structure import structure_rules
 
 __all__ = [
     "Effect",

@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tawa.dialects.declaration import Effect, OpView
-from tawa.dialects.families import YieldingOp
-from tawa.dialects.fields import attribute, operand, optional_operand, region, types_of
+from tawa.dialects.declare.declaration import Effect, OpView
+from tawa.dialects.declare.families import YieldingOp
+from tawa.dialects.declare.fields import attribute, operand, optional_operand, region, types_of
 from tawa.ir.attributes import read_bool, read_string
 from tawa.ir.text import split_top_level
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import ClassVar
 
-from tawa.dialects.declaration import OpView, op_names
-from tawa.dialects.families import BinaryOp, UnaryOp
-from tawa.dialects.fields import attribute, operand
+from tawa.dialects.declare.declaration import OpView, op_names
+from tawa.dialects.declare.families import BinaryOp, UnaryOp
+from tawa.dialects.declare.fields import attribute, operand
 from tawa.dialects.tt import BroadcastOp, SplatOp
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Builder, Value

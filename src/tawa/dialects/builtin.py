@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tawa.dialects.declaration import ANY_EFFECT, Effect, OpView
-from tawa.dialects.families import YieldingOp
-from tawa.dialects.fields import operand, segment
+from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView
+from tawa.dialects.declare.families import YieldingOp
+from tawa.dialects.declare.fields import operand, segment
 
 
 class ModuleOp(OpView):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tawa.dialects import declared_ops
 from tawa.dialects.builtin import AssumeOp
-from tawa.dialects.declaration import ANY_EFFECT, Effect, OpView, op_class
+from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_class
 from tawa.dialects.tt import ATOMICS, LoadOp
 from tawa.ir import Operation
 

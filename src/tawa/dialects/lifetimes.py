@@ -8,7 +8,7 @@ Source: Triton's Allocation analysis.
 from __future__ import annotations
 
 from tawa.dialects import tt
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import CONTROL
 from tawa.dialects.ttg import VIEWS, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, WarpReturnOp, WarpYieldOp
 from tawa.dialects.ttng import TensormapCreateOp

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tawa.dialects.declaration import OpView
-from tawa.dialects.families import BinaryOp, UnaryOp
-from tawa.dialects.fields import operand
+from tawa.dialects.declare.declaration import OpView
+from tawa.dialects.declare.families import BinaryOp, UnaryOp
+from tawa.dialects.declare.fields import operand
 
 
 # fmt: off

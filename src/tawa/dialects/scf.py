@@ -5,9 +5,9 @@ Views name the operands that carry values around (`inits` → `iter_args` → yi
 
 from __future__ import annotations
 
-from tawa.dialects.declaration import OpView, op_names
-from tawa.dialects.families import YieldingOp
-from tawa.dialects.fields import operand, operands, region, types_of
+from tawa.dialects.declare.declaration import OpView, op_names
+from tawa.dialects.declare.families import YieldingOp
+from tawa.dialects.declare.fields import operand, operands, region, types_of
 from tawa.ir import Block, Operation, Value
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tawa.dialects.declaration import ANY_EFFECT, Effect, OpView, Refinement, op_names
-from tawa.dialects.families import BinaryOp, UnaryOp, YieldingOp
-from tawa.dialects.fields import attribute, operand, operands, optional_operand, segment
+from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, Refinement, op_names
+from tawa.dialects.declare.families import BinaryOp, UnaryOp, YieldingOp
+from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, segment
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, Builder, Operation, TensorDescType, TensorType, Value, parse_type
 from tawa.ir.attributes import int_attr, read_array, read_bool, read_int, read_string, string_attr

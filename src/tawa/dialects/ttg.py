@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tawa.dialects.builtin import ModuleOp
-from tawa.dialects.declaration import ANY_EFFECT, Effect, OpView, op_names
-from tawa.dialects.families import UnaryOp, YieldingOp
-from tawa.dialects.fields import attribute, operand, operands, optional_operand, region, types_of
+from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_names
+from tawa.dialects.declare.families import UnaryOp, YieldingOp
+from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, region, types_of
 from tawa.ir import Block, Module, Operation, Region, Value
 from tawa.ir.attributes import attribute_of, read_array, read_int
 

@@ -6,9 +6,9 @@ Contracts follow PTX ISA: "Asynchronous Warpgroup Level Matrix Multiply-Accumula
 
 from __future__ import annotations
 
-from tawa.dialects.declaration import ANY_EFFECT, Effect, OpView
-from tawa.dialects.families import UnaryOp
-from tawa.dialects.fields import attribute, operand, operands, optional_operand, segment
+from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView
+from tawa.dialects.declare.families import UnaryOp
+from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, segment
 from tawa.ir import MemDescType, TensorType, parse_type
 from tawa.ir.attributes import read_bool, read_int
 

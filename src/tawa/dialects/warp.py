@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tawa.dialects.declaration import OpView
-from tawa.dialects.families import YieldingOp
-from tawa.dialects.fields import attribute, region, types_of
+from tawa.dialects.declare.declaration import OpView
+from tawa.dialects.declare.families import YieldingOp
+from tawa.dialects.declare.fields import attribute, region, types_of
 from tawa.ir import Module
 from tawa.ir.attributes import read_int, read_string
 

@@ -25,8 +25,8 @@ from triton.runtime.jit import JITFunction, KernelInterface
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.request import Request, activate, surrounding_request
 from tawa.bridge.launch.why_stock import note_stock
-from tawa.bridge.triton.cache import warmup_suffix
-from tawa.bridge.triton.cache_entries import repaired
+from tawa.bridge.triton.artifacts.cache import warmup_suffix
+from tawa.bridge.triton.artifacts.cache_entries import repaired
 from tawa.bridge.triton.device import backend_option_names, missing_device
 from tawa.bridge.triton.surroundings import surroundings_named
 from tawa.bridge.triton.versions import untested_reason

@@ -7,7 +7,7 @@ from typing import Any
 
 from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, PutOp
 from tawa.dialects.control_flow import successor_operands
-from tawa.dialects.declaration import by_name, op_names
+from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp, trips_of
 from tawa.dialects.tt import CallOp, FuncOp, ReturnOp
 from tawa.dialects.ttg import (

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 
 from tawa.dialects import arith, tt
 from tawa.dialects.arith import Predicate
-from tawa.dialects.declaration import by_name, op_names
+from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
 from tawa.ir import Block, Operation, PointerType, TensorType, Value, parse_type, shape_of

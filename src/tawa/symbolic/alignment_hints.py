@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import gcd, lcm
 
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.hints import hint_of
 from tawa.dialects.tt import AddPtrOp, BroadcastOp, ExpandDimsOp, FuncOp, ReshapeOp, SplatOp, TransOp
 from tawa.ir import Operation, PointerType, ScalarType, TensorType, Value, parse_type, shape_of

@@ -19,7 +19,7 @@ from tawa.dialects import declared_ops, tt
 from tawa.dialects.arith import ConstantOp
 from tawa.dialects.builtin import ModuleOp, PoisonOp
 from tawa.dialects.control_flow import incoming, outgoing
-from tawa.dialects.declaration import global_address, op_names
+from tawa.dialects.declare.declaration import global_address, op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.scf import CONTROL, ENDS, WhileOp
 from tawa.dialects.tt import INLINE

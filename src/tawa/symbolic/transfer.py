@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import gcd, inf, nan
 
 from tawa.dialects import arith
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import Operation, Value

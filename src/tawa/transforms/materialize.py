@@ -11,7 +11,7 @@ from tawa.analysis.tma.available_values import is_known
 from tawa.dialects.arith import AddIOp, DivSIOp, ExtSIOp, IndexCastOp, MulIOp, SubIOp, TruncIOp
 from tawa.dialects.builtin import ModuleOp
 from tawa.dialects.control_flow import carry_through
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp

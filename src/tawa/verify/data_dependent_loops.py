@@ -17,7 +17,7 @@ import hashlib
 from collections.abc import Iterable
 
 from tawa.dialects.control_flow import deciding, holder_of, incoming
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import CONTROL, WhileOp
 from tawa.dialects.tt import AddPtrOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, SameNumberOp
 from tawa.ir import Operation, Value

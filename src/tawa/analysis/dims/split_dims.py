@@ -21,7 +21,7 @@ from typing import Literal
 from tawa.analysis.dims.split_memory import conflicts
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import holder_of
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import effects_of, has_side_effect
 from tawa.dialects.tt import (
     ATOMICS,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tawa.analysis.memory.provenance import memory_roots
-from tawa.dialects.declaration import global_address
+from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.effects import effects_of
 from tawa.dialects.scf import IfOp, enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorReduceOp, DescriptorStoreOp, LoadOp, StoreOp

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from tawa.analysis.layout.layouts import BlockedLayout, blocked_layout, origin, tile_order
 from tawa.analysis.rings.slices import slice_from
-from tawa.dialects.declaration import is_terminator, op_names
+from tawa.dialects.declare.declaration import is_terminator, op_names
 from tawa.dialects.tt import CatOp, FuncOp, GatherOp, HistogramOp, JoinOp, LoadOp, ReshapeOp, SplitOp
 from tawa.ir import Module, Operation, ScalarType, TensorType, parse_type
 

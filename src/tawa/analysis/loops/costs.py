@@ -17,7 +17,7 @@ from tawa.dialects import math as math_ops
 from tawa.dialects.aref import AdvanceOp, ConsumedOp, FirstOp, GetOp, PutOp
 from tawa.dialects.arith import ExtFOp, FPToSIOp, SIToFPOp, TruncFOp
 from tawa.dialects.builtin import AssumeOp, GpuBarrierOp, PoisonOp
-from tawa.dialects.declaration import by_name, op_names
+from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.math import CosOp, Exp2Op, ExpOp, Log2Op, LogOp, SinOp, SqrtOp
 from tawa.dialects.scf import LOOPS, IfOp, YieldOp
 from tawa.dialects.tt import FpToFpOp, GatherOp, HistogramOp, ReduceOp, ScanOp

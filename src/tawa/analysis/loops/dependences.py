@@ -26,7 +26,7 @@ from tawa.analysis.memory.provenance import memory_roots
 from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.control_flow import holder_of
-from tawa.dialects.declaration import Effect, address_of
+from tawa.dialects.declare.declaration import Effect, address_of
 from tawa.dialects.effects import effects_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp, whole_of

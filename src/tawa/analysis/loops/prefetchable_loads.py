@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.dialects import arith
-from tawa.dialects.declaration import address_of, op_names
+from tawa.dialects.declare.declaration import address_of, op_names
 from tawa.dialects.effects import effects_of, gives_order, is_plain_load, is_pure
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DOTS, LoadOp

@@ -16,7 +16,7 @@ from tawa.dialects import tt
 from tawa.dialects.arith import SelectOp
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import incoming
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import effects_of, gives_order
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, LoadOp, releases

@@ -9,7 +9,7 @@ One that goes to the same place in each turn of a loop is none: of two TMA store
 from __future__ import annotations
 
 from tawa.dialects.control_flow import holder_of
-from tawa.dialects.declaration import global_address
+from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, FuncOp, StoreOp
 from tawa.ir import Operation, Value

@@ -45,7 +45,7 @@ from tawa.analysis.memory.tile_stores import tile_stores
 from tawa.analysis.rings.loads import from_dots
 from tawa.analysis.tma.accesses import NotABox, is_operand_load
 from tawa.analysis.tma.descriptor_places import Limit, Place, check_descriptor, places_of
-from tawa.dialects.declaration import global_address
+from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Operation, source_of

@@ -28,7 +28,13 @@ from typing import Any
 
 from tawa.bridge.driver.hook import StageHook
 from tawa.bridge.launch.added_arguments import kernel_class, wrap_do_compile
-from tawa.bridge.triton.cache import wrap_compute_cache_key, wrap_env_vars, wrap_get_cache_key, wrap_submit, wrap_warmup
+from tawa.bridge.triton.artifacts.cache import (
+    wrap_compute_cache_key,
+    wrap_env_vars,
+    wrap_get_cache_key,
+    wrap_submit,
+    wrap_warmup,
+)
 from tawa.bridge.triton.versions import untested_reason, warn_untested
 
 

@@ -31,7 +31,7 @@ from tawa.bridge.driver.stock_overflow import refuse_overflow
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.report import record, reproducer
-from tawa.bridge.triton.cache_entries import CHECKSUMS, checksum, overridden
+from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.stages import StageSplit

@@ -8,7 +8,7 @@ from typing import Any
 
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.request import Request, activate
-from tawa.bridge.triton.cache_entries import repaired
+from tawa.bridge.triton.artifacts.cache_entries import repaired
 from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.surroundings import surroundings_named, temporary_text

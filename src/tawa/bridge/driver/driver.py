@@ -26,8 +26,8 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.spills import Spills, find_spills, keeps_dots_in_flight, must_spill
 from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
+from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import parse_module, without_temporary_places
-from tawa.bridge.triton.ptxas_log import kept_log
 from tawa.bridge.triton.stage_output import StageOutput, StageResult
 from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import NEWER_IR_FROM, installed_text, triton_version
@@ -318,7 +318,7 @@ class _Driver:
         """Declines a kernel that does not fit in shared memory; raises SharedMemoryError if it was pinned."""
         text = overflow_text(self.source.kernel, use)
         if self.request.depth_pinned or self.request.pinned:
-            from tawa.bridge.triton.shared_memory_error import PlanTooLarge, SharedMemoryError
+            from tawa.bridge.triton.artifacts.shared_memory_error import PlanTooLarge, SharedMemoryError
 
             kind = SharedMemoryError if self.request.plan is None else PlanTooLarge
             raise kind(use.total_bytes, LIMIT_BYTES, text)

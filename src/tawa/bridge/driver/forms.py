@@ -17,7 +17,7 @@ from tawa.bridge.driver.data import Source, Toolchain, Worksheet
 from tawa.bridge.driver.stock_run import stock_failure
 from tawa.bridge.triton.generic_print import parse_module, print_generic, read_ttir
 from tawa.dialects.builtin import BranchOp, CondBranchOp
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.flow import Flow, run
 from tawa.ir import Module, print_module
 from tawa.pipeline import FORMS, PATHS

@@ -9,7 +9,7 @@ from typing import Any
 from tawa.bridge.driver.compilation import Compilation
 from tawa.bridge.driver.request import Request, active_request
 from tawa.bridge.triton import versions
-from tawa.bridge.triton.cache_entries import overridden
+from tawa.bridge.triton.artifacts.cache_entries import overridden
 from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.stages import StageSplit, split_make_ttgir
 from tawa.errors import DeviceError
@@ -22,8 +22,8 @@ class StageHook:
     """A value for `knobs.runtime.add_stages_inspection_hook`; calls the hook that was there before it.
 
     Triton calls it in two ways: with a backend and its stages, which the hook may change; and, since 3.9, for each key
-    without arguments, to get ``(key, hash)``. There the earlier hook's answer is passed on; `tawa.bridge.triton.cache`
-    adds our own part of the keys in all versions.
+    without arguments, to get ``(key, hash)``. There the earlier hook's answer is passed on;
+    `tawa.bridge.triton.artifacts.cache` adds our own part of the keys in all versions.
     """
 
     def __init__(self, earlier: Callable[..., Any] | None) -> None:

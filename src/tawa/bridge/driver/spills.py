@@ -12,7 +12,7 @@ from typing import Any
 
 from tawa.analysis.resources import wgmma_registers
 from tawa.bridge.report.report import read_ptxas_log, run_ptxas
-from tawa.bridge.triton.cubin import section_of
+from tawa.bridge.triton.artifacts.cubin import section_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Module
 from tawa.plan import Plan

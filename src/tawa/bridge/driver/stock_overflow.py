@@ -41,7 +41,7 @@ def refuse_overflow(module: Any, capability: int) -> None:
     needed = _allocated(text, module.context, capability)
     if needed is None or needed <= LIMIT_BYTES:
         return
-    from tawa.bridge.triton.shared_memory_error import SharedMemoryError
+    from tawa.bridge.triton.artifacts.shared_memory_error import SharedMemoryError
 
     kernel = module.get_entry_func_name()
     place = record.kernel_location(text)

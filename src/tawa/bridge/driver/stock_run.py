@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tawa.bridge.driver.spills import find_spills
-from tawa.bridge.triton.ptxas_log import kept_log
+from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.surroundings import folder_failure
 

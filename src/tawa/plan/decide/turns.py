@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.loops.costs import cost_of
 from tawa.dialects.aref import ConsumedOp
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import has_side_effect
 from tawa.dialects.scf import LOOPS, ConditionOp, YieldOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import IntToPtrOp
 from tawa.ir import Operation, PointerType, parse_type
 from tawa.sim.errors import ArgumentError, OutOfBounds

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, FirstOp, GetOp, LandedOp, PutOp, RingType
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import DescriptorLoadOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation

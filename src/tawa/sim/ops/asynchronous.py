@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tawa.dialects import ttg, ttng
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import MakeTensorDescOp
 from tawa.dialects.ttg import warps_of
 from tawa.dialects.ttng import WarpGroupDotOp

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import DescriptorGatherOp, DescriptorReduceOp, DescriptorScatterOp
 from tawa.dialects.ttg import GlobalScratchAllocOp
 from tawa.dialects.ttng import ReinterpretTensorDescOp, TensormapCreateOp, TensormapFenceproxyAcquireOp

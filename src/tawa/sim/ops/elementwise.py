@@ -15,7 +15,7 @@ import numpy as np
 from tawa.dialects import arith, tt
 from tawa.dialects import math as math_ops
 from tawa.dialects.builtin import AssumeOp, GpuBarrierOp
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.ttg import BarrierOp
 from tawa.ir import Operation, PointerType, TensorType, parse_type
 from tawa.ir.attributes import read_int

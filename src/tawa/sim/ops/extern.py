@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import ElementwiseInlineAsmOp, ExternElementwiseOp, SameNumberOp
 from tawa.ir import Operation
 from tawa.ir.attributes import read_string

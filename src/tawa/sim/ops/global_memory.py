@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import AddPtrOp, AtomicCASOp, AtomicRMWOp, DescriptorLoadOp, DescriptorStoreOp, LoadOp, StoreOp
 from tawa.ir import Operation, PointerType, TensorDescType, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_int

@@ -14,7 +14,7 @@ import numpy as np
 
 from tawa.dialects import tt
 from tawa.dialects.builtin import PoisonOp
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Operation, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_bool, read_int

@@ -21,7 +21,7 @@ from tawa.dialects import arith, tt, ttg, ttng
 from tawa.dialects import math as math_ops
 from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, LandedOp, PutOp
 from tawa.dialects.builtin import AssumeOp, GpuBarrierOp, PoisonOp
-from tawa.dialects.declaration import by_name, op_names
+from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.scf import ConditionOp, YieldOp
 from tawa.dialects.warp import EndOp, GroupOp
 from tawa.ir import MemDescType, Operation, TensorDescType, TensorType, parse_type

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tawa.dialects.aref import PutOp
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.tt import GetProgramIdOp, ReduceOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, whole_of
 from tawa.dialects.ttng import (

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from tawa.dialects.arith import ConstantOp
 from tawa.dialects.control_flow import carry_through
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.ttg import LocalDeallocOp
 from tawa.dialects.ttng import WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp, find_groups

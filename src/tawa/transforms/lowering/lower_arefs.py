@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, Fill, FirstOp, GetOp, LandedOp, PutOp, index_depth
 from tawa.dialects.arith import CmpIOp, ExtUIOp, Predicate, SelectOp, XOrIOp
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
 from tawa.dialects.tt import DescriptorLoadOp, LoadOp
 from tawa.dialects.ttg import AsyncCopyGlobalToLocalOp, LocalAllocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp

@@ -28,7 +28,7 @@ from tawa.analysis.rings.guards import GuardInfo, guards_around
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
 from tawa.dialects.control_flow import clone_narrowed
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import has_side_effect
 from tawa.dialects.scf import CONTROL, ENDS
 from tawa.dialects.tt import FuncOp, ReturnOp

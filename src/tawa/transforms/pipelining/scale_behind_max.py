@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 
 from tawa.dialects.arith import AddFOp, ConstantOp, MaximumFOp, MaxNumFOp, MinimumFOp, MinNumFOp, MulFOp, SubFOp
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.tt import ReduceOp
 from tawa.ir import Builder, Module, Operation, Value
 from tawa.transforms.result import PassResult

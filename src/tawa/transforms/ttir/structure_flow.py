@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from tawa.dialects.arith import ConstantOp, XOrIOp
 from tawa.dialects.builtin import BranchOp, CondBranchOp
 from tawa.dialects.control_flow import successor_operands
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import IfOp, YieldOp
 from tawa.dialects.tt import FuncOp, IntToPtrOp, ReturnOp, SplatOp
 from tawa.ir import Block, Builder, Module, Operation, PointerType, Region, TensorType, Value, parse_type

@@ -33,7 +33,7 @@ from tawa.dialects.aref import (
     PutOp,
     RingType,
 )
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.verify.barriers.inputs.choices import BUDGET, choices, read_facts, trips_to_try, vectors

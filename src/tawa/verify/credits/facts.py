@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.dialects import arith
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.tt import FuncOp, GetProgramIdOp
 from tawa.errors import AssumptionError
 from tawa.ir import Module, Operation, source_of

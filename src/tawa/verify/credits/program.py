@@ -16,7 +16,7 @@ from typing import Any
 
 from tawa.dialects.aref import AccessOp, AdvanceOp, ConsumedOp, CreateOp, FirstOp, GetOp, PutOp, index_depth
 from tawa.dialects.builtin import AssumeOp
-from tawa.dialects.declaration import by_name, effects_by_name
+from tawa.dialects.declare.declaration import by_name, effects_by_name
 from tawa.dialects.scalars import scalar_of, width_of
 from tawa.dialects.scf import CONTROL, ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp

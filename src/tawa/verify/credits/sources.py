@@ -13,7 +13,7 @@ from tawa.dialects import arith
 from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, LandedOp, PutOp, index_depth
 from tawa.dialects.builtin import AssumeOp, ModuleOp
 from tawa.dialects.control_flow import deciding, holder_of, incoming, loop_carried
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import CONTROL, ForOp, IfOp
 from tawa.dialects.tt import FuncOp, GetProgramIdOp, LoadOp
 from tawa.dialects.ttg import VIEWS, LocalLoadOp

@@ -19,7 +19,7 @@ from itertools import count, islice, product
 from tawa.dialects import arith
 from tawa.dialects.arith import constant_int
 from tawa.dialects.control_flow import deciding
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp

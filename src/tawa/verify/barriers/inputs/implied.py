@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tawa.dialects.arith import AddIOp, CmpIOp, ExtSIOp, IndexCastOp, MaxSIOp, MinSIOp, SubIOp
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import ForOp, IfOp
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int

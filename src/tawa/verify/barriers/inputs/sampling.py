@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tawa.dialects.arith import AndIOp, CmpIOp, OrIOp, XOrIOp
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int

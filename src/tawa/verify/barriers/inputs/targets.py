@@ -16,7 +16,7 @@ from itertools import islice, product
 
 from tawa.dialects import arith
 from tawa.dialects.control_flow import LoopCarried, holder_of, incoming, loop_carried
-from tawa.dialects.declaration import op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp, LoadOp

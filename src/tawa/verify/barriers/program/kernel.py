@@ -16,7 +16,7 @@ from tawa.dialects import ttg, ttng
 from tawa.dialects.arith import ConstantOp, SelectOp
 from tawa.dialects.builtin import AssumeOp, BranchOp, CondBranchOp, GpuBarrierOp, InlineAsmOp
 from tawa.dialects.control_flow import deciding, flow_of
-from tawa.dialects.declaration import by_name, is_opaque, is_terminator, op_names
+from tawa.dialects.declare.declaration import by_name, is_opaque, is_terminator, op_names
 from tawa.dialects.scalars import Scalar, scalar_of
 from tawa.dialects.scf import CONTROL, LOOPS, ConditionOp, ForOp, IfOp, WhileOp, YieldOp
 from tawa.dialects.tt import INLINE, CallOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp, SameNumberOp

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from tawa.dialects import ttg, ttng
 from tawa.dialects.builtin import AssumeOp
-from tawa.dialects.declaration import by_name
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import MakeTensorDescOp
 from tawa.dialects.ttg import warps_of
 from tawa.dialects.ttng import WarpGroupDotOp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tawa.dialects import arith
-from tawa.dialects.declaration import by_name, op_names
+from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import SameNumberOp
 from tawa.ir import Block, Value

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from tawa.dialects.arith import constant_int
 from tawa.dialects.control_flow import successor_operands
-from tawa.dialects.declaration import by_name, is_opaque, op_names
+from tawa.dialects.declare.declaration import by_name, is_opaque, op_names
 from tawa.dialects.lifetimes import freed_behind
 from tawa.dialects.scalars import Scalar, evaluate, width_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp, trips_of

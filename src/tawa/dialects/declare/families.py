@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tawa.dialects.declaration import OpView
-from tawa.dialects.fields import operand, operands
+from tawa.dialects.declare.declaration import OpView
+from tawa.dialects.declare.fields import operand, operands
 
 
 class UnaryOp(OpView):

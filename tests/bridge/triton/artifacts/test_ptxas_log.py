@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tawa.bridge.driver.spills import find_spills
 from tawa.bridge.report.report import report, run_ptxas
-from tawa.bridge.triton import ptxas_log
+from tawa.bridge.triton.artifacts import ptxas_log
 from tests.bridge.driver.test_stock_run import compiled
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge.report import record
-from tawa.bridge.triton.cubin import is_whole
+from tawa.bridge.triton.artifacts.cubin import is_whole
 from tawa.errors import SurroundingsError
 
 _log = logging.getLogger("tawa")

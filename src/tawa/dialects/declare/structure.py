@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from tawa.dialects.declaration import OpView, declared_ops
+from tawa.dialects.declare.declaration import OpView, declared_ops
 from tawa.ir import Operation, StructureRules
 from tawa.ir.verifier import OpCheck
 

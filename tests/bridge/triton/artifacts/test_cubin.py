@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tawa.bridge.triton.cubin import is_whole, section_of
+from tawa.bridge.triton.artifacts.cubin import is_whole, section_of
 
 TEXT, NAMES = b"machine code", b"\0.text.kernel\0.shstrtab\0"
 

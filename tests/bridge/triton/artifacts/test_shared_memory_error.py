@@ -10,7 +10,7 @@ pytest.importorskip("triton")
 
 from triton.runtime.errors import OutOfResources
 
-from tawa.bridge.triton.shared_memory_error import PlanTooLarge, SharedMemoryError
+from tawa.bridge.triton.artifacts.shared_memory_error import PlanTooLarge, SharedMemoryError
 from tawa.errors import PlanError, ResourceError
 
 

@@ -15,7 +15,7 @@ import triton.language as tl
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import Request
-from tawa.bridge.triton import cache_entries
+from tawa.bridge.triton.artifacts import cache_entries
 from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.bridge.triton.versions import triton_version
 from tawa.errors import SurroundingsError

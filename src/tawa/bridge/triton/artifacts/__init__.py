@@ -1,0 +1,1 @@
+"""What Triton leaves behind: cached files, cubins, the log of ptxas."""

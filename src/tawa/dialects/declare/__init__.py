@@ -1,0 +1,1 @@
+"""How an operation is declared: a class with named operands, attributes, regions, effects and a structure rule."""
