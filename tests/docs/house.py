@@ -28,7 +28,7 @@ def rooms() -> dict[str, list[Path]]:
 
 def imported(module: Path) -> Iterator[str]:
     """The rooms that a module imports."""
-    for node in _executed(ast.parse(module.read_text())):
+    for node in executed(ast.parse(module.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tawa":
             parts = (node.module or "").split(".")
             yield from [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
@@ -36,12 +36,13 @@ def imported(module: Path) -> Iterator[str]:
             yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("tawa."))
 
 
-def _executed(node: ast.AST) -> Iterator[ast.AST]:
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below one, without what stands under `if TYPE_CHECKING`."""
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return
     yield node
     for inner in ast.iter_child_nodes(node):
-        yield from _executed(inner)
+        yield from executed(inner)
 
 
 def graph() -> dict[str, set[str]]:
