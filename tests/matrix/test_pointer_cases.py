@@ -171,7 +171,7 @@ def test_a_computed_operand_keeps_its_memory_until_its_wgmma_is_done(mma_depth: 
             release.erase()
         verdict = check_barriers(module, effort="fast")
         assert isinstance(verdict, Refuted)
-        assert "is free for other tiles while a wgmma" in verdict.witness.message
+        assert "is freed while a wgmma" in verdict.witness.message
         with pytest.raises(SharedMemoryRace, match="is free for other tiles while the wgmma"):
             simulated(case, module)
 

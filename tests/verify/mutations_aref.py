@@ -1,7 +1,7 @@
 """Breaks aref-level programs, one small change at a time: the table of kinds.
 
-`mutants` gives each broken program with its kind and place; `lowered` turns one into a mutant of the barrier level,
-which is how D too small and P too large are made there.
+`mutants` yields each broken program with its kind and place. `lowered` lowers one to the barrier level, which is how
+mutants with too small a D or too large a P are made there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def lowered(mutant: Mutant) -> Mutant:
 
 
 def drop_access(op: Operation) -> Edit | None:
-    """Gone. What a get yields is some other memory instead."""
+    """Removes the access. The results of a get are replaced by other memory."""
     if op.name == GET:
         for result in op.results:
             buffer = Builder.before(op).create("ttg.local_alloc", (), (result.type,))
@@ -66,14 +66,14 @@ def drop_access(op: Operation) -> Edit | None:
 
 
 def next_count(op: Operation) -> Edit | None:
-    """At the count after its own."""
+    """Uses the next count."""
     count = op.operands[1]
     op.set_operand(1, Builder.before(op).create("aref.advance", (count,), (count.type,)).result)
     return Edit()
 
 
 def first_count(op: Operation) -> Edit | None:
-    """Always at 0."""
+    """Always uses count 0."""
     made = op.operands[1].defining_op
     if made is not None and made.name == "aref.first":
         return None
@@ -83,7 +83,7 @@ def first_count(op: Operation) -> Edit | None:
 
 
 def always(op: Operation) -> Edit | None:
-    """A release without its condition."""
+    """Removes the condition of a release."""
     if len(op.operands) < 3:
         return None
     op.set_operands(op.operands[:2])
@@ -91,7 +91,7 @@ def always(op: Operation) -> Edit | None:
 
 
 def negate_condition(op: Operation) -> Edit | None:
-    """A release where there should be none, and none where there should."""
+    """Negates the condition of a release."""
     if len(op.operands) < 3:
         return None
     builder = Builder.before(op)
@@ -101,13 +101,13 @@ def negate_condition(op: Operation) -> Edit | None:
 
 
 def none_pending(op: Operation) -> Edit | None:
-    """Waits for all wgmmas."""
+    """Makes a wait wait for all wgmmas."""
     pendings = read_int(op.properties["pendings"])
     return add("pendings", -pendings)(op) if pendings else None
 
 
 def make_fresh(op: Operation) -> Edit | None:
-    """A put that does not wait for its slot."""
+    """Makes a put not wait for its slot."""
     if op.properties.get("fresh") == "true":
         return None
     op.properties["fresh"] = "true"
@@ -115,7 +115,7 @@ def make_fresh(op: Operation) -> Edit | None:
 
 
 def make_stale(op: Operation) -> Edit | None:
-    """A put before the partitions waits for its slot."""
+    """Makes a put before the partitions wait for its slot."""
     if op.properties.get("fresh") != "true":
         return None
     op.properties["fresh"] = "false"
@@ -131,13 +131,13 @@ def groups(module: Program) -> list[GroupOp]:
 
 
 def depth_of(module: Program) -> int:
-    """D of the first ring."""
+    """The depth D of the first ring."""
     made = next(op for op in module.walk() if op.name == "aref.create")
     return int(made.result.type[11:].split()[0])
 
 
 def set_depth(change: Callable[[int], int]) -> Callable[[Program], Edit | None]:
-    """Another D for all rings."""
+    """Changes D of all rings."""
 
     def apply(module: Program) -> Edit | None:
         depth = depth_of(module)
@@ -163,7 +163,7 @@ one_slot_more = set_depth(lambda depth: depth + 1)
 
 
 def as_many_pending(module: Program) -> Edit | None:
-    """P ≥ D: every wait for wgmmas that leaves those of P iterations leaves those of P·D."""
+    """P ≥ D: every wait for wgmmas leaves D times as many in flight."""
     waits = [op for op in module.walk() if op.name == DOT_WAIT and read_int(op.properties["pendings"])]
     depth = depth_of(module)
     for op in waits:
@@ -172,12 +172,12 @@ def as_many_pending(module: Program) -> Edit | None:
 
 
 def a_second_reader(module: Program) -> Edit | None:
-    """Two readers that both release: as right as one."""
+    """Adds a second reader that releases as well: still correct."""
     return _copy_reader(module, "")
 
 
 def a_second_reader_never_releases(module: Program) -> Edit | None:
-    """Two readers, one of which never releases."""
+    """Adds a second reader that never releases."""
     return _copy_reader(module, CONSUMED)
 
 
@@ -193,7 +193,7 @@ def _copy_reader(module: Program, without: str) -> Edit | None:
 
 
 def a_second_writer(module: Program) -> Edit | None:
-    """Two partitions put into the same rings."""
+    """Adds a second partition that puts into the same rings."""
     producer = groups(module)[0].op
     copy = clone_op(producer, ValueMap())
     copy.properties["partition"] = '"producer2"'
@@ -203,7 +203,7 @@ def a_second_writer(module: Program) -> Edit | None:
 
 
 def _counts_by_two(group: int) -> Callable[[Program], Edit | None]:
-    """A partition leaves out every second count."""
+    """Makes a partition skip every second count."""
 
     def change(module: Program) -> Edit | None:
         found = [op for op in groups(module)[group].op.walk() if op.name == "aref.advance"]
@@ -217,7 +217,7 @@ def _counts_by_two(group: int) -> Callable[[Program], Edit | None]:
 
 
 def _runs_longer(group: int) -> Callable[[Program], Edit | None]:
-    """The outermost loop of a partition runs one iteration more."""
+    """Makes the outermost loop of a partition run one more iteration."""
 
     def change(module: Program) -> Edit | None:
         loop = next((op for op in groups(module)[group].op.walk() if op.name == "scf.for"), None)
@@ -242,7 +242,7 @@ DEPTHS: tuple[Kind, ...] = (
     Kind("D + 1", (), one_slot_more),
     Kind("P >= D", (), as_many_pending),
 )
-"""D too small and P too large: the kinds that the sweep also lowers."""
+"""D too small and P too large: the kinds that the sweep also lowers to the barrier level."""
 
 KINDS: tuple[Kind, ...] = (
     Kind("drop", _ALL, drop_access),
@@ -272,4 +272,4 @@ KINDS: tuple[Kind, ...] = (
     Kind("producer runs longer", (), producer_runs_longer),
     Kind("consumer runs longer", (), consumer_runs_longer),
 )
-"""Every kind of mutant of the aref level."""
+"""All kinds of mutants of the aref level."""

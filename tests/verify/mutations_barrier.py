@@ -1,7 +1,7 @@
 """Breaks barrier-level programs, one small change at a time: the table of kinds.
 
-`mutants` gives each broken program with its kind and place. What is no change of meaning at some places, and why, is in
-`mutations_reasons`. Kinds that change a whole module (D too small, P too large) are made at the aref level and lowered:
+`mutants` yields each broken program with its kind and place. `mutations_reasons` lists where a mutant is equivalent,
+and why. Kinds that change a whole module (D too small, P too large) are made at the aref level and lowered:
 `mutations_aref.lowered`.
 """
 
@@ -59,12 +59,12 @@ def _flipped(builder: Builder, value: Value) -> Value:
 
 
 def flip_parity(op: Operation) -> Edit | None:
-    """Waits for the other phase."""
+    """Makes a wait wait for the other parity."""
     return _operand(op, 1, _flipped)
 
 
 def constant_parity(value: int) -> Change:
-    """Waits for the same parity every time."""
+    """Makes a wait use the same parity every time."""
 
     def change(op: Operation) -> Edit | None:
         old = op.operands[1].defining_op
@@ -76,13 +76,13 @@ def constant_parity(value: int) -> Change:
 
 
 def negate_predicate(op: Operation) -> Edit | None:
-    """Happens where it should not, and the other way round; None where there is no predicate."""
+    """Negates the predicate; None if there is none."""
     found = [index for index, operand in enumerate(op.operands) if operand.type == "i1"]
     return _operand(op, found[-1], _flipped) if found else None
 
 
 def _first_value(value: Value) -> tuple[Operation, int] | None:
-    """The operand of the outermost loop that a number carried through loops starts from."""
+    """The initial value, at the outermost loop, of a loop-carried number."""
     found: tuple[Operation, int] | None = None
     while True:
         made = value.defining_op
@@ -101,7 +101,7 @@ def _first_value(value: Value) -> tuple[Operation, int] | None:
 
 
 def _loop_operand(block: Block, index: int) -> tuple[Operation, int] | None:
-    """The loop and its operand that argument `index` of its body starts from."""
+    """The loop, and its operand that initialises argument `index` of its body."""
     loop = block.parent_op
     if loop is not None and loop.name == "scf.for" and index:
         return loop, index + 2
@@ -111,7 +111,7 @@ def _loop_operand(block: Block, index: int) -> tuple[Operation, int] | None:
 
 
 def flip_first_parity(op: Operation) -> Edit | None:
-    """Starts with the other parity; None where the parity is not carried."""
+    """Starts with the other parity; None if the parity is not loop-carried."""
     found = _first_value(op.operands[1])
     if found is None:
         return None
@@ -119,7 +119,7 @@ def flip_first_parity(op: Operation) -> Edit | None:
 
 
 def first_slot(op: Operation) -> Edit | None:
-    """Starts with the slot after the first one; None where the slot is not carried."""
+    """Starts with the second slot; None if the slot is not loop-carried."""
     view = _view(op.operands[0])
     found = _first_value(view.operands[1]) if view is not None else None
     if view is None or found is None or _slots(view) == 1:
@@ -150,11 +150,13 @@ def _next(builder: Builder, slot: Value, step: int, slots: int) -> Value:
 
 
 def other_slot(index: int, step: int) -> Change:
-    """Turns the slot of operand `index` into the one `step` further in the row."""
+    """Moves the slot of operand `index` by `step` around the ring."""
 
     def change(op: Operation) -> Edit | None:
         view = _view(op.operands[index])
-        if view is None or _slots(view) == 1 or (step < 0 and _slots(view) == 2):  # of two, both are the same
+        if (
+            view is None or _slots(view) == 1 or (step < 0 and _slots(view) == 2)
+        ):  # with two slots, both steps give the same
             return None
 
         def make(builder: Builder, old: Value) -> Value:
@@ -172,7 +174,7 @@ def other_slot(index: int, step: int) -> Change:
 
 
 def next_slot(index: int) -> Change:
-    """Turns the slot of operand `index` into the next one of the row."""
+    """Moves the slot of operand `index` to the next one of the ring."""
     return other_slot(index, 1)
 
 
@@ -258,7 +260,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("one more pending", (DOT_WAIT, STORE_WAIT), add("pendings", 1)),
     Kind("none pending", (DOT_WAIT, STORE_WAIT), none_pending),
 )
-"""Every kind of mutant of the barrier level. A count of 0 arrivals is not made: no mbarrier can have it."""
+"""All kinds of mutants of the barrier level. There is none with an arrival count of 0, which no mbarrier can have."""
 
 
 EQUIVALENT = frozenset(
@@ -280,4 +282,4 @@ EQUIVALENT = frozenset(
     }.items()
     for target in targets.split()
 )
-"""Kinds that change nothing at some places of one-ring programs; `mutations_reasons` says where and why."""
+"""Kinds that are equivalent at some places of one-ring programs; `mutations_reasons` lists where and why."""

@@ -1,14 +1,14 @@
-"""Breaking programs: single changes of one operation of the protocol, at either level.
+"""Mutations of programs: single changes of one operation of the protocol, at either level.
 
 A kind of mutant is a name, the operations it applies to and a change (`Kind`); `mutations_aref` and `mutations_barrier`
-have the tables. `sites` counts where the kinds of a table apply, `break_at` makes the mutant of one site, and `mutants`
-all of them. A change answers None where there is nothing to change in its way.
+have the tables. `sites` lists where the kinds of a table apply, `break_at` makes the mutant of one site, and `mutants`
+makes all of them. A change returns None if it does not apply.
 
-    drop, double            the operation is gone, or there twice
-    earlier, later          it changes places with its neighbour in the protocol
-    to_start, to_end        it moves over all that is in its block
-    before_loop, after_loop it moves out of its loop, with the numbers of the first iteration, or behind the last
-    nudge                   it changes places with a pure operation: never a change of meaning
+    drop, double            remove the operation, or duplicate it
+    earlier, later          swap it with its neighbour in the protocol
+    to_start, to_end        move it to the start or end of its block
+    before_loop, after_loop move it out of its loop, with the numbers of the first iteration, or of the loop's results
+    nudge                   swap it with a pure operation: always equivalent
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ PUT, GET, CONSUMED = "aref.put", "aref.get", "aref.consumed"
 PROTOCOL = frozenset(
     {WAIT, ARRIVE, EXPECT, INIT, COPY, STORE, FENCE, STORE_WAIT, LOCAL_STORE, DOT, DOT_WAIT, PUT, GET, CONSUMED}
 )
-"""What an order is kept between. Moving over anything else is no change."""
+"""The operations of the protocol. Moving one over anything else is not a mutation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What was done. `passed`: the operations of the protocol that it was moved over (loops and ifs as they are)."""
+    """The change made. `passed`: the protocol operations that it was moved over, including whole loops and ifs."""
 
     passed: tuple[Operation, ...] = ()
 
 
 Change = Callable[[Operation], Edit | None]
-"""Breaks the program at an operation; None where there is nothing to break in this way."""
+"""Changes the program at an operation; returns None if the change does not apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One way to break a program. `targets`: names of operations; empty where the change is to the whole module."""
+    """One way to break a program. `targets`: names of operations; empty for a change of the whole module."""
 
     name: str
     targets: tuple[str, ...]
@@ -54,14 +54,14 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One change to make: of the `number`-th operation called `target`."""
+    """One change to make: at the `number`-th operation named `target`."""
 
     kind: Kind
     target: str
     number: int
 
     def find(self, module: Module) -> Operation:
-        """The operation in a module that has not been changed."""
+        """The operation in an unchanged module."""
         if not self.target:
             return module.op
         return [op for op in module.walk() if op.name == self.target][self.number]
@@ -69,7 +69,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A broken program: of `text`, at `site`; `line` is where the changed operation stands in the user's source."""
+    """A broken program: `text` changed at `site`; `line` is the source line of the changed operation."""
 
     text: str
     site: Site
@@ -79,16 +79,16 @@ class Mutant:
 
     @property
     def kind(self) -> str:
-        """What was done."""
+        """The name of the kind."""
         return self.site.kind.name
 
     @property
     def target(self) -> str:
-        """To which operation, without its dialect."""
+        """The name of the changed operation, without its dialect."""
         return self.site.target.partition(".")[2]
 
     def original(self) -> Operation:
-        """The operation in the program as it was."""
+        """The operation in the original program."""
         return self.site.find(parse_module(self.text))
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class Mutant:
 
 @functools.lru_cache(16)
 def sites(text: str, kinds: tuple[Kind, ...]) -> tuple[Site, ...]:
-    """Where each kind may apply, in the order of the table and of the program."""
+    """The sites of each kind, in the order of the table and of the program."""
     module = parse_module(text)
     count: dict[str, int] = {"": 1}
     for op in module.walk():
@@ -112,7 +112,7 @@ def sites(text: str, kinds: tuple[Kind, ...]) -> tuple[Site, ...]:
 
 
 def break_at(text: str, site: Site) -> Mutant | None:
-    """The mutant of one site; None where the kind has nothing to change there."""
+    """The mutant of one site; None if the kind does not apply there."""
     module = parse_module(text)
     op = site.find(module)
     place = source_of(module, op)
@@ -138,12 +138,12 @@ def place(op: Operation) -> tuple[Block, int]:
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether an operation only computes."""
+    """Whether an operation is pure."""
     return not (effects_by_name(op.name) or is_terminator(op.name) or op.regions or op.name in PROTOCOL)
 
 
 def is_protocol(op: Operation) -> bool:
-    """Whether an operation, or one inside it, has a part in the protocol."""
+    """Whether an operation, or one nested in it, is part of the protocol."""
     return any(it.name in PROTOCOL for it in op.walk())
 
 
@@ -155,7 +155,7 @@ def _needs(op: Operation) -> list[Value]:
 
 
 def bring(op: Operation, block: Block, anchor: Operation, mapping: ValueMap) -> bool:
-    """Copies to right before `anchor` what `op` needs and is not there yet; False where that is more than numbers.
+    """Copies what `op` needs to just before `anchor`; returns False if that is more than scalars.
 
     mapping: what stands for a value at the new place; it learns the copies.
     """
@@ -196,7 +196,7 @@ def _first_use(op: Operation, block: Block) -> int:
 
 
 def _within(op: Operation, block: Block) -> Operation:
-    """The operation of `block` that `op` is or stands in."""
+    """The operation of `block` that is `op` or contains it."""
     return op if op.parent is block else next(outer for outer in op.ancestors() if outer.parent is block)
 
 
@@ -226,7 +226,7 @@ def _move(op: Operation, to: int) -> Edit | None:
 
 
 def drop(op: Operation) -> Edit | None:
-    """Gone. A wait for wgmmas hands its tiles on."""
+    """Removes the operation. The results of a wait for wgmmas are replaced by its operands."""
     for operand, result in zip(op.operands, op.results, strict=False):
         result.replace_all_uses_with(operand)
     op.erase()
@@ -234,7 +234,7 @@ def drop(op: Operation) -> Edit | None:
 
 
 def double(op: Operation) -> Edit | None:
-    """Twice in a row; what follows uses the second."""
+    """Duplicates the operation; later uses refer to the copy."""
     block, at = place(op)
     twin = block.insert(at + 1, clone_op(op, {}))
     if op.name == DOT_WAIT:
@@ -245,33 +245,33 @@ def double(op: Operation) -> Edit | None:
 
 
 def later(op: Operation) -> Edit | None:
-    """Behind the next operation of the protocol in its block."""
+    """Moves it after the next operation of the protocol in its block."""
     block, at = place(op)
     following = next((it for it in block.ops[at + 1 :] if is_protocol(it)), None)
     return None if following is None else _move(op, block.index_of(following) + 1)
 
 
 def earlier(op: Operation) -> Edit | None:
-    """Before the previous operation of the protocol in its block."""
+    """Moves it before the previous operation of the protocol in its block."""
     block, at = place(op)
     previous = next((it for it in reversed(block.ops[:at]) if is_protocol(it)), None)
     return None if previous is None else _move(op, block.index_of(previous))
 
 
 def to_start(op: Operation) -> Edit | None:
-    """To the start of its block, over two or more operations of the protocol (over one it is `earlier`)."""
+    """Moves it to the start of its block, over at least two protocol operations (over one it is `earlier`)."""
     block, at = place(op)
     return _move(op, 0) if sum(map(is_protocol, block.ops[:at])) > 1 else None
 
 
 def to_end(op: Operation) -> Edit | None:
-    """To the end of its block, over two or more operations of the protocol (over one it is `later`)."""
+    """Moves it to the end of its block, over at least two protocol operations (over one it is `later`)."""
     block, at = place(op)
     return _move(op, len(block.ops) - 1) if sum(map(is_protocol, block.ops[at + 1 :])) > 1 else None
 
 
 def nudge(op: Operation) -> Edit | None:
-    """Behind a pure operation that follows, or before one that comes before."""
+    """Moves it after the pure operation that follows it, or before the one that precedes it."""
     block, at = place(op)
     if is_pure(block.ops[at + 1]):
         return _move(op, at + 2)
@@ -279,19 +279,19 @@ def nudge(op: Operation) -> Edit | None:
 
 
 def before_the_wait(op: Operation) -> Edit | None:
-    """Before the wait for wgmmas that stands ahead of it in its block."""
+    """Moves it before the wait for wgmmas that precedes it in its block."""
     block, at = place(op)
     waits = [it for it in block.ops[:at] if it.name == DOT_WAIT]
     return _move(op, block.index_of(waits[-1])) if waits else None
 
 
 def before_loop(op: Operation) -> Edit | None:
-    """Once, before its loop, with the numbers of the first iteration."""
+    """Moves it before its loop, with the numbers of the first iteration."""
     return _out_of_loop(op, behind=False)
 
 
 def after_loop(op: Operation) -> Edit | None:
-    """Once, behind its loop, with the numbers that the loop ends with."""
+    """Moves it after its loop, with the results of the loop."""
     return None if any(result.uses for result in op.results) else _out_of_loop(op, behind=True)
 
 
@@ -315,7 +315,7 @@ def _out_of_loop(op: Operation, behind: bool) -> Edit | None:
 
 
 def add(key: str, amount: int, least: int = 0) -> Change:
-    """Adds to a number among the properties; not below `least`."""
+    """Adds to an integer property; the result is at least `least`."""
 
     def change(op: Operation) -> Edit | None:
         new = read_int(op.properties[key]) + amount

@@ -1,8 +1,8 @@
-"""The simulator as a judge of mutants: does the program trap, hang, or give other bits than the right one?
+"""The simulator as the oracle for mutants: does the program trap, hang, or compute other bits than the original?
 
-A subject is a program with small problems to run it on: trip counts 0, 1, D − 1, D, D + 1, 2·D and 2·D + 1 around the
-depth of its rings, two or three tiles a program where it is persistent. Each problem runs with work landing at once,
-as late as may be, and at random times.
+A subject is a program with small problems: trip counts 0, 1, D − 1, D, D + 1, 2·D and 2·D + 1 for rings of depth D,
+and two or three tiles per program if it is persistent. Each problem runs with asynchronous work that completes at once,
+as late as possible, and at random times.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ FEW: Runs = (("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("random",
 MANY: Runs = (*FEW, *(("random", seed) for seed in range(10, 30)))
 
 Problem = Callable[[Module, Order, int], Any]
-"""Runs a module on one problem and gives the bits of its output."""
+"""Runs a module on one problem and returns the bits of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A right program of one level, and its problems by name. `aref`: its aref level; empty where it has none."""
+    """A correct program of one level, and its problems by name. `aref`: its aref level; empty if it has none."""
 
     name: str
     level: Level
@@ -60,19 +60,19 @@ def hand_written(name: str) -> Subject:
 
 
 def trips(depth: int) -> list[int]:
-    """The trip counts where something new may happen."""
+    """The trip counts around multiples of D, where behaviour may change."""
     return sorted({0, 1, depth - 1, depth, depth + 1, 2 * depth, 2 * depth + 1})
 
 
 class Oracle:
-    """Judges mutants of one subject."""
+    """The oracle for mutants of one subject."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.right: dict[str, Any] = {}
 
     def wrong(self, module: Module, runs: Runs = FEW) -> str:
-        """The first run that goes wrong; empty where all are right.
+        """The first faulty run; empty if all are correct.
 
         An operation that the simulator does not know raises UnsupportedOp: there is no judgement then.
         """
@@ -116,15 +116,15 @@ def _case_problem(case: Specimen) -> Problem:
 
 
 def _sizes(case: Specimen, depth: int) -> Iterator[dict[str, int]]:
-    """Sizes for each trip count; a persistent kernel gets one program and more tiles the fewer trips there are."""
+    """Sizes for each trip count; a persistent kernel gets one program, and more tiles for fewer trips."""
     block_m, block_n, block_k = (case.size(f"B{name}") for name in "MNK")
     for count in trips(depth):
         tiles = 1 if "PROGRAMS" not in case.sizes else 3 if count <= depth else 2
         sizes = {"M": tiles * block_m, "N": block_n, "K": count * block_k * case.constexprs.get("SPLIT", 1)}
         if case.reference == "lower_only":
-            sizes["N"] = 2 * block_n  # one tile that counts and one that does not
+            sizes["N"] = 2 * block_n  # one tile with work and one without
         if case.reference == "triangular":
-            sizes["K"] = max(count, 1) * block_m  # its trips grow with the row of the tile
+            sizes["K"] = max(count, 1) * block_m  # its trip count grows with the row of the tile
         more = {"PROGRAMS": 1, "Z": case.constexprs.get("SPLIT", 1)}
         sizes |= {name: size for name, size in more.items() if name in case.sizes}
         if "K2" in case.sizes:
@@ -151,7 +151,7 @@ def _gemms() -> dict[str, Problem]:
         def problem(module: Module, order: Order, seed: int) -> Any:
             function = next(op for op in module.walk() if op.name == "tt.func")
             for arg, name in zip(function.regions[0].block.args, (*"aaaaabbbbbccccc", *"MNK"), strict=True):
-                arg.hint = name  # the text has no names of arguments
+                arg.hint = name  # the IR has no names of arguments
             return launch(module, order, seed)
 
         return problem

@@ -1,7 +1,7 @@
-"""Why a mutant means the same: the classes of equivalent mutants, each with its reason and a check of the mutant.
+"""Classes of equivalent mutants, each with its reason and a structural check of the mutant.
 
-`reason_of` gives the class of a mutant, or None. A class holds by what was changed and where (read from the program
-as it was), never by what a check of `tawa.verify` said.
+`reason_of` returns the class of a mutant, or None. A class is decided by the change and its place in the original
+program, never by a verdict of `tawa.verify`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOVES = ("nudge", "earlier", "later", "to the start", "to the end", "before the 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A class of equivalent mutants: its name, why they mean the same, and which they are.
+    """A class of equivalent mutants: its name, why they are equivalent, and the predicate.
 
     needs: which runs of the simulator the reason rests on; "none" where the structure of the program is enough, "one"
     run for each trip count where only a hang could come of it, "many" where no structure could be checked.
@@ -50,25 +50,25 @@ class Reason:
 
 
 def reason_of(mutant: Mutant) -> Reason | None:
-    """The class that a mutant is in."""
+    """The class of a mutant."""
     return next((reason for reason in REASONS if reason.holds(mutant)), None)
 
 
 # -- moves -------------------------------------------------------------------------------------------------------------
 
 FIRST = (WAIT, GET)
-"""Waiting earlier orders more, never less."""
+"""Moving a wait earlier adds ordering, and removes none."""
 LAST = (PUT, CONSUMED, COPY, EXPECT, ARRIVE)
-"""Filling and giving back later orders more, never less."""
+"""Moving a fill or release later adds ordering, and removes none."""
 UNORDERED = (
-    ((EXPECT,), (COPY,)),  # a phase stays open until the expect has arrived: bytes may come first
+    ((EXPECT,), (COPY,)),  # a phase does not complete before the expect has arrived: bytes may come first
     ((COPY,), (EXPECT, COPY)),
-    ((ARRIVE, CONSUMED), (ARRIVE, CONSUMED)),  # slots may come back in any order
-    ((GET,), (DOT,)),  # it stays before the wgmma that reads its views
-    ((STORE_WAIT,), (ARRIVE, CONSUMED, WAIT, GET, DOT, DOT_WAIT)),  # waits for stores only, and passes none
-    ((DOT_WAIT,), (WAIT, GET, PUT, EXPECT, COPY)),  # waits for wgmmas only, and passes none, and no release
+    ((ARRIVE, CONSUMED), (ARRIVE, CONSUMED)),  # slots may be released in any order
+    ((GET,), (DOT,)),  # it remains before the wgmma that reads its views
+    ((STORE_WAIT,), (ARRIVE, CONSUMED, WAIT, GET, DOT, DOT_WAIT)),  # waits for stores only, and is moved over none
+    ((DOT_WAIT,), (WAIT, GET, PUT, EXPECT, COPY)),  # waits for wgmmas only, and is moved over no wgmma and no release
 )
-"""What may be moved over what, either way."""
+"""Pairs of operations that commute."""
 
 
 def _identical(mutant: Mutant) -> bool:
@@ -76,7 +76,7 @@ def _identical(mutant: Mutant) -> bool:
 
 
 def _passed(mutant: Mutant) -> list[Operation]:
-    """The operations of the protocol that were passed, with those inside them."""
+    """The protocol operations that were moved over, with those nested in them."""
     return [it for op in mutant.edit.passed for it in op.walk() if it.name in PROTOCOL]
 
 
@@ -92,7 +92,7 @@ def _unordered(mutant: Mutant) -> bool:
 
 
 def _orders_more(mutant: Mutant) -> bool:
-    """A wait moved up or a release moved down, or the same seen from the other side; each row keeps its order."""
+    """A wait moved up or a release moved down, or the converse; the order on each ring is unchanged."""
     if mutant.kind not in MOVES or not mutant.edit.passed or mutant.site.target not in (*FIRST, *LAST):
         return False
     moved, behind = mutant.site.target, mutant.kind in ("later", "to the end")
@@ -108,7 +108,7 @@ def _orders_more(mutant: Mutant) -> bool:
 
 
 def _store_wait_behind_its_store(mutant: Mutant) -> bool:
-    """Over local store, fence and store to the end of the loop's body: nothing writes the buffer in between."""
+    """Moved over local store, fence and TMA store to the end of the loop body: nothing writes the buffer in between."""
     if mutant.site.target != STORE_WAIT or mutant.kind != "to the end":
         return False
     return _passed(mutant)[-1].name == STORE and _in_loop(mutant.original())
@@ -152,7 +152,7 @@ def _barrier(op: Operation) -> Value:
 
 
 def _row(value: Value) -> Value:
-    """The allocation or ring that a value is a view of, seen through the captures of partitions."""
+    """The allocation or ring that a value is a view of, traced through captures of partitions."""
     while True:
         if isinstance(value.owner, Block):
             holder = value.owner.parent_op
@@ -166,7 +166,7 @@ def _row(value: Value) -> Value:
 
 
 def _is_last_release(op: Operation) -> bool:
-    """An arrive that nobody waits for: neither it nor a later one of its partition on its row is in a loop."""
+    """An arrive without a wait: neither it nor a later one of its partition on its ring is in a loop."""
     if op.name != ARRIVE or _in_loop(op):
         return False
     arrivals = [it for it in _partition(op) if it.name == ARRIVE]
@@ -175,7 +175,7 @@ def _is_last_release(op: Operation) -> bool:
 
 
 def _partition(op: Operation) -> list[Operation]:
-    """All operations of the partition that an operation stands in (or of the kernel)."""
+    """All operations of the partition (or kernel) that contains an operation."""
     block = op.parent
     assert block is not None
     while (outer := block.parent_op) is not None and not outer.name.startswith(("ttg.warp_specialize", "tt.func")):
@@ -193,7 +193,7 @@ def _release_for_nobody(mutant: Mutant) -> bool:
 
 
 def _last_loop(mutant: Mutant) -> bool:
-    """A release in the last loop of its partition that has releases on its row."""
+    """A release in the last loop of its partition with releases on its ring."""
     op = mutant.original()
     if op.name != ARRIVE or mutant.kind not in ("drop", "negate predicate") or not _in_loop(op):
         return False
@@ -203,7 +203,7 @@ def _last_loop(mutant: Mutant) -> bool:
 
 
 def _never_used(mutant: Mutant) -> bool:
-    """A barrier on whose row nothing happens but that it is initialised."""
+    """A barrier of a ring that is initialised but not used."""
     op = mutant.original()
     if op.name != INIT:
         return False
@@ -215,7 +215,7 @@ def _module(op: Operation) -> Operation:
 
 
 def _covered(mutant: Mutant) -> bool:
-    """A wait for a slot whose readers are known to be done by another wait of the same block.
+    """A wait for a slot whose readers are known to be done because of another wait of the same block.
 
     Both rows are released side by side, behind the same wait for wgmmas; the mutant leaves the other row alone.
     """
@@ -232,7 +232,7 @@ def _covered(mutant: Mutant) -> bool:
 
 
 def _has_cover(module: Module, row: str) -> bool:
-    """Whether some other row is waited for before this one wherever it is, and released beside it."""
+    """Whether another ring is always waited for before this one, and released together with it."""
     ops = [op for op in module.walk() if op.name in (WAIT, ARRIVE)]
     rows = {op: _row(op.operands[0]).hint for op in ops}
     mine = [op for op in ops if rows[op] == row]
@@ -254,7 +254,7 @@ def _beside(op: Operation, other: str, rows: Mapping[Operation, str]) -> bool:
 
 
 def _token(mutant: Mutant) -> bool:
-    """A row of barriers on which nothing is filled, and for which no partition that fills waits."""
+    """Barriers without a buffer, for which no partition waits that fills buffers."""
     op = mutant.original()
     changed = [op] if op.name in (WAIT, ARRIVE) else [it for it in mutant.edit.passed if it.name == ARRIVE]
     if not changed or (
@@ -271,7 +271,7 @@ def _token(mutant: Mutant) -> bool:
 
 
 def _other_wait(mutant: Mutant) -> bool:
-    """A wait for wgmmas is gone, weaker, or behind a release; another stands in the same nest of loops."""
+    """A wait for wgmmas is removed, weaker, or after a release; another one is in the same loop nest."""
     if mutant.kind not in (*MOVES, "drop", "one more pending"):
         return False
     if mutant.site.target != DOT_WAIT and not any(it.name == DOT_WAIT for it in mutant.edit.passed):
@@ -283,14 +283,14 @@ def _other_wait(mutant: Mutant) -> bool:
 
 
 def _always_first(mutant: Mutant) -> bool:
-    """A put ahead of the partitions into a ring of one slot: there is one at most, and its count is 0."""
+    """A put before the partitions into a ring of one slot: there is at most one, and its count is 0."""
     op = mutant.original()
     fresh = op.name == PUT and op.properties.get("fresh") == "true"
     return mutant.kind == "always count 0" and fresh and op.operands[0].type.startswith("!aref.ring<1 ")
 
 
 def _implied(mutant: Mutant) -> bool:
-    """Several readers, or several rings: what one wait orders may be ordered through the others as well."""
+    """Several readers or several rings: the ordering of one wait may be implied by the others."""
     if mutant.kind not in (*MOVES, "drop", "negate predicate", "before the loop", "behind the loop", "next slot"):
         return False
     released = mutant.site.target == ARRIVE and mutant.kind in (*MOVES, "next slot")
@@ -301,7 +301,7 @@ def _implied(mutant: Mutant) -> bool:
 
 
 def _not_in_first_trip(mutant: Mutant) -> bool:
-    """The first slot of a release whose predicate starts as false."""
+    """The first slot of a release whose predicate is initially false."""
     op = mutant.original()
     if mutant.kind != "first slot is the second" or op.name != ARRIVE or len(op.operands) < 2:
         return False
@@ -330,7 +330,7 @@ def _deep_enough(mutant: Mutant) -> bool:
         return False
     made = next((op for op in mutant.module.walk() if op.name == "aref.create"), None)
     flights = [read_int(op.properties["pendings"]) for op in mutant.module.walk() if op.name == DOT_WAIT]
-    if made is None:  # lowered: the rows of barriers are as long as D
+    if made is None:  # lowered: the arrays of barriers have length D
         rows = [op for op in mutant.module.walk() if op.name == "ttg.local_alloc" and "xi64" in op.result.type]
         return int(rows[0].result.type.split("<")[1].split("x")[0]) >= max(flights, default=0) + 1
     return int(made.result.type[11:].split()[0]) >= max(flights, default=0) + 1

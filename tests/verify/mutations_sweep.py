@@ -1,12 +1,13 @@
-"""What becomes of a mutant: refuted with a witness, equivalent for a reason, or not known for sure.
+"""The fate of a mutant: refuted with a witness, equivalent for a reason, or unclear.
 
-refuted      the check of its level shows a run that goes wrong
-equivalent   proved, in a class of `mutations_reasons`, and right in every run of the simulator
-unexplained  proved and right in every run, but in no class
-other values proved, and no run traps, but some compute something else: a wgmma reads another slot that is complete and
-             stays as it is. The barrier check knows nothing of values; of kernels of ours the refinement refutes this
-unknown      the check does not know
-missed       proved, and the simulator shows a run that goes wrong: a fault of the check
+refuted      the check of its level has a witness
+equivalent   proved, in a class of `mutations_reasons`, and correct in every run of the simulator
+unexplained  proved and correct in every run, but in no class
+other values proved, and no run traps, but some compute other values: a wgmma reads another slot that is complete and
+             not overwritten. The barrier check does not model values; for kernels with an aref level the refinement
+             refutes it
+unknown      the check is inconclusive
+missed       proved, but the simulator has a faulty run: a bug of the check
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FATES: tuple[Fate, ...] = ("refuted", "equivalent", "other values", "unexplained
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of one mutant, and why: kind of fault, class of equivalence, or the run that went wrong."""
+    """The fate of one mutant, and why: kind of fault, class of equivalence, or the faulty run."""
 
     subject: str
     level: Level
@@ -42,11 +43,11 @@ class Finding:
 
 
 _INSTRUCTIONS = 200_000
-"""The budget of the full credit check: kernels with a number of trips read from memory would take many seconds."""
+"""The budget of the full credit check; kernels with a loaded trip count would take many seconds."""
 
 
 def check(level: Level, module: Module) -> Verdict:
-    """The check of a level: quick first, and with full effort where that refutes nothing."""
+    """The check of a level: with fast effort first, and with full effort if that does not refute."""
     if level == "aref":
         verdict = check_credits(module, effort="fast")
         return verdict if isinstance(verdict, Refuted) else check_credits(module, budget=_INSTRUCTIONS)
@@ -55,7 +56,7 @@ def check(level: Level, module: Module) -> Verdict:
 
 
 def judge(mutant: Mutant, oracle: Oracle, thorough: bool = False) -> Finding:
-    """Checks a mutant, and asks the simulator where it is not refuted.
+    """Checks a mutant, and runs it in the simulator if it is not refuted.
 
     thorough: the simulator runs it even where the structure of the program is reason enough that it means the same.
     """
@@ -85,7 +86,7 @@ def _not_refuted(mutant: Mutant, verdict: Verdict, oracle: Oracle, thorough: boo
 
 
 def _other_values(mutant: Mutant, oracle: Oracle) -> tuple[Fate, str] | None:
-    """What becomes of a mutant of the barrier level that runs through in every order: None where one traps."""
+    """The fate of a mutant of the barrier level that completes in every order; None if a run traps."""
     subject = oracle.subject
     if subject.level != "barrier" or oracle.traps(mutant.module):
         return None
@@ -99,12 +100,12 @@ _RUNS: dict[str, Runs] = {"none": ONE, "one": ONE, "many": MANY}
 
 
 def kinds(level: Level) -> tuple[Kind, ...]:
-    """The kinds that are made at a level; D too small and P too large are lowered to the barrier level."""
+    """The kinds of a level; mutants with too small a D or too large a P are lowered to the barrier level."""
     return mutations_aref.KINDS if level == "aref" else (*mutations_barrier.KINDS, *mutations_aref.DEPTHS)
 
 
 def all_sites(subject: Subject) -> tuple[Site, ...]:
-    """Where a subject may be broken."""
+    """All sites of a subject."""
     if subject.level == "aref":
         return sites(subject.text, mutations_aref.KINDS)
     lowered = sites(subject.aref, mutations_aref.DEPTHS) if subject.aref else ()
@@ -112,7 +113,7 @@ def all_sites(subject: Subject) -> tuple[Site, ...]:
 
 
 def mutant_of(subject: Subject, site: Site) -> Mutant | None:
-    """The mutant of one of `all_sites`; None where its kind does not apply there."""
+    """The mutant of one of `all_sites`; None if its kind does not apply there."""
     if subject.level == "barrier" and site.kind in mutations_aref.DEPTHS:
         broken = break_at(subject.aref, site)
         return mutations_aref.lowered(broken) if broken is not None else None
@@ -120,5 +121,5 @@ def mutant_of(subject: Subject, site: Site) -> Mutant | None:
 
 
 def family(case: Specimen) -> str:
-    """The shape of a kernel: cases of one function share their protocol, but for layouts and sizes."""
+    """The shape of a kernel: cases of one function share their protocol, except for layouts and sizes."""
     return case.kernel.__name__

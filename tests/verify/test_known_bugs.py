@@ -1,6 +1,6 @@
-"""Bugs of the field, each as a program: the wrong one is refuted, its mended twin and Tawa's own kernels are proved.
+"""Known bugs, each as a program: the wrong one is refuted, its fixed twin and Tawa's own kernels are proved.
 
-A file in `known_bugs` holds both twins: lines marked ``// wrong`` and ``// mended`` are in one of them only.
+A file in `known_bugs` contains both: lines marked ``// wrong`` or ``// mended`` belong to one of them only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BUGS = Path(__file__).parent / "known_bugs"
 
 
 def twin(name: str, which: str) -> Module:
-    """The wrong or the mended program of a file."""
+    """The wrong or the fixed program of a file."""
     other = {"wrong": "mended", "mended": "wrong"}[which]
     lines = (BUGS / f"{name}.mlir").read_text().splitlines()
     kept = [line.partition("  // ")[0] for line in lines if not line.startswith("//") and not line.endswith(other)]
@@ -66,32 +66,32 @@ def own_kernel_is_proved(text: str, plans: tuple[tuple[int, int], ...] = ((1, 0)
 # -- trip counts -------------------------------------------------------------------------------------------------------
 
 
-def test_a_loop_of_a_single_iteration_hangs() -> None:
+def test_a_loop_of_a_single_iteration_deadlocks() -> None:
     """tilelang#2566: kernels with one k-iteration hang."""
     credits_tell("single_iteration", "deadlock", {"n": 1})
     own_kernel_is_proved(programs.tile_gemm())
 
 
 def test_zero_trips_leave_a_slot_full() -> None:
-    """triton#2146: K = 0 hangs or goes wrong."""
+    """triton#2146: K = 0 hangs or gives a wrong result."""
     credits_tell("zero_trips", "leftover credit", {"n": 0})
     own_kernel_is_proved(programs.tile_gemm())
 
 
-def test_fewer_trips_than_wgmmas_in_flight_release_what_was_never_got() -> None:
-    """Prologues and drains written for P iterations, met by K / BK < P."""
+def test_fewer_trips_than_wgmmas_in_flight_release_a_slot_before_its_get() -> None:
+    """Prologues and epilogues written for P iterations, with K / BK < P."""
     credits_tell("trips_below_p", "order", {"n": 0})
     own_kernel_is_proved(programs.tile_gemm(), ((2, 1), (3, 2), (4, 3)))
 
 
-def test_an_empty_first_loop_leaves_nothing_to_release_to_the_second() -> None:
-    """triton#9728: causal attention, two loops in a row; the first one is empty for the first rows."""
+def test_after_an_empty_first_loop_the_second_has_nothing_to_release() -> None:
+    """triton#9728: causal attention with two consecutive loops; the first is empty for the first rows."""
     credits_tell("empty_first_loop", "order", {"n": 0})
     own_kernel_is_proved(programs.two_loops())
 
 
-def test_trips_that_vary_by_tile_make_tile_times_trips_a_wrong_count() -> None:
-    """Ragged and triangular kernels: slot and parity from the tile's number."""
+def test_tile_times_trips_is_a_wrong_count_if_trips_vary_by_tile() -> None:
+    """Ragged and triangular kernels: slot and parity computed from the tile index."""
     barriers_tell("trips_that_vary_by_tile", "read before write", {"n": 0, "m": 2})
     own_kernel_is_proved(programs.persistent_gemm())
 
@@ -99,8 +99,8 @@ def test_trips_that_vary_by_tile_make_tile_times_trips_a_wrong_count() -> None:
 # -- slots and parities ------------------------------------------------------------------------------------------------
 
 
-def test_a_parity_that_stays_the_same_on_reuse_of_a_slot() -> None:
-    """A wait that is right on the first turn round the ring passes at once, or never, on the second."""
+def test_a_parity_that_does_not_flip_when_a_slot_is_reused() -> None:
+    """A wait that is correct on the first round of the ring passes at once, or never, on the second."""
     barriers_tell("constant_parity", "phase overrun", {"n": 3})
     own_kernel_is_proved(programs.tile_gemm())
 
@@ -111,8 +111,8 @@ def test_a_second_persistent_wave_that_restarts_its_parity() -> None:
     own_kernel_is_proved(programs.persistent_gemm(waves=3))
 
 
-def test_a_loop_inside_a_while_that_forgets_its_count() -> None:
-    """Persistent kernels written with while: the count has to be carried through both loops."""
+def test_a_loop_inside_a_while_that_restarts_its_count() -> None:
+    """Persistent kernels written with while: the count must be carried through both loops."""
     credits_tell("loop_inside_while", "order", {"n": 1})
     own_kernel_is_proved(programs.while_gemm())
 
@@ -121,23 +121,23 @@ def test_a_loop_inside_a_while_that_forgets_its_count() -> None:
 
 
 def test_an_operand_of_a_wgmma_in_flight_is_overwritten() -> None:
-    """The wgmma is asynchronous: its operands are read until its wait, not until it is issued."""
+    """The wgmma is asynchronous: it reads its operands until its wait."""
     barriers_tell("released_before_the_wgmma_is_done", "write before release", {"n": 3})
     own_kernel_is_proved(programs.gate_up())
 
 
 def test_two_readers_and_one_release() -> None:
-    """Two consumer groups share a tile, and the empty barrier counts one arrival."""
+    """Two consumer groups share a tile, but the arrival count of the empty barrier is one."""
     barriers_tell("two_readers_and_one_release", "arrive count", {"n": 1})
 
 
 def test_one_reader_and_two_releases() -> None:
-    """An empty barrier made for two consumer groups, with one that arrives."""
+    """An empty barrier with an arrival count of two, but only one consumer group arrives."""
     barriers_tell("one_reader_and_two_releases", "arrive count", {"n": 3})
 
 
-def test_a_ring_as_deep_as_wgmmas_in_flight_is_too_shallow() -> None:
-    """D = P: the reader holds every slot while it waits for the next."""
+def test_a_ring_of_p_slots_is_too_shallow() -> None:
+    """D = P: the reader borrows every slot while it waits for the next."""
     credits_tell("ring_as_deep_as_p", "deadlock", {"n": 2})
     own_kernel_is_proved(programs.tile_gemm(), ((2, 1),))
 
@@ -154,8 +154,8 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_kernels_of_these_shapes_are_proved_as_tawa_compiles_them(name: str) -> None:
-    """Zero iterations, fewer than P, while, two loops in a row, trips that vary by tile: from Triton's front end on."""
+def test_kernels_of_these_shapes_are_proved_as_compiled(name: str) -> None:
+    """Zero iterations, fewer than P, while, consecutive loops, trip counts that vary by tile; compiled from source."""
     case = find(name)
     for depth, mma_depth in case.plans[:2]:
         made = compile_case(case, pinned(depth, mma_depth))
@@ -171,5 +171,5 @@ def test_every_program_has_its_test() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(BUGS.glob("*.mlir")), ids=lambda path: path.stem)
-def test_a_program_says_on_top_what_is_wrong(path: Path) -> None:
+def test_every_program_starts_with_a_comment_on_its_bug(path: Path) -> None:
     assert path.read_text().startswith("// ")

@@ -1,6 +1,6 @@
-"""What is broken is refuted, by kind of mutant and shape of kernel: a sample of the sweep of ``bench/mutations.py``.
+"""Mutants are refuted or equivalent, by kind and shape of kernel: a sample of the sweep of ``bench/mutations.py``.
 
-Which kernel of a shape, and which place in it, a hash of the names decides.
+A hash of the names selects the kernel of a shape, and the site in it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def oracle(name: str, level: Level) -> Oracle:
 
 
 def chosen(subject: Subject, kind: Kind) -> Mutant | None:
-    """One mutant of a kind; None where the program has no place for it."""
+    """One mutant of a kind; None if the program has no site for it."""
     places = [site for site in all_sites(subject) if site.kind is kind]
     start = hashed(subject.name, subject.level, kind.name)
     for turn in range(len(places)):
@@ -56,7 +56,7 @@ def chosen(subject: Subject, kind: Kind) -> Mutant | None:
 
 
 def unlike(simulator: Oracle, wanted: Kind) -> str:
-    """What is wrong with the verdict of one mutant; empty where nothing is."""
+    """The objection to the fate of one mutant; empty if there is none."""
     mutant = chosen(simulator.subject, wanted)
     if mutant is None:
         return ""
@@ -67,7 +67,7 @@ def unlike(simulator: Oracle, wanted: Kind) -> str:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("shape", FAMILIES)
-def test_every_kind_of_mutant_is_refuted_or_means_the_same(shape: str, level: Level) -> None:
+def test_every_kind_of_mutant_is_refuted_or_equivalent(shape: str, level: Level) -> None:
     cases = FAMILIES[shape]
     picked = [(hashed(shape, kind.name), kind) for kind in kinds(level)]
     found = [
@@ -80,21 +80,21 @@ def test_every_kind_of_mutant_is_refuted_or_means_the_same(shape: str, level: Le
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", ["tile_64x64", "persistent"])
-def test_every_kind_of_mutant_of_three_slots_is_refuted_or_means_the_same(name: str, level: Level) -> None:
+def test_every_kind_of_mutant_with_three_slots_is_refuted_or_equivalent(name: str, level: Level) -> None:
     simulator = Oracle(kernel(name, level, 3, 2))
     found = [unlike(simulator, kind) for kind in kinds(level)]
     assert [text for text in found if text] == []
 
 
 @pytest.mark.parametrize("name", GLUON)
-def test_every_kind_of_mutant_of_hand_written_programs_is_refuted_or_means_the_same(name: str) -> None:
+def test_every_kind_of_mutant_of_hand_written_programs_is_refuted_or_equivalent(name: str) -> None:
     found = [unlike(oracle(name, "barrier"), kind) for kind in mutations_barrier.KINDS]
     assert [text for text in found if text] == []
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("shape", FAMILIES)
-def test_unbroken_programs_are_proved(shape: str, level: Level) -> None:
+def test_programs_without_a_mutation_are_proved(shape: str, level: Level) -> None:
     subject = kernel(FAMILIES[shape][0].name, level)
     verdict = check(level, parse_module(subject.text))
     assert isinstance(verdict, Proved), verdict
@@ -116,7 +116,7 @@ PING_PONG = (DATA / "gluon_attention_ping_pong.triton3_6.mlir").read_text()
 
 
 def token_arrivals() -> list[int]:
-    """The arrivals, by number, on the row of barriers that hands the tensor cores over."""
+    """The numbers of the arrivals on the barriers of the ping-pong token."""
     module = parse_module(PING_PONG)
     row = next(op.result for op in module.walk() if any(result.hint.startswith("pp") for result in op.results))
     held = next(op for op in module.walk() if op.name == "ttg.warp_specialize")
@@ -130,9 +130,9 @@ def token_arrivals() -> list[int]:
     return numbers
 
 
-def test_a_ping_pong_token_that_is_never_given_is_a_deadlock() -> None:
+def test_a_ping_pong_token_that_is_never_put_is_a_deadlock() -> None:
     numbers = token_arrivals()
-    assert len(numbers) == 4  # in the first step and in the loop, of either group
+    assert len(numbers) == 4  # at entry and in the loop, of each group
     for number in numbers:
         module = parse_module(PING_PONG)
         drop([op for op in module.walk() if op.name == ARRIVE][number])
@@ -155,7 +155,7 @@ def test_a_plan_with_too_few_slots_is_an_error(depth: int, mma_depth: int) -> No
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", ["tile_64x64", "persistent", "gate_up", "two_loops"])
 @pytest.mark.parametrize("change", [mutations_aref.one_slot_less, mutations_aref.as_many_pending])
-def test_a_program_built_past_that_check_is_refuted(name: str, level: Level, change: object) -> None:
+def test_a_program_built_without_that_check_is_refuted(name: str, level: Level, change: object) -> None:
     subject = kernel(name, level)
     kind = next(it for it in mutations_aref.DEPTHS if it.change is change)
     mutant = chosen(subject, kind)
@@ -165,7 +165,7 @@ def test_a_program_built_past_that_check_is_refuted(name: str, level: Level, cha
     assert verdict.witness.kind in ("deadlock", "write before release", "arrive count")
 
 
-def test_a_lowered_mutant_has_as_many_barriers_as_slots() -> None:
+def test_a_lowered_mutant_has_one_barrier_per_slot() -> None:
     kind = mutations_aref.DEPTHS[2]
     mutant = chosen(kernel("persistent", "barrier"), kind)
     assert mutant is not None

@@ -1,4 +1,4 @@
-"""What no check models makes the verdict unknown, wherever it stands."""
+"""Operations that no check models make the verdict unknown, anywhere in the program."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def unknown(verdict: Verdict) -> str:
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_assembly_of_instructions_on_registers_alone_is_harmless(text: str) -> None:
+def test_assembly_on_registers_only_is_harmless(text: str) -> None:
     assert computes_on_registers(f'"{text}"')
 
 
@@ -66,7 +66,7 @@ def with_assembly(text: str, pure: str) -> Module:
 
 
 @pytest.mark.parametrize("pure", ["true", "false"])
-def test_a_program_with_a_barrier_in_assembly_is_unknown_whatever_it_says_of_itself(pure: str) -> None:
+def test_a_barrier_in_assembly_is_unknown_even_if_declared_pure(pure: str) -> None:
     reason = unknown(check_barriers(with_assembly("bar.sync 8, 256;", pure)))
     assert "bar.sync 8, 256" in reason and "Cure:" in reason
 
@@ -81,7 +81,7 @@ def test_a_program_with_assembly_on_registers_is_proved(pure: str) -> None:
     ("symbol", "path", "proved"),
     [("__nv_exp2f", "", True), ("nvshmem_barrier_all", "", False), ("__nv_exp2f", "/mine/wait.bc", False)],
 )
-def test_of_external_functions_those_of_libdevice_are_harmless(symbol: str, path: str, proved: bool) -> None:
+def test_only_external_functions_of_libdevice_are_harmless(symbol: str, path: str, proved: bool) -> None:
     properties = f'<{{libname = "", libpath = "{path}", pure = true, symbol = "{symbol}"}}>'
     line = f'%made = "tt.extern_elementwise"(%n) {properties} : (i32) -> i32'
     assert isinstance(check_barriers(kernel(*LANDED, line, DOT, DOT_WAIT)), Proved if proved else Unknown)
@@ -112,14 +112,14 @@ def test_a_module_whose_number_of_ctas_cannot_be_read_is_unknown(value: str) -> 
     assert "ttg.num-ctas" in unknown(check_barriers(module))
 
 
-def test_an_attribute_has_one_name_whether_or_not_the_text_quotes_it() -> None:
+def test_a_quoted_attribute_name_is_the_same_name() -> None:
     for text in ('"ttg.num-warps" = 4 : i32', "ttg.maxnreg = 4 : i32", '"ttg.maxnreg" = 4 : i32'):
         module = parse_module(f'"builtin.module"() ({{\n}}) {{{text}}} : () -> ()\n')
         assert attribute_of(module.op.attributes, text.split(" ")[0].strip('"')) == "4 : i32"
     assert attribute_of({}, "ttg.num-warps") is None
 
 
-def test_an_operation_that_nobody_knows_is_unknown_in_a_branch_that_no_run_takes() -> None:
+def test_an_unknown_operation_in_a_branch_never_taken_is_unknown() -> None:
     line = (
         '%never = "arith.constant"() <{value = false}> : () -> i1\n"scf.if"(%never) ({\n'
         '"llvm.call_intrinsic"() <{intrin = "llvm.nvvm.barrier0"}> : () -> ()\n"scf.yield"() : () -> ()\n}, {\n}) '

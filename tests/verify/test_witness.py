@@ -1,4 +1,4 @@
-"""Witnesses as tables and as Chrome traces."""
+"""Witnesses as tables, JSON and Chrome traces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_run_without_steps_is_its_message() -> None:
     assert format_witness(Witness("order", "two writers", {}, ())) == "two writers"
 
 
-def test_a_chrome_trace_has_a_row_a_partition_and_an_event_a_step() -> None:
+def test_a_chrome_trace_has_a_row_per_partition_and_an_event_per_step() -> None:
     trace = json.loads(chrome_trace(WITNESS))
     names = [event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "thread_name"]
     steps = [event for event in trace["traceEvents"] if event["ph"] == "X"]
@@ -53,13 +53,13 @@ def test_a_chrome_trace_has_a_row_a_partition_and_an_event_a_step() -> None:
     assert trace["otherData"] == {"message": "nobody moves", "inputs": {"n": 2}}
 
 
-def test_every_verdict_says_what_it_is() -> None:
+def test_every_verdict_has_its_name_in_its_text() -> None:
     assert describe(Proved("all trip counts", ("n in 1…8",))) == "proved: all trip counts (assuming n in 1…8)"
     assert describe(Refuted(WITNESS)).startswith("refuted (deadlock)\nnobody moves\n")
     assert describe(Unknown("no idea", PLACE)) == "unknown: no idea\n  at kernel.py:12"
 
 
-def test_a_table_names_files_without_their_folders() -> None:
+def test_a_table_names_files_without_their_directories() -> None:
     far = Step("producer", "put 0", "ring0", 0, location=SourceLocation("/home/someone/project/kernel.py", 12, 4))
     assert step_text(far) == "put 0 ring0[0] kernel.py:12"
 
@@ -75,7 +75,7 @@ def test_a_partition_whose_steps_are_cut_keeps_its_column() -> None:
     assert header.split() == ["#", "producer", "consumer"]
 
 
-def test_a_trace_has_what_viewers_need_of_each_event() -> None:
+def test_every_event_of_a_trace_has_the_keys_that_viewers_need() -> None:
     events = json.loads(chrome_trace(WITNESS))["traceEvents"]
     for event in events:
         assert {"name", "ph", "pid", "tid"} <= event.keys() and event["name"]
@@ -88,7 +88,7 @@ def test_a_trace_has_what_viewers_need_of_each_event() -> None:
 KEYS = ["verdict", "bound", "kind", "message", "reason", "location", "assumptions", "witness"]
 
 
-def test_a_verdict_as_data_has_the_same_keys_whatever_it_is() -> None:
+def test_every_verdict_has_the_same_json_keys() -> None:
     proved = verdict_to_dict(Proved("all trip counts", ("n >= 1",)))
     unknown = verdict_to_dict(Unknown("no idea", PLACE))
     wrong = verdict_to_dict(Refuted(WITNESS))
@@ -100,7 +100,7 @@ def test_a_verdict_as_data_has_the_same_keys_whatever_it_is() -> None:
     assert json.loads(json.dumps(wrong)) == wrong
 
 
-def test_a_witness_as_data_has_its_inputs_and_steps() -> None:
+def test_a_witness_in_json_has_its_inputs_and_steps() -> None:
     witness = verdict_to_dict(Refuted(WITNESS))["witness"]
     assert witness["inputs"] == {"n": 2}
     assert witness["steps"][0] == {
@@ -113,7 +113,7 @@ def test_a_witness_as_data_has_its_inputs_and_steps() -> None:
     }
 
 
-def test_the_place_of_a_refuted_verdict_is_that_of_its_last_step() -> None:
+def test_the_location_of_a_refuted_verdict_is_that_of_its_last_step() -> None:
     steps = (STEPS[1], STEPS[0])
     assert verdict_to_dict(Refuted(Witness("deadlock", "nobody moves", {}, steps)))["location"] == "kernel.py:12"
     assert verdict_to_dict(Refuted(WITNESS))["location"] is None

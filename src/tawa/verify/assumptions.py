@@ -1,10 +1,10 @@
-"""Facts about scalar arguments that a proof may use, as people write them: ``L >= 128``, ``K % 64 == 0``.
+"""Facts about scalar arguments that a proof may use, in the form that users write: ``L >= 128``, ``K % 64 == 0``.
 
     parse_assumptions(["L >= 128 and K % 64 == 0", "0 < M <= 4096"])
       →  L >= 128   K % 64 == 0   M > 0   M <= 4096
 
-Each fact compares one argument, by the name it has in the kernel, with a number. Facts that the program itself states
-(``tl.assume``, ``llvm.intr.assume``) are found by the checks where they stand.
+Each fact compares one argument, named as in the kernel, with a number. Facts that the program itself states
+(``tl.assume``, ``llvm.intr.assume``) are read by the checks from the IR.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tawa.dialects.tt import GRID_SIZE
 from tawa.errors import AssumptionError
 
 POSITIVE_STEP = "a positive step"
-"""Assumed of a loop whose step only a launch knows: a step of 0 or less has no meaning (`scf.trips_of`)."""
+"""Assumed of a loop whose step is known only at launch: a step of 0 or less is undefined (`scf.trips_of`)."""
 
 _RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
@@ -49,24 +49,24 @@ class Assumption:
         return f"{left} {self.relation} {self.number}"
 
     def holds(self, value: int) -> bool:
-        """Whether the argument may be `value`."""
+        """Whether the fact allows the argument to be `value`."""
         return _RELATIONS[self.relation](value if self.modulus is None else value % self.modulus, self.number)
 
 
 def parse_assumptions(texts: Iterable[str]) -> tuple[Assumption, ...]:
-    """Reads facts, each text one or several joined by ``and`` or commas; raises AssumptionError on any other text."""
+    """Parses texts of one fact, or several joined by ``and`` or commas; raises AssumptionError on any other text."""
     return tuple(fact for text in texts for part in _AND.split(text.strip()) for fact in _facts(part, text))
 
 
 def positive_step(name: str) -> str:
-    """`POSITIVE_STEP` for a step that is an argument."""
+    """`POSITIVE_STEP` for a step that is the argument `name`."""
     return f"{name} > 0 (the step of a loop)"
 
 
 def is_grid_size(name: str) -> bool:
-    """Whether an argument is a number of programs of the grid, which is never less than 1.
+    """Whether an argument is the size of the grid along an axis, which is at least 1.
 
-    The name of a value loses the number at its end: ``%tawa_grid_0`` is called tawa_grid.
+    Names here lack the numeric suffix of the value: ``%tawa_grid_0`` is named tawa_grid.
     """
     return name.startswith(GRID_SIZE.rstrip("_"))
 
@@ -77,7 +77,7 @@ def holding(assumptions: Sequence[Assumption], name: str, value: int) -> bool:
 
 
 def _facts(part: str, text: str) -> list[Assumption]:
-    """The facts of one comparison; ``0 < M <= 8`` has two."""
+    """The facts of one comparison; ``0 < M <= 8`` states two."""
     pieces = [piece.strip() for piece in _RELATION.split(part)]
     if len(pieces) < 3:
         raise _unreadable(part, text)
@@ -100,6 +100,6 @@ def _fact(left: str, relation: str, right: str, text: str) -> Assumption:
 def _unreadable(part: str, text: str) -> AssumptionError:
     where = "" if part.strip() == text.strip() else f" in {text!r}"
     return AssumptionError(
-        f"{part.strip()!r}{where} is no assumption: one argument compared with a number is needed. "
+        f"{part.strip()!r}{where} is not an assumption: it must compare one argument with a number. "
         "Cure: write L >= 128, K % 64 == 0, 0 < M <= 4096, or several joined by 'and'"
     )

@@ -1,10 +1,11 @@
-"""All checks of one kernel, and their verdicts as one.
+"""Runs all checks of one kernel and combines their verdicts.
 
-    aref level     → credits       every slot put, got and released in step
+    aref level     → credits       puts, gets and releases of every slot match, in order
     barrier level  → barriers      slots, parities, bytes, asynchronous lifetimes, proxies
-    both           → refinement    the barrier level does what the aref level says
+    both           → refinement    the barrier level makes the accesses of the aref level, in the same order
 
-Refuted beats unknown, unknown beats proved: a kernel is proved when each check that it had proves it.
+Refuted takes precedence over unknown, and unknown over proved: a kernel is proved only if every check that ran proved
+it.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ def check_levels(
     effort: Effort = "full",
     max_trips: int | None = None,
 ) -> Verdict:
-    """Checks the levels of one kernel that are at hand, and with both at hand the refinement too.
+    """Checks each level that is given, and the refinement if both are given.
 
-    assume: facts about arguments (`tawa.verify.assumptions`). max_trips: the most trips tried for an innermost loop at
-    the barrier level; None leaves it to the check. Raises AssumptionError.
+    assume: facts about arguments (`tawa.verify.assumptions`). max_trips: the largest trip count tried for an innermost
+    loop at the barrier level; with None the check chooses it. Raises AssumptionError.
     """
     found: dict[str, Verdict] = {}
     if aref is not None:
@@ -42,7 +43,7 @@ def check_levels(
 
 
 def combine(found: Mapping[str, Verdict]) -> Verdict:
-    """One verdict of several, by the name of the check; the assumptions of all."""
+    """Combines verdicts, given by the name of the check, into one that carries the assumptions of all."""
     assumptions = tuple(dict.fromkeys(text for verdict in found.values() for text in verdict.assumptions))
     for verdict in found.values():
         if isinstance(verdict, Refuted):

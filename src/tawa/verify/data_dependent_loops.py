@@ -1,14 +1,14 @@
-"""Loops that memory ends: a `while` whose condition depends on a number that each trip reads anew.
+"""Data-dependent loops: a `while` whose condition depends on a value that every iteration loads.
 
-    while block >= 0:            how often it goes round: chosen as a whole, 0, 1, 2, … trips
-        …                        (number by number there would be no end, and most choices would be one run)
+    while block >= 0:            the check chooses its trip count: 0, 1, 2, …
+        …                        (choosing each loaded value would not terminate, and most choices give the same run)
         block = load(list + i)
 
-    end = load(ends + group)     the same, where that is asked for: a number that is read around the loop decides it
+    end = load(ends + group)     likewise, if the caller asks for it: a value loaded outside the loop ends it
     while tile < end: …
 
-All partitions read the same memory, so that a loop which is decided in the same way makes as many trips in each. Loops
-are decided in the same way where their conditions are computed by the same operations from the same arguments.
+All partitions read the same memory. Therefore loops with equal conditions have equal trip counts in all partitions.
+Conditions are equal if the same operations compute them from the same arguments.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from tawa.dialects.tt import AddPtrOp, FuncOp, GetNumProgramsOp, GetProgramIdOp,
 from tawa.ir import Operation, Value
 
 PREFIX = "trips of while "
-"""What the names of such numbers of trips begin with."""
+"""Prefix of the names of these trip counts."""
 _SCALAR = op_names(LoadOp, AddPtrOp, GetProgramIdOp, GetNumProgramsOp)
 
 
 def loops_ended_by_memory(ops: Iterable[Operation], anywhere: bool = False) -> dict[Operation, str]:
-    """Those loops, each with a name for what decides it: the same for loops that make as many trips.
+    """The data-dependent loops, each with a key of its condition: loops with the same key have equal trip counts.
 
-    anywhere: whether numbers count that are read outside of the loop that they decide.
+    anywhere: also accept loads outside the loop.
     """
     found: dict[Operation, str] = {}
     for op in ops:
         if WhileOp.of(op):
-            text = _Decision(anywhere).text(op)
+            text = _Condition(anywhere).text(op)
             if text is not None:
                 found[op] = hashlib.sha256(text.encode()).hexdigest()[:8]
     return found
 
 
 def decided_by(value: Value) -> str | None:
-    """What a number is computed from, as text: equal texts at equal places in equal loops are equal numbers.
+    """The computation of a scalar as text. Equal texts, at corresponding points of equal loops, are equal scalars.
 
-    None where something unknown takes part.
+    None if an operand of the computation is not modelled.
     """
-    decision = _Decision(anywhere=True)
-    decision.add(value)
-    return " ".join(decision.words) if decision.known else None
+    condition = _Condition(anywhere=True)
+    condition.add(value)
+    return " ".join(condition.words) if condition.known else None
 
 
-class _Decision:
-    """One walk from the condition of a loop to what it is computed from, written down in the order of the walk."""
+class _Condition:
+    """One walk from the condition of a loop to its operands, serialised in the order of the walk."""
 
     def __init__(self, anywhere: bool) -> None:
         self.anywhere = anywhere
@@ -62,31 +62,31 @@ class _Decision:
         self.known = True
 
     def text(self, loop: Operation) -> str | None:
-        """What decides `loop`; None where nothing is read for that, or something unknown takes part."""
+        """The condition of `loop` as text; None if it loads nothing, or if an operand is not modelled."""
         self.add(deciding(loop)[0].value, loop)
         return " ".join(self.words) if self.known and self.reads else None
 
     def add(self, value: Value, loop: Operation | None = None) -> None:
-        """Writes down what a value is. loop: the one in which loads count as such, unless they do anywhere."""
+        """Serialises a value. loop: loads count only inside it, unless `anywhere` is set."""
         while (holder := holder_of(value)) is None or holder.name not in CONTROL:
             sources = incoming(value)
             if len(sources) != 1:
                 break
-            value = sources[0].value  # which a partition is given
+            value = sources[0].value  # a capture of a partition
         if value in self.places:
             self.words.append(f"#{self.places[value]}")
             return
         self.places[value] = len(self.places)
         if holder is not None and holder.name in CONTROL:
-            self._handed_on(value, holder, loop)
+            self._carried_value(value, holder, loop)
         elif value.defining_op is not None:
             self._computed(value.defining_op, loop)
         else:
             self.words.append(f"argument {value.index}")
             self.known &= holder is not None and holder.name == FuncOp.NAME
 
-    def _handed_on(self, value: Value, holder: Operation, loop: Operation | None) -> None:
-        """What a loop or a branch hands on: one of several values, by what decides the loop or the branch."""
+    def _carried_value(self, value: Value, holder: Operation, loop: Operation | None) -> None:
+        """Serialises a block argument or result of a loop or branch: what controls it, and the possible sources."""
         sources = incoming(value)
         role = "result" if value.defining_op is not None else "argument" if sources else "induction"
         self.words.append(f"({holder.name} {role}")

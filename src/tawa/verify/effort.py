@@ -1,4 +1,4 @@
-"""How hard a check tries: `fast` is made for every compile (milliseconds), `full` for people who ask (seconds)."""
+"""The effort of a check: `fast` runs in every compile (milliseconds), `full` on request (seconds)."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from typing import Literal
 
 Effort = Literal["fast", "full"]
 Verification = Literal["off", "fast", "full"]
-"""What a compile does: nothing, or a check of that effort."""
+"""The checks of a compile: none, or checks of that effort."""

@@ -1,7 +1,7 @@
-"""What none of the checks models, wherever it stands: such a program is neither proved nor refuted.
+"""Programs that no check models: they are neither proved nor refuted.
 
-Assembly may hold the only barrier that orders two partitions, or an access that races; so may another CTA of the
-cluster.
+Inline assembly may contain the only barrier that orders two partitions, or an access that races. So may another CTA of
+the cluster.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tawa.ir import Module, Operation
 
 @dataclass(frozen=True, slots=True)
 class NotModelled:
-    """Why no verdict is given, with its cure, and the operation that stands in the way."""
+    """The operation that no check models, and why, with a cure."""
 
     reason: str
     op: Operation
 
 
 def not_modelled(module: Module) -> NotModelled | None:
-    """The first operation or property of a module that no check models; None where all is modelled."""
+    """The first operation or property of a module that no check models; None if the checks model all of it."""
     try:
         ctas = ctas_of(module)
     except ValueError as error:
@@ -36,8 +36,8 @@ def not_modelled(module: Module) -> NotModelled | None:
         if effect_unknown(op):
             what = "inline assembly" if ElementwiseInlineAsmOp.matches(op) else "the external function"
             return NotModelled(
-                f"{what} that may do more than compute on registers ({shown(op)}). Cure: leave barriers and memory to "
-                "operations of Triton or Gluon, or take them out of the part that is to be proved",
+                f"{what} that may do more than compute on registers ({shown(op)}). Cure: access barriers and memory "
+                "by operations of Triton or Gluon, or leave them out of the kernel that is to be proved",
                 op,
             )
     return None

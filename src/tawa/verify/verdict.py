@@ -1,7 +1,7 @@
-"""Verdicts: what a check found. Never a bool: a program is proved, refuted by a witness, or the check does not know.
+"""Verdicts: the result of a check. Not a bool but one of three: proved, refuted by a witness, or unknown.
 
-A witness is a finite run that goes wrong, one `Step` an event, in the order in which they happened. It prints as a
-table time × partition and saves as a Chrome trace.
+A witness is a finite run that violates the protocol: one `Step` per event, in the order of the events. It prints as a
+table (time × partition) and exports as a Chrome trace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FaultKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event: which partition did what, to which ring or barrier, slot and parity, at which line."""
+    """One event of a partition: the action, the ring or barrier with slot and parity, and the source line."""
 
     partition: str
     action: str
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A run that goes wrong: trip counts (and other values) by name, the steps, and what is wrong at the end."""
+    """A run that violates the protocol: inputs (trip counts and other values) by name, steps, and the violation."""
 
     kind: FaultKind
     message: str
@@ -54,7 +54,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """Right for all runs within `bound`, in words: "all trip counts" where recurrence makes it so."""
+    """All runs within `bound` are correct. `bound` is text: "all trip counts" if runs recur, else what was tried."""
 
     bound: str
     assumptions: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Refuted:
-    """Wrong, and `witness` shows it."""
+    """At least one run violates the protocol: `witness`."""
 
     witness: Witness
     assumptions: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Refuted:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The check cannot tell: `reason` says what it does not understand, or which budget ran out. Never a success."""
+    """The check is inconclusive: `reason` names what is not modelled, or the exhausted budget. Never a success."""
 
     reason: str
     location: SourceLocation | None = None

@@ -1,4 +1,4 @@
-"""Witnesses for people: a table time × partition, and a trace for chrome://tracing or Perfetto.
+"""Witnesses in readable form: a table (time × partition), and a trace for chrome://tracing or Perfetto.
 
 deadlock: producer waits for the release of 0 of ring0 (consumer holds 0); consumer waits for put 1 of ring0. …
 with n = 2
@@ -20,7 +20,7 @@ _STEP_US = 1.0
 
 
 def describe(verdict: Verdict) -> str:
-    """A verdict in words; a refuted one with its table."""
+    """The verdict as text, with the table of its witness if it is refuted."""
     match verdict:
         case Proved(bound, assumptions):
             return f"proved: {bound}" + _assuming(assumptions)
@@ -32,9 +32,9 @@ def describe(verdict: Verdict) -> str:
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as JSON data: the same keys whatever it is; what does not apply is None.
+    """A verdict as JSON data. Every verdict has the same keys; those that do not apply are None.
 
-    location: what is not understood, or the last step of a run that goes wrong.
+    location: of the operation that is not modelled (unknown), or of the last step of the witness (refuted).
     """
     bound = verdict.bound if isinstance(verdict, Proved) else None
     reason = verdict.reason if isinstance(verdict, Unknown) else None
@@ -70,7 +70,7 @@ def _witness_to_dict(witness: Witness) -> dict[str, Any]:
 
 
 def format_witness(witness: Witness, most_rows: int = 60) -> str:
-    """The message, the inputs and the table, one row a step; of a long run the last `most_rows`."""
+    """The message, the inputs and the table with one row per step; a long run shows its last `most_rows` steps."""
     lines = [witness.message]
     if witness.inputs:
         lines.append("with " + ", ".join(f"{name} = {value}" for name, value in witness.inputs.items()))
@@ -93,7 +93,7 @@ def format_witness(witness: Witness, most_rows: int = 60) -> str:
 
 
 def step_text(step: Step) -> str:
-    """One step: ``put 3 ring0[1] parity 0 kernel.py:12``, the file without its folders."""
+    """One step as text: ``put 3 ring0[1] parity 0 kernel.py:12``, the file without its directory."""
     place = f" {PurePath(step.location.file).name}:{step.location.line}" if step.location else ""
     return _event_text(step) + place
 
@@ -105,7 +105,7 @@ def _event_text(step: Step) -> str:
 
 
 def chrome_trace(witness: Witness) -> str:
-    """The run as a Chrome trace (JSON): one row a partition, one microsecond a step."""
+    """The run as a Chrome trace (JSON): one row per partition, one microsecond per step."""
     partitions = list(dict.fromkeys(step.partition for step in witness.steps))
     events: list[dict[str, Any]] = [
         {"name": kind, "ph": "M", "pid": 0, "tid": number, "args": args}

@@ -200,7 +200,7 @@ WRONG = {
     "kernel without name": ([str(KERNELS)], "names no kernel", "FILE.py:KERNEL"),
     "no such kernel": ([f"{KERNELS}:gem"], "has no kernel 'gem'", "did you mean 'gemm'?"),
     "signature of a program": ([str(GLUON), "--sig", "K=i32"], "--sig goes with FILE.py:KERNEL", "leave --sig out"),
-    "no assumption": ([str(GLUON), "--assume", "L > K"], "'L > K' is no assumption", "L >= 128"),
+    "no assumption": ([str(GLUON), "--assume", "L > K"], "'L > K' is not an assumption", "L >= 128"),
     "assumption about nobody": ([str(GLUON), "--assume", "nobody >= 1"], "'nobody'", "arg15"),
     "option of Tawa": ([*GEMM, "--option", "aref_dept=3"], "unknown option 'aref_dept'", "'aref_depth'"),
     "trace nowhere": ([str(GLUON), "--trace", "/no/such/folder/trace.json"], "--trace /no/such", "folder that exists"),

@@ -1,4 +1,4 @@
-"""A second opinion on small programs: every interleaving, one by one, without any happens-before.
+"""An independent check of small programs: explores every interleaving, without happens-before.
 
 Explores the states of an unrolled program exhaustively: partitions take steps in any order, each TMA copy in flight
 may land at any time. Says True where some run goes wrong: deadlock, too many arrivals, an access that meets another
@@ -14,7 +14,7 @@ from tawa.verify.barriers.run.events import Event, Segment
 
 
 class TooManyStates(Exception):
-    """The program is too large for this."""
+    """The program is too large to explore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class State:
 
 
 class Wrong(Exception):
-    """Some run goes wrong."""
+    """Some run has a fault."""
 
 
 def goes_wrong(segments: list[Segment], most_states: int = 60_000) -> str:
-    """Why some run goes wrong; empty where none does."""
+    """The fault of some run; empty if none has one."""
     explorer = _Explorer(most_states)
     start = {State((0,))}
     try:
@@ -155,7 +155,7 @@ class _Explorer:
                 raise AssertionError(event.kind)
 
     def idle(self, event: Event, state: State) -> Memory:
-        """The memory of an event that no copy and no wgmma may be at work on."""
+        """The memory of an event, which no copy or wgmma in flight may access."""
         (memory,) = event.memory
         busy = [other for line in (*state.groups, *state.stores) for reads in line for other in reads]
         busy += [self.events[copy].memory[0] for copy in state.flying]
@@ -164,7 +164,7 @@ class _Explorer:
         return memory
 
     def free(self, event: Event, state: State) -> State:
-        """The memory is given back: what is in it is no tile any more."""
+        """Frees the memory: it holds no tile any more."""
         memory = self.idle(event, state)
         contents = tuple(entry for entry in state.contents if entry[0] != memory)
         return replace(state, contents=contents, unfenced=tuple(one for one in state.unfenced if one[0] != memory))

@@ -1,4 +1,4 @@
-"""A dot in Gluon whose accumulator is used through its wait, or past it."""
+"""A dot in Gluon whose accumulator is used through the result of its wait, or bypassing it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
 
 @gluon.jit
 def chained(a_desc, b_desc, c_desc, K, THROUGH: gl.constexpr, num_warps: gl.constexpr):
-    """C = A @ B, one buffer. THROUGH: whether what the last wait returns is used, or what the dot may still write."""
+    """C = A @ B, one buffer. THROUGH: uses the result of the last wait, else the result of the dot, still in flight."""
     layout: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     a = gl.allocate_shared_memory(a_desc.dtype, a_desc.block_type.shape, a_desc.layout)
     b = gl.allocate_shared_memory(b_desc.dtype, b_desc.block_type.shape, b_desc.layout)

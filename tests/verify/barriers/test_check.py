@@ -1,4 +1,4 @@
-"""The barrier check proves what is right and names what is wrong."""
+"""The barrier check proves correct programs and refutes faulty ones with the kind of fault."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROGRAMS = {
     "while_listed": programs.while_listed,
 }
 FORESEEN = [name for name in PROGRAMS if name != "while_listed"]
-"""Those whose runs are decided by scalars alone: a loop that memory ends goes round as often as is chosen."""
+"""The programs whose runs depend on arguments only; the trip counts of data-dependent loops are chosen."""
 
 
 def made(program: str, depth: int = 2, mma_depth: int = 1) -> tuple[str, str]:
@@ -65,7 +65,7 @@ def kind_of(verdict: Verdict) -> FaultKind:
 
 @pytest.mark.parametrize(("depth", "mma_depth"), [(1, 0), (2, 0), (2, 1), (3, 2)])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_what_the_pipeline_makes_is_proved_and_refines_its_arefs(program: str, depth: int, mma_depth: int) -> None:
+def test_the_pipeline_s_output_is_proved_and_refines_its_aref_level(program: str, depth: int, mma_depth: int) -> None:
     aref, low = made(program, depth, mma_depth)
     verdict = check_barriers(parse_module(low))
     assert isinstance(verdict, Proved), verdict
@@ -75,7 +75,7 @@ def test_what_the_pipeline_makes_is_proved_and_refines_its_arefs(program: str, d
 
 
 @pytest.mark.parametrize("path", sorted(Path("tests/data").glob("*.mlir")), ids=lambda path: path.stem)
-def test_what_the_pipeline_makes_of_real_kernels_is_proved(path: Path) -> None:
+def test_the_pipeline_s_output_for_real_kernels_is_proved(path: Path) -> None:
     outcome = specialise(path.read_text(), PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
     if outcome.applied:
         assert isinstance(check_barriers(parse_module(outcome.barrier)), Proved)
@@ -89,7 +89,7 @@ def test_hand_written_kernels_are_proved(path: Path) -> None:
 # -- assumptions, budgets, limits --------------------------------------------------------------------------------------
 
 
-def test_an_assumption_of_the_program_is_used_and_stated() -> None:
+def test_the_program_s_own_assumption_is_used_and_stated() -> None:
     verdict = check_barriers(data("gluon_attention_ping_pong.triton3_6"))
     assert isinstance(verdict, Proved)
     assert verdict.assumptions == ("llvm.intr.assume of the program",)
@@ -103,7 +103,7 @@ def test_attention_that_may_be_empty_is_refuted_unless_assumed_otherwise() -> No
     assert isinstance(check_barriers(module, assume=("L >= 128",)), Proved)
 
 
-def test_arguments_can_be_fixed() -> None:
+def test_an_argument_can_be_fixed() -> None:
     verdict = check_barriers(barrier("persistent"), arguments={"n": 3, "m": 2})
     assert isinstance(verdict, Proved)
     assert "n in 3; m in 2 (1 run)" in verdict.bound
@@ -149,27 +149,27 @@ NAMED: list[tuple[FaultKind, str, mutate.Change, str, int]] = [
     ("accumulator in flight", "persistent", mutate.drop, mutate.DOT_WAIT, 1),
     ("barrier lifecycle", "tile", mutate.drop, mutate.INIT, 0),
     ("barrier lifecycle", "tile", mutate.double, mutate.INIT, 0),
-    ("write before release", "persistent", mutate.drop, mutate.STORE_WAIT, 1),  # its buffer is given back too soon
+    ("write before release", "persistent", mutate.drop, mutate.STORE_WAIT, 1),  # its buffer is released too early
     ("parity alias", "tile", mutate.constant_parity(1), mutate.WAIT, 1),
 ]
 
 
 @pytest.mark.parametrize(("kind", "program", "change", "name", "place"), NAMED)
-def test_a_fault_is_named(kind: FaultKind, program: str, change: mutate.Change, name: str, place: int) -> None:
+def test_each_fault_has_its_kind(kind: FaultKind, program: str, change: mutate.Change, name: str, place: int) -> None:
     module = barrier(program)
     assert change(ops(module, name)[place])
     assert kind_of(check_barriers(module)) == kind
 
 
 @pytest.mark.parametrize("program", ["guarded", "while_listed"])
-def test_a_missing_release_is_found_behind_a_guard_and_in_a_loop_that_memory_ends(program: str) -> None:
+def test_a_missing_release_is_found_behind_a_guard_and_in_a_data_dependent_loop(program: str) -> None:
     module = barrier(program)
     assert mutate.drop(ops(module, mutate.ARRIVE)[0])
     assert kind_of(check_barriers(module)) == "deadlock"
 
 
-def test_partitions_whose_loops_memory_ends_differently_are_refuted() -> None:
-    """A loop is told from another by its condition and by where it reads, not by the place of its operations."""
+def test_data_dependent_loops_with_different_conditions_are_refuted() -> None:
+    """Loops are identified by their condition and the addresses it reads, not by the position of their operations."""
     for change in (_other_condition, _other_place):
         module = barrier("while_listed")
         change(ops(module, "scf.while")[1])
@@ -185,8 +185,8 @@ def _other_place(loop: Operation) -> None:
     addptr.set_operand(1, loop.regions[1].block.args[1])
 
 
-def test_what_happens_behind_a_guard_is_checked_whatever_decides_it() -> None:
-    """No number that is tried is more than 1000."""
+def test_code_behind_a_guard_is_checked_whatever_its_condition() -> None:
+    """The guard compares with 1000, which is more than every number tried."""
     many = programs.op("arith.constant", "", "", "%many", "i32", properties="value = 1000 : i32")
     go = f"{scalar_load('count', 'lock')}\n{compare('go', 'many', 'count', 2)}"
     work = branch(f"{gemm_loop()}\n{store()}", condition="go")
@@ -202,21 +202,21 @@ def test_what_happens_behind_a_guard_is_checked_whatever_decides_it() -> None:
     assert isinstance(check_refinement(aref, parse_module(outcome.barrier)), Refuted)
 
 
-def test_how_often_a_loop_goes_round_that_memory_ends_is_part_of_the_verdict() -> None:
+def test_the_verdict_states_the_trip_counts_of_data_dependent_loops() -> None:
     found = check_barriers(barrier("while_listed", depth=2))
     assert isinstance(found, Proved)
-    assert "trips of loops that memory ends in 0, 1, …, 5" in found.bound
+    assert "trips of data-dependent loops in 0, 1, …, 5" in found.bound
     assert found.assumptions == ("numbers in memory are the same in every partition",)
 
 
-def test_a_loop_that_something_unknown_ends_is_not_foreseen() -> None:
-    """Each partition that asks might be told something else."""
+def test_a_while_on_an_unknown_value_is_unknown() -> None:
+    """Each partition might get a different value."""
     text = made("while_listed")[1].replace('"tt.load"(%there', '"tt.mystery"(%there')
     verdict = check_barriers(parse_module(text))
     assert isinstance(verdict, Unknown)
 
 
-def test_a_store_that_nothing_waits_for_is_left_over() -> None:
+def test_a_tma_store_without_a_wait_is_a_leftover_credit() -> None:
     module = barrier("persistent")
     ops(module, "ttg.local_dealloc")[0].erase()
     assert isinstance(check_barriers(module), Proved)
@@ -225,7 +225,7 @@ def test_a_store_that_nothing_waits_for_is_left_over() -> None:
 
 
 @pytest.mark.parametrize("slot", [0, 1])
-def test_a_descriptor_that_is_made_while_a_copy_may_read_the_one_before_is_refuted(slot: int) -> None:
+def test_a_descriptor_rewritten_while_a_copy_may_read_it_is_refuted(slot: int) -> None:
     module = barrier("remade", 2, 0)
     maker = next(op for op in ops(module, "tt.make_tensor_descriptor") if op.result.hint.startswith("own_a"))
     assert maker.parent is not None
@@ -235,7 +235,7 @@ def test_a_descriptor_that_is_made_while_a_copy_may_read_the_one_before_is_refut
     assert kind_of(check_barriers(module, effort="fast")) == "write before release"
 
 
-def test_a_descriptor_that_is_made_while_a_store_may_read_the_one_before_is_refuted() -> None:
+def test_a_descriptor_rewritten_while_a_store_may_read_it_is_refuted() -> None:
     module = barrier("remade_store")
     (maker,) = ops(module, "tt.make_tensor_descriptor")
     assert maker.parent is not None
@@ -250,7 +250,7 @@ def test_two_readers_and_one_arrival_are_refuted() -> None:
     assert isinstance(check_barriers(module), Refuted)
 
 
-def test_the_witness_has_numbers_lines_slots_and_parities() -> None:
+def test_a_witness_has_inputs_lines_slots_and_parities() -> None:
     module = barrier("tile")
     mutate.drop(ops(module, mutate.ARRIVE)[0])
     verdict = check_barriers(module)
@@ -260,36 +260,3 @@ def test_the_witness_has_numbers_lines_slots_and_parities() -> None:
     waits = [step for step in witness.steps if step.action == "wait"]
     assert (waits[-1].target, waits[-1].slot, waits[-1].parity) == ("ring0_empty", 0, 0)
     assert any(step.location is not None and step.location.line == 11 for step in witness.steps)
-
-
-# -- refinement --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "name", "place"),
-    [
-        (mutate.flip_parity, mutate.WAIT, 0),
-        (mutate.next_slot(0), mutate.ARRIVE, 0),
-        (mutate.copy_target, mutate.COPY, 0),
-        (mutate.dot_operand, mutate.DOT, 0),
-        (mutate.drop, mutate.ARRIVE, 1),
-        (mutate.later, mutate.ARRIVE, 0),
-    ],
-)
-def test_another_order_or_place_does_not_refine(change: mutate.Change, name: str, place: int) -> None:
-    aref, low = made("persistent")
-    module = parse_module(low)
-    changed = change(ops(module, name)[place])
-    verdict = check_refinement(parse_module(aref), module, max_trips=3)
-    assert kind_of(verdict) == "refinement" if changed else isinstance(verdict, Proved)
-
-
-@pytest.mark.parametrize("slot", [0, 1])
-def test_a_missing_wait_for_what_was_put_does_not_refine(slot: int) -> None:
-    aref, low = made("remade")
-    module = parse_module(low)
-    maker = next(op for op in ops(module, "tt.make_tensor_descriptor") if op.result.hint.startswith("own_a"))
-    assert maker.parent is not None
-    waits = [op for op in maker.parent.ops[: maker.parent.index_of(maker)] if op.name == mutate.WAIT]
-    assert mutate.drop(waits[slot])
-    assert kind_of(check_refinement(parse_module(aref), module, max_trips=3)) == "refinement"

@@ -1,4 +1,4 @@
-"""Rings that cp.async fills: what the checks and the simulator say when one piece of their protocol is missing."""
+"""Rings filled by cp.async: the checks and the simulator find each missing piece of their protocol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def named(module: Module, name: str) -> list[Operation]:
 
 
 def of_barrier(module: Module, name: str, barrier: str) -> list[Operation]:
-    """Operations on a barrier of this name, in whatever region."""
+    """The operations on the barrier of this name, in all regions."""
     return [op for op in named(module, name) if barrier in barrier_name(op)]
 
 
@@ -93,7 +93,7 @@ def broken(change: Break) -> Module:
     return module
 
 
-def test_the_whole_protocol_is_proved_and_refines_the_aref_level() -> None:
+def test_a_complete_cp_async_ring_is_proved_and_refines_the_aref_level() -> None:
     outcome = made("wrapped")
     assert isinstance(check_barriers(parse_module(outcome.barrier)), Proved)
     assert isinstance(check_refinement(parse_module(outcome.aref), parse_module(outcome.barrier)), Proved)
@@ -108,7 +108,7 @@ def test_a_broken_cp_async_ring_is_refuted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_cp_async_ring_fails_in_some_order(name: str) -> None:
+def test_a_broken_cp_async_ring_fails_in_some_run_of_the_simulator(name: str) -> None:
     change, _, errors = MUTANTS[name]
     seen: list[type[SimulationError]] = []
     for order, seed in (("eager", 0), ("late", 0), *(("random", seed) for seed in range(4))):
@@ -120,7 +120,7 @@ def test_a_broken_cp_async_ring_fails_in_some_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["filled_with_one", "odd_stride", "weight_only", "half_by_descriptor", "attention"])
-def test_rings_of_every_filling_refine_the_aref_level(name: str) -> None:
+def test_rings_of_every_fill_refine_the_aref_level(name: str) -> None:
     outcome = made(name)
     assert isinstance(check_refinement(parse_module(outcome.aref), parse_module(outcome.barrier)), Proved)
 
@@ -136,8 +136,8 @@ def test_a_ring_filled_from_registers_needs_the_fence_of_its_writer() -> None:
         find("filled_with_one").output(module, TRIPS, "late")
 
 
-def test_a_later_fence_of_the_writer_does_not_stand_for_the_reader() -> None:
-    """The writer does not know when its copies land: its fence may come before."""
+def test_a_later_fence_of_the_writer_does_not_replace_the_reader_s_fence() -> None:
+    """The writer does not know when its copies land, so its fence may precede that."""
     module = parse_module(made("wrapped").barrier)
     fence = named(module, "ttng.fence_async_shared")[0]
     arrival = named(module, "ttng.async_copy_mbarrier_arrive")[0]
@@ -150,6 +150,6 @@ def test_a_later_fence_of_the_writer_does_not_stand_for_the_reader() -> None:
     assert isinstance(found, Refuted) and found.witness.kind == "missing fence"
 
 
-def test_the_bits_are_numbers() -> None:
+def test_the_output_bits_are_finite_numbers() -> None:
     found = find("wrapped").output(parse_module(ttgir("wrapped")), TRIPS)
     assert np.isfinite(found.view(np.float16)).all() and found.any()

@@ -1,4 +1,4 @@
-"""Programs that others wrote: stock Triton's own pipelines, and operations that the pipeline here does not make."""
+"""Programs of other producers: stock Triton's pipelines, and operations that Tawa's pipeline does not emit."""
 
 from __future__ import annotations
 
@@ -136,13 +136,13 @@ WRONG: dict[str, tuple[FaultKind, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_is_right_is_proved(name: str) -> None:
+def test_correct_programs_are_proved(name: str) -> None:
     verdict = check_barriers(kernel(*RIGHT[name]))
     assert isinstance(verdict, Proved), verdict
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_named(name: str) -> None:
+def test_faults_are_refuted_with_their_kind(name: str) -> None:
     kind, lines = WRONG[name]
     verdict = check_barriers(kernel(*lines))
     assert isinstance(verdict, Refuted), verdict
@@ -153,7 +153,7 @@ ATOMIC = '%ticket = "tt.atomic_rmw"(%counter, %zero, %yes) : (!tt.ptr<i32>, i32,
 CONDITION = '%more = "arith.cmpi"(%ticket, %zero) <{predicate = 4 : i64}> : (i32, i32) -> i1'
 
 
-def test_control_flow_on_the_result_of_an_atomic_is_unknown_and_says_so() -> None:
+def test_control_flow_on_the_result_of_an_atomic_is_unknown() -> None:
     body = f'"scf.if"(%more) ({{\n{INVAL}\n"scf.yield"() : () -> ()\n}}, {{\n}}) : (i1) -> ()'
     verdict = check_barriers(kernel(*LANDED, ATOMIC, CONDITION, body))
     assert isinstance(verdict, Unknown), verdict
@@ -161,7 +161,7 @@ def test_control_flow_on_the_result_of_an_atomic_is_unknown_and_says_so() -> Non
     assert "tt.atomic_rmw" in verdict.reason
 
 
-def test_a_division_by_zero_is_no_run_and_the_verdict_says_so() -> None:
+def test_a_division_by_zero_is_excluded_and_the_verdict_states_it() -> None:
     divide = '%part = "arith.divsi"(%zero, %n) : (i32, i32) -> i32'
     condition = CONDITION.replace("%ticket", "%part")
     body = f'"scf.if"(%more) ({{\n{INVAL}\n"scf.yield"() : () -> ()\n}}, {{\n}}) : (i1) -> ()'
@@ -176,7 +176,7 @@ STOCK = ("tile_fp16_nn", "persistent", "persistent_epilogue_flat", "two_loops", 
 
 
 def stock(name: str) -> Module:
-    """What stock Triton makes of a case, as the bridge reads it."""
+    """The output of stock Triton for a case, as the bridge reads it."""
     bridge: Any = pytest.importorskip("tawa.bridge.triton.generic_print")
     pytest.importorskip("triton")
     from triton._C import libtriton
@@ -201,7 +201,7 @@ def test_pipelines_of_stock_triton_are_proved(name: str) -> None:
 
 
 def test_a_pointer_gemm_of_triton_3_6_lacks_a_fence_that_3_9_has() -> None:
-    """What cp.async wrote through the generic proxy is read by a wgmma through the async proxy."""
+    """cp.async writes through the generic proxy; the wgmma reads through the async proxy."""
     from tawa.bridge.triton.versions import triton_version
 
     verdict = check_barriers(stock("pointer masked_nn"), effort="fast")
@@ -211,7 +211,7 @@ def test_a_pointer_gemm_of_triton_3_6_lacks_a_fence_that_3_9_has() -> None:
         assert isinstance(verdict, Proved), verdict
 
 
-def test_tiles_given_out_by_an_atomic_are_unknown() -> None:
+def test_a_tile_index_from_an_atomic_is_unknown() -> None:
     verdict = check_barriers(stock("dynamic_tiles"))
     assert isinstance(verdict, Unknown), verdict
     assert "scf.while depends on tt.atomic_rmw" in verdict.reason

@@ -1,4 +1,4 @@
-"""The aref check: right programs are proved for all trip counts, each way to break one is refuted by a run."""
+"""The aref check: correct programs are proved for all trip counts; each kind of fault is refuted by a run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def verdict(text: str, mutate: Callable[[Module], object] | None = None, **optio
 
 
 def with_numbers(of: str | Module, assume: Sequence[str] = (), budget: int = FULL) -> Verdict:
-    """What the search with numbers says, which comes into its own only where free numbers do not prove."""
+    """The verdict of the search with numbers, which normally runs only if unconstrained trip counts prove nothing."""
     program = compile_skeleton(parse_module(of) if isinstance(of, str) else of)
     assert program is not None
     return Search(program, Facts(program, parse_assumptions(assume)), budget).verdict()
@@ -79,15 +79,15 @@ def named(module: Module, name: str) -> list[Operation]:
 
 @pytest.mark.parametrize(("depth", "mma_depth"), PLANS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_the_pipeline_makes_is_proved_for_all_trip_counts(name: str, depth: int, mma_depth: int) -> None:
+def test_the_pipeline_s_output_is_proved_for_all_trip_counts(name: str, depth: int, mma_depth: int) -> None:
     assert verdict(aref(name, depth, mma_depth)) == Proved(ALL)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-def test_numbers_prove_a_branch_that_depends_on_the_iteration_within_a_stated_bound(depth: int) -> None:
+def test_a_branch_on_the_iteration_number_is_proved_up_to_a_bound(depth: int) -> None:
     found = with_numbers(aref("branching", depth, 0))
     assert isinstance(found, Proved)
-    assert found.bound.startswith("up to ") and "depends on how far a loop is" in found.bound
+    assert found.bound.startswith("up to ") and "depends on the iteration number of a loop" in found.bound
 
 
 @pytest.mark.parametrize("file", sorted(DATA.glob("*.mlir")), ids=lambda file: file.stem)
@@ -103,7 +103,7 @@ def test_a_module_without_rings_is_proved() -> None:
 
 @given(nests(), st.sampled_from([(1, 0), (2, 1), (3, 2)]))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_nest_of_loops_and_branches_raises_an_alarm(nest: tuple[Statement, ...], plan: tuple[int, int]) -> None:
+def test_random_nests_of_loops_and_branches_are_proved(nest: tuple[Statement, ...], plan: tuple[int, int]) -> None:
     options = PlanOptions(aref_depth=plan[0], mma_depth=plan[1])
     made = specialise(text(nest), options, Target(4, 3, 10**9), verification="off")
     assert made.applied, made.remarks
@@ -120,7 +120,7 @@ def window(lower: str = "lo") -> str:
 
 
 def ends(*of: str) -> str:
-    """%hi is the least of two, %lo is 6 below it."""
+    """%hi is the minimum of two numbers, %lo is %hi − 6."""
     return "\n".join((SIX, binary("hi", "minsi", *of), binary("lo", "subi", "hi", "six")))
 
 
@@ -146,13 +146,13 @@ def computed(name: str) -> str:
 
 @pytest.mark.parametrize("effort", ["fast", "full"])
 @pytest.mark.parametrize("name", COMPUTED)
-def test_bounds_that_are_computed_are_no_obstacle(name: str, effort: Effort) -> None:
+def test_loops_with_computed_bounds_are_proved(name: str, effort: Effort) -> None:
     assert check_credits(parse_module(computed(name)), effort=effort) == Proved(ALL)
     assert isinstance(with_numbers(computed(name)), Proved)
 
 
 @pytest.mark.parametrize("name", ["loaded", "window"])
-def test_a_put_too_many_that_does_not_wait_is_refuted(name: str) -> None:
+def test_an_extra_put_that_does_not_wait_is_refuted(name: str) -> None:
     def one_more(module: Module) -> None:
         split = next(op for op in named(module, "arith.select") if op.result.hint.startswith("split"))
         constant = split.operands[1].owner.operands[1].owner  # type: ignore[union-attr]
@@ -165,7 +165,7 @@ def test_a_put_too_many_that_does_not_wait_is_refuted(name: str) -> None:
 # -- what goes wrong, with its name ------------------------------------------------------------------------------------
 
 
-def test_as_many_slots_as_wgmmas_in_flight_is_a_deadlock_that_names_the_depth() -> None:
+def test_a_ring_of_p_slots_deadlocks_and_the_message_names_the_depth() -> None:
     witness = refuted(verdict(aref("persistent", 2, 1), change.one_slot)).witness
     assert witness.kind == "deadlock"
     assert "D = 1" in witness.message and "D ≥ 2 is needed" in witness.message
@@ -182,7 +182,7 @@ def test_a_release_before_the_wgmma_is_done_is_refuted_at_its_line() -> None:
     assert witness.steps[-1].action == "consumed 0"
 
 
-def test_a_read_behind_the_release_is_refuted() -> None:
+def test_a_read_after_the_release_is_refuted() -> None:
     def release_first(module: Module) -> None:
         dot, consumed = named(module, "ttng.warp_group_dot")[0], named(module, "aref.consumed")[0]
         block, at = change.place(dot)
@@ -193,20 +193,20 @@ def test_a_read_behind_the_release_is_refuted() -> None:
     assert witness.kind == "write before release"
 
 
-def test_a_release_that_is_dropped_is_a_deadlock_or_left_over() -> None:
+def test_a_dropped_release_is_a_deadlock_or_a_leftover_credit() -> None:
     for number, kind in ((0, "deadlock"), (-1, "leftover credit")):
         text = aref("tile", 3, 1)
         found = refuted(verdict(text, lambda module, at=number: named(module, "aref.consumed")[at].erase()))
         assert found.witness.kind in (kind, "leftover credit")
 
 
-def test_a_witness_is_the_smallest_vector() -> None:
+def test_a_witness_has_the_smallest_failing_trip_counts() -> None:
     found = refuted(verdict(aref("persistent", 3, 1), change.consumer_counts_by_two))
     assert sum(found.witness.inputs.values()) == 2
     assert "leftover" in describe(found) or "refuted" in describe(found)
 
 
-def test_a_step_says_its_line_in_the_source() -> None:
+def test_a_step_of_a_witness_has_its_source_line() -> None:
     module = parse_module(aref("tile"))
     for op in module.walk():
         op.loc = 'loc("kernel.py":12:4)'
@@ -220,7 +220,7 @@ def test_two_writers_are_refuted() -> None:
     assert "2 writers" in refuted(verdict(aref("persistent"), change.a_second_writer)).witness.message
 
 
-def test_every_reader_has_to_release() -> None:
+def test_a_reader_that_never_releases_is_refuted() -> None:
     text = aref("persistent")
     assert verdict(text, change.a_second_reader) == Proved(ALL)
     refuted(verdict(text, change.a_second_reader_never_releases))
@@ -230,7 +230,7 @@ def test_every_reader_has_to_release() -> None:
 
 
 def tokens(body: str) -> str:
-    """Two partitions and two rings of one slot without payload; %a and %b are what they say."""
+    """Two partitions and two rings, %a and %b, of one slot without payload (tokens)."""
     rings = "\n".join(
         f'%{ring} = "aref.create"() <{{name = "{ring}"}}> : () -> !aref.ring<1 x ()>\n'
         f'%{ring}0 = "aref.first"(%{ring}) : (!aref.ring<1 x ()>) -> !aref.index<1>'
@@ -256,7 +256,7 @@ def partition(name: str, *accesses: tuple[str, str], upper: str = "n") -> str:
 
 
 def pairs(upper: str, before: str = "") -> str:
-    """One partition gives a token a trip; the other takes two at a time, in a loop of step two."""
+    """One partition puts one token per trip; the other takes two per trip, in a loop of step two."""
     second = '%a2 = "aref.advance"(%ai) : (!aref.index<1>) -> !aref.index<1>'
     steps = [access("get", "a"), access("consumed", "a"), second]
     steps += [access(kind, "a").replace("%ai", "%a2") for kind in ("get", "consumed")]
@@ -274,29 +274,29 @@ GIVE_A, GIVE_B = ("put", "a"), ("put", "b")
 TAKE_A, TAKE_B = (("get", "a"), ("consumed", "a")), (("get", "b"), ("consumed", "b"))
 
 
-def test_partitions_that_hand_tokens_to_each_other_are_proved() -> None:
+def test_partitions_that_exchange_tokens_are_proved() -> None:
     text = tokens(partition("one", GIVE_A, *TAKE_B) + "\n" + partition("two", *TAKE_A, GIVE_B))
     assert verdict(text) == Proved(ALL)
 
 
-def test_a_token_that_is_never_given_is_a_deadlock() -> None:
+def test_a_token_that_is_never_put_is_a_deadlock() -> None:
     text = tokens(partition("one", GIVE_A, *TAKE_B) + "\n" + partition("two", *TAKE_A))
     assert refuted(verdict(text)).witness.kind == "deadlock"
 
 
-def test_partitions_that_both_wait_for_the_other_s_token_first_are_refuted() -> None:
+def test_a_cyclic_wait_for_tokens_is_refuted() -> None:
     text = tokens(partition("one", *TAKE_B, GIVE_A) + "\n" + partition("two", *TAKE_A, GIVE_B))
     witness = refuted(verdict(text)).witness
     assert witness.kind == "deadlock"
     assert "each waits" in witness.message
 
 
-def test_rings_read_in_crossed_order_with_one_slot_are_a_deadlock_that_says_so() -> None:
+def test_rings_of_one_slot_read_in_crossed_order_deadlock() -> None:
     twice = (GIVE_A, GIVE_B)
     late = (("get", "b"), ("get", "a"), ("consumed", "a"), ("consumed", "b"))
     assert verdict(tokens(partition("one", *twice) + "\n" + partition("two", *late))) == Proved(ALL)
     text = tokens(partition("one", GIVE_A, GIVE_B) + "\n" + partition("two", *late))
-    # Both fillings of a before the first of b: one slot of a does not do.
+    # a is filled twice before the first put of b: one slot of a is too few.
     crossed = text.replace(access("put", "a"), access("put", "a") + "\n" + _again("put"), 1)
     crossed = crossed.replace(access("consumed", "a"), access("consumed", "a") + "\n" + _again("get", "consumed"), 1)
     witness = refuted(verdict(crossed)).witness
@@ -305,7 +305,7 @@ def test_rings_read_in_crossed_order_with_one_slot_are_a_deadlock_that_says_so()
 
 
 def _again(*kinds: str) -> str:
-    """Accesses to ring a at twice the count plus one are not expressible: the second of a pair uses the next count."""
+    """The second access of a pair to ring a, at the next count."""
     advance = '%a2 = "aref.advance"(%ai) : (!aref.index<1>) -> !aref.index<1>'
     return "\n".join((advance, *(access(kind, "a").replace("%ai", "%a2") for kind in kinds)))
 
@@ -320,8 +320,8 @@ def test_a_partition_that_runs_longer_than_the_other_is_refuted() -> None:
 # -- assumptions, budgets, what it does not know -----------------------------------------------------------------------
 
 
-def test_an_assumption_excludes_trip_counts_and_is_stated() -> None:
-    """Without its first release the kernel is right for no trip at all."""
+def test_an_assumption_excludes_trip_counts_and_the_verdict_states_it() -> None:
+    """Without its first release the kernel is correct for zero trips only."""
 
     def drop(module: Module) -> None:
         named(module, "aref.consumed")[-1].erase()
@@ -333,15 +333,15 @@ def test_an_assumption_excludes_trip_counts_and_is_stated() -> None:
 
 
 @pytest.mark.parametrize(("fact", "right"), [("n % 2 == 0", True), ("n >= 2 and n % 2 == 0", True), ("n >= 2", False)])
-def test_an_assumption_with_a_modulus_excludes_trip_counts_between_others(fact: str, right: bool) -> None:
-    """One partition gives a token a trip, the other takes two at a time: an odd number of trips is one short."""
+def test_an_assumption_with_a_modulus_excludes_the_trip_counts_in_between(fact: str, right: bool) -> None:
+    """One partition puts a token per trip, the other takes two per trip: an odd trip count lacks one token."""
     found = check_credits(parse_module(pairs("n")), assume=(fact,))
     assert isinstance(found, Proved if right else Refuted), describe(found)
     assert found.assumptions == tuple(fact.split(" and "))
 
 
-def test_an_assumption_about_an_argument_reaches_the_bounds_computed_from_it() -> None:
-    """ceil(n / 64) trips: an even number where n is a multiple of 128."""
+def test_an_assumption_about_an_argument_constrains_bounds_computed_from_it() -> None:
+    """ceil(n / 64) trips: an even number if n is a multiple of 128."""
     rounded = "\n".join((
         '%c63 = "arith.constant"() <{value = 63 : i32}> : () -> i32',
         '%c64 = "arith.constant"() <{value = 64 : i32}> : () -> i32',
@@ -354,7 +354,7 @@ def test_an_assumption_about_an_argument_reaches_the_bounds_computed_from_it() -
     assert isinstance(check_credits(module, assume=("n % 64 == 0",)), Refuted)
 
 
-def test_what_the_kernel_assumes_is_used_and_stated_with_its_line() -> None:
+def test_the_kernel_s_own_assumption_is_used_and_stated_with_its_line() -> None:
     condition = "\n".join((
         programs.binary("rest", "remsi", "n", "two"),
         programs.compare("even", "rest", "zero", 0),
@@ -366,22 +366,22 @@ def test_what_the_kernel_assumes_is_used_and_stated_with_its_line() -> None:
 
 
 @pytest.mark.parametrize("fact", ["n % 2 == 0", "n % 6 == 3", "n >= 5", "n != 2"])
-def test_where_all_trip_counts_are_right_those_that_an_assumption_leaves_are(fact: str) -> None:
+def test_a_program_right_for_all_trip_counts_is_proved_under_any_assumption(fact: str) -> None:
     assert with_numbers(aref("tile"), (fact,)) == Proved(ALL, (fact,))
 
 
-def test_an_assumption_about_an_argument_that_decides_nothing_is_not_stated() -> None:
+def test_an_assumption_about_an_unused_argument_is_not_stated() -> None:
     assert with_numbers(aref("tile"), ("m >= 3", "n >= 1")) == Proved(ALL, ("n >= 1",))
 
 
 @pytest.mark.parametrize("fact", ["n >= 5", "n >= 1000000", "n % 2 == 0", "n == 3"])
-def test_what_is_right_without_an_assumption_states_none(fact: str) -> None:
+def test_a_proof_that_needs_no_assumption_states_none(fact: str) -> None:
     assert verdict(aref("tile"), assume=(fact,)) == Proved(ALL)
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_loops_with_one_bound_and_different_steps_are_tried_at_each_trip_of_both(swapped: bool) -> None:
-    """Whichever partition comes first: in steps of two alone, no odd number of trips would be tried."""
+def test_loops_with_a_common_bound_and_different_steps_are_tried_at_every_trip_count_of_both(swapped: bool) -> None:
+    """For either order of the partitions: in steps of two alone, no odd trip count would be tried."""
     module = parse_module(pairs("n"))
     if swapped:
         giver = named(module, "warp.group")[0]
@@ -393,37 +393,37 @@ def test_loops_with_one_bound_and_different_steps_are_tried_at_each_trip_of_both
     assert witness.inputs == {"n": 1}
 
 
-def test_assumptions_that_no_number_satisfies_prove_nothing() -> None:
+def test_unsatisfiable_assumptions_prove_nothing() -> None:
     found = with_numbers(aref("tile"), ("n > 3", "n < 3"))
     assert isinstance(found, Unknown) and "no numbers satisfy" in found.reason
 
 
-def test_trip_counts_too_long_to_be_tried_are_no_success() -> None:
+def test_trip_counts_too_large_to_be_tried_are_unknown() -> None:
     found = with_numbers(aref("tile"), ("n >= 1000000",))
     assert isinstance(found, Unknown) and "more trips than can be tried" in found.reason
 
 
 @pytest.mark.parametrize("fact", ["n <= 1000", "n <= 2", "n == 3"])
-def test_an_upper_limit_is_part_of_the_proof(fact: str) -> None:
+def test_an_assumed_upper_limit_is_part_of_the_proof(fact: str) -> None:
     assert with_numbers(aref("tile"), (fact,)) == Proved(ALL, (fact,))
 
 
-def test_an_assumption_about_no_argument_is_an_error_that_lists_them() -> None:
+def test_an_assumption_about_an_unknown_argument_lists_the_arguments() -> None:
     with pytest.raises(AssumptionError, match=r"no integer argument L\. Its integer arguments: n, m"):
         verdict(aref("tile"), assume=("L >= 1",))
 
 
-def test_an_exhausted_budget_is_no_success() -> None:
+def test_an_exhausted_budget_is_unknown() -> None:
     found = verdict(aref("two_loops"), budget=10)
     assert isinstance(found, Unknown) and "budget" in found.reason
 
 
-def test_a_small_budget_states_the_bound_it_reached() -> None:
+def test_a_small_budget_proves_a_smaller_bound() -> None:
     found = with_numbers(aref("two_loops", 4, 2), budget=3000)
     assert isinstance(found, Proved) and found.bound.startswith("all runs of at most ")
 
 
-def test_an_unknown_access_is_unknown_at_its_place() -> None:
+def test_an_unknown_access_is_unknown_with_its_location() -> None:
     def spoil(module: Module) -> None:
         named(module, "aref.consumed")[0].name = "aref.steal"
 
@@ -431,7 +431,7 @@ def test_an_unknown_access_is_unknown_at_its_place() -> None:
     assert isinstance(found, Unknown) and "aref.steal" in found.reason
 
 
-def test_loops_of_both_partitions_are_one_unknown_only_if_their_bounds_are_the_same() -> None:
+def test_loops_of_two_partitions_share_a_trip_count_only_if_their_bounds_are_equal() -> None:
     def other_bound(module: Module) -> None:
         loop = [op for op in module.walk() if op.name == "scf.for"][-1]
         arguments = named(module, "tt.func")[0].regions[0].block.args
@@ -441,8 +441,8 @@ def test_loops_of_both_partitions_are_one_unknown_only_if_their_bounds_are_the_s
     assert {"m", "n"} <= set(witness.inputs)
 
 
-def test_a_clone_of_a_partition_does_not_change_the_verdict_twice() -> None:
+def test_a_detached_clone_of_a_partition_does_not_affect_the_verdict() -> None:
     module = parse_module(aref("tile"))
     group = named(module, "warp.group")[0]
-    clone_op(group, ValueMap())  # detached: nothing of it is in the module
+    clone_op(group, ValueMap())  # detached: not part of the module
     assert check_credits(module) == check_credits(module) == Proved(ALL)

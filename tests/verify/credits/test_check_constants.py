@@ -1,4 +1,4 @@
-"""Constants that a release compares with how far a loop is, at the aref level."""
+"""Constants that the condition of a release compares with the iteration number, at the aref level."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NEAR: dict[str, Condition] = {
 
 
 def released_if(condition: Condition) -> Module:
-    """A GEMM whose consumer gives its slots back only where the condition holds."""
+    """A GEMM whose consumer releases its slots only if the condition holds."""
     outcome = specialise(TILE.read_text(), PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
     module = parse_module(outcome.aref)
     release = next(
@@ -52,18 +52,18 @@ def released_if(condition: Condition) -> Module:
 
 @pytest.mark.parametrize("effort", ["fast", "full"])
 @pytest.mark.parametrize("name", FAR)
-def test_a_release_that_fails_past_the_trips_tried_is_not_proved(name: str, effort: Effort) -> None:
+def test_a_release_that_fails_beyond_the_tried_trips_is_not_proved(name: str, effort: Effort) -> None:
     verdict = check_credits(released_if(FAR[name]), effort=effort)
     assert isinstance(verdict, Unknown | Refuted), verdict
 
 
 @pytest.mark.parametrize("effort", ["fast", "full"])
 @pytest.mark.parametrize("name", NEAR)
-def test_a_release_that_fails_within_the_trips_tried_is_refuted(name: str, effort: Effort) -> None:
+def test_a_release_that_fails_within_the_tried_trips_is_refuted(name: str, effort: Effort) -> None:
     verdict = check_credits(released_if(NEAR[name]), effort=effort)
     assert isinstance(verdict, Refuted), verdict
 
 
-def test_a_release_that_always_comes_is_proved() -> None:
+def test_a_release_whose_condition_always_holds_is_proved() -> None:
     verdict = check_credits(released_if(lambda m: m.compare(SLT, m.number(-1), m.k)))
     assert isinstance(verdict, Proved), verdict

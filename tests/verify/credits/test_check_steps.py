@@ -1,4 +1,4 @@
-"""Loops whose step only a launch knows: a peeled iteration belongs to the trips that the other partitions make.
+"""Loops whose step is known only at launch: a peeled iteration is one of the trips of the other partitions.
 
 Two dots of an iteration that feed each other: the first iteration is peeled behind ``lower < upper``, and the loop goes
 on from ``lower + step``. Each fault of these bounds is refuted by a run with numbers.
@@ -23,7 +23,7 @@ from tests.cases.programs.ttgir import binary, for_loop, op, store
 from tests.verify.credits.test_check import named, with_numbers
 from tests.verify.credits.test_check_mutations import wrong
 
-LOOSE = "the step of a loop is no constant: few numbers are tried for it"
+LOOSE = "the step of a loop is not a constant: few numbers are tried for it"
 OPTIONS = PlanOptions(aref_depth=2, mma_depth=1, only_if_faster=False)
 PROGRAMS = op("tt.get_num_programs", "", "", "%programs", "i32", properties="axis = 0 : i32")
 PID = op("tt.get_program_id", "", "", "%pid", "i32", properties="axis = 0 : i32")
@@ -71,7 +71,7 @@ def aref(step: str, *bounds: str, around: bool = False) -> Module:
 
 
 def guard(branch: Operation) -> bool:
-    """Whether a branch is what a peeled iteration stands in."""
+    """Whether a branch guards a peeled iteration."""
     return any(it.name == "ttng.warp_group_dot" for it in branch.walk())
 
 
@@ -82,8 +82,8 @@ def test_a_peeled_iteration_is_tied_to_the_trips_of_a_loop_of_any_step(step: str
 
 
 @pytest.mark.parametrize("bounds", BOUNDS[1:])
-def test_wherever_such_a_loop_begins_and_ends_it_is_proved(bounds: tuple[str, str]) -> None:
-    if bounds == ("below", "seven"):  # there is a trip whatever the step is: nothing asks
+def test_a_peeled_loop_with_any_bounds_is_proved(bounds: tuple[str, str]) -> None:
+    if bounds == ("below", "seven"):  # there is a trip for every step: no query
         assert check_credits(parse_module(levels("m", *bounds)[0])) == Proved(ALL, STEPS["m"])
         return
     assert check_credits(aref("m", *bounds)) == Proved(ALL, STEPS["m"])
@@ -91,7 +91,9 @@ def test_wherever_such_a_loop_begins_and_ends_it_is_proved(bounds: tuple[str, st
 
 @pytest.mark.parametrize("around", [False, True])
 @pytest.mark.parametrize("steps", [("m", "programs"), ("one", "m"), ("m", "one"), ("twice", "two"), ("two", "one")])
-def test_loops_in_a_row_with_the_same_bounds_and_other_steps_are_proved(steps: tuple[str, str], around: bool) -> None:
+def test_consecutive_loops_with_equal_bounds_and_different_steps_are_proved(
+    steps: tuple[str, str], around: bool
+) -> None:
     """One condition guards the peeled iterations of both."""
     loops = [attention_loop("first", step=steps[0]), attention_loop("acc", "_2", init="first", step=steps[1])]
     body = "\n".join((*loops, store()))
@@ -106,14 +108,14 @@ def test_loops_in_a_row_with_the_same_bounds_and_other_steps_are_proved(steps: t
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("bounds", BOUNDS)
-def test_runs_with_numbers_raise_no_alarm_and_say_which_they_are(bounds: tuple[str, str], step: str) -> None:
+def test_the_search_with_numbers_proves_a_bound_and_states_its_assumption(bounds: tuple[str, str], step: str) -> None:
     found = with_numbers(levels(step, *bounds)[0])
     assert isinstance(found, Proved), found
     assert found.bound != ALL and found.bound.endswith(LOOSE)
 
 
 @pytest.mark.parametrize("fact", ["m >= 1", "m == 132", "m % 8 == 0 and m > 0"])
-def test_a_fact_that_says_that_the_step_is_positive_takes_the_place_of_the_language(fact: str) -> None:
+def test_a_fact_that_the_step_is_positive_replaces_the_language_s_assumption(fact: str) -> None:
     found = check_credits(aref("m"), assume=(fact,))
     assert isinstance(found, Proved) and found.bound == ALL
     assert found.assumptions == tuple(fact.split(" and "))
@@ -123,7 +125,7 @@ def test_a_fact_that_says_that_the_step_is_positive_takes_the_place_of_the_langu
 
 
 def compared(module: Module) -> tuple[Operation, Builder]:
-    """The comparison that decides the guard, and a builder in front of it."""
+    """The comparison that controls the guard, and a builder before it."""
     branch = next(it for it in named(module, "scf.if") if guard(it))
     compare = branch.operands[0].defining_op
     assert compare is not None and compare.name == "arith.cmpi"
@@ -131,7 +133,7 @@ def compared(module: Module) -> tuple[Operation, Builder]:
 
 
 def step_of(module: Module) -> Value:
-    """The step of the rest of the loop, which stands in front of the guard."""
+    """The step of the rest of the loop, which is defined before the guard."""
     branch = next(it for it in named(module, "scf.if") if guard(it))
     return next(it for it in branch.walk() if it.name == "scf.for").operands[2]
 
@@ -210,7 +212,7 @@ def test_a_peeled_iteration_behind_another_condition_is_refuted(step: str, bound
 
 
 @pytest.mark.parametrize("fault", [None, *FAULTS])
-def test_an_interpreter_of_its_own_finds_the_same_faults(fault: str | None) -> None:
+def test_an_independent_interpreter_finds_the_same_faults(fault: str | None) -> None:
     module = aref("m")
     if fault is not None:
         FAULTS[fault](module)
@@ -225,7 +227,7 @@ def at_barriers(step: str, *bounds: str) -> Verdict:
     return check_barriers(parse_module(levels(step, *bounds)[1]), effort="fast")
 
 
-def test_a_step_of_zero_is_no_run_and_the_verdict_says_so() -> None:
+def test_a_step_of_zero_is_excluded_and_the_verdict_states_it() -> None:
     found = at_barriers("m")
     assert isinstance(found, Proved), found
     assert found.assumptions == (positive_step("m"),)
@@ -234,17 +236,17 @@ def test_a_step_of_zero_is_no_run_and_the_verdict_says_so() -> None:
     assert isinstance(check_refinement(above, below), Proved)
 
 
-def test_a_step_of_zero_in_the_text_is_no_loop_that_anybody_understands() -> None:
+def test_a_constant_step_of_zero_is_unknown() -> None:
     assert isinstance(at_barriers("nothing"), Unknown)
 
 
 @pytest.mark.parametrize(("fact", "ends"), [("m == 132", "0, 132, 660"), ("m >= 7", "0, 7, 35")])
-def test_bounds_are_tried_in_units_of_the_smallest_step_there_is(fact: str, ends: str) -> None:
+def test_bounds_are_tried_in_units_of_the_smallest_allowed_step(fact: str, ends: str) -> None:
     found = check_barriers(parse_module(levels("m")[1]), assume=(fact,), effort="fast")
     assert isinstance(found, Proved) and f"n in {ends}" in found.bound, found
 
 
-def test_a_loop_whose_step_may_be_zero_keeps_its_faults() -> None:
+def test_a_fault_in_a_loop_whose_step_may_be_zero_is_refuted() -> None:
     module = parse_module(levels("m")[1])
     named(module, "ttng.wait_barrier")[0].erase()
     assert isinstance(check_barriers(module, effort="fast"), Refuted)

@@ -1,4 +1,4 @@
-"""Proofs for free trip counts: they hold for the loops of attention kernels, and never for a program that goes wrong.
+"""Proofs for unconstrained trip counts: attention kernels are proved, and faulty programs never are.
 
 A mutant that is proved so must be right in every run that the search with numbers, and an interpreter that shares
 nothing with either, can find.
@@ -31,7 +31,7 @@ BOUNDS = ("zero", "two", "n", "m", "least", "half")
 
 
 def proved(module: Module, budget: int = MOST) -> bool:
-    """Where two write one ring, or an operation is unknown, the check says so before any run."""
+    """Whether the check reports two writers of a ring, or an unknown operation, before any run."""
     try:
         program = compile_skeleton(module)
     except UnsupportedError:
@@ -76,12 +76,12 @@ ROWS = {
 
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("name", ROWS)
-def test_loops_in_a_row_are_proved_at_a_small_cost(name: str, plan: tuple[int, int]) -> None:
+def test_consecutive_loops_are_proved_within_a_small_budget(name: str, plan: tuple[int, int]) -> None:
     assert proved(parse_module(specialised(kernel(in_a_row(ROWS[name])), *plan)), 4000)
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_loops_in_a_row_in_each_tile_are_proved(name: str) -> None:
+def test_consecutive_loops_in_a_loop_over_tiles_are_proved(name: str) -> None:
     tiles = for_loop(in_a_row(ROWS[name]).replace("%m,", "%tile,"), induction="tile", upper="m")
     assert proved(parse_module(specialised(kernel(tiles), 2, 1)))
 
@@ -91,9 +91,7 @@ def test_loops_in_a_row_in_each_tile_are_proved(name: str) -> None:
     st.sampled_from(PLANS),
 )
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_the_bounds_of_loops_in_a_row_are_they_are_proved(
-    bounds: list[tuple[str, str]], plan: tuple[int, int]
-) -> None:
+def test_consecutive_loops_with_any_bounds_are_proved(bounds: list[tuple[str, str]], plan: tuple[int, int]) -> None:
     assume(not any({("zero", upper), ("two", upper)} <= set(bounds) for upper in BOUNDS))
     module = parse_module(specialised(kernel(in_a_row(bounds)), *plan))
     assert check_credits(module, effort="fast") == Proved(ALL)
@@ -102,28 +100,28 @@ def test_whatever_the_bounds_of_loops_in_a_row_are_they_are_proved(
 # -- what is not -------------------------------------------------------------------------------------------------------
 
 
-def test_what_rests_on_a_relation_of_numbers_is_left_to_the_search() -> None:
-    """One partition gives a token a trip, the other takes two at a time."""
+def test_a_protocol_that_relies_on_a_relation_of_unknowns_is_left_to_the_search() -> None:
+    """One partition puts a token per trip, the other takes two per trip."""
     module = parse_module(pairs("n"))
     assert not proved(module)
     found = check_credits(module, assume=("n % 2 == 0",))
     assert isinstance(found, Proved) and found.assumptions == ("n % 2 == 0",)
 
 
-def test_where_one_loop_stands_tells_of_another_is_left_to_the_search() -> None:
-    """No trip of the first loop behind the early puts: then the second has none either."""
+def test_a_relation_between_trip_counts_of_two_loops_is_left_to_the_search() -> None:
+    """If the first loop has no trip after the early puts, the second has none either."""
     module = parse_module(specialised(kernel(in_a_row([("zero", "n"), ("two", "n")])), 1, 0))
     assert not proved(module)
     assert isinstance(check_credits(module), Proved)
 
 
 @pytest.mark.parametrize("name", ["while", "while_sum", "while_listed"])
-def test_a_while_is_a_loop_of_free_trips(name: str) -> None:
+def test_a_while_is_proved_with_an_unconstrained_trip_count(name: str) -> None:
     assert proved(parse_module(aref(name)))
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_whiles_that_are_decided_by_different_numbers_are_different_loops(place: int) -> None:
+def test_whiles_with_different_conditions_have_different_trip_counts(place: int) -> None:
     module = parse_module(aref("while_listed"))
     loop = named(module, "scf.while")[place]
     next(it for it in loop.walk() if it.name == "arith.cmpi").properties["predicate"] = "3 : i64"
@@ -133,7 +131,7 @@ def test_whiles_that_are_decided_by_different_numbers_are_different_loops(place:
 LONG_LOOP = op("arith.constant", "", "", "%many", "i32", properties="value = 4096 : i32")
 
 
-def test_a_loop_of_many_constant_trips_costs_as_much_as_any_other() -> None:
+def test_a_large_constant_trip_count_costs_as_much_as_an_unknown_one() -> None:
     module = parse_module(specialised(kernel(f"{LONG_LOOP}\n{gemm_loop(upper='many')}\n{store()}"), 3, 1))
     assert proved(module, 1000)
     named(module, "aref.consumed")[0].erase()
@@ -141,7 +139,7 @@ def test_a_loop_of_many_constant_trips_costs_as_much_as_any_other() -> None:
 
 
 @pytest.mark.parametrize("change", ["one more", "another end", "another comparison"])
-def test_a_split_is_known_only_as_early_puts_compute_it(change: str) -> None:
+def test_a_split_is_recognised_only_in_the_form_that_early_puts_compute(change: str) -> None:
     module = parse_module(specialised(kernel(in_a_row(ROWS["full and masked"])), 2, 1))
     [split] = splits(module)
     condition, near = (split.operands[at].owner for at in (0, 1))
@@ -165,7 +163,7 @@ def test_a_split_is_known_only_as_early_puts_compute_it(change: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_no_mutant_that_goes_wrong_is_proved(name: str) -> None:
+def test_no_mutant_with_a_fault_is_proved(name: str) -> None:
     missed: list[str] = []
     kept = 0
     for mutant in mutants(aref(name, 2, 1)):
@@ -189,7 +187,7 @@ def hold_against_numbers(aref: str, first: int) -> None:
 
 @given(nests(), st.sampled_from(PLANS), st.integers(0, 60))
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_mutant_of_a_random_nest_that_goes_wrong_is_proved(
+def test_no_mutant_with_a_fault_of_a_random_nest_is_proved(
     nest: tuple[Statement, ...], plan: tuple[int, int], lot: int
 ) -> None:
     hold_against_numbers(specialised(text(nest), *plan), lot)
@@ -201,7 +199,7 @@ def test_no_mutant_of_a_random_nest_that_goes_wrong_is_proved(
     st.integers(0, 60),
 )
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_mutant_of_loops_in_a_row_that_goes_wrong_is_proved(
+def test_no_mutant_with_a_fault_of_consecutive_loops_is_proved(
     bounds: list[tuple[str, str]], plan: tuple[int, int], lot: int
 ) -> None:
     hold_against_numbers(specialised(kernel(in_a_row(bounds)), *plan), lot)

@@ -1,14 +1,14 @@
 """The barrier check: slots, parities, bytes, asynchronous lifetimes and proxies of a warp-specialised kernel.
 
-Works on any TTGIR with ``ttg.warp_specialize``, in the spelling of Triton 3.6 and 3.9, whoever wrote it.
+Works on any TTGIR with ``ttg.warp_specialize``, of Triton 3.6 or 3.9, from any producer.
 
-    numbers   the arguments that control flow depends on are tried with small trip counts (`barrier_inputs`)
-              `fast` tries corners, `full` all up to 2·D + 1; choices that make the same run are one
-              (`barrier_fingerprint`, `barrier_sweep`)
-    traces    each choice unrolls the kernel into one straight line of events a partition (`barrier_trace`)
-    runs      one run with happens-before stands for all interleavings and completion orders (`barrier_run`)
+    inputs    small trip counts for the arguments that control flow depends on (`inputs.choices`): `fast` tries corner
+              cases, `full` all up to 2·D + 1; choices that give the same run are merged (`inputs.fingerprint`,
+              `inputs.sweep`)
+    trace     each choice unrolls the kernel into one straight-line sequence of events per partition (`run.trace`)
+    run       one run with happens-before covers all interleavings and completion orders (`run.happens_before`)
 
-Not modelled: which allocations Triton lays over each other, clusters, named barriers, values of tiles.
+Not modelled: which allocations Triton places at the same address, clusters, named barriers, values of tiles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tawa.dialects.scf import ForOp
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
 from tawa.verify.assumptions import Assumption
-from tawa.verify.barriers.inputs.beyond import Extension, Extensions, Open, open_decisions
+from tawa.verify.barriers.inputs.beyond import Extension, Extensions, UntriedOutcome, untried_outcomes
 from tawa.verify.barriers.inputs.choices import (
     BUDGET,
     MOST_CHOICES,
@@ -39,7 +39,7 @@ from tawa.verify.barriers.program.shortened import shortened
 from tawa.verify.barriers.refinement import check_refinement
 from tawa.verify.barriers.run.events import MAX_EVENTS, NeedsNumber, Signature, TooLong, Undefined, signature
 from tawa.verify.barriers.run.happens_before import BarrierRun
-from tawa.verify.barriers.run.history import Fault, Happening
+from tawa.verify.barriers.run.history import Fault, HistoryStep
 from tawa.verify.barriers.run.trace import Unrolled, unroll
 from tawa.verify.data_dependent_loops import PREFIX
 from tawa.verify.effort import Effort
@@ -47,9 +47,9 @@ from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
 _ALL = 1 << 30
 _FREE: Mapping[Effort, int] = {"fast": 2, "full": 4}
-"""Of how many numbers that cannot be foreseen all are tried where the budget ended; the others are the smallest."""
+"""The number of unforeseen numbers tried with all values after the budget ended; the others get their smallest."""
 _CHOICES_PER_NUMBER = 3
-"""How many values are tried for a number that the kernel reads from memory."""
+"""The number of values tried for a number that the kernel loads from memory."""
 
 
 def check_barriers(
@@ -63,11 +63,11 @@ def check_barriers(
 ) -> Verdict:
     """Proves or refutes the barrier protocol of `module`.
 
-    arguments: integer arguments with one value only, by name. assume: facts about arguments, each ``L >= 128``,
-    ``K % 64 == 0`` or several joined by ``and``; raises AssumptionError where one cannot be read or names no integer
-    argument. effort: `fast` tries few trip counts, `full` all up to `max_trips`, which is 2·D + 1 where it is None, D
-    being the deepest row of mbarriers. budget_states: steps over all runs; when they are used up, the verdict says
-    which runs were done.
+    arguments: integer arguments with a fixed value, by name. assume: facts about arguments, each ``L >= 128``,
+    ``K % 64 == 0`` or several joined by ``and``; raises AssumptionError if one cannot be parsed or is not about an
+    integer argument. effort: `fast` tries few trip counts, `full` all up to `max_trips` (default 2·D + 1, where D is
+    the length of the longest array of mbarriers). budget_states: the limit of steps over all runs; the verdict states
+    which runs were made before it was reached.
     """
     try:
         program = BarrierProgram(module)
@@ -90,12 +90,12 @@ def check_barriers(
         coarse = _Search(program, effort, budget, trips, inner, facts, coarse=True).run(found)
     except NotUnderstood:
         return verdict
-    return coarse if isinstance(coarse, Proved) else verdict  # a fault may be one of the shortened program alone
+    return coarse if isinstance(coarse, Proved) else verdict  # a fault may be an artefact of the shortened loops
 
 
 @dataclass(slots=True)
 class _Search:
-    """The runs so far."""
+    """The runs so far, and what remains of the budget."""
 
     program: BarrierProgram
     effort: Effort
@@ -108,19 +108,19 @@ class _Search:
     seen: set[Signature] = field(default_factory=set[Signature])
     tried: list[State] = field(default_factory=list[State])
     runs: int = 0
-    valid: int = 0  # runs that no assumption of the program excludes, also where they are like another one
-    memory: tuple[int, ...] = ()  # more numbers that may be read from memory
-    outcomes: dict[Operation, int] = field(default_factory=dict[Operation, int])  # of the decisions in them
-    until: int = 0  # the steps at which the choices of one state end
-    longest: int = MAX_EVENTS  # of one run
-    cut: bool = False  # they ended before all were made
+    valid: int = 0  # runs that no assumption of the program excludes, duplicates included
+    memory: tuple[int, ...] = ()  # further values of loaded numbers
+    outcomes: dict[Operation, int] = field(default_factory=dict[Operation, int])  # of the decisions in these runs
+    until: int = 0  # the step count at which the runs of the current state stop
+    longest: int = MAX_EVENTS  # the limit of steps of one run
+    cut: bool = False  # some runs of a state were not made
     used: dict[str, None] = field(default_factory=dict[str, None])
     read: dict[str, dict[int, None]] = field(default_factory=dict[str, dict[int, None]])
 
     def run(self, found: list[Choices]) -> Verdict:
-        """Tries the choices that make different runs until one goes wrong or the budget ends.
+        """Tries the choices that give different runs until one has a fault or the budget ends.
 
-        `full` takes those with few trips first, `fast` those that together have each trip count and number once.
+        `full` starts with few trips, `fast` with choices that together cover each trip count and number once.
         """
         self.used.update(dict.fromkeys(fact for choice in found for fact in choice.facts))
         names = {choice.argument: choice.name for choice in found}
@@ -135,7 +135,7 @@ class _Search:
                 break
             cost = sweep.cost(state)
             if self.steps * cost > self._allowance() * spent > 0:
-                complete = False  # by what a trip took so far
+                complete = False  # predicted from the cost of a trip so far
                 continue
             spent += cost
             share = max((self.budget - self.steps) // (len(states) - place), self.budget // 4)
@@ -156,12 +156,12 @@ class _Search:
         return stop or self._verdict(found, complete, few, f"{'more than ' if more else ''}{len(states)} choices")
 
     def _beyond(self, found: list[Choices], names: dict[Value, str]) -> Refuted | Unknown | None:
-        """Tries the inputs that send decisions where no run has been; Unknown where one is left."""
+        """Tries inputs for outcomes of decisions that no run had; Unknown if a necessary outcome remains untried."""
         extensions = Extensions(self.program, found, self.facts, self.trips, self.effort)
         granted, done = False, dict[object, bool]()  # runs, and whether assumptions excluded them
-        self.longest = MAX_EVENTS - 1  # a longer one is left out, and says nothing of the program
+        self.longest = MAX_EVENTS - 1  # a longer run is skipped; that is inconclusive
         most = max((number for choice in found for number in choice.numbers), default=0)
-        for decision in open_decisions(self.program, self.outcomes, max(most, *self.trips), self.effort):
+        for decision in untried_outcomes(self.program, self.outcomes, max(most, *self.trips), self.effort):
             if not granted:
                 self.budget, granted = max(self.budget, self.steps) + 2 * BUDGET[self.effort], True
             excluded, made, own, too_long = True, False, False, False
@@ -175,7 +175,7 @@ class _Search:
                 ):
                     break
                 if extension.far and too_long:
-                    continue  # the next ones are longer still, and the budget is for runs that end
+                    continue  # the next runs are even longer
                 made = True
                 same = (frozenset(extension.numbers.items()), frozenset(extension.chosen.items()), extension.memory)
                 if same in done and not decision.anew:
@@ -204,26 +204,24 @@ class _Search:
         return None
 
     def _widen(self, found: list[Choices], extension: Extension) -> None:
-        """The bound states these numbers too."""
+        """Adds these numbers to the ones that the bound states."""
         for place, choice in enumerate(found):
             numbers = tuple(sorted({*choice.numbers, extension.numbers[choice.argument]}))
             found[place] = replace(choice, numbers=numbers)
         for key, number in extension.chosen.items():
             self.read.setdefault(key, {})[number] = None
 
-    def _undecided(self, decision: Open) -> Unknown:
-        what = "has trips" if ForOp.matches(decision.op) else "goes the other way"
-        reason = (
-            f"no numbers were found and tried for which {decision.op.name} {what}: what follows then is not checked"
-        )
+    def _undecided(self, decision: UntriedOutcome) -> Unknown:
+        what = "has trips" if ForOp.matches(decision.op) else "has its other outcome"
+        reason = f"found no numbers for which {decision.op.name} {what}: the code that depends on it is not checked"
         return Unknown(reason, source_of(self.program.module, decision.op), self._assumptions())
 
     def _allowance(self) -> int:
-        """What one run may take: a long one may overrun the budget by half."""
+        """The limit of steps of one run: a long one may exceed the budget by half."""
         return min(max(self.budget - self.steps, self.budget // 2), self.longest)
 
     def _verdict(self, found: list[Choices], complete: bool, few: bool, all_of: str) -> Verdict:
-        """few: less than half of the trip counts and numbers that there are occurred in what was tried."""
+        """few: less than half of the trip counts and numbers occurred in the runs made."""
         if complete and not self.runs:
             return Unknown("no choice of numbers satisfies the assumptions", None, self._assumptions())
         if few or not self.runs:
@@ -236,7 +234,7 @@ class _Search:
     def _try(
         self, numbers: dict[Value, int], chosen: dict[str, int], names: dict[Value, str], free: int
     ) -> Refuted | None:
-        """One choice of arguments; numbers that cannot be foreseen are tried as they turn up, the first `free` all."""
+        """Runs one choice of arguments. Enumerates unforeseen numbers as they occur: all values of the first `free`."""
         if not free:
             self.cut, chosen = True, _Smallest(chosen, self._numbers_for)
         try:
@@ -248,7 +246,7 @@ class _Search:
         except NeedsNumber as need:
             possible = self._numbers_for(need.key, chosen)
             if self.coarse:
-                possible = (possible[-1], *possible[:-1])  # the longest run first: not all may get their turn
+                possible = (possible[-1], *possible[:-1])  # the longest run first: the budget may not suffice for all
             for number in possible:
                 if self.steps >= self.until:
                     self.cut = True
@@ -278,12 +276,12 @@ class _Search:
         return None
 
     def _numbers_for(self, key: str, chosen: Mapping[str, int]) -> Sequence[int]:
-        """Program ids lie below the number of programs; numbers in memory are small, or bound innermost loops."""
+        """The values to try: program ids below the number of programs; loaded numbers that are small or bound loops."""
         inner = self.inner.get("*" if key.startswith("*") else key, ())
         if key.startswith("program_id"):
             numbers, most = {0, 1, *inner}, chosen.get(f"num_programs{key[10:]}")
             return sorted(number for number in numbers if most is None or number < most)
-        if key.startswith(PREFIX):  # the first time all of them: each further time multiplies the runs
+        if key.startswith(PREFIX):  # all of them for the first execution only: each further one multiplies the runs
             if self.coarse:
                 return range(min(max(self.trips), OUTER_TRIPS) + 1)
             return list(self.trips) if key.endswith(" 0") else sorted({0, 1, max(self.trips)})
@@ -313,7 +311,7 @@ class _Search:
         if not found and not self.read:
             return "; ".join(("every interleaving", "control flow depends on no argument", *shorter))
         offered = {choice.name: choice.numbers for choice in found}
-        many = {"*": "numbers in memory", PREFIX: "trips of loops that memory ends"}
+        many = {"*": "numbers in memory", PREFIX: "trips of data-dependent loops"}
         offered |= {key: tuple(sorted(read)) for key, read in self.read.items() if not key.startswith(tuple(many))}
         for prefix, name in many.items():
             numbers = {number for key, read in self.read.items() if key.startswith(prefix) for number in read}
@@ -327,7 +325,7 @@ class _Search:
     def _witness(self, fault: Fault, inputs: Mapping[str, int]) -> Witness:
         return Witness(fault.kind, fault.message, inputs, tuple(self._step(step) for step in fault.steps))
 
-    def _step(self, step: Happening) -> Step:
+    def _step(self, step: HistoryStep) -> Step:
         location = source_of(self.program.module, step.event.op) if step.event else None
         target, slot = "", None
         if step.target is not None:
@@ -337,7 +335,7 @@ class _Search:
 
 
 class _Smallest(dict[str, int]):
-    """What is chosen, and the smallest number for everything else."""
+    """The chosen numbers, and the smallest value for every other key."""
 
     def __init__(self, chosen: Mapping[str, int], numbers_for: Numbers) -> None:
         super().__init__(chosen)
@@ -351,12 +349,12 @@ class _Smallest(dict[str, int]):
 
 
 def _corners(numbers: Sequence[int]) -> Sequence[int]:
-    """The first two and the last: each number read from memory multiplies the runs."""
+    """The first two and the last, because each loaded number multiplies the runs."""
     return numbers if len(numbers) < 3 else (*numbers[:2], numbers[-1])
 
 
 def _range(numbers: tuple[int, ...]) -> str:
-    """All of them; of four or more at equal distances the first two and the last."""
+    """All numbers; of four or more at equal distances only the first two and the last."""
     if len(numbers) > 3 and len({after - before for before, after in pairwise(numbers)}) == 1:
         return f"{numbers[0]}, {numbers[1]}, …, {numbers[-1]}"
     return ", ".join(map(str, numbers)) or "nothing"

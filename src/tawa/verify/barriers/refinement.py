@@ -1,19 +1,19 @@
-"""Refinement: the barrier level does what the aref level says, ring by ring, in the same order.
+"""Refinement: the barrier level makes the accesses of the aref level, per partition and in the same order.
 
     aref level                    barrier level
-    put r[i]          →           wait empty[s], p ^ 1 (not of a fresh put); expect full[s]; one copy a buffer[s]
-      by cp.async     →           wait empty[s], p ^ 1; one cp.async a buffer[s]; copies arrive full[s]
-      from registers  →           wait empty[s], p ^ 1; one write a buffer[s]; arrive full[s]
+    put r[i]          →           wait empty[s], p ^ 1 (unless fresh); expect full[s]; one copy per buffer[s]
+      by cp.async     →           wait empty[s], p ^ 1; one cp.async per buffer[s]; copies arrive full[s]
+      from registers  →           wait empty[s], p ^ 1; one write per buffer[s]; arrive full[s]
     put of a token    →           wait empty[s], p ^ 1; arrive full[s]
     get r[i]          →           wait full[s], p
     consumed r[i]     →           arrive empty[s]
     landed r[i]       →           wait full[t], the parity of the last put into it, for each slot t
     dot reads r[i]    →           dot reads buffer[s]
 
-(A ring with `implied_empty` has neither the wait for an empty slot nor the arrival that ends it.)
-
-with s = i mod D and p = (i div D) mod 2, in every partition and for every choice of trip counts that is tried. The
-lowering names what it makes: `<ring>_full`, `<ring>_empty`, and the buffers of a ring, in order, `<ring>`.
+with s = i mod D and p = (i div D) mod 2, in every partition and for every choice of trip counts that is tried. A ring
+with `implied_empty` has neither the wait for an empty slot nor the arrival that it waits for. Barriers and buffers are
+identified by the names that the lowering gives them: `<ring>_full`, `<ring>_empty`, and `<ring>` for the buffers, in
+order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.verify.barriers.inputs.choices import BUDGET, choices, read_facts, trips_to_try, vectors
-from tawa.verify.barriers.inputs.fingerprint import Fingerprints, Print
+from tawa.verify.barriers.inputs.fingerprint import Fingerprint, Fingerprints
 from tawa.verify.barriers.program.kernel import BarrierProgram, Memory, NotUnderstood
 from tawa.verify.barriers.program.operations import holds, number
 from tawa.verify.barriers.run.events import Environment, Event, Trace, Undefined
@@ -47,12 +47,12 @@ from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
 _PER_RING = 64
-"""Numbers of allocations set aside for the payload of a ring at the aref level."""
+"""The allocation numbers reserved for the payload of each ring at the aref level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One access, in terms of both levels."""
+    """One access, in terms common to both levels."""
 
     kind: str
     ring: str
@@ -85,7 +85,7 @@ def check_refinement(
         used = tuple(dict.fromkeys(fact for choice in found for fact in choice.facts))
         undefined: dict[str, None] = {}
         above, below = Fingerprints(high), Fingerprints(low)
-        done: set[tuple[Print | None, Print | None]] = set()
+        done: set[tuple[Fingerprint | None, Fingerprint | None]] = set()
         steps, runs = 0, 0
         left = list(vectors(found, effort))
         total, occurred = len(left), set[tuple[Value, int]]()
@@ -123,7 +123,7 @@ def check_refinement(
 
 
 class _OneProgram(dict[str, int]):
-    """One program in the grid; numbers in memory are 1; a loop that memory ends makes `trips` trips."""
+    """Numbers for a grid of one program: loaded numbers are 1, data-dependent loops have `trips` trips."""
 
     def __init__(self, trips: int) -> None:
         super().__init__()
@@ -142,7 +142,8 @@ def _compare(
     high: BarrierProgram, wanted: Unrolled, low: BarrierProgram, unrolled: Unrolled, inputs: Mapping[str, int]
 ) -> Refuted | None:
     names = _names(high.module)
-    main = {role: name for role, name in names.items() if role == "default"}  # the first consumer's warps around it
+    # The first consumer's warps also run the code outside the partitions.
+    main = {role: name for role, name in names.items() if role == "default"}
     above = _by_role([trace for segment in wanted.segments for trace in segment], main)
     below = _by_role([trace for segment in unrolled.segments for trace in segment], names)
     rings = {CreateOp(op).name: RingType.parse(op.result.type).depth for op in high.module.walk() if _is_ring(op)}
@@ -155,7 +156,8 @@ def _compare(
             have = made[place][0] if place < len(made) else None
             if want == have:
                 continue
-            message = f"{role} makes {have or 'no more accesses'} where the aref level has {want or 'no more'}"
+            none = "no further access"
+            message = f"{role} makes {have or none} where the aref level has {want or none}"
             steps = tuple(_step(low, role, *access) for access in made[: place + 1])
             return Refuted(Witness("refinement", message, inputs, steps))
     return None
@@ -166,7 +168,7 @@ def _step(low: BarrierProgram, role: str, access: Access, event: Event) -> Step:
 
 
 def _by_role(traces: list[Trace], names: Mapping[str, str]) -> dict[str, list[Event]]:
-    """Events by partition, in the names of the aref level."""
+    """Events by partition, under the partition names of the aref level."""
     roles: dict[str, list[Event]] = {}
     for trace in traces:
         roles.setdefault(names.get(trace.partition, trace.partition), []).extend(trace.events)
@@ -174,7 +176,7 @@ def _by_role(traces: list[Trace], names: Mapping[str, str]) -> dict[str, list[Ev
 
 
 def _names(high: Module) -> dict[str, str]:
-    """What the regions of ``ttg.warp_specialize`` are called at the aref level, first consumer, others, producers."""
+    """The aref-level names of the regions of ``ttg.warp_specialize``: first consumer, other consumers, producers."""
     groups = [group for op in high.walk() if (group := GroupOp.of(op))]
     consumers = [group.partition for group in groups if group.role == "consumer"]
     others = [*consumers[1:], *(group.partition for group in groups if group.role == "producer")]
@@ -183,7 +185,7 @@ def _names(high: Module) -> dict[str, str]:
 
 
 def _asked(events: list[Event], names: list[str], rings: Mapping[str, int]) -> list[tuple[Access, Event]]:
-    """What the aref level does, with counts as (slot, parity)."""
+    """The accesses of the aref level, with counts as (slot, parity)."""
     found: list[tuple[Access, Event]] = []
     for event in events:
         for memory in event.memory:
@@ -213,7 +215,7 @@ def _asked(events: list[Event], names: list[str], rings: Mapping[str, int]) -> l
 
 
 def _landings(name: str, count: int, depth: int) -> list[Access]:
-    """The waits for everything put before `count`; a slot that nobody filled lets a wait for the round before pass."""
+    """The waits for all puts before `count`. On a slot without a put, the wait for the preceding round passes."""
     rounds = [(count - 1 - slot) // depth for slot in range(depth)]
     return [Access("get", name, slot, number % 2) for slot, number in enumerate(rounds)]
 
@@ -224,7 +226,7 @@ _FILLING: Mapping[str, tuple[str, str, str]] = {
     "registers": ("", "write", "arrive full"),
     "token": ("", "", "arrive full"),
 }
-"""What a put does at the barrier level: before it fills the buffers, to each of them, and behind."""
+"""The accesses of a put at the barrier level: before filling the buffers, for each of them, and afterwards."""
 
 
 def _fill_of(event: Event) -> Fill:
@@ -238,7 +240,7 @@ def _is_implied(access: Access, implied: list[str]) -> bool:
 
 
 def _made(events: list[Event], low: BarrierProgram, rings: Mapping[str, int]) -> list[tuple[Access, Event]]:
-    """What the barrier level does, by the names that the lowering gave."""
+    """The accesses of the barrier level, identified by the names that the lowering gave."""
     entries: dict[int, tuple[str, int]] = {}
     counts: dict[str, int] = {}
     for alloc, op in enumerate(low.allocations):

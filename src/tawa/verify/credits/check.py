@@ -1,27 +1,28 @@
-"""The aref check: credits. Is every slot put, got and released in step, whatever the trip counts?
+"""The aref check: credits. Is every slot put, got and released in order, for all trip counts?
 
     check_credits(module)  →  Proved("all trip counts")  |  Refuted(witness)  |  Unknown(reason)
 
 Arefs with one writer and known readers form a bounded Kahn network: every maximal run ends in the same state, so one
-run for each vector of trip counts decides. Found: deadlock (D < P + 1, rings read in crossed order, a token that is
-never given), puts, gets and releases out of step, a slot released while a wgmma reads it or read behind its release,
-a put that does not wait although its slot is full, slots that are left full or borrowed at the end.
+run decides for each vector of trip counts. The check finds deadlocks (D < P + 1, rings read in crossed order, a token
+that is never given); puts, gets and releases out of order; a slot released while a wgmma reads it, or read after its
+release; a put that does not wait although its slot is full; slots that are still full or borrowed at the end.
 
-What is unknown: the bound of each loop and each condition, as the tree of operations that computes it, so that the
+The unknowns are loop bounds and conditions. Each is represented by the expression tree that computes it, so that the
 same expression is the same number in every partition.
 
-First with every number free (`tawa.verify.credits.free`): how long a loop is has nothing to do with any other loop, nor
-with the same loop another time. That is more runs than there are, but few states, each visited once; where all are
-right, so are all runs, without any assumption. Protocols seldom rest on what relates numbers, so this proves nearly
-every kernel. A fault may be one of the runs that there are not; then come numbers.
+First, `tawa.verify.credits.free` treats every unknown as unconstrained: the trip count of a loop is independent of all
+other loops, and of its own earlier executions. That over-approximates the possible runs, but has few states, each
+visited once; if all of these runs are correct, so is every real run, without any assumption. A protocol seldom relies
+on relations between unknowns, so this proves nearly every kernel. A fault may come from an infeasible run; then the
+search with concrete numbers decides.
 
-With numbers (`tawa.verify.credits.search`): vectors in the order of their total size, hence the first that fails is a
-smallest one. All trip counts: let i < j be two heads of one loop, in the partition that leads, with the others as far
-as they get. If the state relative to the leader is the same at both and nobody has left the loop, then a run of
-N + (j − i) trips is right if one of N trips is: cut out the iterations from i to j. So where the longest runs of every
-loop show such a recurrence, the runs within the bound prove all. Counts matter by their differences alone; hence the
-period is often 1 where slots and parities have 2·D. What is decided by how far a loop is, is not covered: then the
-verdict states the bound.
+`tawa.verify.credits.search` tries vectors of concrete numbers in the order of their total size, hence the first that
+fails is a smallest one. The step to all trip counts: let i < j be two iterations of one loop of the leading partition,
+with the others as far as they get. If the state relative to the leader is the same at the heads of both and no
+partition has left the loop, then a run of N + (j − i) trips is correct if one of N trips is: remove the iterations from
+i to j. So if the longest runs of every loop show such a recurrence, the runs within the bound prove all trip counts.
+Only differences of counts are part of the state; hence the period is often 1 although slots and parities have period
+2·D. A decision that depends on the absolute iteration number is not covered; then the verdict states the bound.
 
 Source: G. Kahn, "The semantics of a simple language for parallel programming" (1974); arXiv 2510.14719, section 3.
 """
@@ -48,9 +49,9 @@ def check_credits(
     """Checks every ring of an aref-level module.
 
     assume: facts about integer arguments of the kernel, each ``L >= 128``, ``K % 64 == 0`` or several joined by
-    ``and``; the verdict states those that it used. effort: "fast" takes a few milliseconds for usual kernels. budget:
-    instructions of the skeleton that all runs together may take, instead of what the effort grants. A module without
-    rings is proved. Raises AssumptionError where an assumption names no integer argument.
+    ``and``; the verdict lists those that it used. effort: "fast" takes a few milliseconds for usual kernels. budget:
+    the number of skeleton instructions that all runs together may execute; the default depends on the effort. A module
+    without rings is proved. Raises AssumptionError if an assumption is about anything but an integer argument.
     """
     assumptions = parse_assumptions(assume)
     check_names(module, assumptions)
@@ -65,7 +66,7 @@ def check_credits(
     for ring in program.rings:
         writers = [name for name in ring.writers if name != MAIN]
         if len(writers) > 1:
-            message = f"{ring.name} has {len(writers)} writers ({', '.join(writers)}), not one"
+            message = f"{ring.name} has {len(writers)} writers ({', '.join(writers)}); a ring has one writer"
             return Refuted(Witness("order", message, {}, ()))
     if budget is None:
         budget = FAST if effort == "fast" else FULL
@@ -73,7 +74,7 @@ def check_credits(
     free = prove_free(program, min(budget, MOST))
     if free is not None:
         for step, loop in free.positive:
-            facts.take_positive(step, loop)
+            facts.assume_positive(step, loop)
         return Proved(ALL, tuple(facts.used))
     return Search(program, facts, budget).verdict()
 

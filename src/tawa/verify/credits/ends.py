@@ -1,4 +1,4 @@
-"""What is wrong with a run that stands still, or that ends with slots full or borrowed: in words, with a cure."""
+"""Messages, with a cure, for a deadlocked run and for a run that ends with full or borrowed slots."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tawa.verify.credits.state import Channel, FaultError, Thread
 
 
 def deadlock(program: Program, channels: Sequence[Channel], waiting: Sequence[Thread]) -> str:
-    """Who waits for what, and what would end it."""
+    """The message of a deadlock: each waiting partition, what it waits for, and a cure."""
     texts: list[str] = []
     for thread in waiting:
         assert thread.waits is not None
@@ -52,16 +52,16 @@ def _cure(program: Program, channels: Sequence[Channel], waiting: Sequence[Threa
                     f" needs more slots than D = {channel.depth}, or an earlier release"
                 )
     if not puts and len(gets) > 1:
-        return "each waits for a token or a tile that another gives only later"
+        return "each waits for a token or a tile that another partition puts only after its own wait"
     return ""
 
 
 def check_end(program: Program, channels: Sequence[Channel]) -> None:
-    """Raises `FaultError` where a slot is left full or borrowed."""
+    """Raises `FaultError` if a slot is still full or borrowed at the end."""
     for number, channel in enumerate(channels):
         ring = program.rings[number]
         if channel.puts and not channel.readers:
-            raise FaultError("leftover credit", f"{ring.name} is filled but nobody reads it", 0, None)
+            raise FaultError("leftover credit", f"{ring.name} is filled but has no reader", 0, None)
         for reader, got, held in zip(ring.readers, channel.gets, channel.borrowed, strict=True):
             if got != channel.puts:
                 left = f"{channel.puts} puts but {got} gets by {reader}"

@@ -1,11 +1,11 @@
-"""What is known of the numbers that decide how a kernel runs: assumptions by its caller, `tl.assume` in its source.
+"""Facts about the unknowns of a kernel: the caller's assumptions, and `tl.assume` in its source.
 
     K >= 128, K % 128 == 0 and a loop of ceil(K / 64) trips  →  2, 4, 6, … trips
 
-A bound is seldom an argument itself; it is computed from one. So "can this bound be 3?" is asked backwards: which
-values of the argument give 3, and does a fact allow one of them? Where the computation is not a chain of additions,
-products and divisions by constants, every number is possible: that proves less, never too much. Arithmetic on
-arguments is taken not to overflow.
+A bound is seldom an argument itself; it is computed from one. So "can this bound be 3?" is answered by the preimage:
+the values of the argument that give 3, and whether the facts allow one of them. If the computation is not a chain of
+additions, multiplications and divisions by constants, every number is possible, which is conservative. Arithmetic on
+arguments is assumed not to overflow.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _RELATIONS = ("==", "!=", "<", "<=", ">", ">=")  # of arith.cmpi, by predicate
 _SAME_NUMBER = op_names(arith.ExtSIOp, arith.IndexCastOp, arith.TruncIOp)
 
 Interval = tuple[int, int]
-"""Both ends belong to it."""
+"""A closed interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An assumption, and how a verdict states it."""
+    """An assumption, and its text in a verdict."""
 
     assumption: Assumption
     text: str
@@ -43,9 +43,9 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """How a number is computed from one argument: the steps (operation, constant) from the number inwards.
+    """The computation of a number from one argument: its steps (operation, constant), last operation first.
 
-    `unit` more of the argument is `slope` more of the number, once it is positive.
+    If the argument grows by `unit`, a positive number grows by `slope`.
     """
 
     argument: Term
@@ -55,7 +55,7 @@ class _Chain:
 
 
 def check_names(module: Module, assumptions: Sequence[Assumption]) -> None:
-    """Raises AssumptionError for a fact about what is no integer argument of a kernel of the module."""
+    """Raises AssumptionError if a fact names anything but an integer argument of a kernel of the module."""
     functions = [op for op in module.body.ops if FuncOp.matches(op) and op.regions and op.regions[0].blocks]
     names = list(dict.fromkeys(name for op in functions for name in integer_arguments(op).values()))
     for fact in assumptions:
@@ -67,7 +67,7 @@ def check_names(module: Module, assumptions: Sequence[Assumption]) -> None:
 
 
 class Facts:
-    """All facts about the arguments of one skeleton; `used` lists those asked for, as verdicts state them."""
+    """All facts about the arguments of one skeleton; `used` has the texts of those that a query relied on."""
 
     def __init__(self, program: Program, assumptions: Sequence[Assumption]) -> None:
         self.used: dict[str, None] = {}
@@ -88,15 +88,15 @@ class Facts:
         return f"tl.assume at {place}" if place else "llvm.intr.assume in the kernel"
 
     def exclude(self, op: Operation | None, step: bool = False) -> None:
-        """Notes that the kernel's own assumption at `op`, or the `step` of a loop there, left out a run."""
+        """Records that the kernel's own assumption at `op`, or the `step` of the loop `op`, excluded a run."""
         self.used[self._positive(op) if step else self._text(op)] = None
 
     def _positive(self, loop: Operation | None) -> str:
         place = source_of(self._module, loop) if loop else None
         return f"{POSITIVE_STEP} at {place}" if place else POSITIVE_STEP
 
-    def take_positive(self, step: Term, loop: Operation | None) -> None:
-        """Notes that the step of a loop is taken to be positive, unless that is certain."""
+    def assume_positive(self, step: Term, loop: Operation | None) -> None:
+        """Records the assumption that the step of a loop is positive, unless that is provable."""
         while step.key[0] in _SAME_NUMBER or (step.key[0] == arith.MulIOp.NAME and len(step.parts) == 1):
             if not all(number > 0 for number in step.key if isinstance(number, int)):
                 break
@@ -104,22 +104,22 @@ class Facts:
         if not is_positive(step) and step.key[0] != GetProgramIdOp.NAME and self.allows(step, -FAR, 0):
             self.used[positive_step(step.name) if step.key[0] == "argument" else self._positive(loop)] = None
 
-    def touches(self, term: Term) -> bool:
-        """Whether facts say something about this number."""
+    def constrains(self, term: Term) -> bool:
+        """Whether a fact constrains this number."""
         return self._chain(term) is not None
 
     def allows(self, term: Term, low: int, high: int, *, periodic: bool = False) -> bool:
-        """Whether the number can lie in low … high. periodic: asks the facts with a modulus alone."""
+        """Whether the number can be in [low, high]. periodic: considers only facts with a modulus."""
         chain = self._chain(term)
         if chain is None:
             return True
         facts = self._about[chain.argument]
         self.used.update(dict.fromkeys(fact.text for fact in facts))
         assumptions = [fact.assumption for fact in facts if not periodic or fact.assumption.modulus is not None]
-        return any(_exists(part, assumptions) for part in _before(chain.steps, (low, high)))
+        return any(_exists(part, assumptions) for part in _preimage(chain.steps, (low, high)))
 
     def period(self, term: Term, step: int) -> int:
-        """Every how many trips of a loop with this step the facts with a modulus repeat."""
+        """The period, in trips of a loop with this step, of the facts with a modulus."""
         chain = self._chain(term)
         if chain is None:
             return 1
@@ -138,7 +138,7 @@ class Facts:
 
 
 def _chain(term: Term) -> _Chain | None:
-    """How the number is computed, None where that is no chain of operations with constants from one argument."""
+    """The computation of a number; None if it is not a chain of operations with constants on one argument."""
     steps: list[tuple[str, int]] = []
     unit = slope = 1
     while term.key[0] != "argument":
@@ -169,21 +169,21 @@ def _chain(term: Term) -> _Chain | None:
 
 
 def _predicate(term: Term) -> str:
-    """The relation of a signed comparison; empty for any other."""
+    """The relation of a signed comparison; empty for an unsigned one."""
     properties = dict(zip(term.key[1:-2:2], term.key[2:-2:2], strict=True))
     number = read_int(str(properties["predicate"]))
     return _RELATIONS[number] if number < len(_RELATIONS) else ""
 
 
-def _before(steps: tuple[tuple[str, int], ...], result: Interval) -> list[Interval]:
-    """The values of the argument that the steps turn into a number in `result`."""
+def _preimage(steps: tuple[tuple[str, int], ...], result: Interval) -> list[Interval]:
+    """The preimage of `result`: the values of the argument for which the steps give a number in it."""
     parts = [result]
     for name, constant in steps:
-        parts = [earlier for low, high in parts for earlier in _step_before(name, constant, low, high)]
+        parts = [earlier for low, high in parts for earlier in _step_preimage(name, constant, low, high)]
     return parts
 
 
-def _step_before(name: str, constant: int, low: int, high: int) -> list[Interval]:
+def _step_preimage(name: str, constant: int, low: int, high: int) -> list[Interval]:
     match name:
         case "add":
             return [(low - constant, high - constant)]
@@ -194,12 +194,12 @@ def _step_before(name: str, constant: int, low: int, high: int) -> list[Interval
             end = high * constant if high < 0 else high * constant + constant - 1
             return [(start, end)]
         case _:
-            true, false = _comparison_before(name, constant)
+            true, false = _comparison_preimage(name, constant)
             return [*(true if low <= 1 <= high else ()), *(false if low <= 0 <= high else ())]
 
 
-def _comparison_before(relation: str, constant: int) -> tuple[list[Interval], list[Interval]]:
-    """The values for which the comparison holds, and those for which it does not."""
+def _comparison_preimage(relation: str, constant: int) -> tuple[list[Interval], list[Interval]]:
+    """The values that satisfy the comparison, and those that do not."""
     below, above = (-FAR, constant - 1), (constant + 1, FAR)
     here = (constant, constant)
     match relation:
@@ -218,7 +218,7 @@ def _comparison_before(relation: str, constant: int) -> tuple[list[Interval], li
 
 
 def _exists(interval: Interval, facts: Sequence[Assumption]) -> bool:
-    """Whether a value in the interval satisfies all facts; yes where that would take too long to find out."""
+    """Whether a value in the interval satisfies all facts; conservatively true if there are too many to try."""
     low, high = interval
     for fact in facts:
         if fact.modulus is None:
@@ -227,7 +227,7 @@ def _exists(interval: Interval, facts: Sequence[Assumption]) -> bool:
             if fact.relation in ("==", "<=", "<"):
                 high = min(high, fact.number - (fact.relation == "<"))
     rest = [fact for fact in facts if fact.modulus is not None or fact.relation == "!="]
-    # Values repeat after the least common multiple; each fact with != takes one value away.
+    # Residues repeat with the least common multiple; each fact with != excludes one value.
     enough = math.lcm(*(fact.modulus or 1 for fact in rest)) * (1 + sum(fact.modulus is None for fact in rest))
     if enough > _MOST_VALUES and high - low >= _MOST_VALUES:
         return True
@@ -236,7 +236,7 @@ def _exists(interval: Interval, facts: Sequence[Assumption]) -> bool:
 
 
 def _stated(condition: Term) -> list[tuple[Term, Assumption]]:
-    """A condition over arguments as facts: comparisons with constants, joined by `and`; the rest is left out."""
+    """The facts that a condition states: comparisons of arguments with constants, joined by `and`; ignores the rest."""
     name, parts = condition.key[0], condition.parts
     if name == arith.AndIOp.NAME and len(parts) == 2:
         return [*_stated(parts[0]), *_stated(parts[1])]
@@ -247,7 +247,7 @@ def _stated(condition: Term) -> list[tuple[Term, Assumption]]:
         return []
     if compared.key[0] == "argument":
         return [(compared, Assumption(compared.name, relation, number))]
-    # A remainder of a negative number is negative here: only being 0 means the same.
+    # arith.remsi of a negative number is negative, Python's % is not: they agree only on being 0.
     if compared.key[0] == arith.RemSIOp.NAME and number == 0 and relation in ("==", "!="):
         argument, modulus = compared.key[-2], compared.key[-1]
         if isinstance(argument, Term) and argument.key[0] == "argument" and type(modulus) is int and modulus > 0:

@@ -1,49 +1,104 @@
-"""Proofs for free trip counts: all states that the partitions can be in, relative to each other, visited once.
+"""Proofs for unconstrained trip counts: explores all states of the partitions relative to each other, each once.
 
-A run stops where a partition asks of an unknown what nothing has decided yet (`tawa.verify.credits.questions`), and
-goes on twice: with yes and with no. Before it asks, every other partition goes as far as it can: the network is a Kahn
-network, so the turns decide nothing. A state that was seen before is left. When no state is left and none went wrong,
-every run is right.
+A run stops where a partition queries an unknown that is not decided yet (`tawa.verify.credits.questions`), and forks
+into two: one for yes, one for no. Before a query is answered, every other partition runs as far as it can: arefs form a
+Kahn network, so the schedule does not matter. A state that was visited before is pruned. If no state is left and none
+has a fault, every run is correct.
 
-Why: give every unknown any number. The run that follows asks finitely many questions; by induction on them it is at
-each in a state that was visited, up to what no step can tell apart: counts of rings matter by their distance from the
-puts, iterations by their distance from what is known of their loop. So it does what the visited run did, and goes
-wrong nowhere. The real numbers are among those given: a loop that is entered again, or in another iteration of the
-loop around it, is another unknown, of which the real one is a special case; equal trees of operations are equal
-numbers. What relates different unknowns is not used, hence a fault here may be none; then the search with numbers
-decides.
+Soundness: give every unknown any number. The run with these numbers makes finitely many queries; by induction over
+them, it is at each query in a visited state, up to differences that no step observes: counts of rings matter only
+relative to the number of puts, iterations only relative to the known trips of their loop. So it makes the steps of the
+visited run, and has no fault. The real numbers are among those given: each execution of a loop, and each iteration of
+the enclosing loop, has an unknown of its own, of which the real number is a special case; equal expression trees are
+equal numbers. Relations between different unknowns are ignored, hence a fault found here may be infeasible; then the
+search with numbers decides.
 
-What nobody can ask for any more is forgotten, or the states would never come again. Should it be asked for after all,
-it is answered both ways once more: that adds runs and takes none away. What a partition is waiting to hear is kept, so
-that every answer brings it nearer to its next step; without that, runs might be cut off before they do anything.
+Answers that no partition can query any more are dropped; otherwise no state would recur. If such an unknown is queried
+after all, it is answered both ways again, which adds runs and removes none. The answers to the query that a partition
+is blocked on are kept, so that every answer brings it nearer to its next step; otherwise runs might be pruned before
+they make progress.
 
-Nothing here depends on where a run began, with one exception: a put that does not wait is right for the first D counts
-alone, so as long as one may come, the number of puts up to D belongs to the state.
+The state does not depend on how long the run has been, with one exception: a put that does not wait is correct for the
+first D counts only, so while one may still come, the number of puts up to D is part of the state.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tawa.verify.credits.ends import check_end
 from tawa.verify.credits.machine import Machine
 from tawa.verify.credits.questions import ENDLESS, Questions, Site, UnclearError, find_questions
-from tawa.verify.credits.skeleton import Code, Program
-from tawa.verify.credits.state import FaultError, copied
-from tawa.verify.credits.walker import Instance, Iteration, Mark, Nest, Walker
+from tawa.verify.credits.skeleton import Code, Part, Program
+from tawa.verify.credits.state import FaultError, Thread, copied
 
 MOST = 20_000
-"""Instructions, also where a budget would grant more: beyond, states seldom come again at all."""
+"""The largest number of instructions, even if the budget is larger: beyond it states seldom recur."""
 _STOP = 60
-"""What taking one state apart and copying it costs, in instructions."""
+"""The cost of comparing and copying one state, in instructions."""
 LONG = 8
-"""Trips from which on the number of a loop, though it stands in the text, is first taken to be free."""
+"""Constant trip counts of this size or more are first treated as unconstrained."""
+
+
+Nest = tuple[tuple[int, int, int], ...]
+"""The active loops, outermost first: unknown, execution number, iteration."""
+Instance = tuple[int, Nest, int]
+"""An unknown in one iteration of its enclosing loops, and the execution number: how often it was queried anew."""
+
+
+@dataclass(slots=True)
+class Mark:
+    """A partition's queries of an unknown so far: execution number, largest `start`, whether the answer was no."""
+
+    time: int
+    start: int
+    ended: bool
+
+
+class Iteration:
+    """An active loop of a partition: its iteration, counted from the start of the whole range, and its end."""
+
+    __slots__ = ("end", "index", "time", "unknown")
+
+    def __init__(self, unknown: int, time: int, index: int, end: int) -> None:
+        self.unknown = unknown
+        self.time = time
+        self.index = index
+        self.end = end
+
+
+class Walker(Thread):
+    """A partition in a run with unconstrained trip counts: a thread with its active loops, and marks for each level."""
+
+    __slots__ = ("asks", "loops", "marks", "nest")
+
+    def __init__(self, part: Part) -> None:
+        super().__init__(part)
+        self.loops: list[Iteration] = []
+        self.marks: list[dict[int, Mark]] = [{}]
+        self.nest: Nest = ()
+        self.asks: Instance | None = None
+
+    def copy(self) -> Walker:
+        """An independent copy."""
+        made = Walker(self.part)
+        made.pc, made.waits, made.nest = self.pc, self.waits, self.nest
+        made.flight = list(self.flight)
+        made.loops = [Iteration(it.unknown, it.time, it.index, it.end) for it in self.loops]
+        made.marks = [{key: Mark(it.time, it.start, it.ended) for key, it in level.items()} for level in self.marks]
+        return made
+
+    def set_nest(self) -> None:
+        """Recomputes `nest`; to be called when a loop is entered, left or iterates."""
+        self.nest = tuple((it.unknown, it.time, it.index) for it in self.loops)
 
 
 def prove_free(program: Program, budget: int) -> Questions | None:
-    """What was asked, where all runs are right even if every unknown were free. budget: instructions it may take.
+    """The queries of the proof, if all runs are correct with every unknown unconstrained.
 
-    None says nothing: a fault that the real numbers may exclude, a budget that ended, values that are not understood.
+    budget: the largest number of instructions. None is inconclusive: a fault that may be infeasible, an exhausted
+    budget, or values that are not modelled.
     """
     try:
         questions = find_questions(program, LONG)
@@ -77,7 +132,7 @@ def _all_right(program: Program, questions: Questions, budget: int) -> bool:
 
 
 class _State(Machine):
-    """All partitions, and what has been decided: how many trips of each unknown are certain, and whether it ends."""
+    """All partitions, and the answers so far: the known trips of each unknown, and whether it ends after them."""
 
     def __init__(self, program: Program, questions: Questions) -> None:
         super().__init__(program, {}, program.leader)
@@ -89,15 +144,18 @@ class _State(Machine):
     # -- running -----------------------------------------------------------------------------------------------------
 
     def advance(self) -> Instance | None:
-        """Runs until a question decides; None at the end. Raises `FaultError` or `UnclearError`."""
+        """Runs until every partition is blocked and one on a query: the query; None at the end of the run.
+
+        Raises `FaultError` or `UnclearError`.
+        """
         leader = self.leader
         while self.alive:
             moved = True
             while moved:
                 moved = False
                 for index in [it for it in self.alive if it != leader and (it or len(self.alive) == 1)]:
-                    moved = self._go(index) or moved
-            if leader in self.alive and self._go(leader):
+                    moved = self._run_partition(index) or moved
+            if leader in self.alive and self._run_partition(leader):
                 continue
             asking = [it for it in (leader, *self.alive) if it in self.alive and self.walkers[it].asks is not None]
             if asking:
@@ -108,7 +166,7 @@ class _State(Machine):
         return None
 
     def answered(self, asked: Instance, *, yes: bool) -> _State:
-        """A copy in which the question that `asked` waits for is answered."""
+        """A copy in which the query of `asked` is answered."""
         made: _State = object.__new__(_State)
         made.program, made.questions, made.leader = self.program, self.questions, self.leader
         made.events, made.steps = None, 0
@@ -121,8 +179,8 @@ class _State(Machine):
         made.known = {**self.known, asked: (number + 1, False) if yes else (number, True)}
         return made
 
-    def _go(self, index: int) -> bool:
-        """Runs one partition until it waits, asks, ends, or (the leader) comes to the head of a loop."""
+    def _run_partition(self, index: int) -> bool:
+        """Runs one partition until it blocks, queries, ends or, if it leads, reaches a loop head; whether it moved."""
         walker = self.walkers[index]
         code, registers = walker.part.code, self.registers
         sites = self.questions.sites[index]
@@ -210,10 +268,10 @@ class _State(Machine):
                 break
         return self.steps > start
 
-    # -- questions ---------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
-    def _more(self, walker: Walker, instance: Instance, than: int) -> bool | None:
-        """Whether the unknown is more than a number; None where that is not decided."""
+    def _exceeds(self, walker: Walker, instance: Instance, than: int) -> bool | None:
+        """Whether the unknown is more than `than`; None if that is undecided."""
         number, ended = self.known.get(instance, (0, False))
         if number > than or ended:
             return number > than
@@ -223,13 +281,13 @@ class _State(Machine):
         walker.asks = instance
         return None
 
-    def _ask(self, walker: Walker, site: Site) -> tuple[bool | None, int]:
-        """The answer to the first question of a site, and which time its unknown is asked about."""
+    def _query(self, walker: Walker, site: Site) -> tuple[bool | None, int]:
+        """The answer to the first query of a site, and the execution number of its unknown."""
         constant = self.questions.constant.get(site.unknown)
         if constant is not None:
             return constant > site.start, 0
         if site.unknown in self.questions.flags:
-            return self._more(walker, (site.unknown, walker.nest, 0), 0), 0
+            return self._exceeds(walker, (site.unknown, walker.nest, 0), 0), 0
         if site.start >= site.end:
             return False, 0
         level = walker.marks[-1]
@@ -239,24 +297,24 @@ class _State(Machine):
         else:
             time, answer = mark.time + 1, None
         if answer is None:
-            answer = self._more(walker, (site.unknown, walker.nest, time), site.start)
+            answer = self._exceeds(walker, (site.unknown, walker.nest, time), site.start)
         if answer is not None:
             level[site.unknown] = Mark(time, site.start, not answer)
         return answer, time
 
     def _holds(self, walker: Walker, sites: dict[int, Site], condition: int) -> bool | None:
-        """A condition; None where it is not decided."""
+        """The value of a condition; None if it is undecided."""
         site = sites.get(walker.pc)
         if site is None:
             value = self.registers[condition]
             if not isinstance(value, int):
                 raise UnclearError
             return bool(value)
-        answer, _ = self._ask(walker, site)
+        answer, _ = self._query(walker, site)
         return answer if answer is None else answer != site.inverted
 
     def _enter_loop(self, walker: Walker, site: Site) -> bool | None:
-        answer, time = self._ask(walker, site)
+        answer, time = self._query(walker, site)
         if answer:
             walker.loops.append(Iteration(site.unknown, time, site.start, site.end))
             walker.marks.append({})
@@ -264,13 +322,13 @@ class _State(Machine):
         return answer
 
     def _next(self, walker: Walker) -> bool | None:
-        """Whether the innermost loop goes round again; a loop that ends is left."""
-        if self.steps > MOST:  # a loop whose many trips stand in the text
+        """Whether the innermost loop iterates again; None if undecided. A loop that ends is left."""
+        if self.steps > MOST:  # a loop with a large constant trip count
             raise UnclearError
         frame = walker.loops[-1]
         again: bool | None = frame.index + 1 < frame.end
         if again and frame.unknown not in self.questions.constant:
-            again = self._more(walker, (frame.unknown, walker.nest[:-1], frame.time), frame.index + 1)
+            again = self._exceeds(walker, (frame.unknown, walker.nest[:-1], frame.time), frame.index + 1)
         if again is None:
             return None
         if again:
@@ -286,14 +344,14 @@ class _State(Machine):
 
     @staticmethod
     def _leave(walker: Walker, mark: Mark | None) -> None:
-        """Ends the innermost loop. mark: what is known of its unknown from then on."""
+        """Leaves the innermost loop. mark: what is known of its unknown afterwards."""
         frame = walker.loops.pop()
         walker.marks.pop()
         if mark is not None:
             walker.marks[-1][frame.unknown] = mark
 
     def _enter_while(self, walker: Walker, site: Site) -> None:
-        """Its first question comes behind what is computed before each trip."""
+        """Enters a while. Its first query comes after its `before` region, which runs ahead of each trip."""
         mark = walker.marks[-1].get(site.unknown)
         time = 0 if mark is None else mark.time + 1
         walker.marks[-1][site.unknown] = Mark(time, 0, False)
@@ -303,7 +361,7 @@ class _State(Machine):
 
     def _test_while(self, walker: Walker) -> bool | None:
         frame = walker.loops[-1]
-        again = self._more(walker, (frame.unknown, walker.nest[:-1], frame.time), frame.index)
+        again = self._exceeds(walker, (frame.unknown, walker.nest[:-1], frame.time), frame.index)
         if again is None:
             return None
         if again:
@@ -317,7 +375,7 @@ class _State(Machine):
     # -- the state, relative to itself -------------------------------------------------------------------------------
 
     def relative(self) -> Any:
-        """What the rest of all runs from here depends on. Forgets what nobody asks for any more."""
+        """The state that all continuations depend on. Drops the answers that no partition queries any more."""
         askers: dict[Instance, list[int]] = {}
         for instance in self.known:
             waiting = [at for at, it in enumerate(self.walkers) if it.asks == instance or self._may_ask(at, instance)]
@@ -350,7 +408,7 @@ class _State(Machine):
         return tuple(self.alive), rings, tuple(known), threads
 
     def _origin(self, instance: Instance, askers: list[int]) -> int:
-        """The number itself where it is asked for by somebody who is not in the loop; else distances say all."""
+        """The known trips if a partition outside the loop may query them; −1 if only distances to them matter."""
         unknown, nest, time = instance
         depth = len(nest)
         for index in askers:
@@ -360,7 +418,7 @@ class _State(Machine):
         return -1
 
     def _may_ask(self, index: int, instance: Instance) -> bool:
-        """Whether a partition may still ask about the unknown. Yes where that is hard to tell."""
+        """Whether a partition may still query the unknown. Conservatively true."""
         unknown, nest, time = instance
         walker = self.walkers[index]
         if not self.questions.reach[index][walker.pc] >> unknown & 1:
@@ -378,7 +436,7 @@ class _State(Machine):
         return mark is None or mark.time < time or (mark.time == time and not mark.ended)
 
     def _renamed(self, nest: Nest) -> Nest:
-        """Iterations counted from what is known of their loops."""
+        """The nest with iterations relative to the known trips of their loops."""
         return tuple(
             (unknown, time, iteration - self.known.get((unknown, nest[:level], time), (0, False))[0])
             for level, (unknown, time, iteration) in enumerate(nest)

@@ -1,6 +1,6 @@
-"""What may still come behind each instruction of a skeleton: registers that are read, and marked instructions.
+"""Liveness of the skeleton's registers, and reachability of marked instructions.
 
-Registers that are read no more are no part of a run's state.
+Dead registers are not part of a run's state.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 from tawa.verify.credits.skeleton import Code
 
 Uses = tuple[int, int, bool, int]
-"""Registers read and written, as bits; whether the next instruction can follow; where it can jump to (or −1)."""
+"""Bit sets of the registers read and written; whether control may fall through; the jump target (or −1)."""
 
 
 def uses_of(code: list[tuple[Any, ...]]) -> list[Uses]:
-    """What each instruction does to registers, and what may follow it."""
+    """The registers that each instruction reads and writes, and its successors."""
     return [_uses(instruction) for instruction in code]
 
 
 def live_registers(code: list[Uses], kinds: dict[int, int]) -> list[tuple[tuple[int, int], ...]]:
-    """Which registers are still read behind each point, as sets in the bits of numbers until they settle."""
+    """The live registers before each instruction: a backward data-flow analysis on bit sets, to a fixed point."""
     before = [0] * (len(code) + 1)
     changed = True
     while changed:
@@ -37,7 +37,7 @@ def live_registers(code: list[Uses], kinds: dict[int, int]) -> list[tuple[tuple[
 
 
 def reached(code: list[Uses], marks: dict[int, int]) -> list[int]:
-    """For each instruction the bits of all marked ones that may run from there on, itself included."""
+    """For each instruction the union of the marks of all instructions that it may reach, itself included."""
     found = [0] * (len(code) + 1)
     changed = True
     while changed:

@@ -1,11 +1,11 @@
-"""How often a loop of the skeleton goes round in a run with numbers, and which number of it is to be chosen next.
+"""Trip counts of the skeleton's loops in a run with numbers, and the unknown of a loop that is chosen next.
 
-    for t in range(pid, T, programs)     pid, then programs, then T: so far from pid that there are 0, 1, 2, … trips
-    for t in range(pid, 8, 2)            pid: so far below 8
-    for t in range(0, 8, S)              S: 1, 2, and what makes 3, 4, … trips of it
+    for t in range(pid, T, programs)     pid, then programs, then T: the values above pid that give 0, 1, 2, … trips
+    for t in range(pid, 8, 2)            pid: the values below 8 that give 0, 1, 2, … trips
+    for t in range(0, 8, S)              S: 1, 2, and the steps that give 3, 4, … trips
 
-A step that has been chosen relates all that is computed from it: ``lower + step < upper`` says whether there are two
-trips or more. So trips are never chosen themselves.
+Bounds and steps are chosen, never trip counts: other conditions are computed from the same values, as in
+``lower + step < upper``, which says whether there are two trips or more.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tawa.verify.credits.skeleton import Term
 from tawa.verify.credits.state import ImpossibleError, NeedError
 
 
-def counted(lower: Any, upper: Any, step: Any, op: Operation | None) -> int:
-    """The trips. Raises `NeedError` for what is not known yet, `ImpossibleError` where the loop would never end."""
+def trip_count(lower: Any, upper: Any, step: Any, op: Operation | None) -> int:
+    """The trip count. Raises `NeedError` for an unknown operand, `ImpossibleError` if the step is 0 or less."""
     if isinstance(lower, Term) and not isinstance(upper, Term):
         if isinstance(step, Term):
             raise NeedError(_factor(step), role="step", loop=op)
@@ -42,12 +42,12 @@ def counted(lower: Any, upper: Any, step: Any, op: Operation | None) -> int:
 
 
 def steps_to_try(distance: int, trips: int) -> Iterator[int]:
-    """1 and 2, and between two known bounds the steps with which there are 1, 2, … trips."""
+    """The steps 1 and 2, and for a known distance of the bounds the steps that give 1, 2, … trips."""
     yield from sorted({1, 2, *(-(-distance // count) for count in range(1, trips + 1) if distance)})
 
 
 def is_positive(number: Any) -> bool:
-    """Whether a number is certainly 1 or more."""
+    """Whether a number is provably 1 or more."""
     if isinstance(number, int):
         return number > 0
     match number.key[0]:
@@ -66,7 +66,7 @@ def is_positive(number: Any) -> bool:
 
 
 def _factor(step: Term) -> Term:
-    """The number to choose where a step is computed: what it is computed from, by arithmetic, first of all."""
+    """The number to choose for a computed step: the first leaf of its arithmetic."""
     while step.key[0].startswith("arith.") and step.parts:
         step = step.parts[0]
     return step

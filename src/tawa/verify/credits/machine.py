@@ -1,11 +1,11 @@
-"""One run of the skeleton for chosen unknowns: partitions take turns until each waits or is done.
+"""One run of the skeleton for chosen unknowns: partitions are scheduled until each blocks or ends.
 
-Arefs with one writer and known readers are a bounded Kahn network: whatever the turns, a maximal run ends in the same
-state, so one run decides. The turns are chosen such that the *leader* (a partition that writes) goes one iteration at
-a time and the others follow as far as they can. What they have done relative to the leader at the head of its loops is
-the state that recurs.
+Arefs with one writer and known readers are a bounded Kahn network: a maximal run ends in the same state for every
+schedule, so one schedule decides. In the one used here the *leader* (a partition that writes) runs one iteration at a
+time, and the others follow as far as they can. The progress of the others relative to the leader, at the heads of the
+leader's loops, is the state whose recurrence is detected.
 
-A slot is empty when every reader has given back what was in it before: put i needs the release of i − D.
+A slot is empty when every reader has released its previous contents: put i needs the release of i − D.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, cast
 from tawa.dialects.arith import SelectOp
 from tawa.ir import Operation
 from tawa.verify.credits.ends import check_end, deadlock
-from tawa.verify.credits.loops import counted
+from tawa.verify.credits.loops import trip_count
 from tawa.verify.credits.skeleton import Program, Term
 from tawa.verify.credits.state import Channel, Event, FaultError, Frame, ImpossibleError, NeedError, Thread
 from tawa.verify.verdict import FaultKind
@@ -51,12 +51,12 @@ class Machine:
         self.alive: list[int] = [0]
         self.events: list[Event] | None = [] if trace else None
         self.steps: int = 0
-        self.trips: list[tuple[int, int, int]] = []  # of the leader's loops: loop, trips, after how many a state recurs
+        self.trips: list[tuple[int, int, int]] = []  # of the leader's loops: loop, trips, periods of a recurrence
         self.times: dict[tuple[Any, ...], int] = {}
         self.chains: dict[Term, list[Any]] = {}
 
     def run(self) -> None:
-        """Raises `FaultError`, `NeedError` or `ImpossibleError`, or returns when all is done and right."""
+        """Returns if the run ends without a fault; raises `FaultError`, `NeedError` or `ImpossibleError` otherwise."""
         leader = self.leader
         while self.alive:
             moved = True
@@ -65,12 +65,12 @@ class Machine:
                 others = [index for index in self.alive if index != leader and (index or len(self.alive) == 1)]
                 for index in others:
                     alive = len(self.alive)
-                    if self._go(index) and (len(others) > 1 or len(self.alive) != alive):
+                    if self._run_partition(index) and (len(others) > 1 or len(self.alive) != alive):
                         moved = True
             if leader in self.alive:
                 if self.records:
                     self._record()
-                if self._go(leader):
+                if self._run_partition(leader):
                     continue
             if self.alive:
                 self._block()
@@ -121,8 +121,8 @@ class Machine:
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def _go(self, index: int) -> bool:
-        """Runs one partition until it waits, ends, or (the leader) comes to the head of a loop; whether it moved."""
+    def _run_partition(self, index: int) -> bool:
+        """Runs one partition until it blocks, ends or, if it leads, reaches a loop head; returns whether it moved."""
         thread = self.threads[index]
         code, registers = thread.part.code, self.registers
         start = steps = self.steps
@@ -259,10 +259,10 @@ class Machine:
 
     def _enter(self, instruction: tuple[Any, ...], op: Operation | None) -> Frame:
         lower, upper, step = (self.registers[it] for it in instruction[1:4])
-        return Frame(instruction[5], counted(lower, upper, step, op), lower, step)
+        return Frame(instruction[5], trip_count(lower, upper, step, op), lower, step)
 
     def _test(self, thread: Thread, instruction: tuple[Any, ...]) -> bool:
-        """Whether a while goes on: as its condition says, or as many times as its first unknown condition is given."""
+        """Whether a while continues: by its condition, or by the trip count chosen for its first unknown condition."""
         frame, condition = thread.frames[-1], self.registers[instruction[1]]
         if not isinstance(condition, Term):
             going = bool(condition)
@@ -277,7 +277,7 @@ class Machine:
             chain = self.chains.setdefault(first, [])
             at = frame.index - frame.step
             if at < len(chain) and chain[at] is not condition:
-                # Another loop with the same beginning went another way: from here on they are two.
+                # Another loop with the same first conditions diverges here: treat the two as different loops.
                 frame.lower, frame.step = None, 0
                 return self._test(thread, instruction)
             if at == len(chain):

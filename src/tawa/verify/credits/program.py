@@ -1,4 +1,4 @@
-"""The protocol skeleton of an aref-level module, compiled once: straight lists of instructions over numbered registers.
+"""Compiles the protocol skeleton of an aref-level module: lists of instructions over numbered registers.
 
     scf.for %k = %l to %u step %s (%i = %i0)         MOVE i ← i0
       aref.put %r[%i]                                FOR l, u, s
@@ -6,8 +6,8 @@
       yield %n                                       ADVANCE n ← i
                                                      MOVE i ← n
                                                      NEXT
-Kept: puts, gets, releases, wgmmas and their waits, reads of views, and every scalar that a count, a bound or a
-condition depends on. Tiles are gone.
+The skeleton keeps puts, gets, releases, wgmmas and their waits, reads of views, and every scalar that a count, a bound
+or a condition depends on. It drops tiles.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from tawa.verify.credits.skeleton import (
     merge_ranges,
     plain_name,
 )
-from tawa.verify.credits.sources import PROTOCOL, Sources, find_wild, origin_of
+from tawa.verify.credits.sources import PROTOCOL, Sources, find_iteration_dependence, origin_of
 
 
 def compile_skeleton(module: Module) -> Program | None:
-    """The skeleton; None where the module has no ring. Raises `UnsupportedError`."""
+    """The skeleton; None if the module has no ring. Raises `UnsupportedError`."""
     functions = [op for op in module.body.ops if FuncOp.matches(op)]
     holders = [op for op in functions if any(CreateOp.of(inner) for inner in op.walk())]
     if not holders:
         return None
     if len(holders) > 1 or len(holders[0].regions[0].blocks) != 1:
-        raise UnsupportedError("more than one function, or one with jumps, holds rings", holders[0])
+        raise UnsupportedError("rings in more than one function, or in a function with several blocks", holders[0])
     return _Compiler(module, holders[0]).compile()
 
 
@@ -66,7 +66,7 @@ class _Compiler:
         self.part = Part(MAIN)
         self.groups: list[Operation] = []
         self._control = by_name({ForOp: self._scf_for, IfOp: self._scf_if, WhileOp: self._scf_while})
-        self.kinds: dict[int, int] = {}  # the ring of a running count, −1 for conditions and views
+        self.kinds: dict[int, int] = {}  # per register: the ring of a count, −1 for conditions and views
 
     def compile(self) -> Program:
         program, body = self.program, self.function.regions[0].block
@@ -87,7 +87,7 @@ class _Compiler:
         for part in program.parts:
             part.uses = uses_of(part.code)
             part.live = live_registers(part.uses, self.kinds)
-        program.measure = lambda: find_wild(program, self.sources, self.canonical)
+        program.measure = lambda: find_iteration_dependence(program, self.sources, self.canonical)
         return program
 
     # -- instructions ------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class _Compiler:
             if index_depth(value.type) is not None:
                 origin = origin_of(value)
                 self.kinds[number] = -1 if origin is None else self.rings.get(origin, -1)
-            elif value.type == "i1" or width_of(value.type) is None:  # what depends on any other number is `wild`
+            elif value.type == "i1" or width_of(value.type) is None:  # other numbers: see `Program.no_recurrence`
                 self.kinds[number] = -1
         return number
 
@@ -143,9 +143,9 @@ class _Compiler:
                 self._scalar(op)
 
     def _group(self, op: Operation) -> None:
-        """A partition's own list of instructions; the last one starts them all."""
+        """Compiles a partition; at the last one, the surrounding code forks all of them."""
         if self.part is not self.program.parts[0] or op not in self.groups:
-            raise UnsupportedError("partitions stand in more than one place", op)
+            raise UnsupportedError("partitions in more than one place", op)
         main, group = self.part, GroupOp(op)
         self.part = Part(group.partition)
         self.program.parts.append(self.part)
@@ -157,7 +157,7 @@ class _Compiler:
             self._emit(op, Code.FORK)
 
     def _take_assumption(self, op: Operation) -> None:
-        """Keeps what is assumed at the top of the kernel or of a partition, before anything can wait."""
+        """Keeps an assumption at the top level of the kernel or of a partition, ahead of any access to a ring."""
         condition, block = self.canonical.get(AssumeOp(op).condition), op.parent
         if isinstance(condition, Term) and block is not None:
             before = block.ops[: block.index_of(op)]
@@ -184,7 +184,7 @@ class _Compiler:
             self._find_canonical(op)
 
     def _signature(self, op: Operation) -> tuple[Any, ...]:
-        """What makes two operations on the same numbers the same number."""
+        """The key of an operation: equal keys on equal operands give equal results."""
         effects = effects_by_name(op.name)
         opaque = bool(op.regions) or any(effect.kind not in ("read",) for effect in effects)
         unread = any(it.type.startswith("tensor<") for it in op.operands)
@@ -193,7 +193,7 @@ class _Compiler:
         return (op.name, *(item for pair in sorted(op.properties.items()) for item in pair if item != "overflowFlags"))
 
     def _find_canonical(self, op: Operation) -> None:
-        """The term of a result that depends on nothing inside loops."""
+        """Finds the term of a loop-invariant result."""
         inputs = [self.canonical.get(it) for it in op.operands]
         if None in inputs or self._signature(op)[0] == "opaque":
             return
@@ -240,13 +240,13 @@ class _Compiler:
     def _ring(self, access: AccessOp) -> int:
         ring = self.rings.get(access.ring)
         if ring is None:
-            raise UnsupportedError("the ring is not made in this function, before the partitions", access.op)
+            raise UnsupportedError("the ring is not created in this function before the partitions", access.op)
         return ring
 
     def _reader(self, ring: int) -> int:
         readers = self.program.rings[ring].readers
         if self.part.name == MAIN and readers:
-            return 0  # behind the partitions, for the one that read before
+            return 0  # the code after the partitions continues as the first reader
         if self.part.name not in readers:
             readers.append(self.part.name)
         return readers.index(self.part.name)
@@ -286,7 +286,7 @@ class _Compiler:
         self._move(view.iter_args, op.results)
 
     def _bound(self, upper: Term, lower: int | Term, step: int) -> None:
-        """Takes note of where a loop with this upper bound begins."""
+        """Records lower bound and step of a loop with this upper bound."""
         program, before = self.program, self.program.bounds.get(upper)
         if before is None or (isinstance(before[0], Term) and (isinstance(lower, int) or before[0].holds(upper))):
             program.bounds[upper] = lower, step

@@ -1,24 +1,24 @@
-"""What partitions ask of numbers that are not known, as questions about free trip counts.
+"""The queries that partitions make about unknown numbers, as queries about unconstrained trip counts.
 
-    low … high in steps of s has t trips, t not known:
+    low … high in steps of s has t trips, t unknown:
 
-    for k in low … high               0 trips and more: asks t > 0, t > 1, …        start 0
-    if low < high                     asks t > 0                                    start 0
-    while                             0 trips and more, as a loop
-    for k in low + 2·s … high         its first question is t > 2                   start 2
-    for k in low … split              at most E trips: the same questions up to E   start 0, end E
-    for k in split … high             its first question is t > E                   start E
-    for k in low + s … high           the same for a step s that is not known       start 1
+    for k in low … high               0 trips or more: queries t > 0, t > 1, …      start 0
+    if low < high                     queries t > 0                                 start 0
+    while                             0 trips or more, as a loop
+    for k in low + 2·s … high         its first query is t > 2                      start 2
+    for k in low … split              at most E trips: the same queries up to E     start 0, end E
+    for k in split … high             its first query is t > E                      start E
+    for k in low + s … high           the same for an unknown step s                start 1
 
-`split` is what early puts compute: low + E·s, or high where that is nearer. Every other condition is an unknown of its
-own that is 0 or 1. So what relates bounds (one is the least of two, one comes from the program id, …) is forgotten, but
-not which loops are the same: the bounds are trees of operations, and equal trees at equal places are one unknown. So
-are numbers that loops hand on, where all that decides them is the same (`barrier_whiles`).
+`split` is the value that early puts compute: min(low + E·s, high). Every other condition is an unknown of its own that
+is 0 or 1. Relations between bounds (one is the minimum of two, one comes from the program id, …) are ignored, but not
+which loops are the same: bounds are expression trees, and equal trees at corresponding points are one unknown. So are
+loop-carried values if their computations are equal (`tawa.verify.data_dependent_loops`).
 
-A loop whose many trips stand in the text may be taken for one of free trips as well: then iterations far from its ends
-are one state, as those of any other loop.
+A loop with a large constant trip count may be treated as unconstrained as well: then the iterations far from its ends
+are one state, as in any other loop.
 
-Arithmetic is taken not to overflow, as everywhere in this check.
+Arithmetic is assumed not to overflow, as everywhere in this check.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL, _ABOVE = 2, 3, 4, 5, 8  # arith.cm
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A loop, branch or conditional release: whether the trips of its unknown are more than `start`.
+    """A loop, branch or conditional release: queries whether its unknown has more than `start` trips.
 
-    A loop goes on to ask for more than start + 1, … and ends at `end` without a question.
+    A loop goes on to query more than start + 1, start + 2, … and ends at `end` without a query.
     """
 
     unknown: int
@@ -55,26 +55,26 @@ class Site:
 
 @dataclass(slots=True)
 class Questions:
-    """All sites, by partition and instruction; what is missing holds a value that the run itself knows."""
+    """All sites, by partition and instruction. An instruction without a site has operands that the run computes."""
 
     sites: list[dict[int, Site]]
-    flags: set[int]  # unknowns that are conditions
-    constant: dict[int, int]  # unknowns whose trips stand in the text
-    reach: list[list[int]]  # by partition and instruction: the unknowns that may be asked about from there on, as bits
-    least: dict[int, int]  # unknowns whose trips are free though they stand in the text: so many there are for certain
-    fresh: int  # the bit beside them that says that a put which does not wait may come
+    flags: set[int]  # unknowns that are conditions: 0 or 1
+    constant: dict[int, int]  # unknowns with a constant trip count
+    reach: list[list[int]]  # by partition and instruction: the unknowns that may still be queried, as bits
+    least: dict[int, int]  # lower bounds of unknowns with a constant trip count that is treated as unconstrained
+    fresh: int  # the bit in `reach` of a put that does not wait
     positive: tuple[tuple[Term, Operation | None], ...] = ()
-    """Steps of which nothing but the language says that they are positive, each with a loop that has it."""
+    """Steps that are positive only by the language's definition, each with a loop that has it."""
 
 
 class UnclearError(Exception):
-    """A loop has bounds of which nothing is known, not even where they come from."""
+    """The bounds of a loop have no expression tree."""
 
 
 def find_questions(program: Program, free_from: int = ENDLESS) -> Questions:
-    """The questions of all partitions. Raises `UnclearError`.
+    """The queries of all partitions. Raises `UnclearError`.
 
-    free_from: the trips from which on a loop between two constants is taken to be free.
+    free_from: constant trip counts of this size or more are treated as unconstrained.
     """
     return _Finder(program, free_from).find()
 
@@ -89,11 +89,11 @@ class _Finder:
     constant: dict[int, int] = field(default_factory=dict[int, int])
     flags: set[int] = field(default_factory=set[int])
     steps: dict[Any, list[Any]] = field(default_factory=dict[Any, list[Any]])
-    """By upper bound the steps of the loops that have it."""
+    """By upper bound: the steps of its loops."""
     least: dict[int, int] = field(default_factory=dict[int, int])
     positive: dict[Term, None] = field(default_factory=dict[Term, None])
     places: dict[Term, Operation | None] = field(default_factory=dict[Term, Operation | None])
-    """By step a loop that has it."""
+    """By step: one loop that has it."""
 
     def find(self) -> Questions:
         program = self.program
@@ -117,17 +117,17 @@ class _Finder:
         positive = tuple((step, self.places[step]) for step in self.positive if not is_positive(step))
         return Questions(sites, self.flags, self.constant, reach, self.least, fresh, positive)
 
-    # -- what is computed from what ----------------------------------------------------------------------------------
+    # -- expressions ------------------------------------------------------------------------------------------------
 
     def _find_carried(self, part: Part) -> None:
-        """Values that come from several places have no term."""
+        """Loop-carried values and results of branches have several sources, hence no term."""
         for instruction in part.code:
             if instruction[0] == Code.MOVE:
                 for target in instruction[2]:
                     self.values[target] = None
 
     def _walk(self, part: Part) -> tuple[dict[int, Site], dict[int, int | Term]]:
-        """The sites of the loops; the terms of the conditions."""
+        """The sites of the loops, and the terms of the conditions."""
         sites: dict[int, Site] = {}
         conditions: dict[int, int | Term] = {}
         ends: list[int] = []
@@ -178,7 +178,7 @@ class _Finder:
         return self.terms((*signature, *inputs))
 
     def _decided(self, value: Value) -> Term | None:
-        """A number that loops or branches hand on: equal where all that decides it is equal."""
+        """The term of a loop-carried value or a result of control flow: equal if its whole computation is equal."""
         text = decided_by(value)
         return None if text is None else self.terms(("decided", text))
 
@@ -201,7 +201,7 @@ class _Finder:
             site = self._range(lower, upper, step)
             if site is None:
                 raise UnclearError
-            self.least[site.unknown] = min(site.start + trips, self.program.fresh + 1)  # what early puts rest on
+            self.least[site.unknown] = min(site.start + trips, self.program.fresh + 1)  # early puts rely on it
             return site
         site = self._range(lower, upper, step)
         if site is None:
@@ -215,7 +215,7 @@ class _Finder:
         return site
 
     def _range(self, lower: Any, upper: Any, step: Any) -> Site | None:
-        """The trips from `lower` to `upper` as part of a longer range; None where parts do not fit into trips."""
+        """The trips from `lower` to `upper` as part of a longer range; None if parts are not whole numbers of trips."""
         if not isinstance(step, int):
             base, before = _first(lower, step)
             if before:
@@ -242,7 +242,7 @@ class _Finder:
         return Site(self._unknown("range", base, upper, step), start + before, end)
 
     def _known(self, lower: Any, upper: Any, step: Any) -> Site | None:
-        """The same where a loop asks about that range."""
+        """`_range` if a loop queries that range; else None."""
         before, positive = dict(self.unknowns), dict(self.positive)
         site = self._range(lower, upper, step)
         if site is None or site.unknown not in before.values():
@@ -251,9 +251,9 @@ class _Finder:
         return site
 
     def _condition(self, term: int | Term, behind: list[Site]) -> Site:
-        """`low < high` and its like where a loop has these bounds; else an unknown that is 0 or 1.
+        """The site of a condition: that of a loop if it compares the loop's bounds, else an unknown that is 0 or 1.
 
-        behind: the loops that follow. Where several have these bounds, with steps of their own, it is the next.
+        behind: the loops that follow. If several have these bounds, with different steps, the next one counts.
         """
         if isinstance(term, int):
             unknown = self._unknown("constant", bool(term))
@@ -278,14 +278,14 @@ class _Finder:
 
 
 def _asked(part: Part, sites: dict[int, Site]) -> dict[int, int]:
-    """By instruction the unknown that it asks about, as a bit: a loop asks where it begins and where it goes round."""
+    """By instruction: the unknown that it queries, as a bit. A loop queries at its entry and at its back edge."""
     found = {at: 1 << site.unknown for at, site in sites.items()}
     loops = [at for at in sites if part.code[at][0] == Code.FOR]
     return found | {part.code[at][6] - 1: found[at] for at in loops}
 
 
 def _first(lower: Any, step: int | Term) -> tuple[Any, int]:
-    """Where the range begins that a loop from `lower` is the rest of, and how many trips earlier."""
+    """The start of the range that a loop from `lower` continues, and the number of trips before `lower`."""
     trips = 0
     if isinstance(step, Term):
         while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME and step in lower.key[-2:]:
@@ -304,7 +304,7 @@ def _first(lower: Any, step: int | Term) -> tuple[Any, int]:
 
 
 def _capped(term: Any) -> tuple[Any, int, Any] | None:
-    """(low, E, high) where the term is ``select(low < high and high - low >u E, low + E, high)``."""
+    """(low, E, high) if the term is ``select(low < high and high - low >u E, low + E, high)``."""
     if not isinstance(term, Term) or term.key[0] != SelectOp.NAME:
         return None
     condition, near, high = term.key[-3:]
@@ -326,7 +326,7 @@ def _capped(term: Any) -> tuple[Any, int, Any] | None:
 
 
 def _compared(term: Any) -> tuple[int, Any, Any] | None:
-    """Predicate, left and right of a comparison."""
+    """Predicate, left and right operand of a comparison; None for any other term."""
     if not isinstance(term, Term) or term.key[0] != CmpIOp.NAME:
         return None
     properties = dict(zip(term.key[1:-2:2], term.key[2:-2:2], strict=True))

@@ -1,8 +1,9 @@
-"""The search of the credit check: which vectors of numbers are run, and what a set of right runs proves.
+"""The search of the credit check: the vectors of numbers that are run, and what a set of correct runs proves.
 
-Vectors come in the order of their total size, hence the first that fails is a smallest one. `tawa.verify.credits.check`
-says why a recurrence proves all trip counts. Facts about arguments leave out numbers: where a fact has a modulus, the
-recurrence has to be a multiple of its period, and none of the trip counts that a cut leads to may be left out.
+Vectors are tried in the order of their total size, hence the first that fails is a smallest one. Why a recurrence
+proves all trip counts: see `tawa.verify.credits.check`. Facts about arguments exclude numbers: if a fact has a modulus,
+the recurrence must be a multiple of its period, and no trip count that is reached by removing iterations may be
+excluded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
 ALL = "all trip counts"
 FAST, FULL = 15_000, 250_000  # instructions of the skeleton
-SHORT = 7_000  # of a fast check that can state no more than a bound, once the bound is `_ENOUGH`
+SHORT = 7_000  # the budget of a fast check that can prove a bound only, once the bound is `_ENOUGH`
 _ENOUGH = 4
 _MOST_TRIPS = 24
 _MOST_SKIPPED = 1 << 12
@@ -32,23 +33,23 @@ _MOST_SKIPPED = 1 << 12
 
 @dataclass(slots=True)
 class _Vector:
-    """Numbers for some of the unknowns, and how many trips (or whether) they stand for."""
+    """Numbers for some of the unknowns, and the size of each: the trips of a loop, or 0 or 1 for a condition."""
 
     numbers: dict[Term, int] = field(default_factory=dict[Term, int])
     sizes: dict[Term, int] = field(default_factory=dict[Term, int])
 
 
 @dataclass(slots=True)
-class _Pass:
-    """A run that was right: its vector, and the leader's loops with their trips and after how many a state recurs."""
+class _CorrectRun:
+    """A correct run: its vector, and the leader's loops with their trips and the periods of a recurrence."""
 
     sizes: dict[Term, int]
     trips: list[tuple[int, int, int]]
 
 
 @dataclass(slots=True)
-class _Reach:
-    """What was tried for the upper bound of a loop: up to `end` trips, of which `most` is the largest allowed."""
+class _Tried:
+    """The trips tried for the upper bound of a loop: up to `end`; `most` is the largest that the facts allow."""
 
     lower: int
     step: int
@@ -64,27 +65,27 @@ class Search:
         self.program = program
         self.facts = facts
         self.left = budget
-        self.reserve = max(budget - SHORT, 0) if (program.wild or program.few) and budget <= FAST else 0
+        self.reserve = max(budget - SHORT, 0) if (program.no_recurrence or program.sampled) and budget <= FAST else 0
         self.flags: set[Term] = set()
         self.starts: set[Term] = set()
-        self.steps: dict[Term, int] = {}  # what steps are computed from, and how far such loops reach
-        self.inner: set[Term] = set()  # what other unknowns are made of and a run asked for
+        self.steps: dict[Term, int] = {}  # what steps are computed from, with the largest distance of bounds
+        self.inner: set[Term] = set()  # operands of other unknowns that a run needed
         self.inner_kinds: set[tuple[Any, ...]] = set()
-        self.reach: dict[Term, _Reach] = {}
-        self.far = ""  # why there are numbers that could not be tried
-        self.falls = ""  # why more trips are not more of the same
+        self.reach: dict[Term, _Tried] = {}
+        self.not_tried = ""  # why some allowed numbers were not tried
+        self.no_recurrence = ""  # why a recurrence does not prove longer runs
         self.leader = program.leader
-        self.complete = -1  # all vectors up to this size are right
+        self.complete = -1  # all vectors up to this size are correct
 
     def verdict(self) -> Verdict:
-        """Runs within growing bounds until a recurrence proves the rest."""
+        """Runs within increasing bounds until a recurrence proves all longer runs."""
         depths = [ring.depth for ring in self.program.rings]
         design = 2 * max(depths, default=1) + 1
         first = max(3, min(self.program.pendings, 6) + 2)
         if self.program.fresh:
             first = max(first, self.program.fresh + 1 - self.program.largest)
-        few = f"; {self.program.few}" if self.program.few else ""
-        reason = self.program.few or self.program.wild
+        few = f"; {self.program.sampled}" if self.program.sampled else ""
+        reason = self.program.sampled or self.program.no_recurrence
         trips, settled = 0, self.program.settled if self.program.settled <= _MOST_TRIPS else 0
         for trips in sorted({first, first + 2, max(first, design), max(first, settled)}):
             found = self._all_up_to(trips)
@@ -93,25 +94,28 @@ class Search:
             if self.left <= 0:
                 break
             if not found:
-                return Unknown(self.far or "no numbers satisfy the assumptions", None, self._used())
-            reason = reason or self.falls
-            if not reason and not self.far and self.program.largest <= _MOST_TRIPS and self._covers(found):
+                return Unknown(self.not_tried or "no numbers satisfy the assumptions", None, self._used())
+            reason = reason or self.no_recurrence
+            if not reason and not self.not_tried and self.program.largest <= _MOST_TRIPS and self._covers(found):
                 return Proved(ALL, self._used())
         if self.left <= 0:
             if self.complete < 2:
                 return Unknown("the budget ran out before two trips were checked", None, self._used())
             bound = f"all runs of at most {self.complete} trips in total{few}"
             return self._unsettled(self.complete) or Proved(bound, self._used())
-        reason = reason or self.far
+        reason = reason or self.not_tried
         bound = f"up to {trips} trips of each loop" + (f"; {reason}" if reason else "")
         return self._unsettled(trips) or Proved(bound, self._used())
 
     def _unsettled(self, trips: int) -> Unknown | None:
-        """Where something is decided by constants that a loop does not come to in so many trips."""
+        """Unknown if a decision compares with constants that the loops do not reach in `trips` trips."""
         program = self.program
         if program.settled <= trips:
             return None
-        reason = f"{program.wild} and on constants that {trips} trips do not reach: what follows then is not checked"
+        reason = (
+            f"{program.no_recurrence} and on constants that {trips} trips do not reach: "
+            "the code that this comparison controls is not checked"
+        )
         return Unknown(reason, source_of(program.module, program.decides) if program.decides else None, self._used())
 
     def _used(self) -> tuple[str, ...]:
@@ -119,17 +123,17 @@ class Search:
 
     # -- enumeration -------------------------------------------------------------------------------------------------
 
-    def _all_up_to(self, trips: int) -> list[_Pass] | Refuted | Unknown:
+    def _all_up_to(self, trips: int) -> list[_CorrectRun] | Refuted | Unknown:
         while True:
             found = self._try_up_to(trips)
             if found is not None:
                 return found
 
-    def _try_up_to(self, trips: int) -> list[_Pass] | Refuted | Unknown | None:
-        """The vectors by size; none where a run showed that other unknowns have to be chosen first."""
+    def _try_up_to(self, trips: int) -> list[_CorrectRun] | Refuted | Unknown | None:
+        """Runs the vectors by size; None if a run showed that other unknowns must be chosen first."""
         heap: list[tuple[int, int, _Vector]] = [(0, 0, _Vector())]
         made = 0
-        passed: list[_Pass] = []
+        passed: list[_CorrectRun] = []
         while heap:
             size, _, vector = heapq.heappop(heap)
             if self.left <= (self.reserve if size > _ENOUGH else 0):
@@ -151,7 +155,7 @@ class Search:
                 if isinstance(lower, Term):
                     lower = vector.numbers.get(lower, 0)
                 if term is need.term:
-                    self._take_role(term, need)
+                    self._record_role(term, need)
                 for count, number in self._domain(term, trips, lower, step):
                     made += 1
                     if term in self.reach:
@@ -161,39 +165,39 @@ class Search:
             except FaultError as fault:
                 return self._refute(fault, vector)
             else:
-                passed.append(_Pass(vector.sizes, machine.trips))
+                passed.append(_CorrectRun(vector.sizes, machine.trips))
             self.left -= machine.steps + 40  # a run costs something before its first instruction
         return passed
 
-    def _take_role(self, term: Term, need: NeedError) -> None:
-        """Remembers what a number is that is not simply the end of a loop."""
+    def _record_role(self, term: Term, need: NeedError) -> None:
+        """Records the role of an unknown that is not simply the upper bound of a loop."""
         match need.role:
             case "start":
                 self.starts.add(term)
             case "step":
                 self.steps[term] = max(self.steps.get(term, 0), need.range[0])
-                self.facts.take_positive(term, need.loop)
+                self.facts.assume_positive(term, need.loop)
             case "flag":
                 self.flags.add(term)
             case "end" if need.range[1] < 0:
-                self.falls = f"a loop begins at {term.name} and ends at a constant"
+                self.no_recurrence = f"a loop starts at {term.name} and ends at a constant"
             case _:
                 pass
 
     def _range(self, asked: tuple[int, int]) -> tuple[int, int]:
-        """Lower bound and step for an upper bound that is made inside loops: other loops may have it too."""
+        """Lower bound and step for an upper bound that is computed in a loop: other loops may share it."""
         inner = self.program.inner
         return merge_ranges(inner, asked) if inner and asked[1] > 0 else asked
 
     def _prefer(self, term: Term) -> None:
-        """From now on `term` is chosen before what is made of it, or a number might not be what its parts make."""
+        """From now on chooses `term` before the terms computed from it, so that their numbers are consistent."""
         kind = term.kind
         if any(it.kind == kind for it in self.inner):
-            self.inner_kinds.add(kind)  # one in each trip of a loop
+            self.inner_kinds.add(kind)  # there is one in each iteration of a loop
         self.inner.add(term)
 
     def _choose(self, term: Term, vector: _Vector) -> Term:
-        """What to choose a number for: the innermost in `term` of the bounds and of what comes first, else `term`."""
+        """The unknown to choose: the innermost bound or preferred term inside `term`, else `term` itself."""
         inside = [it for it in self.program.bounds if it not in vector.numbers and term.holds(it)]
         if self.inner:
             inside += [it for it in term.walk() if it in self.inner or it.kind in self.inner_kinds]
@@ -208,12 +212,14 @@ class Search:
         if term in self.flags:
             yield from ((number, number) for number in (0, 1) if facts.allows(term, number, number))
             return
-        if term in self.starts:  # only how far it is to the end matters; two, to be sure
-            allowed = [it for it in range(_MOST_SKIPPED) if facts.allows(term, it, it)] if facts.touches(term) else ()
+        if term in self.starts:  # only the distance to the end matters; two numbers, to be safe
+            allowed = (
+                [it for it in range(_MOST_SKIPPED) if facts.allows(term, it, it)] if facts.constrains(term) else ()
+            )
             yield from ((0, number) for number in (allowed or (0, 1))[:2])
             return
         if term in self.steps:
-            known = facts.touches(term)
+            known = facts.constrains(term)
             least = next((it for it in range(1, _MOST_SKIPPED) if facts.allows(term, it, it)), 1) if known else 1
             numbers = sorted({*steps_to_try(self.steps[term], trips), least, least + 1})
             yield from ((0, number) for number in numbers if facts.allows(term, number, number))
@@ -225,16 +231,16 @@ class Search:
             return
         compared = self.program.terms.has_part(term)
         if compared:
-            trips += min(self.program.largest, _MOST_TRIPS)  # where comparisons have settled, `trips` more
+            trips += min(self.program.largest, _MOST_TRIPS)  # `trips` more than the last comparison that changes
         trips += min(self.program.spread.get(term, 0), _MOST_TRIPS)
         period = facts.period(term, step)
         trips += 2 * period if period > 1 else 0
         first = next((count for count in range(_MOST_SKIPPED) if self._allows(term, lower, step, count)), -1)
         if first < 0 or period > _MOST_SKIPPED:
             if facts.allows(term, -FAR, FAR):
-                self.far = f"the assumptions ask for more trips than can be tried ({term.name})"
+                self.not_tried = f"the assumptions require more trips than can be tried ({term.name})"
             return
-        reach = self.reach.setdefault(term, _Reach(lower, step, 0))
+        reach = self.reach.setdefault(term, _Tried(lower, step, 0))
         reach.end = max(reach.end, first + trips)
         for count in range(first, first + trips + 1):
             if not self._allows(term, lower, step, count):
@@ -247,34 +253,34 @@ class Search:
                 yield count, number
 
     def _allows(self, term: Term, lower: int, step: int, count: int, *, periodic: bool = False) -> bool:
-        """Whether the facts (or those with a modulus alone) allow so many trips."""
+        """Whether the facts allow `count` trips. periodic: considers only facts with a modulus."""
         high = lower + count * step
         return self.facts.allows(term, high - step + 1 if count else -FAR, high, periodic=periodic)
 
     # -- proof -------------------------------------------------------------------------------------------------------
 
-    def _covers(self, passed: list[_Pass]) -> bool:
-        """Whether the runs are all there are, or stand for all longer ones."""
+    def _covers(self, passed: list[_CorrectRun]) -> bool:
+        """Whether the runs are all possible ones, or a recurrence extends them to all longer ones."""
         unknowns = dict.fromkeys(term for run in passed for term in run.sizes if term not in self.flags | self.starts)
-        endless = [term for term in unknowns if self._goes_on(term)]
-        if not endless:
+        unbounded = [term for term in unknowns if self._is_unbounded(term)]
+        if not unbounded:
             return True
         distances = self._distances(passed)
-        period = math.lcm(*(self.facts.period(term, self.reach[term].step) for term in endless if term in self.reach))
+        period = math.lcm(*(self.facts.period(term, self.reach[term].step) for term in unbounded if term in self.reach))
         cuts = [cut for cut in range(period, distances.bit_length(), period) if distances >> cut & 1]
-        if distances >= 0 and not any(all(self._leaves_none_out(term, cut) for term in endless) for cut in cuts):
+        if distances >= 0 and not any(all(self._cut_is_allowed(term, cut) for term in unbounded) for cut in cuts):
             return False
-        return all(self._leads(term, passed) for term in unknowns)
+        return all(self._lengthens_leader(term, passed) for term in unknowns)
 
-    def _goes_on(self, term: Term) -> bool:
-        """Whether numbers beyond those that were tried are possible."""
+    def _is_unbounded(self, term: Term) -> bool:
+        """Whether the facts allow numbers beyond those that were tried."""
         reach = self.reach.get(term)
-        if reach is None or not self.facts.touches(term):
+        if reach is None or not self.facts.constrains(term):
             return True
         return self.facts.allows(term, reach.lower + reach.end * reach.step + 1, FAR)
 
-    def _distances(self, passed: list[_Pass]) -> int:
-        """After how many iterations a state recurs in all the longest runs of the leader's loops: bits; −1 for any."""
+    def _distances(self, passed: list[_CorrectRun]) -> int:
+        """The periods with which a state recurs in all longest runs of the leader's loops, as bits; −1 for any."""
         longest: dict[int, int] = {}
         for run in passed:
             for loop, trips, _ in run.trips:
@@ -286,10 +292,10 @@ class Search:
                     distances &= recurs
         return distances
 
-    def _leaves_none_out(self, term: Term, cut: int) -> bool:
-        """Whether a longer run that the facts allow, made shorter by `cut` trips again and again, ends in one tried."""
+    def _cut_is_allowed(self, term: Term, cut: int) -> bool:
+        """Whether removing `cut` trips repeatedly turns every longer run that the facts allow into a tried one."""
         reach = self.reach.get(term)
-        if reach is None or not self.facts.touches(term):
+        if reach is None or not self.facts.constrains(term):
             return True
         for count in range(max(0, reach.end - cut + 1), reach.end + 1):
             wanted = self._allows(term, reach.lower, reach.step, count, periodic=True)
@@ -297,8 +303,8 @@ class Search:
                 return False
         return cut <= reach.end
 
-    def _leads(self, term: Term, passed: list[_Pass]) -> bool:
-        """Whether the leader's loops get longer with `term`."""
+    def _lengthens_leader(self, term: Term, passed: list[_CorrectRun]) -> bool:
+        """Whether the leader's trips increase with `term`."""
         sizes = sorted({run.sizes[term] for run in passed if term in run.sizes})
         if len(sizes) < 2:
             return False
@@ -315,7 +321,7 @@ class Search:
         op = fault.op
         opaque = [term for term in vector.numbers if term.opaque]
         if opaque:
-            reason = f"the run depends on a number that partitions may see differently ({opaque[0].name})"
+            reason = f"the run depends on a number that may differ between partitions ({opaque[0].name})"
             return Unknown(reason, source_of(program.module, op) if op else None, self._used())
         machine = Machine(program, vector.numbers, self.leader, trace=True)
         try:

@@ -1,7 +1,7 @@
-"""The protocol skeleton of an aref-level module: straight lists of instructions over numbered registers, and terms.
+"""The protocol skeleton of an aref-level module: per partition a list of instructions over numbered registers.
 
-A value that is no known number is a `Term`, the tree of operations that makes it, so that the same expression in two
-partitions is one unknown.
+A value that is not a known constant is a `Term`, the expression tree that computes it, so that the same expression in
+two partitions is one unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAIN = "kernel"
 
 
 class Code(IntEnum):
-    """Instructions; their operands follow in a tuple."""
+    """Opcodes; an instruction is a tuple of the opcode and its operands."""
 
     SCALAR = 0  # function or None, input registers, result register, signature
     ADVANCE = 1  # input, result
@@ -32,8 +32,8 @@ class Code(IntEnum):
     MOVE = 7  # sources, targets
     FOR = 8  # lower, upper, step, induction variable or -1, loop, exit
     NEXT = 9  # first instruction of the body, induction variable or -1
-    IF = 10  # condition, where to go if it is false
-    JUMP = 11  # where to
+    IF = 10  # condition, target if it is false
+    JUMP = 11  # target
     WHILE = 12  # loop
     TEST = 13  # condition, exit, loop
     FORK = 14
@@ -42,7 +42,7 @@ class Code(IntEnum):
 
 
 class UnsupportedError(Exception):
-    """The module holds what the skeleton cannot say; `op` is the place."""
+    """The skeleton cannot represent operation `op`."""
 
     def __init__(self, reason: str, op: Operation) -> None:
         super().__init__(reason)
@@ -50,7 +50,7 @@ class UnsupportedError(Exception):
 
 
 class Term:
-    """A number that is not known: an operation on known and unknown numbers. Equal terms are one object."""
+    """An unknown number: an operation on known and unknown numbers. Equal terms are one object (hash-consed)."""
 
     __slots__ = ("key", "name", "number")
 
@@ -61,25 +61,25 @@ class Term:
 
     @property
     def opaque(self) -> bool:
-        """Whether an operation went in that two partitions cannot be known to agree on."""
+        """Whether it contains an operation whose results may differ between partitions."""
         return self.key[0] == "opaque" or any(part.opaque for part in self.parts)
 
     @property
     def parts(self) -> list[Term]:
-        """The terms it is made of."""
+        """The terms among its operands."""
         return [part for part in self.key if isinstance(part, Term)]
 
     def holds(self, other: Term) -> bool:
-        """Whether `other` is part of this term, or is it."""
+        """Whether `other` is this term or a subterm of it."""
         return self is other or any(part.holds(other) for part in self.parts)
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What it is but for its numbers."""
+        """The operation and its attributes, without operands."""
         return tuple(item for item in self.key if not isinstance(item, Term | int))
 
     def walk(self) -> Iterator[Term]:
-        """This term and all that it is made of."""
+        """This term and all of its subterms."""
         yield self
         for part in self.parts:
             yield from part.walk()
@@ -89,14 +89,14 @@ class Term:
 
 
 class Terms:
-    """All terms of one module."""
+    """The terms of one module, hash-consed."""
 
     def __init__(self) -> None:
         self._terms: dict[tuple[Any, ...], Term] = {}
         self._parts: set[Term] = set()
 
     def __call__(self, key: tuple[Any, ...], name: str = "") -> Term:
-        """The term of `key`; a name is for messages."""
+        """The term of `key`; `name` is used in messages."""
         found = self._terms.get(key)
         if found is None:
             found = self._terms[key] = Term(key, len(self._terms), name or f"?{len(self._terms)}")
@@ -104,13 +104,13 @@ class Terms:
         return found
 
     def has_part(self, part: Term) -> bool:
-        """Whether another term is made of `part`."""
+        """Whether `part` is an operand of another term."""
         return part in self._parts
 
 
 @dataclass(slots=True)
 class Ring:
-    """One ring: slots, and who reads it."""
+    """One ring: the number of slots, its readers and its writers."""
 
     name: str
     depth: int
@@ -120,7 +120,7 @@ class Ring:
 
 @dataclass(slots=True)
 class Loop:
-    """A loop. `constant`: its bounds are numbers in the text."""
+    """A loop. `constant`: its bounds are constants."""
 
     op: Operation
     constant: bool
@@ -128,7 +128,7 @@ class Loop:
 
 @dataclass(slots=True)
 class Part:
-    """One partition (or the kernel around them): its instructions, and the operation behind each."""
+    """One partition, or the code around the partitions: its instructions, and the operation that each came from."""
 
     name: str
     code: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
@@ -136,14 +136,14 @@ class Part:
     puts: int = 0
     gets: int = 0
     uses: list[tuple[int, int, bool, int]] = field(default_factory=list[tuple[int, int, bool, int]])
-    """What each instruction does to registers (`credits_live.Uses`)."""
+    """The registers that each instruction reads and writes, and its successors (`credits.live.Uses`)."""
     live: list[tuple[tuple[int, int], ...]] = field(default_factory=list[tuple[tuple[int, int], ...]])
-    """For each instruction the registers that make up the state in front of it, each with its kind."""
+    """For each instruction the registers that are live before it, each with its kind: a ring number for counts."""
 
 
 @dataclass(slots=True)
 class Program:
-    """The skeleton. parts[0] is the kernel around the partitions."""
+    """The skeleton. parts[0] is the code around the partitions."""
 
     module: Module
     parts: list[Part]
@@ -152,34 +152,34 @@ class Program:
     registers: list[Any]  # constants and arguments are preset
     arguments: dict[str, Term]
     terms: Terms
-    bounds: dict[Term, tuple[int | Term, int]]  # upper bounds outside all loops, with lower bound and step
+    bounds: dict[Term, tuple[int | Term, int]]  # loop-invariant upper bounds, with lower bound and step
     spread: dict[Term, int] = field(default_factory=dict[Term, int])
-    """Upper bounds of loops that begin or step differently: after how many numbers each has had a trip."""
-    inner: tuple[int, int] | None = None  # lower bound and step of the loops whose upper bound is made inside loops
-    measure: Callable[[], None] = lambda: None  # finds `wild` and `largest`, which only a search with numbers needs
-    wild: str = ""  # why runs beyond the bound may differ from those within; empty where they cannot
-    few: str = ""  # why not all runs within the bound are tried; empty where they are
-    largest: int = 0  # the largest number that an unknown is compared with, in trips
-    settled: int = 0  # in trips of a loop, the largest number that something is compared with which says how far it is
-    decides: Operation | None = None  # what that decides
-    fresh: int = 0  # D of the deepest ring with a put that does not wait: such a put is right for the first D counts
-    pendings: int = 0  # the most wgmmas that a wait leaves in flight
+    """Upper bounds shared by loops of different start or step: the value from which each of them has a trip."""
+    inner: tuple[int, int] | None = None  # lower bound and step of the loops with an upper bound computed in a loop
+    measure: Callable[[], None] = lambda: None  # computes `no_recurrence` and `largest`, for the search with numbers
+    no_recurrence: str = ""  # why runs beyond the bound may differ from those within; empty if they cannot
+    sampled: str = ""  # why some runs within the bound are not tried; empty if all are
+    largest: int = 0  # the largest constant that an unknown is compared with, in trips
+    settled: int = 0  # the largest constant that a function of an induction variable is compared with, in trips
+    decides: Operation | None = None  # the operation that this comparison controls
+    fresh: int = 0  # D of the deepest ring with a put that does not wait: correct for the first D counts only
+    pendings: int = 0  # the largest number of wgmmas that a wait leaves in flight
     assumed: list[tuple[Operation, Term]] = field(default_factory=list[tuple[Operation, Term]])
-    """What the kernel states at its beginning (`tl.assume`): the operation and the condition."""
+    """Assumptions that the kernel states at its entry (`tl.assume`): the operation and the condition."""
 
     @property
     def leader(self) -> int:
-        """The partition that a run follows: the first that writes."""
+        """The partition that runs one iteration at a time: the first that writes a ring."""
         return next((at for at, part in enumerate(self.parts) if at and part.puts), len(self.parts) - 1)
 
 
 def merge_ranges(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    """Lower bound and step from which on numbers tell both of two loops with one upper bound, trip by trip."""
+    """Lower bound and step such that the multiples reach every trip count of two loops with a common upper bound."""
     return min(one[0], other[0]), math.gcd(one[1], other[1], one[0] - other[0])
 
 
 def integer_arguments(function: Operation) -> dict[Value, str]:
-    """The integer arguments of a kernel with their names: as in its source, where that tells them apart."""
+    """The integer arguments of a kernel with their names: the source names if these are unique."""
     arguments = [arg for arg in function.regions[0].block.args if width_of(arg.type) is not None]
     plain = Counter(plain_name(arg.hint) for arg in arguments)
     names: dict[Value, str] = {}
@@ -190,6 +190,6 @@ def integer_arguments(function: Operation) -> dict[Value, str]:
 
 
 def plain_name(hint: str) -> str:
-    """A value's name without the number that the printer adds."""
+    """A value's name without the numeric suffix that the printer adds."""
     head, _, tail = hint.rpartition("_")
     return head if head and tail.isdigit() else hint

@@ -1,6 +1,6 @@
-"""Which operations and values decide what the partitions do with their rings, and where values come from.
+"""The backward slice of the ring operations: the values and operations that the skeleton keeps.
 
-Kept by the skeleton: all that a count, a bound or a condition of a loop, branch or release depends on.
+The slice contains every value that a count, a loop bound, or the condition of a branch, loop or release depends on.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tawa.ir import Block, Operation, Value
 from tawa.verify.credits.skeleton import Program, Term, UnsupportedError
 
 PROTOCOL = op_names(PutOp, GetOp, ConsumedOp, WarpGroupDotOp, WarpGroupDotWaitOp, LocalLoadOp)
-# What is put lands by itself: waiting for it takes no credit, and whether it is waited for shows at the barrier level.
+# A put completes by itself. Waiting for it takes no credit; a missing wait is found at the barrier level.
 _PLAIN_AREF = (CreateOp.NAME, FirstOp.NAME, AdvanceOp.NAME, FilledOp.NAME, LandedOp.NAME)
 _AROUND = op_names(GroupOp, FuncOp, ModuleOp, PutOp)
-"""What may be around an access besides control flow."""
+"""Operations that may enclose an access, besides control flow."""
 _TAME = frozenset(
     {
         arith.CmpIOp.NAME,
@@ -48,9 +48,9 @@ _ROUNDS = op_names(arith.RemSIOp, arith.RemUIOp)
 
 
 class Sources:
-    """What is needed of one function. Raises `UnsupportedError`.
+    """The slice of one function. Raises `UnsupportedError`.
 
-    needed: values that decide something. busy: operations that hold an access, or make a needed value.
+    needed: values in the slice. busy: control flow that contains an access to a ring or defines a needed value.
     """
 
     def __init__(self, function: Operation) -> None:
@@ -82,14 +82,14 @@ class Sources:
                 work += self.of(value)
 
     def of(self, value: Value) -> Sequence[Value]:
-        """The values that `value` depends on at first hand."""
+        """The values that `value` directly depends on."""
         owner, holder = value.owner, holder_of(value)
         sources = [use.value for use in incoming(value)]
         if holder is not None and holder.name in CONTROL:
             decides = [use.value for use in deciding(holder)]
             if isinstance(owner, Block):
                 return [*decides, *sources]
-            self.busy[holder] = None  # it decides a number
+            self.busy[holder] = None  # it defines a needed value
             carried = loop_carried(value)
             return [*decides, *([carried.argument] if carried else sources)]
         if isinstance(owner, Block) or GroupOp.of(owner):
@@ -101,7 +101,7 @@ class Sources:
         return [it for it in owner.operands if not it.type.startswith("tensor<")]
 
     def depends(self, value: Value, on: set[Value], seen: dict[Value, bool]) -> bool:
-        """Whether `value` depends on one of the values `on`; `seen` keeps answers."""
+        """Whether `value` depends on one of the values `on`; `seen` memoizes."""
         if value in on:
             return True
         if value in seen:
@@ -113,7 +113,7 @@ class Sources:
 
 
 def origin_of(count: Value) -> Value | None:
-    """The ring that a running count began with; None where it cannot be told."""
+    """The ring whose `aref.first` a count originates from; None if it cannot be determined."""
     for _ in range(1000):
         owner = count.owner
         sources = incoming(count)
@@ -128,12 +128,12 @@ def origin_of(count: Value) -> Value | None:
     return None
 
 
-def find_wild(program: Program, sources: Sources, canonical: dict[Value, Any]) -> None:
-    """Whether what is decided inside loops of unknown length depends on how far they are."""
+def find_iteration_dependence(program: Program, sources: Sources, canonical: dict[Value, Any]) -> None:
+    """Whether decisions in loops of unknown trip count depend on the iteration number: sets `Program.no_recurrence`."""
     growing: set[Value] = set()
     for loop in program.loops:
         if ForOp.matches(loop.op) and not isinstance(canonical.get(loop.op.operands[2]), int):
-            program.few = "the step of a loop is no constant: few numbers are tried for it"
+            program.sampled = "the step of a loop is not a constant: few numbers are tried for it"
         if loop.constant:
             continue
         for region in loop.op.regions:
@@ -142,11 +142,11 @@ def find_wild(program: Program, sources: Sources, canonical: dict[Value, Any]) -
         if ForOp.of(op) or IfOp.of(op):
             found = [use.value for use in deciding(op) if sources.depends(use.value, growing, {})]
             if found:
-                program.wild = f"what {op.name} does depends on how far a loop is"
+                program.no_recurrence = f"an {op.name} depends on the iteration number of a loop"
                 _note_settled(program, sources, canonical, growing, found, op)
     for op in sources.function.walk():
         if op.name == ConsumedOp.NAME and len(op.operands) > 2 and sources.depends(op.operands[2], growing, {}):
-            program.wild = "a release depends on how far a loop is"
+            program.no_recurrence = "a release depends on the iteration number of a loop"
             _note_settled(program, sources, canonical, growing, op.operands[2:3], op)
     for op in sources.busy:
         for use in deciding(op) if ForOp.of(op) or IfOp.of(op) else ():
@@ -161,7 +161,7 @@ def _note_settled(
     values: list[Value],
     op: Operation,
 ) -> None:
-    # A number in memory is any number, wherever it is read.
+    # A loaded number may be any number, independent of the iteration.
     moves = {it.result: False for it in sources.function.walk() if LoadOp.matches(it)}
     for value in values:
         trips = _settled(program, sources, canonical, value, lambda it: sources.depends(it, growing, moves))
@@ -176,9 +176,9 @@ def _settled(
     value: Value,
     moves: Callable[[Value], bool],
 ) -> int:
-    """After how many trips of a loop all constants have had their turn that `value` compares how far it is with.
+    """The number of trips after which a loop has passed every constant that `value` compares its progress with.
 
-    moves: whether a value depends on how far a loop is.
+    moves: whether a value depends on the iteration number of a loop.
     """
     seen, work, numbers, unit, linear, rounds = set[Value](), [value], list[int](), 0, True, 1
     while work:
@@ -201,10 +201,10 @@ def _settled(
             work += [loop.operands[0]] if value.index == 0 else [use.value for use in incoming(value)]
         else:
             if isinstance(owner, Block):
-                unit = 1  # of a `while`
+                unit = 1  # of a while
             by = canonical.get(owner.operands[1]) if not isinstance(owner, Block) and owner.name in _ROUNDS else None
             if isinstance(by, int) and by:
-                rounds *= abs(by)  # a remainder has had all its values after so many trips
+                rounds *= abs(by)  # a remainder has taken all of its values after so many trips
             else:
                 linear = linear and (isinstance(owner, Block) or bool(owner.regions) or owner.name in _LINEAR)
             loop = loop_carried(value)
@@ -214,7 +214,7 @@ def _settled(
 
 
 def _measure(program: Program, term: Any) -> None:
-    """Takes note of what an unknown bound is compared with; beyond that, comparisons have settled."""
+    """Records the constants that an unknown bound is compared with; beyond them, comparisons no longer change."""
     if not isinstance(term, Term) or (term in program.bounds and not term.parts):
         return
     inside = [bound for bound in program.bounds if bound is not term and term.holds(bound)]
@@ -224,7 +224,7 @@ def _measure(program: Program, term: Any) -> None:
     leaves = [*inside, *(start for start in starts if isinstance(start, Term))]
     parts = [part for part in _tree(term, leaves) if part not in leaves]
     if not all(part.key[0] in _TAME for part in parts):
-        program.wild = f"{term.name} is computed from the bound of a loop"
+        program.no_recurrence = f"{term.name} is computed from the bound of a loop"
     step = min(program.bounds[bound][1] for bound in inside)
     for part in parts:
         for number in part.key[1:]:

@@ -1,4 +1,4 @@
-"""What a run of the skeleton is made of: rings, partitions and the loops they are in; and how a run stops early."""
+"""The state of a run of the skeleton (rings, partitions, active loops), and the exceptions that stop a run early."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tawa.verify.credits.skeleton import Part, Term
 from tawa.verify.verdict import FaultKind
 
 Role = Literal["end", "start", "step", "flag"]
-"""What a number is that a run needs: one end of a loop whose other end and step are known, a condition, …"""
+"""The use of an unknown: one bound of a loop whose other bound and step are known, a step, or a condition."""
 
 
 class NeedError(Exception):
-    """The run cannot go on without a number for `term`."""
+    """The run cannot continue until `term` has a number."""
 
     def __init__(
         self, term: Term, role: Role = "end", *, lower: int = 0, step: int = 1, loop: Operation | None = None
@@ -23,11 +23,12 @@ class NeedError(Exception):
         self.term = term
         self.role: Role = role
         self.loop = loop
-        self.range = lower, step  # of an end: the other end, and towards this one; of a step: how far it is to the end
+        # role end: the other bound, and the step towards this one; role step: the distance between the bounds
+        self.range = lower, step
 
 
 class ImpossibleError(Exception):
-    """No run has these numbers: the assumption that the kernel states at `op`, or the loop there with such a `step`."""
+    """These numbers are infeasible: they violate the assumption at `op`, or (`step`) its loop has a step below 1."""
 
     def __init__(self, op: Operation | None, *, step: bool = False) -> None:
         super().__init__("excluded by an assumption")
@@ -36,7 +37,7 @@ class ImpossibleError(Exception):
 
 
 class FaultError(Exception):
-    """The run goes wrong at `op` in `part`."""
+    """The run violates the protocol at `op` in `part`."""
 
     def __init__(self, kind: FaultKind, message: str, part: int, op: Operation | None) -> None:
         super().__init__(message)
@@ -47,7 +48,7 @@ class FaultError(Exception):
 
 @dataclass(slots=True)
 class Event:
-    """What happened: partition, action, ring, count."""
+    """One event of a run: partition, action, ring, count."""
 
     part: int
     action: str
@@ -58,7 +59,7 @@ class Event:
 
 @dataclass(slots=True)
 class Channel:
-    """A ring in a run: how many puts and gets there were, and which counts each reader has given back."""
+    """A ring in a run: the number of puts and gets so far, and the counts that each reader borrows and has released."""
 
     depth: int
     readers: int
@@ -69,7 +70,7 @@ class Channel:
 
 
 class Frame:
-    """A loop that a partition is in."""
+    """An active loop of a partition."""
 
     __slots__ = ("index", "loop", "lower", "recurs", "seen", "step", "trips")
 
@@ -79,8 +80,8 @@ class Frame:
         self.trips = trips
         self.lower = lower
         self.step = step
-        self.recurs = 0  # bit d: a state came again d iterations later
-        self.seen: dict[Any, list[int]] = {}  # the states in its iterations, where the leader records them
+        self.recurs = 0  # bit d: a state recurred after d iterations
+        self.seen: dict[Any, list[int]] = {}  # the iterations in which each state occurred, if recorded
 
 
 class Thread:
@@ -97,7 +98,7 @@ class Thread:
 
 
 def copied(channel: Channel) -> Channel:
-    """A copy that has forgotten releases which no put waits for any more."""
+    """A copy without the releases that no later put waits for."""
     oldest = channel.puts - channel.depth
     return Channel(
         channel.depth,

@@ -1,4 +1,4 @@
-"""Constants that a program compares with its numbers belong to the numbers that are tried."""
+"""Outcomes that depend on constants beyond the tried trip counts are tried as well, or the verdict is unknown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EQ, NE, SLT, SLE = range(4)
 
 
 class Make:
-    """Builds a condition in front of an operation; `k`: the variable of the loop around it."""
+    """Builds a condition before an operation; `k`: the induction variable of the enclosing loop."""
 
     def __init__(self, builder: Builder, k: Value) -> None:
         self.builder = builder
@@ -97,7 +97,7 @@ SUMS: dict[str, Condition] = {
         NE, *(lambda pid: (m.op("addi", m.op("addi", pid, m.k), pid), 1286))(m.pid())
     ),
 }
-"""A program's number and how far a loop is, in one number."""
+"""The program id and the induction variable in one number."""
 
 
 def specialised(text: str) -> Module:
@@ -107,7 +107,7 @@ def specialised(text: str) -> Module:
 
 
 def released_if(condition: Condition, text: str | None = None) -> Module:
-    """A GEMM whose consumer gives its slots back only where the condition holds."""
+    """A GEMM whose consumer releases its slots only if the condition holds."""
     module = specialised(text or TILE.read_text())
     release = next(
         op for op in ops(module, "ttng.arrive_barrier") if any(outer.name == "scf.for" for outer in op.ancestors())
@@ -131,7 +131,7 @@ def test_a_release_that_fails_for_one_number_is_refuted(name: str, effort: Effor
 
 @pytest.mark.parametrize("effort", ["fast", "full"])
 @pytest.mark.parametrize("name", UNCLEAR)
-def test_where_no_number_can_be_found_or_run_nothing_is_proved(name: str, effort: Effort) -> None:
+def test_an_outcome_without_inputs_or_a_feasible_run_is_unknown(name: str, effort: Effort) -> None:
     verdict = check_barriers(released_if(UNCLEAR[name]), effort=effort)
     assert isinstance(verdict, Unknown), verdict
 
@@ -142,13 +142,13 @@ def test_a_condition_that_always_holds_is_proved(name: str) -> None:
     assert isinstance(verdict, Proved), verdict
 
 
-def test_the_bound_states_the_numbers_past_the_trips() -> None:
+def test_the_bound_states_the_numbers_beyond_the_trips() -> None:
     verdict = check_barriers(released_if(RIGHT["true, below 1280 and past it"]))
     assert isinstance(verdict, Proved), verdict
     assert max(int(number) for number in re.findall(r"\d+", verdict.bound)) > 1280
 
 
-def test_numbers_that_a_caller_excludes_are_not_tried() -> None:
+def test_numbers_that_an_assumption_excludes_are_not_tried() -> None:
     module = released_if(WRONG["k != 1280"])
     assert isinstance(check_barriers(module, assume=("K <= 1280",)), Proved)
     assert isinstance(check_barriers(released_if(WRONG["k != 1280"]), arguments={"K": 640}), Proved)
@@ -163,7 +163,7 @@ def test_a_release_that_fails_for_a_sum_of_inputs_is_not_proved(name: str, persi
 
 
 def persistent_text() -> str:
-    """A loop over tiles from the program's number on, with a GEMM of %n steps in each."""
+    """A loop over tiles that starts at the program id, with a GEMM of %n steps in each."""
     asked = "axis = 0 : i32"
     numbers = (
         op("tt.get_program_id", "", "", "%pid", "i32", properties=asked),
@@ -174,7 +174,7 @@ def persistent_text() -> str:
 
 
 def loops_from(low: int, made: str, around: str = "", text: str = "") -> str:
-    """A kernel whose loop goes from a constant to %upper, with two dots one after the other; `made` makes %upper."""
+    """A kernel with a loop from a constant to %upper with two consecutive dots; `made` defines %upper."""
     constants = "\n".join(
         op("arith.constant", "", "", f"%{name}", "i32", properties=f"value = {number} : i32")
         for name, number in (("low", low), ("many", 64))

@@ -1,4 +1,4 @@
-"""Choices that make the same run are one: nothing is lost by it, and what is left is tried within a budget."""
+"""Choices that give the same run are merged without losing a run; the rest is tried within a budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tawa.ir import Module, Operation, Value
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.barriers.inputs.choices import choices, vectors
-from tawa.verify.barriers.inputs.fingerprint import Fingerprints, Print
+from tawa.verify.barriers.inputs.fingerprint import Fingerprint, Fingerprints
 from tawa.verify.barriers.inputs.sweep import Sweep
 from tawa.verify.barriers.program.kernel import BarrierProgram
 from tawa.verify.barriers.run.events import NeedsNumber, signature
@@ -32,7 +32,7 @@ def put(op: Operation, before: Operation) -> Value:
 
 
 def bounded_by_memory() -> Module:
-    """``n = cu[program + 1] - cu[program]`` is the number of trips, as of packed sequences."""
+    """The trip count is ``n = cu[program + 1] - cu[program]``, as for packed sequences."""
     module = barrier("tile", 2, 0)
     function = next(op for op in module.body.ops if op.name == "tt.func")
     entry = function.regions[0].blocks[0]
@@ -52,7 +52,7 @@ def bounded_by_memory() -> Module:
 
 
 def all_choices(program: BarrierProgram, prints: Fingerprints) -> Iterator[tuple[dict[Value, int], dict[str, int]]]:
-    """Each choice on its own: what the sweep does without."""
+    """Every choice, without merging."""
 
     def complete(numbers: dict[Value, int], chosen: dict[str, int]) -> Iterator[dict[str, int]]:
         try:
@@ -77,9 +77,9 @@ SOURCES = {**{name: lambda name=name: barrier(name) for name in FORESEEN}, "memo
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_the_states_are_the_fingerprints_of_all_choices_and_equal_ones_run_alike(source: str) -> None:
+def test_states_are_the_fingerprints_of_all_choices_and_equal_fingerprints_run_alike(source: str) -> None:
     program = BarrierProgram(SOURCES[source]())
-    prints, runs = Fingerprints(program), dict[Print | None, object]()
+    prints, runs = Fingerprints(program), dict[Fingerprint | None, object]()
     for numbers, chosen in all_choices(program, prints):
         run = signature(unroll(program, numbers, chosen).segments)
         assert runs.setdefault(prints.of(numbers, chosen), run) == run
@@ -90,7 +90,7 @@ def test_the_states_are_the_fingerprints_of_all_choices_and_equal_ones_run_alike
         assert prints.of(state.numbers, state.chosen) == tuple(state.cells[out] for out in found.prints.outs)
 
 
-def test_differences_of_numbers_in_memory_are_what_counts() -> None:
+def test_loaded_numbers_with_equal_differences_are_merged() -> None:
     """Two programs times nine pairs of numbers: −5, −4, −1, 0, 1, 4 and 5 trips, of which four are different."""
     program = BarrierProgram(bounded_by_memory())
     assert len(list(all_choices(program, Fingerprints(program)))) == 27
@@ -103,7 +103,7 @@ def test_differences_of_numbers_in_memory_are_what_counts() -> None:
     assert verdict.assumptions == ("numbers in memory are the same in every partition",)
 
 
-def test_a_fault_behind_numbers_in_memory_is_found_and_they_are_named() -> None:
+def test_a_fault_that_depends_on_loaded_numbers_is_found_and_names_them() -> None:
     module = bounded_by_memory()
     mutate.drop(ops(module, mutate.ARRIVE)[0])
     verdict = check_barriers(module, effort="fast")
@@ -113,7 +113,7 @@ def test_a_fault_behind_numbers_in_memory_is_found_and_they_are_named() -> None:
 
 
 @pytest.mark.parametrize("source", ["two_loops", "nested", "persistent"])
-def test_the_first_states_have_each_number_once(source: str) -> None:
+def test_the_first_states_cover_every_number(source: str) -> None:
     found = sweep(BarrierProgram(SOURCES[source]()))
     order, outs = found.covering(), found.prints.outs
     assert sorted(map(id, order)) == sorted(map(id, found.states))
@@ -123,13 +123,13 @@ def test_the_first_states_have_each_number_once(source: str) -> None:
     assert few == wanted
 
 
-def test_no_more_states_than_wanted_are_kept_and_the_bound_says_so() -> None:
+def test_the_number_of_states_is_limited_and_the_bound_states_it() -> None:
     found = sweep(BarrierProgram(barrier("two_loops")), 80)
     assert found.dropped > 0
     assert 0 < len(found.states) < len(sweep(BarrierProgram(barrier("two_loops"))).states)
 
 
-def test_the_bound_says_how_many_choices_the_budget_allowed() -> None:
+def test_the_bound_states_how_many_choices_the_budget_allowed() -> None:
     verdict = check_barriers(barrier("two_loops"), budget_states=900)
     assert isinstance(verdict, Proved)
     assert "runs: " in verdict.bound and " of 36 choices)" in verdict.bound
@@ -138,8 +138,8 @@ def test_the_bound_says_how_many_choices_the_budget_allowed() -> None:
     assert "of 36 choices" in early.reason
 
 
-def test_a_loop_around_others_is_foreseen_trip_by_trip() -> None:
-    """A persistent kernel whose first tile has n trips and whose second has m: another n alone is another run."""
+def test_the_first_iterations_of_an_outer_loop_are_distinguished() -> None:
+    """A persistent kernel whose first tile has n trips and whose second has m: each n is a different run."""
     program = BarrierProgram(barrier("persistent"))
     prints = Fingerprints(program)
     found = choices(program, {}, (), NUMBERS)

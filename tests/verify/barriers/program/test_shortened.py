@@ -1,11 +1,11 @@
-"""What is too much to be run as it is: loops of many constant trips, and loops that memory decides together."""
+"""Loops with large constant trip counts are run with fewer trips."""
 
 from __future__ import annotations
 
 import pytest
 
 from tawa.ir import Module, parse_module
-from tawa.pipeline import Target, specialise
+from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.barriers.program.kernel import BarrierProgram, Fewer
@@ -18,16 +18,25 @@ from tests.verify.barriers.test_check import ops
 
 
 def long_loop(trips: int, depth: int = 2, mma_depth: int = 1) -> Module:
-    """One tile; the first puts come early, so that the producer's loop has fewer trips than the consumer's."""
+    """One tile with early puts, so that the producer's loop has fewer trips than the consumer's."""
+    return parse_module(_long_loop(trips, depth, mma_depth).barrier)
+
+
+def long_loop_aref(trips: int, depth: int = 2, mma_depth: int = 1) -> str:
+    """The aref level of `long_loop`."""
+    return _long_loop(trips, depth, mma_depth).aref
+
+
+def _long_loop(trips: int, depth: int, mma_depth: int) -> Outcome:
     many = programs.op("arith.constant", "", "", "%many", "i32", properties=f"value = {trips} : i32")
     options = PlanOptions(aref_depth=depth, mma_depth=mma_depth, only_if_faster=False)
     made = specialise(kernel(f"{many}\n{gemm_loop(upper='many')}\n{store()}"), options, Target(4, 3))
     assert made.applied, made.remarks
-    return parse_module(made.barrier)
+    return made
 
 
 @pytest.mark.parametrize(("depth", "mma_depth"), [(1, 0), (2, 1), (3, 2), (4, 1)])
-def test_whole_rounds_are_left_out_the_same_in_each_partition(depth: int, mma_depth: int) -> None:
+def test_the_same_whole_rounds_are_skipped_in_each_partition(depth: int, mma_depth: int) -> None:
     again = 2 * depth
     program = BarrierProgram(long_loop(500, depth, mma_depth))
     trips = sorted(it.trips for it in shortened(program).values())
@@ -36,18 +45,18 @@ def test_whole_rounds_are_left_out_the_same_in_each_partition(depth: int, mma_de
     assert again + mma_depth + 1 <= trips[0] <= 2 * again + mma_depth
 
 
-def test_a_loop_of_few_trips_is_left_alone() -> None:
+def test_a_small_constant_trip_count_is_not_shortened() -> None:
     assert shortened(BarrierProgram(long_loop(9))) == {}
 
 
-def test_a_loop_of_many_constant_trips_is_proved_fast_and_the_verdict_says_what_was_run() -> None:
+def test_a_large_constant_trip_count_is_proved_fast_and_the_bound_states_the_trips_run() -> None:
     found = check_barriers(long_loop(500), effort="fast")
     assert isinstance(found, Proved)
     assert found.bound.endswith("; loops of many trips with 6, 8")
 
 
 @pytest.mark.parametrize("name", [mutate.ARRIVE, mutate.WAIT, mutate.DOT_WAIT])
-def test_what_is_wrong_as_it_is_is_not_proved_shortened(name: str) -> None:
+def test_a_faulty_program_is_not_proved_by_shortening(name: str) -> None:
     wrong = 0
     for place in range(len(ops(long_loop(500), name))):
         module = long_loop(500)
@@ -59,8 +68,8 @@ def test_what_is_wrong_as_it_is_is_not_proved_shortened(name: str) -> None:
 
 
 @pytest.mark.parametrize("more", [1, 4, 400])
-def test_a_partition_that_makes_more_trips_than_another_is_not_proved(more: int) -> None:
-    """Also by whole rounds, after which slots and parities are the same."""
+def test_partitions_with_different_trip_counts_are_not_proved(more: int) -> None:
+    """Not even if they differ by whole rounds, after which slots and parities repeat."""
     module = long_loop(500)
     *_, last = (op for op in ops(module, "arith.constant") if op.properties["value"] == "500 : i32")
     last.properties["value"] = f"{500 + more} : i32"
@@ -68,15 +77,15 @@ def test_a_partition_that_makes_more_trips_than_another_is_not_proved(more: int)
     assert isinstance(check_barriers(module, effort="fast"), Refuted | Unknown)
 
 
-def test_what_does_not_repeat_itself_is_not_shortened() -> None:
-    """A loop whose body reads how far it is."""
+def test_a_loop_whose_state_does_not_recur_is_not_shortened() -> None:
+    """A loop whose body reads its induction variable."""
     program = BarrierProgram(long_loop(500))
     for op in program.loops:
         program.needed.add(op.regions[0].block.args[0])
     assert shortened(program) == {}
 
 
-def test_partitions_that_left_out_different_trips_are_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_that_skipped_different_trips_are_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     def only_one(program: BarrierProgram) -> dict[object, Fewer]:
         return dict(list(shortened(program).items())[:1])
 

@@ -1,1 +1,1 @@
-"""Which numbers are tried, so that every decision is seen to go each way."""
+"""The numbers that are tried, chosen so that every decision has each of its outcomes."""

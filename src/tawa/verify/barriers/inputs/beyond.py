@@ -1,13 +1,13 @@
-"""Decisions that no run has seen go the other way, and the inputs that send them there.
+"""Untried outcomes: decisions that had one outcome only in all runs so far, with inputs for the other outcome.
 
-    arrive empty[s] if k != 1280        K ≤ 448: it always arrives → K of at least 1281, and runs of their own
+    arrive empty[s] if k != 1280        K ≤ 448: it always arrives → needs K of at least 1281, in runs of its own
 
-The numbers that are tried first make trip counts; constants that the program compares with something else are beyond
-them. So after those runs each decision that went one way only is followed back to the inputs (`barrier_targets`), those
-are tried too, and where none is found for a decision that depends on a constant, nothing is proved.
+The numbers tried first are chosen for small trip counts. Other constants that the program compares with are beyond
+them. So after those runs, each untried outcome is propagated back to inputs (`inputs.targets`), which are tried as
+well. If no inputs are found for a decision that depends on a constant, the verdict is unknown.
 
-A slot that wraps around is a decision as well. It depends on how often a loop goes round alone, which is tried as far
-as its constants go; `depends_on` tells such counters from numbers that can be any number.
+A slot that wraps around is a decision as well. It depends only on the trip count of a loop, which is tried as far as
+its constants require; `depends_on` distinguishes such counters from unbounded numbers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from tawa.verify.assumptions import Assumption
 from tawa.verify.barriers.inputs.choices import Choices, units_of
 from tawa.verify.barriers.inputs.implied import Implied
 from tawa.verify.barriers.inputs.sampling import EQUALITIES, samples
-from tawa.verify.barriers.inputs.targets import Targets
-from tawa.verify.barriers.inputs.wanted import MEMORY, Inputs, Wanted, merged
+from tawa.verify.barriers.inputs.targets import MEMORY, Inputs, Targets, Wanted, merged
 from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.barriers.program.outcomes import (
     CHOICES,
@@ -47,15 +46,15 @@ _MOST_INPUTS: Mapping[Effort, int] = {"fast": 4, "full": 6}
 _FEW = 1
 """Comparisons with 0 and 1 are tried with 0 and 1."""
 _FAR_ENOUGH = 4096
-"""How far numbers are sought that satisfy the facts."""
+"""How far to search for a number that satisfies the facts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """A decision and an outcome that was not seen; the inputs that may lead to it.
+class UntriedOutcome:
+    """A decision, an untried outcome of it, and inputs that may lead to that outcome.
 
-    needed: without this outcome nothing is proved. anew: nor without a run of its own, though others have seen it: it
-    asks for one number, and where that comes last nobody may wait any more.
+    needed: the verdict is unknown if the outcome remains untried. anew: it also needs a run of its own although other
+    runs had the outcome: it requires one number, and if that occurs last, possibly no partition waits any more.
     """
 
     op: Operation
@@ -66,15 +65,17 @@ class Open:
 
     @property
     def splits(self) -> bool:
-        """Whether it asks for one number, so that each of the inputs that make it is another case."""
+        """Whether it requires one number, so that each of its inputs is a different case."""
         return self.outcome in (FIRST, SECOND) or (CmpIOp.matches(self.op) and _asks_for_one(self.op, self.outcome))
 
 
-def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effort: Effort) -> Iterator[Open]:
-    """What no run has seen, but for what cannot be; what runs that are made meanwhile see counts.
+def untried_outcomes(
+    program: BarrierProgram, outcomes: Outcomes, most: int, effort: Effort
+) -> Iterator[UntriedOutcome]:
+    """The untried outcomes, except impossible ones; lazily, so that it takes account of runs made meanwhile.
 
-    most: the largest number that was tried for a loop, in trips or in an argument. `fast` leaves out what depends on no
-    constant; `full` also tries numbers that are equal to what they are compared with.
+    most: the largest number that was tried for a loop, as trip count or argument. `fast` skips decisions that do not
+    depend on a constant; `full` also tries operands of a comparison that are equal.
     """
     targets = Targets(program)
     implied = Implied(targets)
@@ -104,9 +105,9 @@ def open_decisions(program: BarrierProgram, outcomes: Outcomes, most: int, effor
 
 
 def _is_late(program: BarrierProgram, op: Operation, most: int) -> bool:
-    """Whether a comparison is with a constant near the largest number tried, or past it.
+    """Whether a comparison is with a constant near the largest number tried, or beyond it.
 
-    It may have gone both ways only at the end of a run, when no partition waits any more.
+    Then it may have had its second outcome only at the end of a run, when no partition waits any more.
     """
     if not CmpIOp.matches(op):
         return False
@@ -122,7 +123,7 @@ def _compares_late(program: BarrierProgram, flag: Value, most: int) -> bool:
 
 
 def _is_far(program: BarrierProgram, op: Operation) -> bool:
-    """Whether a decision depends on numbers that can be any number, or on more constants than a ring has slots."""
+    """Whether a decision depends on unbounded numbers, or on constants larger than twice around a ring."""
     loop = ForOp.of(op)
     values = loop.bounds if loop else op.operands
     constants, free = depends_on(program, values)
@@ -130,7 +131,7 @@ def _is_far(program: BarrierProgram, op: Operation) -> bool:
 
 
 def depends_on(program: BarrierProgram, values: list[Value]) -> tuple[set[int], bool]:
-    """The constants that numbers are computed from, and whether anything else is but how often loops go round."""
+    """The constants that values are computed from, and whether unbounded numbers (not just trip counts) are as well."""
     constants, seen, work, free = set[int](), set[Value](), list(values), False
     while work:
         value = work.pop()
@@ -154,8 +155,8 @@ def depends_on(program: BarrierProgram, values: list[Value]) -> tuple[set[int], 
 
 def _open(
     program: BarrierProgram, op: Operation, outcome: int, outcomes: Outcomes, constant: bool, most: int
-) -> Open | None:
-    """None where no inputs lead there, or where no constant is in question and no inputs are known."""
+) -> UntriedOutcome | None:
+    """The untried outcome; None if it is impossible, or if it has no known inputs and does not depend on a constant."""
     targets = Targets(program)
     inputs = _inputs(targets, op, outcome)
     inputs = [both for it in inputs for one in targets.reached(op, it) if (both := merged(one, it)) is not None]
@@ -167,14 +168,14 @@ def _open(
         needed = _decides_late(program, op, outcome, most)
     if not inputs and needed and targets.unsure:
         inputs = _sampled(program, op, outcome)
-    if not needed:  # where no constant asks for them, sizes are not negative
+    if not needed:  # sizes are negative only if a constant requires it
         inputs = [it for it in inputs if all(wanted.number >= 0 for wanted in it.values())]
     anew = CmpIOp.matches(op) and bool(outcomes.get(op, 0) & outcome) and _asks_for_one(op, outcome)
-    return Open(op, outcome, inputs, needed, anew) if inputs or (needed and targets.unsure) else None
+    return UntriedOutcome(op, outcome, inputs, needed, anew) if inputs or (needed and targets.unsure) else None
 
 
 def _asks_for_numbers(op: Operation) -> bool:
-    """Whether one of the flags that `op` joins says whether a number is another."""
+    """Whether one of the flags that `op` combines is a comparison for equality."""
     makers = [maker for operand in op.operands if (maker := operand.defining_op) is not None]
     return any(
         read_int(it.properties["predicate"]) < EQUALITIES
@@ -185,13 +186,13 @@ def _asks_for_numbers(op: Operation) -> bool:
 
 
 def _decides_late(program: BarrierProgram, op: Operation, outcome: int, most: int) -> bool:
-    """Whether the flag that decides, where one of the two holds, asks for one number that is past what was tried.
+    """Whether the flag that determines this outcome requires one number, beyond those that were tried.
 
-    A comparison of sizes goes on to decide the same in the trips that follow.
+    An ordering comparison, in contrast, keeps its outcome in the iterations that follow.
     """
     if outcome not in (FIRST, SECOND):
         return False
-    deciding = (outcome == SECOND) == (AndIOp.matches(op))  # of `and` the one that does not hold
+    deciding = (outcome == SECOND) == (AndIOp.matches(op))  # of an `and`, the false one
     flags = op.operands if XOrIOp.matches(op) else [op.operands[0 if deciding else 1]]
     return any(_asks_for_late(program, flag, most) for flag in flags)
 
@@ -210,7 +211,7 @@ def _asks_for_one(op: Operation, outcome: int) -> bool:
 
 
 def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Inputs]:
-    """Inputs that samples found; none says nothing."""
+    """Inputs found by sampling; finding none is inconclusive."""
     try:
         found = samples(program, op, outcome == YES)
     except ValueError:
@@ -227,12 +228,12 @@ def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Input
         elif made is not None and LoadOp.matches(made):
             inputs[f"{MEMORY}{len(inputs)}"] = Wanted(number, True)
         else:
-            return []  # what a loop hands on
+            return []  # a loop-carried value
     return [inputs] if _is_possible(inputs) else []
 
 
 def _is_possible(inputs: Inputs) -> bool:
-    """Whether no number of a program is negative, and its index lies below the number of programs."""
+    """Whether program ids and numbers of programs are non-negative, and each id is below its number of programs."""
     for root, wanted in inputs.items():
         if not isinstance(root, str) or root.startswith(MEMORY):
             continue
@@ -246,9 +247,9 @@ def _is_possible(inputs: Inputs) -> bool:
 
 
 def _only_bounds(program: BarrierProgram, decision: Operation, outcomes: Outcomes) -> bool:
-    """Whether what is decided goes into bounds of loops alone, or into comparisons that went both ways.
+    """Whether a decision only affects loop bounds, or comparisons that had both outcomes.
 
-    How often a loop goes round is tried for itself, whatever its bounds are computed from.
+    Trip counts are tried anyway, whatever the bounds are computed from.
     """
     if ForOp.matches(decision) or decision.result.type == "i1":
         return False
@@ -275,7 +276,7 @@ def _only_bounds(program: BarrierProgram, decision: Operation, outcomes: Outcome
 
 
 def _has_constant(targets: Targets, op: Operation) -> bool:
-    """Whether a decision is one about a constant; a number of which only the sign counts is tried with 0 and 1."""
+    """Whether a decision involves a constant other than 0 and 1, which the tried numbers cover."""
     if loop := ForOp.of(op):
         return (targets.constant(loop.lower) or 0) > 1
     numbers = [number for operand in op.operands if (number := targets.constant(operand)) is not None]
@@ -295,7 +296,7 @@ def _inputs(targets: Targets, op: Operation, outcome: int) -> list[Inputs]:
             found.append(alone.truth(flag, want))
             if not found[-1] and not alone.unsure:
                 targets.unsure = False
-                return []  # it never is
+                return []  # it never has this value
             targets.unsure = targets.unsure or alone.unsure
         return targets.both(*found)
     if outcome == EQUAL:
@@ -320,8 +321,8 @@ def _inputs(targets: Targets, op: Operation, outcome: int) -> list[Inputs]:
 class Extension:
     """Numbers for one more run.
 
-    memory: what may be read from memory beside 0 and 1. far: the numbers are larger than the decision needs, so that
-    rings go round behind it; such a run may be too long to make.
+    memory: values of loaded numbers besides 0 and 1. far: the numbers are larger than the decision needs, so that the
+    rings wrap around after it; such a run may be too long.
     """
 
     numbers: dict[Value, int]
@@ -332,7 +333,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """Makes runs of inputs: what they say, and all other arguments as they are tried anyway."""
+    """Completes inputs to runs: their numbers, and for all other arguments those that are tried anyway."""
 
     program: BarrierProgram
     found: Sequence[Choices]
@@ -340,8 +341,8 @@ class Extensions:
     trips: Sequence[int]
     effort: Effort
 
-    def of(self, decision: Open) -> Iterator[Extension]:
-        """The runs of a decision: rings go round behind it, with others of one trip, or large; or just as far."""
+    def of(self, decision: UntriedOutcome) -> Iterator[Extension]:
+        """The runs for an outcome: beyond the decision, with other arguments at one trip or large; or just up to it."""
         many = decision.needed or decision.outcome in (FIRST, SECOND)
         for far, place in ((True, 1), (True, -1), (False, 0)) if decision.needed else ((True, -1),):
             for inputs in decision.inputs[: _MOST_INPUTS[self.effort] if many else 1]:
@@ -349,8 +350,8 @@ class Extensions:
                 if made is not None:
                     yield made
 
-    def all_excluded(self, decision: Open) -> bool:
-        """Whether facts about arguments leave none of the inputs."""
+    def all_excluded(self, decision: UntriedOutcome) -> bool:
+        """Whether facts about arguments exclude all of the inputs."""
         return all(self._made(inputs, False, 0) is None for inputs in decision.inputs)
 
     def _made(self, inputs: Inputs, far: bool, place: int) -> Extension | None:
@@ -372,7 +373,7 @@ class Extensions:
         return Extension(numbers, chosen, memory, far)
 
     def _number(self, choice: Choices, wanted: Wanted, far: bool) -> int | None:
-        """The least number that the facts allow, or None. far: large enough for rings to go round twice after it."""
+        """The least number that the facts allow, or None. far: so large that rings wrap around twice afterwards."""
         if choice.fixed:
             fits = wanted.number == choice.numbers[0] if wanted.exact else wanted.number <= choice.numbers[0]
             return choice.numbers[0] if fits else None

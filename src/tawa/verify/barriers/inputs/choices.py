@@ -1,13 +1,12 @@
-"""Which numbers to try: the arguments that control flow depends on, in steps that change a trip count.
+"""The numbers to try for the arguments that control flow depends on, in steps that change a trip count.
 
     for k in range(0, K, 64)                      K = 0, 64, 128, …
     for t in range(0, (M + 127) / 128 · …)        M = 0, 128, 256
 
 The unit of an argument is found by walking back from each loop bound: division by a constant multiplies it, and so
-does the step: a constant, or what it is where the arguments that it is computed from are as small as they may be, but
-no less than 1 (a step is positive). Outer loops (those around other loops of the protocol) are tried with fewer trips.
-Numbers that are no arguments (program ids, numbers read from memory) are tried in such steps too where they bound
-innermost loops.
+does the loop's step. A step that is not a constant is evaluated for the smallest allowed arguments, and is at least 1.
+Outer loops (those around other loops of the protocol) are tried with fewer trips. Numbers other than arguments (program
+ids, loaded numbers) are tried in such steps as well if they bound innermost loops.
 """
 
 from __future__ import annotations
@@ -32,35 +31,35 @@ from tawa.verify.effort import Effort
 
 OUTER_TRIPS = 2
 BUDGET: Mapping[Effort, int] = {"fast": 2_000, "full": 60_000}
-"""Steps over all runs."""
+"""The limit of steps over all runs."""
 MOST_CHOICES: Mapping[Effort, int] = {"fast": 6_000, "full": 400_000}
-"""How many scalars may be computed from one number that is chosen to the next: it bounds the choices that are kept."""
+"""The limit of scalars computed between two chosen numbers, which limits the choices that are kept."""
 _SAME_NUMBER = op_names(arith.ExtSIOp, arith.IndexCastOp, arith.TruncIOp)
 _MOST_STEPS = 4096
-"""How far numbers are sought that satisfy the facts, in steps of a loop."""
+"""How far to search for numbers that satisfy the facts, in steps of a loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Numbers to try for one argument, smallest first, and the facts without which there were others."""
+    """Numbers to try for one argument, smallest first, and the facts that excluded others."""
 
     argument: Value
     name: str
     numbers: tuple[int, ...]
     facts: tuple[str, ...] = ()
-    outer: bool = False  # it bounds a loop around others
-    fixed: bool = False  # by the caller
+    outer: bool = False  # it bounds an outer loop
+    fixed: bool = False  # the caller gave the number
 
 
 def argument_name(program: BarrierProgram, argument: Value) -> str:
-    """What the user calls an argument, if the program says; else `arg` and its number."""
+    """The source name of an argument if its location has one; else `arg` and its number."""
     return parameter_name(program.module, argument, f"arg{argument.index}")
 
 
 def trips_to_try(program: BarrierProgram, effort: Effort, most: int | None) -> Sequence[int]:
-    """The trip counts of an innermost loop: all up to 2·D + 1, or 0, 1 and the one that goes twice around each ring.
+    """The trip counts of an innermost loop: all up to 2·D + 1 (full), or 0, 1 and twice around each ring (fast).
 
-    Once around shows a missing release, twice a wrong parity; deferred releases need D + P + 1.
+    Once around exposes a missing release, twice a wrong parity; deferred releases need D + P + 1.
     """
     depth = program.depth
     if effort == "full":
@@ -70,20 +69,20 @@ def trips_to_try(program: BarrierProgram, effort: Effort, most: int | None) -> S
 
 
 def read_facts(program: BarrierProgram, assume: Sequence[str]) -> tuple[Assumption, ...]:
-    """The facts of a caller; raises AssumptionError where one is about no integer argument of the kernel."""
+    """The caller's facts; raises AssumptionError if one is not about an integer argument of the kernel."""
     facts = parse_assumptions(assume)
     names = [argument_name(program, arg) for arg in program.entry.args if width_of(arg.type) is not None]
     for fact in facts:
         if fact.name not in names:
             there = f"its integer arguments are {', '.join(names)}" if names else "it has no integer argument"
-            raise AssumptionError(f"{fact.name!r} in {str(fact)!r} is no integer argument of the kernel: {there}")
+            raise AssumptionError(f"{fact.name!r} in {str(fact)!r} is not an integer argument of the kernel: {there}")
     return facts
 
 
 def choices(
     program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption], trips: Sequence[int]
 ) -> list[Choices]:
-    """For each argument that matters, the numbers to try that satisfy the facts about it.
+    """The numbers to try for each needed argument; they satisfy the facts about it.
 
     trips: the trip counts of an innermost loop; outer loops get those up to 2.
     """
@@ -117,7 +116,7 @@ def choices(
 
 
 def _wanted(trips: Sequence[int], around: bool, within: bool) -> Sequence[int]:
-    """Fewer trips for what bounds outer loops: rings go around across them, and the runs would be many and long."""
+    """Fewer trips for bounds of outer loops: rings wrap around across them, and runs would be many and long."""
     if not around:
         return trips
     most = min(max(trips), OUTER_TRIPS + within)
@@ -125,7 +124,7 @@ def _wanted(trips: Sequence[int], around: bool, within: bool) -> Sequence[int]:
 
 
 def _steps(unit: int, trips: Sequence[int], facts: Sequence[Assumption]) -> Iterable[int]:
-    """The numbers that stand for `trips` steps past the least one that the facts allow, and that one."""
+    """The numbers `trips` steps past the least one that the facts allow, and that one itself."""
     least = _least(facts)
     first = -(-max(least, 0) // unit) * unit
     multiples = (number for number in islice(count(first, unit), _MOST_STEPS) if _fits(facts, number))
@@ -135,7 +134,7 @@ def _steps(unit: int, trips: Sequence[int], facts: Sequence[Assumption]) -> Iter
 
 
 def _least(facts: Sequence[Assumption]) -> int:
-    """What the facts bound an argument by from below; 0 where they do not."""
+    """The lower bound that the facts state for an argument; 0 by default."""
     bounds = [fact for fact in facts if fact.modulus is None and fact.relation in (">", ">=", "==")]
     return max((fact.number + (fact.relation == ">") for fact in bounds), default=0)
 
@@ -157,16 +156,16 @@ def vectors(found: list[Choices], effort: Effort = "full") -> Iterator[dict[Valu
 
 
 def crowded(found: list[Choices], effort: Effort) -> list[Choices]:
-    """Bounds of outer loops of which `fast` tries no two at their largest at once."""
+    """Bounds of outer loops; `fast` tries at most one of them at its largest number at a time."""
     return [choice for choice in found if choice.outer and len(choice.numbers) > 2] if effort == "fast" else []
 
 
 def inner_numbers(
     program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption], trips: Sequence[int]
 ) -> Mapping[str, tuple[int, ...]]:
-    """Numbers to try for what is no argument but bounds innermost loops, so that these go around their rings too.
+    """Numbers to try for other numbers that bound innermost loops, so that these wrap around their rings too.
 
-    By name: ``program_id(0)``, ``num_programs(0)``, and ``*`` for all numbers read from memory.
+    By name: ``program_id(0)``, ``num_programs(0)``, and ``*`` for all loaded numbers.
     """
     found: dict[str, set[int]] = {}
     for op, roots, step in _loops(program, _Smallest(program, arguments, facts)):
@@ -180,17 +179,17 @@ def inner_numbers(
 
 
 class _Smallest:
-    """What a step is where the arguments behind it are as small as they may be, but no less than 1."""
+    """Evaluates steps for the smallest arguments that the facts allow; a step is at least 1."""
 
     def __init__(self, program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption]) -> None:
         self.program, self.arguments, self.facts = program, arguments, facts
 
     def of(self, value: Value) -> int:
-        """The number; 1 where it is computed from anything else, or is less."""
+        """The step; 1 if it is less, or computed from anything but arguments and constants."""
         return max(self._of(value) or 1, 1)
 
     def root(self, value: Value) -> Value | None:
-        """The argument that `value` is, perhaps in another width, or a positive constant times."""
+        """The argument that `value` is a cast or positive multiple of; else None."""
         if value in self.program.leaves:
             return value
         op, sources = value.defining_op, list(self.program.carried.get(value, ()))
@@ -220,12 +219,12 @@ class _Smallest:
 def units_of(
     program: BarrierProgram, arguments: Mapping[str, int], facts: Sequence[Assumption]
 ) -> Mapping[Value, set[int]]:
-    """For each argument: the steps in which it changes trip counts."""
+    """For each argument: the increments that change trip counts."""
     return _units(program, _Smallest(program, arguments, facts))[0]
 
 
 def _units(program: BarrierProgram, smallest: _Smallest) -> tuple[dict[Value, set[int]], set[Value], set[Value]]:
-    """For each argument: the steps in which it changes trip counts; and which arguments bound outer and inner loops."""
+    """For each argument the increments that change trip counts; the arguments that bound outer, and inner, loops."""
     units: dict[Value, set[int]] = {}
     outer, inner = set[Value](), set[Value]()
     for op, roots, step in _loops(program, smallest):
@@ -239,7 +238,7 @@ def _units(program: BarrierProgram, smallest: _Smallest) -> tuple[dict[Value, se
 
 
 def _loops(program: BarrierProgram, smallest: _Smallest) -> Iterator[tuple[Operation, list[Value], int]]:
-    """The loops that matter, each with the numbers that bound it and its step."""
+    """The loops of the slice, each with the values that bound it and its step."""
     for op in program.loops:
         if op in program.ended_by_memory:
             continue
@@ -251,7 +250,7 @@ def _loops(program: BarrierProgram, smallest: _Smallest) -> Iterator[tuple[Opera
 
 
 def _compared(program: BarrierProgram) -> dict[Value, list[int]]:
-    """The constants that an argument itself is compared with."""
+    """The constants that each argument is directly compared with."""
     found: dict[Value, list[int]] = {}
     for op in program.ops:
         if op.name == arith.CmpIOp.NAME and op in program.kept:
@@ -264,9 +263,9 @@ def _compared(program: BarrierProgram) -> dict[Value, list[int]]:
 
 @dataclass(slots=True)
 class _Reached:
-    """What a bound is computed from, and the steps in which it changes the trip count.
+    """The numbers that a bound is computed from, and the increments of each that change the trip count.
 
-    leaves: arguments. others: program numbers by name, and ``*`` for numbers read from memory.
+    leaves: arguments. others: program ids and numbers of programs by name, and ``*`` for loaded numbers.
     """
 
     leaves: dict[Value, set[int]] = field(default_factory=dict[Value, set[int]])

@@ -1,11 +1,11 @@
-"""What choices of numbers have in common when they make the same run, found without unrolling.
+"""Fingerprints of choices: equal fingerprints mean the same run, without unrolling it.
 
     tiles = (M + 127) / 128 · (N + 127) / 128       M = 128, N = 256 and M = 256, N = 128: two tiles
     for t in range(pid, tiles, programs): …         pid 0 of 1 with two tiles, pid 1 of 2 with four: two trips
 
-Scalars that do not change in a loop are computed, those of a branch too, and equal trees of operations once. What
-loops, conditions and protocol operations read of them makes the fingerprint; of a loop whose induction variable
-decides nothing, only the number of trips counts, and what is never reached does not count at all.
+Loop-invariant scalars are computed, including those in branches, and equal expression trees only once. The fingerprint
+consists of the values that loops, conditions and protocol operations read. For a loop whose induction variable is not
+needed it has the trip count only, and values that are not reached do not count.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram, numb
 from tawa.verify.barriers.run.events import NeedsNumber
 
 Cell = int
-"""The number of a scalar; scalars that are computed in the same way have the same one."""
+"""The value number of a scalar: scalars that are computed by the same expression share it."""
 Known = int | str | None
-"""What a scalar is: a number, an address, or nothing that the language defines."""
+"""The value of a scalar: a number, an address, or undefined."""
 Compute = Callable[..., Known]
-Print = tuple[object, ...]
+Fingerprint = tuple[object, ...]
 ALWAYS: Cell = 0
-"""A condition that holds."""
+"""The condition that always holds."""
 _PEELED = 2
-"""So many trips of a loop around others are foreseen one by one."""
+"""The number of iterations of an outer loop that are evaluated individually."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A scalar that is computed where `reached` holds; `op` where it is an operation of the program."""
+class Computed:
+    """A scalar that is computed if `reached` holds; `op` if it is an operation of the program."""
 
     cell: Cell
     compute: Compute
@@ -46,7 +46,7 @@ class Made:
     reached: Cell = ALWAYS
 
     def fill(self, cells: list[Known]) -> None:
-        """Computes it from the others; what is not reached stays as it is, unknown."""
+        """Computes the cell from its operands; if it is not reached, it stays unknown."""
         if not cells[self.reached]:
             return
         inputs = [cells[operand] for operand in self.operands]
@@ -59,10 +59,10 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A scalar that somebody chooses: an argument, a program number, or a number in memory, where `reached` holds.
+class Chosen:
+    """A scalar that is chosen if `reached` holds: an argument, a program id or number of programs, or a loaded number.
 
-    group: those that must be known together: numbers of programs along one axis, numbers behind one pointer.
+    group: scalars that must be known together: those of one grid axis, and those loaded through one pointer.
     """
 
     cell: Cell
@@ -76,25 +76,25 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """A condition that the program takes for granted, where `reached` holds."""
+    """A condition that the program assumes, if `reached` holds."""
 
     cell: Cell
     reached: Cell
 
 
 class Fingerprints:
-    """Made once a program: how the numbers that decide its runs come about.
+    """The computation of the scalars that determine the runs of a program; built once per program.
 
-    first: what each cell is to begin with. steps: what becomes of the others, in order.
-    outs: the cells that make the fingerprint. trips: those of them that count trips.
-    within: of a condition under which things are reached, the one around it.
-    open_memory: whether numbers are read from memory that cannot be foreseen.
+    first: the initial value of each cell. steps: the computations of the other cells, in order.
+    outs: the cells of the fingerprint. trips: those of them that are trip counts.
+    within: for each condition of reachability, the enclosing one.
+    open_memory: whether numbers are loaded from addresses that are not known in advance.
     """
 
     def __init__(self, program: BarrierProgram) -> None:
         self.program = program
         self.first: list[Known] = [1]
-        self.steps: list[Made | Given | Assumed] = []
+        self.steps: list[Computed | Chosen | Assumed] = []
         self.open_memory = False
         self.trips: list[Cell] = []
         self._outs: dict[Cell, None] = {}
@@ -119,15 +119,15 @@ class Fingerprints:
         self.outs = tuple(self._outs)
         self.trips = sorted({*self.trips})
 
-    def of(self, numbers: Mapping[Value, int], chosen: Mapping[str, int]) -> Print | None:
-        """The fingerprint of one choice; None where it cannot tell. Raises NeedsNumber as unrolling does."""
+    def of(self, numbers: Mapping[Value, int], chosen: Mapping[str, int]) -> Fingerprint | None:
+        """The fingerprint of one choice; None if it cannot be computed. Raises NeedsNumber as unrolling does."""
         if not self.straight or self.open_memory:
             return None
         cells = list(self.first)
         for step in self.steps:
-            if isinstance(step, Made):
+            if isinstance(step, Computed):
                 step.fill(cells)
-            elif isinstance(step, Given):
+            elif isinstance(step, Chosen):
                 if step.argument is not None:
                     cells[step.cell] = numbers[step.argument]
                     continue
@@ -137,8 +137,8 @@ class Fingerprints:
                 cells[step.cell] = None if key is None else chosen[key]
         return tuple(cells[out] for out in self.outs)
 
-    def key_of(self, given: Given, cells: list[Known]) -> str | None:
-        """What the number is called; None where nothing asks for it."""
+    def key_of(self, given: Chosen, cells: list[Known]) -> str | None:
+        """The key of a chosen number; None if it is not reached."""
         if not cells[given.reached]:
             return None
         if given.kind == "program":
@@ -151,7 +151,7 @@ class Fingerprints:
     def _block(self, block: Block) -> None:
         for op in self.program.kept_in(block):
             for result in op.results:
-                self._cells.pop(result, None)  # of the trip before
+                self._cells.pop(result, None)  # of the previous iteration
             match op.name:
                 case WarpSpecializeOp.NAME:
                     self._fork(op)
@@ -174,7 +174,7 @@ class Fingerprints:
                 self._block(block)
 
     def _enter(self, reached: Cell) -> None:
-        """What follows is reached only where this holds too, until the guard is popped."""
+        """Adds `reached` to the conditions of what follows, until the guard is popped."""
         self.within.setdefault(reached, self._guards[-1])
         self._guards.append(reached)
 
@@ -189,7 +189,7 @@ class Fingerprints:
             self._block(block)
 
     def _for(self, op: Operation) -> None:
-        """Of a loop with known bounds the trips count, and the bounds only where its body can tell."""
+        """A loop with known bounds contributes its trip count, and its bounds only if its body depends on them."""
         bounds = [self._cell_of(bound) for bound in op.operands[:3]]
         self._note(op.operands[3:])
         if None in bounds:
@@ -236,7 +236,7 @@ class Fingerprints:
                     self._cells[result] = self._make(_either, cells)  # type: ignore[arg-type]
 
     def _computed(self, op: Operation) -> bool:
-        """Whether `op` is a scalar that can be foreseen; it then has a cell."""
+        """Gives `op` a cell if it is a scalar that can be computed in advance; returns whether it is."""
         if len(op.results) != 1:
             return False
         if op.name in NUMBER_OPS:
@@ -276,7 +276,7 @@ class Fingerprints:
         cell = self._cells.get(value)
         if cell is None and value in self._leaves:
             cell = self._cells[value] = self._new(None)
-            self.steps.append(Given(cell, "argument", value, argument=value))
+            self.steps.append(Chosen(cell, "argument", value, argument=value))
         return cell
 
     def _new(self, known: Known) -> Cell:
@@ -290,13 +290,13 @@ class Fingerprints:
         return self._same[key]
 
     def _make(self, compute: Compute, operands: tuple[Cell, ...], op: Operation | None = None) -> Cell:
-        """A cell computed from others, at once where these are constants."""
+        """A cell computed from others; folded if these are constants."""
         key = (compute, operands) if op is None else (op.name, *op.properties.items(), op.result.type, operands)
         for guard in self._guards:
             found = self._same.get((key, guard))
             if found is not None:
                 return found
-        made = Made(len(self.first), compute, operands, op, self._guards[-1])
+        made = Computed(len(self.first), compute, operands, op, self._guards[-1])
         self._same[key, made.reached] = self._new(None)
         if all(self.first[operand] is not None for operand in operands):
             replace(made, reached=ALWAYS).fill(self.first)
@@ -307,12 +307,12 @@ class Fingerprints:
     def _given(
         self, name: Hashable, kind: Literal["program", "memory"], group: Hashable, key: str = "", address: Cell = ALWAYS
     ) -> Cell:
-        """A number to be chosen, once for all places that ask for it where an earlier one does."""
+        """A number to be chosen, shared by all uses that an earlier one dominates."""
         for guard in self._guards:
             if (name, guard) in self._same:
                 return self._same[name, guard]
         cell = self._same[name, self._guards[-1]] = self._new(None)
-        self.steps.append(Given(cell, kind, group, key=key, address=address, reached=self._guards[-1]))
+        self.steps.append(Chosen(cell, kind, group, key=key, address=address, reached=self._guards[-1]))
         return cell
 
     def _note(self, values: list[Value]) -> None:
@@ -322,7 +322,7 @@ class Fingerprints:
                 self._out(cell)
 
     def _out(self, cell: Cell) -> Cell:
-        """What is read where the program gets to."""
+        """Adds a cell to the fingerprint, under the current condition."""
         if self.first[cell] is None:
             guard = self._guards[-1]
             cell = cell if guard == ALWAYS else self._make(_same, (cell,))
@@ -337,7 +337,7 @@ def _trips(lower: int | None, upper: int | None, step: int | None) -> int | None
 
 
 def _more(trips: int | None, done: int | None) -> int:
-    """Without a number of trips the run ends there."""
+    """Whether an iteration exists. If the trip count is undefined, the run ends there."""
     return int(trips is not None and done is not None and trips > done)
 
 
@@ -346,7 +346,7 @@ def _place(lower: int | None, upper: int | None, step: int | None, trip: int | N
 
 
 def _may(condition: int | None) -> int:
-    """What is not known may hold."""
+    """Whether a condition may hold: an unknown one may."""
     return int(condition != 0)
 
 

@@ -1,10 +1,10 @@
-"""Outcomes that cannot be, by what stands around a decision: loops that have a trip, branches that were taken.
+"""Outcomes that are impossible because of the dominating conditions: enclosing loops and branches taken.
 
     for i in range(pid, T):
-        if pid < T:             always: the loop has no trip otherwise
+        if pid < T:             always true: the loop has no trip otherwise
 
-Each comparison is a difference of two numbers and a constant, x − y <= c. Those that hold around the decision, and the
-outcome that is asked for, contradict each other where they add up to 0 <= c with a negative c.
+Each comparison is a difference constraint x − y <= c. The constraints that hold at the decision, together with the
+outcome in question, are infeasible if they have a negative cycle: they add up to 0 <= c with a negative c.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from tawa.verify.barriers.program.origins import Origins
 from tawa.verify.barriers.program.outcomes import CHOICES, NO, YES
 
 Key = Value | int | None | tuple[object, ...]
-"""A number by its tree, by how it is computed from others, or by its value; None is 0."""
+"""The key of a number: its expression tree, its shape, or its value; None is 0."""
 Difference = tuple[Key, Key, int]
 """x, y, c: x − y <= c."""
 _BOUNDED = op_names(MinSIOp, MaxSIOp, AddIOp, SubIOp)
 _KEEPS_SIGN = op_names(ExtSIOp, IndexCastOp)
 _UNSIGNED = 6
-"""The first predicate of ``arith.cmpi`` without a sign."""
+"""The first unsigned predicate of ``arith.cmpi``."""
 _DEEP = 4
-"""Sums, minima and maxima that are looked into."""
+"""The nesting depth to which sums, minima and maxima are analysed."""
 
 
 class Implied:
-    """What cannot be in one program."""
+    """The impossible outcomes of one program."""
 
     def __init__(self, origins: Origins) -> None:
         self.origins = origins
 
     def asks_for_trips(self, op: Operation) -> bool:
-        """Whether a comparison says how far apart the bounds of a loop are, without a sign: upper - lower > 128.
+        """Whether an unsigned comparison is about the distance of a loop's bounds: upper - lower > 128.
 
-        It stands in front of a loop that is cut in two, and is a question about trips, which are tried for themselves.
+        It precedes a loop that is split in two, and tests the trip count, which is tried anyway.
         """
         if not CmpIOp.matches(op) or read_int(op.properties["predicate"]) < _UNSIGNED:
             return False
@@ -58,7 +58,7 @@ class Implied:
         return [loop for op in self.origins.program.decisions if (loop := ForOp.of(op))]
 
     def unreachable(self, op: Operation) -> bool:
-        """Whether a branch around `op` cannot be taken. False says nothing."""
+        """Whether a branch around `op` is provably never taken. False is inconclusive."""
         inside = op
         for outer in op.ancestors():
             if IfOp.matches(outer) and outer not in self.origins.program.guards:
@@ -70,7 +70,7 @@ class Implied:
         return False
 
     def excludes(self, op: Operation, outcome: int, at: Operation | None = None) -> bool:
-        """Whether `op` cannot go this way where `at` stands, which is where it stands itself. False says nothing."""
+        """Whether `op` provably never has this outcome at the point `at` (default: itself). False is inconclusive."""
         at = op if at is None else at
         if outcome in (YES, NO) and self._is_settled(op, outcome, at):
             return True
@@ -87,7 +87,7 @@ class Implied:
         return _contradict(known)
 
     def _is_settled(self, op: Operation, outcome: int, at: Operation) -> bool:
-        """Whether a branch around `at` asked the same of the same numbers, and was told the opposite."""
+        """Whether a branch around `at` tests the same equality and was taken with the opposite outcome."""
         asked = self._equality(op)
         inside = at
         for outer in at.ancestors() if asked is not None else ():
@@ -101,14 +101,14 @@ class Implied:
         return False
 
     def _equality(self, op: Operation) -> tuple[frozenset[Difference], bool] | None:
-        """Of a comparison for equality: the difference, either way round, and whether it holds for equal numbers."""
+        """Of a test for equality: the difference, in both directions, and whether it is true for equal numbers."""
         if not CmpIOp.matches(op) or read_int(op.properties["predicate"]) > 1:
             return None
         (x, a), (y, b) = (self._number(operand) for operand in op.operands)
         return frozenset({(x, y, b - a), (y, x, a - b)}), read_int(op.properties["predicate"]) == 0
 
     def _number(self, value: Value) -> tuple[Key, int]:
-        """A value as another one and a constant."""
+        """A value as the sum of a key and a constant."""
         more = 0
         while True:
             value = self._same(value)
@@ -130,7 +130,7 @@ class Implied:
             return (self._shape(value, _DEEP) if tree is None else tree), more
 
     def _shape(self, value: Value, deep: int) -> Key:
-        """A value by what it is computed from, so that the same number computed twice is one."""
+        """A structural key of a value, so that equal computations have equal keys."""
         value = self._same(value)
         fixed, op = self.origins.constant(value), value.defining_op
         if fixed is not None:
@@ -141,7 +141,7 @@ class Implied:
         return *made, *(self._shape(it, deep - 1) for it in op.operands)
 
     def _same(self, value: Value) -> Value:
-        """Past what a partition is given, and past casts that leave the sign."""
+        """The value behind captures of partitions and sign-preserving casts."""
         while True:
             op, sources = value.defining_op, self.origins.program.carried.get(value, ())
             if op is None and len(sources) == 1:
@@ -152,7 +152,7 @@ class Implied:
                 return value
 
     def _at_most(self, left: Value, right: Value, more: int = 0) -> Difference:
-        """That left <= right + more."""
+        """The constraint left <= right + more."""
         (x, a), (y, b) = self._number(left), self._number(right)
         return x, y, b - a + more
 
@@ -178,11 +178,11 @@ class Implied:
                 yield self._at_most(right, left, -1)
             case (5, True) | (2, False):
                 yield self._at_most(right, left)
-            case _:  # unequal, or without a sign
+            case _:  # inequality, or an unsigned comparison
                 pass
 
     def _around(self, op: Operation) -> Iterator[Difference]:
-        """What holds wherever the program comes to `op`."""
+        """The constraints that hold wherever the program reaches `op`."""
         inside = op
         for outer in op.ancestors():
             if loop := ForOp.of(outer):
@@ -196,7 +196,7 @@ class Implied:
             inside = outer
 
     def _never_negative(self, value: Value) -> bool:
-        """Numbers of a program, and places of a loop that begins at one."""
+        """Whether a value is a program id, a non-negative constant, or an induction variable that starts at one."""
         value = self._same(value)
         fixed, op = self.origins.constant(value), value.defining_op
         if fixed is not None or op is not None:
@@ -205,7 +205,7 @@ class Implied:
         return loop is not None and self._never_negative(loop.lower)
 
     def _about(self, value: Value, deep: int) -> Iterator[Difference]:
-        """min(x, y) <= x, max(x, y) >= x, and x + y >= x where y is never negative."""
+        """Constraints from definitions: min(x, y) <= x, max(x, y) >= x, and x + y >= x for a non-negative y."""
         op = self._same(value).defining_op
         if op is None or not deep:
             return
@@ -222,7 +222,7 @@ class Implied:
 
 
 def _contradict(known: list[Difference]) -> bool:
-    """Whether there are no such numbers: a circle of differences is negative."""
+    """Whether the constraints are infeasible: they have a negative cycle (Bellman–Ford)."""
     distances: dict[Key, int] = {}
     for _ in range(len(known) + 1):
         changed = False

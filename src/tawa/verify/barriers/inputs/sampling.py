@@ -1,10 +1,10 @@
-"""Inputs for which a comparison of sizes goes the other way, out of some hundred of all sizes.
+"""Random inputs for the other outcome of an ordering comparison: a few hundred samples of all magnitudes.
 
     full − low > 128      full = min(…), low = max(n − diagonal, 0) / 64 · 64
 
-What is between a comparison and its inputs is seldom one chain; where the way back is not found (`barrier_targets`),
-inputs of all sizes are put in. That none of them does it proves nothing. Numbers that loops hand on are taken to be
-any, which is more than they can be.
+The computation from the inputs to a comparison is seldom a single chain. If backward propagation (`inputs.targets`)
+finds no inputs, samples are evaluated. Failure to find one is inconclusive. Loop-carried values are sampled as well,
+which over-approximates them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LOGIC = op_names(AndIOp, OrIOp, XOrIOp)
 _SAMPLES = 400
 _SCALES = (8, 64, 512, 4096, 65536)
 EQUALITIES = 2
-"""Of the predicates of ``arith.cmpi`` so many ask for one number, which samples would miss."""
+"""The predicates of ``arith.cmpi`` below this one test equality, which samples would miss."""
 
 
 def samples(program: BarrierProgram, op: Operation, want: bool) -> dict[Value, int] | None:
-    """Small inputs for which a comparison holds (the left operand is less), or does not; None where no sample does it.
+    """Small inputs for which a comparison is `want` (of a min or max: left is less); None if no sample is found.
 
-    Raises ValueError where samples say nothing: a comparison for equality, operations other than arithmetic.
+    Raises ValueError if sampling does not apply: a comparison for equality, operations other than arithmetic.
     """
     if op.name not in CHOICES and (not CmpIOp.matches(op) or read_int(op.properties["predicate"]) < EQUALITIES):
         raise ValueError("not a comparison of sizes")
@@ -98,7 +98,7 @@ class _Slice:
             self.order.append(op)
 
     def _root(self, value: Value, op: Operation | None) -> None:
-        """Two operations that ask for the same number of a program are one root."""
+        """Adds a root; operations that read the same program id or number of programs share one."""
         if op is not None and op.name in NUMBER_OPS:
             first = self.programs.setdefault(f"{op.name} {op.properties}", value)
             if first is not value:
@@ -107,7 +107,7 @@ class _Slice:
         self.roots[value] = None
 
     def value(self, value: Value, known: dict[Value, int]) -> int | None:
-        """The number for these roots; `known` is filled on the way."""
+        """The value for these roots; fills `known` with the intermediate values."""
         if len(known) <= len(self.roots):
             self._fill(known)
         return self._get(value, known)

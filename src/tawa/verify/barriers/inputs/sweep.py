@@ -1,9 +1,9 @@
-"""All choices of numbers that make different runs, without going through each.
+"""The choices of numbers that give different runs, without enumerating all combinations.
 
-    cu[0] = 0, 1, 640   cu[1] = 0, 1, 640   SK = cu[1] − cu[0]      nine choices, seven values of SK: seven go on
+    cu[0] = 0, 1, 640   cu[1] = 0, 1, 640   SK = cu[1] − cu[0]      nine choices, seven values of SK: seven remain
 
-Numbers are chosen one by one, in the order in which the program asks for them. Choices that agree in everything that is
-still going to be read are one from there on, and the one with the fewest trips stands for all.
+Numbers are chosen one by one, in the order in which the program needs them. Choices that agree in all live values are
+merged at that point, and the one with the fewest trips represents them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tawa.ir import Value
-from tawa.verify.barriers.inputs.fingerprint import ALWAYS, Assumed, Cell, Fingerprints, Given, Known, Made
+from tawa.verify.barriers.inputs.fingerprint import ALWAYS, Assumed, Cell, Chosen, Computed, Fingerprints, Known
 
 Numbers = Callable[[str, Mapping[str, int]], Sequence[int]]
-"""The numbers to try for what is no argument, by name; with those that are already chosen."""
+"""Maps the name of a number that is not an argument, and the numbers chosen so far, to the numbers to try."""
 
 _PER_STATE = 20
-"""What it costs to choose a number, in scalars that are computed."""
+"""The cost of choosing a number, in computed scalars."""
 _FIXED = 2
-"""What a run costs besides its trips, in trips."""
+"""The fixed cost of a run, in trips."""
 
 
 @dataclass(slots=True)
 class State:
-    """Choices that are one so far. `rank`: how far its numbers stand from the smallest."""
+    """A class of merged choices, by its representative. `rank`: the sum of the positions of its numbers, 0 smallest."""
 
     cells: list[Known]
     numbers: dict[Value, int] = field(default_factory=dict[Value, int])
@@ -35,23 +35,23 @@ class State:
 
 @dataclass(slots=True)
 class _Stage:
-    """One number to choose, where `reached` holds, and what is computed from there on.
+    """One number to choose if `reached` holds, and the computations up to the next one.
 
-    read: what is read from there on, each with the condition under which it is.
+    read: the live cells, each with the condition under which it is read.
     """
 
-    given: Given | None
+    given: Chosen | None
     reached: Cell = ALWAYS
-    made: list[Made | Assumed] = field(default_factory=list[Made | Assumed])
+    made: list[Computed | Assumed] = field(default_factory=list[Computed | Assumed])
     read: tuple[tuple[Cell, Cell], ...] = ()
     groups: frozenset[Hashable] = frozenset()
 
 
 class Sweep:
-    """The choices of one program; `states` are those that make different runs, fewest trips first.
+    """The choices of one program; `states` are those that give different runs, fewest trips first.
 
-    most: how many are kept at a time. dropped: how many were let go because of that. coarse: numbers in memory that can
-    only be read again where that cannot be foreseen do not tell choices apart.
+    most: the limit of choices that are kept at a time. dropped: the number of choices dropped because of it. coarse: do
+    not distinguish choices by loaded numbers that are read again only through addresses not known in advance.
     """
 
     def __init__(
@@ -83,23 +83,23 @@ class Sweep:
         self.states = self._keep(self._merged(states, end), prints.outs, 0)
 
     def covering(self) -> list[State]:
-        """The states, first those that together have each trip count and each number once, at the least cost."""
+        """The states, starting with a cheap cover of all trip counts and numbers."""
         return _covering(self.states, self.prints.outs, self.cost)
 
     def cost(self, state: State) -> int:
-        """How many trips it has, and a little more."""
+        """The estimated cost of a state: its trips and a fixed cost."""
         known = [state.cells[cell] for cell in self.prints.trips]
         return _FIXED + sum([trips for trips in known if type(trips) is int])
 
     def numbers_in(self, states: Sequence[State]) -> int:
-        """How many trip counts and numbers occur in some states."""
+        """The number of different trip counts and numbers in some states."""
         return len({(out, state.cells[out]) for state in states for out in self.prints.outs})
 
     def _memory(self) -> list[Hashable]:
         return [group for key, group in self._groups.items() if key.startswith("*")]
 
-    def _with(self, state: State, stage: _Stage, given: Given) -> list[State]:
-        """The state with each of the numbers that may be chosen; with the first only where nobody reads it."""
+    def _with(self, state: State, stage: _Stage, given: Chosen) -> list[State]:
+        """The state extended by each number that may be chosen; by the first only if the number is not read."""
         if given.argument is not None:
             key, numbers = None, self.arguments[given.argument]
             numbers = numbers if state.cells[stage.reached] else numbers[:1]
@@ -134,9 +134,9 @@ class Sweep:
         return list(found.values())
 
     def _keep(self, states: list[State], read: tuple[Cell, ...], made: int) -> list[State]:
-        """As many as are wanted, with each number that is still going to be read, fewest trips first.
+        """Limits the states, fewest trips first; prefers a cover of all values of the live cells.
 
-        made: how much is computed for each before the next number is chosen.
+        made: the number of computations per state before the next number is chosen.
         """
         states.sort(key=lambda state: state.rank)
         most = self.most // (made + _PER_STATE)
@@ -149,7 +149,7 @@ class Sweep:
 
 
 def _renamed(cells: list[Known], held: list[tuple[str, int]]) -> Hashable:
-    """What states are compared by: of addresses not which they are, only which of them are the same."""
+    """The key of a state. Addresses are renamed: only their equality matters."""
     names: dict[str, str] = {}
     memory = [(names.setdefault(key, key if key[0] != "*" else f"*{len(names)}"), number) for key, number in held]
     plain = [known if type(known) is not str else names.setdefault(f"*({known})", f"*{len(names)}") for known in cells]
@@ -157,7 +157,7 @@ def _renamed(cells: list[Known], held: list[tuple[str, int]]) -> Hashable:
 
 
 def _covering(states: list[State], cells: Sequence[Cell], cost_of: Callable[[State], int] = lambda _: 1) -> list[State]:
-    """The states, first those that have most numbers that none before them has, for what they cost."""
+    """The states in the order of a greedy set cover: most new values per cost first, then the rest by cost."""
     left = [(state, {(cell, state.cells[cell]) for cell in cells}) for state in states]
     cost = {id(state): cost_of(state) for state in states}
     found: list[State] = []
@@ -173,10 +173,10 @@ def _covering(states: list[State], cells: Sequence[Cell], cost_of: Callable[[Sta
     return found + sorted((state for state, _ in left), key=lambda state: cost[id(state)])
 
 
-def _fill(cells: list[Known], made: list[Made | Assumed]) -> bool:
-    """Computes what can be computed; False where the program takes something for granted that does not hold."""
+def _fill(cells: list[Known], made: list[Computed | Assumed]) -> bool:
+    """Makes the computations; returns False if they violate an assumption of the program."""
     for step in made:
-        if isinstance(step, Made):
+        if isinstance(step, Computed):
             step.fill(cells)
         elif cells[step.reached] and cells[step.cell] == 0:
             return False
@@ -184,11 +184,11 @@ def _fill(cells: list[Known], made: list[Made | Assumed]) -> bool:
 
 
 def _stages(prints: Fingerprints) -> list[_Stage]:
-    """The steps of a program from one choice to the next, each with what is read from there on."""
+    """The stages of a program, from one choice to the next, each with its live cells."""
     fixed = {cell for cell, known in enumerate(prints.first) if known is not None}
     stages = [_Stage(None)]
     for step in prints.steps:
-        if isinstance(step, Given):
+        if isinstance(step, Chosen):
             stages.append(_Stage(step))
         else:
             stages[-1].made.append(step)
@@ -201,7 +201,7 @@ def _stages(prints: Fingerprints) -> list[_Stage]:
 
     for stage in reversed(stages):
         for step in reversed(stage.made):
-            if isinstance(step, Made):
+            if isinstance(step, Computed):
                 read.pop(step.cell, None)
                 reads(step.operands, step.reached)
                 reads((step.reached,), prints.within.get(step.reached, ALWAYS))
@@ -218,7 +218,7 @@ def _stages(prints: Fingerprints) -> list[_Stage]:
 
 
 def _common(prints: Fingerprints, one: Cell, other: Cell) -> Cell:
-    """The innermost condition that holds wherever one of two does."""
+    """The innermost condition that encloses both."""
     around = [one]
     while around[-1] != ALWAYS:
         around.append(prints.within[around[-1]])
@@ -228,7 +228,7 @@ def _common(prints: Fingerprints, one: Cell, other: Cell) -> Cell:
 
 
 def _known_before(prints: Fingerprints, reached: Cell, cell: Cell) -> Cell:
-    """The innermost condition around `reached` that is known before a cell is."""
+    """The innermost condition around `reached` that is computed before a cell."""
     while reached > cell:
         reached = prints.within[reached]
     return reached

@@ -1,22 +1,28 @@
-"""Which inputs send a decision the other way: the program is read backwards, from the decision to what it is made of.
+"""Inputs for a given outcome of a decision, by backward propagation from the decision to the inputs.
 
-    k != 1280 does not hold, for k in range(0, K, 64)       K of at least 1281
+    k != 1280 is false, for k in range(0, K, 64)            K of at least 1281
     (pid % 8) == 5                                          pid = 5
     k · 64 + 3 == 1283, for k in range(0, n)                n of at least 21
     i == 40, i carried through a loop over K, step 64       K of at least 2561
 
-What is found are candidates: a run tells whether one does it. Where nothing is found and each step was exact, there are
-no such inputs: the first slots are filled by a loop of at most D trips, so that its slot never wraps around.
+Each operation maps the required values of its result to those of its operand:
+
+    x + 3 in 10 … 12   →   x in 7 … 9            x // 4 == 2   →   x in 8 … 11
+    x % 8 == 5         →   x in 5, 13, 21, …     (unbounded: not exact)
+
+The results are candidates; a run shows whether one has the outcome. If there is no candidate and every step was exact,
+no such inputs exist. Example: if a loop of at most D trips fills the first slots, its slot never wraps around.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice, product
 
 from tawa.dialects import arith
 from tawa.dialects.control_flow import LoopCarried, holder_of, incoming, loop_carried
-from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp, LoadOp
@@ -24,19 +30,105 @@ from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
-from tawa.verify.barriers.inputs.wanted import GROWS, MEMORY, RELATIONS, ROUNDS, Inputs, Root, Wanted, before, merged
 from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.barriers.program.origins import Origins
 
 _MOST = 8
-"""Candidates that are followed at each step."""
+"""The largest number of candidates at each step."""
 _DEEP, _STEPS = 40, 250
 _OTHERS = (0, 1)
-"""What the other side of a comparison, a sum or a product is tried with where it is no constant."""
+"""The values tried for the other operand of a comparison, sum or product if it is not a constant."""
+MEMORY = "*"
+"""The root of all loaded numbers."""
+Root = Value | str
+"""An input: an argument of the kernel, or the key of a chosen number."""
+ROUNDS = 64
+"""The number of rounds of a remainder that are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A requirement on one root: exactly a number, or at least that number."""
+
+    number: int
+    exact: bool
+
+
+Inputs = dict[Root, Wanted]
+
+
+def merged(one: Inputs, other: Inputs) -> Inputs | None:
+    """The conjunction of two sets of requirements; None if they contradict each other."""
+    found = dict(one)
+    for root, wanted in other.items():
+        known = found.get(root)
+        if known is None:
+            found[root] = wanted
+            continue
+        low, high = sorted((known, wanted), key=lambda it: it.number)
+        if (low.exact and low.number != high.number) or (low.number == high.number and low.exact != high.exact):
+            if low.number != high.number:
+                return None
+            high = Wanted(high.number, True)
+        found[root] = high
+    return found
+
+
+def preimage(name: str, low: int, high: int, by: int) -> tuple[list[tuple[int, int]], bool]:
+    """The preimage in the left operand of [low, high], for a constant right operand; and whether it is exact."""
+    match name:
+        case arith.AddIOp.NAME:
+            return [(low - by, high - by)], True
+        case arith.SubIOp.NAME:
+            return [(low + by, high + by)], True
+        case arith.MulIOp.NAME if by > 0:
+            return [(-(-low // by), high // by)], True
+        case arith.MulIOp.NAME if by < 0:
+            return [(-(high // -by), -low // -by)], True
+        case arith.ShLIOp.NAME if 0 <= by < 64:
+            return [(-(-low >> by), high >> by)], True
+        case arith.DivSIOp.NAME | arith.DivUIOp.NAME | arith.FloorDivSIOp.NAME if by > 0:
+            return [(low * by, high * by + by - 1)], low > 0
+        case arith.CeilDivSIOp.NAME | arith.CeilDivUIOp.NAME if by > 0:
+            return [(low * by - by + 1, high * by)], low > 0
+        case arith.ShRSIOp.NAME | arith.ShRUIOp.NAME if 0 <= by < 64:
+            return [(low << by, (high << by) + (1 << by) - 1)], True
+        case arith.RemSIOp.NAME | arith.RemUIOp.NAME if by > 0:
+            least, most = max(low, 0), min(high, by - 1)
+            return [(least + by * many, most + by * many) for many in range(ROUNDS)], False
+        case arith.XOrIOp.NAME if low == high:
+            return [(low ^ by, low ^ by)], True
+        case arith.AndIOp.NAME | arith.OrIOp.NAME if low == high:  # further bits may be set as well
+            return [(low, low), (low & ~by, low & ~by)], False
+        case _:
+            return [], False
+
+
+GROWS: Mapping[str, Callable[[int, int], int]] = by_name(
+    {
+        arith.AddIOp: lambda number, by: number - by,
+        arith.SubIOp: lambda number, by: number + by,
+        arith.MulIOp: lambda number, by: -(-number // by),
+        arith.DivSIOp: lambda number, by: number * by,
+        arith.DivUIOp: lambda number, by: number * by,
+        arith.FloorDivSIOp: lambda number, by: number * by,
+        arith.CeilDivSIOp: lambda number, by: (number - 1) * by + 1,
+        arith.CeilDivUIOp: lambda number, by: (number - 1) * by + 1,
+        arith.ShRSIOp: lambda number, by: number << by,
+        arith.ShRUIOp: lambda number, by: number << by,
+        arith.ShLIOp: lambda number, by: -(-number >> by),
+    }
+)
+"""The least left operand for a result of at least `number`, with a constant right operand."""
+RELATIONS = tuple(
+    {True: holds, False: tuple(it for it in ("=", ">", "<") if it not in holds)}
+    for holds in (("=",), (">", "<"), *(("<",), ("=", "<"), (">",), ("=", ">")) * 2)
+)
+"""By the predicate of ``arith.cmpi`` and its wanted result: the relations of left to right that give it."""
 
 
 class Targets(Origins):
-    """The way back from decisions of one program. `unsure`: a step was taken that may have missed inputs."""
+    """Backward propagation in one program. `unsure`: a step was inexact, so inputs may have been missed."""
 
     def __init__(self, program: BarrierProgram) -> None:
         super().__init__(program)
@@ -48,7 +140,7 @@ class Targets(Origins):
     # -- goals -------------------------------------------------------------------------------------------------------
 
     def reached(self, op: Operation, given: Inputs) -> list[Inputs]:
-        """Inputs for which the program comes to `op`, where some are given."""
+        """Inputs for which the program reaches `op`, with some inputs given."""
         self._given = given
         found: list[Inputs] = [given]
         inside: Operation = op
@@ -62,20 +154,20 @@ class Targets(Origins):
         return found
 
     def truth(self, value: Value, want: bool) -> list[Inputs]:
-        """Inputs for which a condition holds, or does not."""
+        """Inputs for which a condition is `want`."""
         return self._followed(("truth", value, want), self._truth(value, want))
 
     def equal(self, value: Value, number: int) -> list[Inputs]:
-        """Inputs for which a value is a number."""
+        """Inputs for which a value equals a number."""
         return self.within(value, number, number)
 
     def within(self, value: Value, low: int, high: int) -> list[Inputs]:
-        """Inputs for which a value is one of some numbers."""
+        """Inputs for which a value is in [low, high]."""
         steps = self._within(value, low, high) if low <= high and self.meets(value, low, high) else iter(())
         return self._followed(("within", value, low, high), steps)
 
     def at_least(self, value: Value, number: int) -> list[Inputs]:
-        """Inputs for which a value is a number or more."""
+        """Inputs for which a value is at least a number."""
         steps = self._at_least(value, number) if self.meets(value, number, None) else iter(())
         return self._followed(("least", value, number), steps)
 
@@ -102,7 +194,7 @@ class Targets(Origins):
             return self.at_least(left, fixed + distance)
         fixed = self.constant(left)
         if fixed is not None:
-            self.unsure = True  # all that is less
+            self.unsure = True  # every smaller number qualifies
             return [*self.within(right, 0, fixed - distance), *self.equal(right, fixed - distance)]
         self.unsure = True
         found: list[Inputs] = []
@@ -111,7 +203,7 @@ class Targets(Origins):
         return found[:_MOST]
 
     def _typical(self, value: Value, deep: int = 4) -> tuple[int, ...]:
-        """What a value is tried with where it is no constant and another number decides."""
+        """The values tried for an operand that is not a constant, while the other operand is propagated."""
         value = self.source(value)
         op = value.defining_op
         given = self._given.get(value if op is None else self._root(value, op) or value)
@@ -131,7 +223,7 @@ class Targets(Origins):
         return _OTHERS
 
     def trips(self, loop: Operation, count: int) -> list[Inputs]:
-        """Inputs for which a loop makes at least so many trips."""
+        """Inputs for which a loop has at least `count` trips."""
         lower, upper, step = ForOp(loop).bounds
         low, by = self.constant(lower), self.constant(step)
         if by is None:
@@ -172,14 +264,14 @@ class Targets(Origins):
             self._depth -= 1
 
     def both(self, one: list[Inputs], other: list[Inputs]) -> list[Inputs]:
-        """Inputs that are in both."""
+        """Inputs that satisfy both."""
         pairs = (both for first in one for second in other if (both := merged(first, second)) is not None)
         found = list(islice(pairs, _MOST + 1))
         self.unsure = self.unsure or len(found) > _MOST
         return found[:_MOST]
 
     def _where(self, found: list[Inputs], condition: Value, way: bool) -> list[Inputs]:
-        """Those inputs for which a condition holds as well, or does not."""
+        """The inputs of `found`, extended so that a condition is `way`."""
         before, both = self._given, list[Inputs]()
         for one in found:
             self._given = {**before, **one}
@@ -205,7 +297,7 @@ class Targets(Origins):
                         yield self.above(left, right, 1)
                     case _:
                         yield self.above(right, left, 1)
-            if predicate > 5:  # without a sign a negative number is a large one
+            if predicate > 5:  # unsigned: a negative number is a large one
                 yield self.equal(left if want == (predicate > 7) else right, -1)
             return
         if op is not None and (arith.AndIOp.matches(op) or arith.OrIOp.matches(op)) and op.result.type == "i1":
@@ -229,7 +321,7 @@ class Targets(Origins):
         if fixed is not None:
             yield [{}] if low <= fixed <= high else []
         elif op is None or op.name in _CONTROL:
-            yield from self._handed_on(value, low, high)
+            yield from self._through_control_flow(value, low, high)
         elif (root := self._root(value, op)) is not None:
             yield self._some(root, low, high)
         elif arith.SelectOp.matches(op):
@@ -257,8 +349,8 @@ class Targets(Origins):
         a, b = self.constant(left), self.constant(right)
         if b is not None:
             limits = self.limits(left) if (arith.RemSIOp.matches(op) or arith.RemUIOp.matches(op)) and b > 0 else None
-            whole = limits is not None and limits[0] >= 0 and limits[1] < ROUNDS * b  # all rounds are looked at
-            for some in before(op.name, low, high, b)[0] if whole else self._before(op.name, low, high, b):
+            whole = limits is not None and limits[0] >= 0 and limits[1] < ROUNDS * b  # all rounds are searched
+            for some in preimage(op.name, low, high, b)[0] if whole else self._before(op.name, low, high, b):
                 yield self.within(left, *some)
         elif a is not None and op.name in _COMMUTES:
             for some in self._before(op.name, low, high, a):
@@ -282,7 +374,7 @@ class Targets(Origins):
                 yield self.both(self.within(right, other - high, other - low), self.equal(left, other))
 
     def _before(self, name: str, low: int, high: int, by: int) -> list[tuple[int, int]]:
-        pieces, exact = before(name, low, high, by)
+        pieces, exact = preimage(name, low, high, by)
         self.unsure = self.unsure or not exact
         return pieces
 
@@ -292,7 +384,7 @@ class Targets(Origins):
         if fixed is not None:
             yield [{}] if fixed >= number else []
         elif op is None or op.name in _CONTROL:
-            yield from self._handed_on(value, number, None)
+            yield from self._through_control_flow(value, number, None)
         elif (root := self._root(value, op)) is not None:
             yield [{root: Wanted(number, False)}] if number > 0 else [{}]
         elif arith.MinSIOp.matches(op) or arith.MinUIOp.matches(op):
@@ -333,19 +425,19 @@ class Targets(Origins):
         return MEMORY if LoadOp.matches(op) and width_of(value.type) is not None else None
 
     def _some(self, root: Root, low: int, high: int) -> list[Inputs]:
-        """The ends of a range, of its part from 0 on where it has one; programs have no negative numbers."""
+        """The two ends of a range, restricted to non-negative numbers if it has any, and always for program ids."""
         if isinstance(root, str) and root != MEMORY:
             low = max(low, int(root.startswith("num_programs")))
         elif low < 0 <= high:
             self.unsure, low = True, 0
-        self.unsure = self.unsure or high > low + 1  # the numbers between are not tried
+        self.unsure = self.unsure or high > low + 1  # the numbers in between are not tried
         return [{root: Wanted(number, True)} for number in sorted({low, high})] if low <= high else []
 
     def _goal(self, value: Value, low: int, high: int | None) -> list[Inputs]:
         return self.at_least(value, low) if high is None else self.within(value, low, high)
 
-    def _handed_on(self, value: Value, low: int, high: int | None) -> Iterator[list[Inputs]]:
-        """An argument of the kernel; what a loop or a branch hands on. high: None where anything above will do."""
+    def _through_control_flow(self, value: Value, low: int, high: int | None) -> Iterator[list[Inputs]]:
+        """Propagates to an argument of the kernel, or through a loop or branch. high: None for no upper bound."""
         holder, carried = holder_of(value), loop_carried(value)
         if holder is None or FuncOp.matches(holder):
             if value not in self.program.leaves:
@@ -395,7 +487,7 @@ class Targets(Origins):
                     yield self.trips(loop, count + 1)
             return
         if carried.yielded is not carried.argument:
-            self.unsure = True  # after how many trips is not followed
+            self.unsure = True  # the number of trips that this takes is not computed
             yield self.both(self._goal(carried.yielded, low, high), self.trips(loop, 2))
 
 

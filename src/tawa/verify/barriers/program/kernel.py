@@ -1,9 +1,9 @@
-"""A barrier-level kernel, made ready to be unrolled many times: which operations matter to the protocol.
+"""A barrier-level kernel, prepared for repeated unrolling: the slice of operations that matter to the protocol.
 
-Protocol operations matter, with the numbers that decide slots, parities and predicates; so does the control flow
-around them, whatever those numbers are computed from, and each use of a tile that a wgmma may still write. A descriptor
-that is made in a loop lies in one place of global memory, which copies read: it counts as an allocation. Everything
-else (pointers, tiles, epilogues) is skipped.
+The slice contains the protocol operations; the numbers that determine slots, parities and predicates, and everything
+that these are computed from; the enclosing control flow; and each use of a tile that a wgmma may still write. A
+descriptor that is created in a loop occupies one place in global memory, which copies read: it counts as an allocation.
+Everything else (pointers, tiles, epilogues) is skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tawa.verify.not_modelled import not_modelled
 
 
 class NotUnderstood(Exception):
-    """The program cannot be unrolled; `op` is the operation that stands in the way."""
+    """The program cannot be unrolled because of operation `op`."""
 
     def __init__(self, reason: str, op: Operation) -> None:
         super().__init__(reason)
@@ -40,9 +40,9 @@ class NotUnderstood(Exception):
 
 
 class Memory(NamedTuple):
-    """Part of an allocation: slot by slot from the outside in, then a box of what is left.
+    """A region of an allocation: indices of the outer dimensions, then a box of the remaining ones.
 
-    `reshaped`: seen through another shape, so that it cannot be indexed further.
+    `reshaped`: a view of another shape, which cannot be indexed further.
     """
 
     alloc: int
@@ -52,7 +52,7 @@ class Memory(NamedTuple):
 
 
 class Fewer(NamedTuple):
-    """How many of its trips a loop is run with, and after how many all that it hands on is what it was."""
+    """The trips that a shortened loop runs, and the period after which its loop-carried state recurs."""
 
     trips: int
     again: int
@@ -63,7 +63,7 @@ _SYNCHRONISERS = op_names(GpuBarrierOp, ttg.BarrierOp, ttg.LocalBarrierOp, ttng.
 _GLOBAL_ONLY = op_names(
     ttg.GlobalScratchAllocOp, ttng.TensormapCreateOp, ttng.TensormapFenceproxyAcquireOp, ttng.ReinterpretTensorDescOp
 )
-"""Descriptors that the kernel makes itself: global memory, and no part of the protocol."""
+"""Operations on descriptors that the kernel creates itself: global memory, not part of the protocol."""
 _OUTSIDE = _SYNCHRONISERS | _GLOBAL_ONLY | op_names(AssumeOp)
 CLOSED = ("ttng.", "ttg.", "nvws.", "nvgpu.", "nvg.", "nvvm.", "gpu.", InlineAsmOp.NAME, CallOp.NAME)
 _WRITERS_OF_FLOW = op_names(YieldOp, ConditionOp, BranchOp, CondBranchOp, ttg.WarpYieldOp, EndOp)
@@ -94,15 +94,15 @@ PROTOCOL = op_names(
 
 
 def number_key(op: Operation) -> str:
-    """What a program's index, or the number of programs, is called: ``program_id(0)``."""
+    """The key of a program id or number of programs: ``program_id(0)``."""
     return f"{NUMBER_OPS[op.name]}({read_int(op.properties.get('axis', '0 : i32'))})"
 
 
 class BarrierProgram:
-    """A kernel, made ready to be unrolled many times: which operations matter and how values flow between regions.
+    """A kernel, prepared for repeated unrolling: its protocol slice and the data flow between regions.
 
-    coarse: where memory decides how often a `while` goes round, in whatever way, that is chosen as a whole.
-    shortened: loops that are run with fewer trips than they have (`barrier_shortened`); none unless somebody says so.
+    coarse: the trip count of every `while` whose condition depends on memory is chosen, not computed.
+    shortened: loops that run fewer trips than they have (`program.shortened`); set by the caller, empty by default.
     """
 
     def __init__(self, module: Module, also: Collection[str] = (), coarse: bool = False) -> None:
@@ -144,16 +144,16 @@ class BarrierProgram:
         self._numbers: dict[tuple[str, ...], int] = {}
 
     def name_of(self, memory: Memory) -> str:
-        """What people call an allocation: the name it has in the text."""
+        """The name of an allocation: that of its value in the IR."""
         op = (*self.allocations, *self.described)[memory.alloc]
         return op.result.hint or f"alloc{memory.alloc}"
 
     def _require_known_operations(self) -> None:
-        """An unknown operation counts even where no run reaches it: it may take part in the protocol."""
+        """Rejects unknown operations, even in code that no run reaches: they may take part in the protocol."""
         for op in self.ops:
             if op.name not in self.also and is_opaque(op.name) and not _is_known_here(op.name):
                 if any("!ttg.memdesc" in value.type for value in (*op.operands, *op.results)):
-                    raise NotUnderstood(f"{op.name} touches shared memory in a way this check does not know", op)
+                    raise NotUnderstood(f"{op.name} accesses shared memory in a way that this check does not model", op)
                 raise NotUnderstood(f"{op.name} is not known to this check", op)
 
     # -- what matters ------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class BarrierProgram:
             work += _decisive(op) if kind == "protocol" else []
         for op in self.ops:
             if op.name == IfOp.NAME and any(result in tiles for result in op.results):
-                self._keep(op, work)  # which of two tiles it hands on
+                self._keep(op, work)  # it selects one of two tiles
         for block in self.function.regions[0].blocks:
             if block.terminator.name == CondBranchOp.NAME:
                 work.append(CondBranchOp(block.terminator).condition)
@@ -187,13 +187,13 @@ class BarrierProgram:
         self._close(work)
 
     def tree(self, value: Value) -> int | None:
-        """A number for the operations that compute `value` from arguments and program ids: the same for the same tree.
+        """The value number of the expression tree that computes `value` from arguments and program ids.
 
-        None where something else comes in: a loop's variable, a number from memory. What has a tree has one value in a
-        run, whichever partition computes it.
+        None if the expression has other leaves: an induction variable, a loaded number. Values with equal numbers are
+        equal in a run, whichever partition computes them.
         """
         if value not in self._trees:
-            self._trees[value] = None  # while it is looked at: a cycle has no tree
+            self._trees[value] = None  # during the visit: a cycle has no tree
             self._trees[value] = self._find_tree(value)
         return self._trees[value]
 
@@ -232,7 +232,7 @@ class BarrierProgram:
         return found
 
     def _close(self, work: list[Value]) -> None:
-        """Everything that the numbers in `work` are computed from matters too."""
+        """Adds everything that the values in `work` are computed from (the backward slice)."""
         while work:
             value = work.pop()
             if value in self.needed:
@@ -248,7 +248,7 @@ class BarrierProgram:
                 self._keep(op.parent_op, work)
 
     def _keep(self, op: Operation, work: list[Value]) -> None:
-        """Keeps `op` and the control flow around it, and asks for the numbers that decide that control flow."""
+        """Keeps `op` and the enclosing control flow; adds the operands that control it to `work`."""
         outer: Operation | None = op
         while outer is not None and outer not in self.kept:
             self.kept.add(outer)
@@ -259,7 +259,7 @@ class BarrierProgram:
             outer = outer.parent_op
 
     def _tiles_in_flight(self) -> set[Value]:
-        """Values that an asynchronous wgmma may still write, wherever they are carried."""
+        """Values that an asynchronous wgmma may still write, followed through loops and branches."""
         found: set[Value] = set()
         forward: dict[Value, list[Value]] = {}
         for target, sources in self.carried.items():
@@ -284,7 +284,7 @@ class BarrierProgram:
         return [arg for arg in self.entry.args if arg in self.needed and not arg.type.startswith("!")]
 
     def _constants(self) -> dict[Value, int]:
-        """The numbers that stand in the program."""
+        """The integer constants of the slice."""
         found: dict[Value, int] = {}
         for op in self.ops:
             compute = scalar_of(op) if op.name == ConstantOp.NAME and op in self.kept else None
@@ -294,33 +294,33 @@ class BarrierProgram:
         return found
 
     def _deepest_ring(self) -> int:
-        """The largest number of mbarriers in a row: D."""
+        """The length of the longest array of mbarriers: D."""
         types = [parse_type(op.result.type) for op in self.allocations]
         rows = [it.shape for it in types if isinstance(it, MemDescType) and it.element == "i64" and len(it.shape) > 1]
         return max((shape[0] for shape in rows), default=1)
 
     def _decides(self, op: Operation) -> bool:
-        """Whether `op` is one whose outcomes are taken down (`barrier_outcomes`)."""
+        """Whether the outcomes of `op` are recorded (`program.outcomes`)."""
         if op not in self.kept:
             return False
         return op.name == ForOp.NAME or ((outcome_of(op) is not None or picks_flag(op)) and self.scalar(op) is not None)
 
     def kept_in(self, block: Block) -> list[Operation]:
-        """The operations of a block that matter, without its terminator and `constants`."""
+        """The operations of a block in the slice, without its terminator and `constants`."""
         kept, constants = self.kept, self.constants
         return [op for op in block.ops[:-1] if op in kept and not (op.results and op.results[0] in constants)]
 
     def scalar(self, op: Operation) -> Scalar | None:
-        """What a scalar operation computes; None where it is none."""
+        """The function that a scalar operation computes; None for any other operation."""
         if op not in self._scalars:
             self._scalars[op] = scalar_of(op)
         return self._scalars[op]
 
 
 def _guards(ops: list[Operation]) -> dict[Operation, Block]:
-    """The branches around the partitions, each with the block that leads to them, where the other one does nothing.
+    """The guards of the partitions: branches around the fork whose other side does nothing, with the block of the fork.
 
-    What they are decided by is of no interest: without the partitions nothing happens that could go wrong.
+    Their conditions do not matter: a run that skips the partitions has no protocol events.
     """
     found: dict[Operation, Block] = {}
     for fork in ops:
@@ -335,7 +335,7 @@ def _guards(ops: list[Operation]) -> dict[Operation, Block]:
 
 
 def _decisive(op: Operation) -> list[Value]:
-    """The numbers that a protocol operation depends on: its predicate; the parity of a wait, the slot of a view."""
+    """The scalar operands that determine a protocol event: the predicate, the parity of a wait, the slot of a view."""
     found = [operand for operand in op.operands if operand.type == "i1"]
     if wait := ttng.WaitBarrierOp.of(op):
         found.append(wait.parity)
@@ -346,18 +346,18 @@ def _decisive(op: Operation) -> list[Value]:
 
 
 def is_number(type: str) -> bool:
-    """Whether a value of this type may be a number: neither a tile nor memory nor a descriptor."""
+    """Whether a value of this type is a scalar: neither a tile nor memory nor a descriptor."""
     return not type.startswith(("tensor<", "!ttg.memdesc", "!tt.tensordesc"))
 
 
 def chooses_tile(op: Operation) -> bool:
-    """Whether `op` hands on one of two tiles as it is, like the yields of an ``scf.if``."""
+    """Whether `op` selects one of two tiles, like the yields of an ``scf.if``."""
     select = SelectOp.of(op)
     return select is not None and select.condition.type == "i1" and op.result.type.startswith("tensor<")
 
 
 def _kind(op: Operation, tiles: set[Value]) -> str:
-    """protocol: an event, all scalar operands matter. value: kept for its result or its uses. ignore: neither."""
+    """protocol: an event, whose scalar operands are needed. value: kept for its result or its uses. ignore: neither."""
     kind = _kind_by_name(op.name)
     if kind:
         return kind
@@ -368,16 +368,16 @@ def _kind(op: Operation, tiles: set[Value]) -> str:
 
 
 def _is_known_here(name: str) -> bool:
-    """Whether it is no part of the protocol, or structure around it, though no dialect declares what it does.
+    """Whether this check models an operation that no dialect declares, as protocol, structure or without effect.
 
-    Assembly computes on registers, or `not_modelled` has found it.
+    Inline assembly is included: `not_modelled` has rejected any that does more than compute on registers.
     """
     return any(name in known for known in (_STRUCTURE, _WRITERS_OF_FLOW, _OUTSIDE, PROTOCOL, INLINE))
 
 
 @cache
 def _kind_by_name(name: str) -> str:
-    """What an operation is whatever its operands are; empty where these decide."""
+    """The kind of an operation by its name alone; empty if its operands decide."""
     if name in PROTOCOL or name in VIEWS or name == ttg.LocalAllocOp.NAME:
         return "protocol"
     if (_is_known_here(name) and name not in INLINE) or is_terminator(name):

@@ -1,8 +1,8 @@
-"""What each operation on barriers, shared memory and wgmma groups is, as protocol events.
+"""The protocol events of each operation on barriers, shared memory and wgmma groups.
 
-    "ttng.wait_barrier"(%full[%s], %p, %pred)   →   Event("wait", barrier=full[1], parity=0)   where %pred holds
+    "ttng.wait_barrier"(%full[%s], %p, %pred)   →   Event("wait", barrier=full[1], parity=0)   if %pred holds
 
-An operation that touches shared memory or barriers in a way not known here raises `NotUnderstood`, never a guess.
+An operation that accesses shared memory or barriers in a way not modelled here raises `NotUnderstood`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _int = lru_cache(maxsize=1024)(read_int)
 
 
 def number(op: Operation, value: Value, env: Environment, what: str) -> int:
-    """What an operand is; raises NotUnderstood where it is not a number, Undefined where it has no value."""
+    """The number in an operand; raises NotUnderstood if it is unknown, Undefined if it has no defined value."""
     known = env.get(value)
     if isinstance(known, int):
         return known
@@ -38,29 +38,29 @@ def number(op: Operation, value: Value, env: Environment, what: str) -> int:
 
 
 def memory_of(op: Operation, value: Value, env: Environment) -> Memory:
-    """The shared memory that an operand is; raises NotUnderstood where it is none of this kernel."""
+    """The shared memory that an operand views; raises NotUnderstood if it is not an allocation of this kernel."""
     known = env.get(value)
     if isinstance(known, Memory):
         return known
-    raise NotUnderstood(f"{op.name} touches shared memory that is not an allocation of this kernel", op)
+    raise NotUnderstood(f"{op.name} accesses shared memory that is not an allocation of this kernel", op)
 
 
 def holds(op: Operation, condition: Value | None, env: Environment) -> bool:
-    """Whether a predicated operation takes place."""
+    """Whether the predicate of an operation holds."""
     return condition is None or bool(number(op, condition, env, "the predicate"))
 
 
 def predicate(op: Operation, after: int) -> Value | None:
-    """The i1 operand at or behind position `after`."""
+    """The first i1 operand at or after position `after`."""
     rest = [operand for operand in op.operands[after:] if operand.type == "i1"]
     return rest[0] if rest else None
 
 
 def check_uses(self: Recorder, op: Operation, env: Environment, trace: Trace, skip: int = -1) -> None:
-    """Notes a use of a tile that a wgmma may still write, or that no wait has handed on.
+    """Records a use of a tile that a wgmma may still write, or that is not the result of a wait.
 
-    That the group is complete is not enough: only what a wait returns is tied to it. Registers of the dot's own result
-    may be copied as early as behind the dot.
+    A completed group is not enough: only the results of a wait depend on it. The compiler may copy the registers of the
+    dot's own result anywhere after the dot.
     """
     for index, operand in enumerate(op.operands):
         known = env.get(operand) if index != skip else None
@@ -69,7 +69,7 @@ def check_uses(self: Recorder, op: Operation, env: Environment, trace: Trace, sk
 
 
 def alloc(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    """New shared memory, written at once where it has a value."""
+    """An allocation, which is also a write if it has an initial value."""
     memory = Memory(self.program.alloc_numbers[op])
     env[op.result] = memory
     if op.operands:
@@ -78,7 +78,7 @@ def alloc(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None
 
 
 def view(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    """Part of other shared memory."""
+    """A view of shared memory."""
     memory = memory_of(op, op.operands[0], env)
     match op.name:
         case ttg.MemDescIndexOp.NAME:
@@ -101,7 +101,7 @@ def view(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
 
 
 def index_step(op: Operation) -> Step:
-    """`view` of ``ttg.memdesc_index``, of which loops have many."""
+    """`view` for ``ttg.memdesc_index``, memoized because loops contain many."""
     index = ttg.MemDescIndexOp(op)
     source, at, result = index.source, index.index, op.result
     known: dict[tuple[Memory, int], Memory] = {}
@@ -124,7 +124,7 @@ def index_step(op: Operation) -> Step:
 
 
 def dot_step(op: Operation) -> Step:
-    """One wgmma: reads its operands until its group is waited for."""
+    """One wgmma, which reads its operands until a wait for its group."""
     view = WarpGroupDotOp(op)
     sources = [operand for operand in (view.a, view.b) if operand.type.startswith("!ttg.memdesc")]
     used = [
@@ -139,7 +139,7 @@ def dot_step(op: Operation) -> Step:
         number = trace.issued
         trace.issued += 1
         if not is_async:
-            trace.done = trace.issued  # it waits for itself, and so for everything before it
+            trace.done = trace.issued  # it waits for itself, hence for all earlier groups
             env[result] = None
             self.emit(trace, Event("dot", op, reads))
             self.emit(trace, Event("dot wait", op))
@@ -162,7 +162,7 @@ def _inval(self: Recorder, op: Operation, env: Environment, trace: Trace) -> Non
 
 
 def wait_step(op: Operation) -> Step:
-    """A wait for a parity, where its predicate holds."""
+    """A wait for a parity, if its predicate holds."""
     view = ttng.WaitBarrierOp(op)
     barrier, wanted, condition = view.barrier, view.parity, predicate(op, 2)
 
@@ -175,7 +175,7 @@ def wait_step(op: Operation) -> Step:
 
 
 def arrive_step(op: Operation) -> Step:
-    """An arrival, where its predicate holds."""
+    """An arrival, if its predicate holds."""
     view = ttng.ArriveBarrierOp(op)
     barrier, condition, count = view.barrier, predicate(op, 1), view.count
 
@@ -212,7 +212,7 @@ def _copy_out(self: Recorder, op: Operation, env: Environment, trace: Trace) -> 
 
 
 def _descriptor_of(op: Operation, env: Environment) -> Memory | None:
-    """Where the descriptor of a copy lies; None for one that is made once."""
+    """The memory of a copy's descriptor; None for one that is created once."""
     known = env.get(op.operands[0])
     return known if isinstance(known, Memory) else None
 
@@ -255,7 +255,7 @@ def _dealloc(self: Recorder, op: Operation, env: Environment, trace: Trace) -> N
 
 
 def free(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    """Behind the last use of what ``local_alloc`` `op` made, where no ``local_dealloc`` says when it is free."""
+    """The end of the live range of ``local_alloc`` `op` that has no ``local_dealloc``."""
     if not _holds_barriers(op.result):
         self.emit(trace, Event("free", op, (memory_of(op, op.result, env),)))
 
@@ -270,7 +270,7 @@ def _async_copy(self: Recorder, op: Operation, env: Environment, trace: Trace) -
 
 
 def _copies_arrive(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
-    """Each thread of the partition arrives once, when the copies it issued before have landed."""
+    """One arrival per thread of the partition, once its earlier copies have landed."""
     if "noIncrement" not in op.properties:
         raise NotUnderstood("an arrival of cp.async that raises the count of its barrier", op)
     threads = warps_of(op) * _WARP
@@ -303,7 +303,7 @@ MAKERS: dict[str, Callable[[Operation], Step]] = by_name(
         WarpGroupDotOp: dot_step,
     }
 )
-"""Operations of which loops have many: what each is, found out once."""
+"""Specialised steps of operations that are frequent in loops."""
 
 STEPS: dict[str, Step] = by_name(
     {

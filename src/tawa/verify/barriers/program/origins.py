@@ -1,4 +1,4 @@
-"""What numbers are in the text: constants, distances between two, what a trip of a loop adds."""
+"""Constant facts about the numbers of a program: values, distances, increments per iteration, bounds."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _EXACT: Mapping[str, Callable[[int, int], int]] = by_name(
     }
 )
 _NO_WRAP = 1 << 31
-"""Numbers that are less do not wrap around, in 32 bits and more."""
+"""Magnitudes below this do not overflow in 32 bits."""
 
 
 class Origins:
-    """Numbers of one program."""
+    """Constant facts about one program."""
 
     def __init__(self, program: BarrierProgram) -> None:
         self.program = program
 
     def source(self, value: Value) -> Value:
-        """Past casts, and past what a partition is given."""
+        """The value behind casts and captures of partitions."""
         while True:
             op = value.defining_op
             if op is None:
@@ -46,7 +46,7 @@ class Origins:
                 return value
 
     def constant(self, value: Value) -> int | None:
-        """The number in the text."""
+        """The value as a constant, if it folds to one."""
         value = self.source(value)
         if value in self.program.constants:
             return self.program.constants[value]
@@ -58,7 +58,7 @@ class Origins:
         return None if None in inputs else compute(*inputs)
 
     def distance(self, lower: Value, upper: Value) -> int | None:
-        """The most that `upper` can be past `lower`, where the text says so: min(…, lower + 128)."""
+        """A constant upper bound of `upper` − `lower`, as for upper = min(…, lower + 128); else None."""
         lower, upper = self.source(lower), self.source(upper)
         if lower is upper or (
             self.program.tree(lower) is not None and self.program.tree(lower) == self.program.tree(upper)
@@ -79,7 +79,7 @@ class Origins:
         return None
 
     def increment(self, following: Value, arg: Value) -> int | None:
-        """What each trip adds; where it wraps around as well, what it adds until then."""
+        """The increment of a loop-carried value per iteration, ignoring a reset to another value; else None."""
         following = self.source(following)
         if following is arg:
             return 0
@@ -96,7 +96,7 @@ class Origins:
         return None
 
     def limits(self, value: Value) -> tuple[int, int] | None:
-        """From where to where a loop's variable goes, if its bounds are constants."""
+        """The range of an induction variable whose bounds are constants, inclusive; else None."""
         value = self.source(value)
         loop = value.owner.parent_op if isinstance(value.owner, Block) and value.index == 0 else None
         if loop is None or not ForOp.matches(loop):
@@ -107,12 +107,12 @@ class Origins:
         return lower, upper - 1
 
     def meets(self, value: Value, low: int, high: int | None) -> bool:
-        """Whether a number can lie from low to high (None: without an end), as far as constants say."""
+        """Whether a number can be in [low, high] (None: unbounded above); conservative."""
         least, most = self.bounds(value)
         return (most is None or most >= low) and (least is None or high is None or least <= high)
 
     def bounds(self, value: Value, deep: int = 8) -> tuple[int | None, int | None]:
-        """The least and the largest that a number can be, as far as constants say; None where they do not.
+        """The least and the largest possible value of a number; None where unknown.
 
         min(max(x, 0), 1)  →  0, 1        min(x, 1) // 128  →  None, 0
         """

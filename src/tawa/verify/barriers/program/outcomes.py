@@ -1,12 +1,11 @@
-"""Which way each decision of a program went in the runs that were made; one that never went the other way is untried.
+"""The outcomes of a program's decisions in the runs made so far, to find the outcomes that no run has had.
 
-    arith.cmpi ne, %k, %c1280      holds: seen     does not: not seen for K ≤ 448
+    arith.cmpi ne, %k, %c1280      true: seen      false: not seen for K ≤ 448
     arith.divsi %pid, %c4          0: seen         more: not seen for pid 0, 1
 
-Numbers that can be any number (arguments, program numbers, how far a loop is) become slots, parities, predicates and
-branches in few ways: by a comparison, a minimum or maximum, a quotient or remainder, bits that are masked; and a loop
-asks whether there is anything between its bounds. Each of these has its outcomes here; between them everything is
-linear.
+Unbounded numbers (arguments, program ids, induction variables) turn into slots, parities, predicates and branches in
+few ways: by a comparison, a minimum or maximum, a quotient or remainder, masked bits, or the bounds of a loop, which
+may be empty. This module defines the outcomes of each of these decisions; between decisions the program is linear.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from tawa.dialects.declare.declaration import op_names
 from tawa.ir import Operation
 
 Outcome = Callable[[int, int, int], int]
-"""From left, right and result: what happened, as bits."""
+"""Maps left operand, right operand and result to the outcome, as bits."""
 YES, NO, EQUAL, FIRST, SECOND = 1, 2, 4, 8, 16
-"""FIRST, SECOND: of two flags the first, or the second, alone: what each of them decides shows there."""
+"""FIRST, SECOND: only the first, or only the second, of two flags is set, so that each one's influence is tested."""
 BOTH = YES | NO
 
 
@@ -59,17 +58,17 @@ _OUTCOMES: Mapping[str, Outcome] = {
 
 
 def outcome_of(op: Operation) -> Outcome | None:
-    """How a decision with two operands goes; None where `op` decides nothing."""
+    """The outcome function of a decision with two operands; None if `op` is not a decision."""
     if joins_flags(op):
         return _flags
     return _OUTCOMES.get(op.name)
 
 
 def joins_flags(op: Operation) -> bool:
-    """Whether `op` makes one flag of two."""
+    """Whether `op` combines two flags into one."""
     return op.name in _LOGIC and op.result.type == "i1"
 
 
 def picks_flag(op: Operation) -> bool:
-    """Whether `op` decides like an `and` of flags."""
+    """Whether `op` selects between flags, which is a decision like an `and`."""
     return arith.SelectOp.matches(op) and op.result.type == "i1"

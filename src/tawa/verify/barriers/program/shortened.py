@@ -1,14 +1,14 @@
-"""Loops of many constant trips, run with fewer: whole rounds of the rings are left out of their steady state.
+"""Loops with a large constant trip count, run with fewer trips: whole rounds of the rings are skipped.
 
-    for k in range(0, 4096, 64): …     D = 3, P = 1      64 trips → 10: nine rounds of 2·D trips are left out
+    for k in range(0, 4096, 64): …     D = 3, P = 1      64 trips → 10: nine rounds of 2·D trips are skipped
 
-Such a loop is a loop like any other, and an argument for a bound would be tried with fewer trips too. Here the number
-stands in the text, and what is run has to be like it:
+If the bound were an argument, the loop would be tried with few trips as well. Here the trip count is fixed, so the
+shortened run must be equivalent to the original one:
 
-- what is left out are rounds in which every slot and parity comes back to where it was; the unroller compares what the
-  body reads at the end with what it read a round before: the trips left out would do what the last round did;
-- all loops lose the same number of trips, and `same_everywhere` requires all partitions to have lost the same in all.
-  So a partition that makes more trips than another still makes as many more.
+- the skipped rounds return every slot and parity to its former value. The unroller compares the loop-carried state at
+  the end with that of one round earlier: the skipped trips would repeat the last round;
+- all loops lose the same number of trips, and `same_everywhere` requires that all partitions lost the same number in
+  total. So the differences between the partitions' trip counts are unchanged.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tawa.verify.barriers.run.events import InFlight, Known, Segment, Trace
 
 
 def rows_of_barriers(program: BarrierProgram) -> list[int]:
-    """How many mbarriers there are in each row of them: the depths of the rings."""
+    """The length of each array of mbarriers: the depths of the rings."""
     types = [parse_type(op.result.type) for op in program.allocations]
     return [it.shape[0] for it in types if isinstance(it, MemDescType) and it.element == "i64" and len(it.shape) > 1]
 
 
 def round_of(program: BarrierProgram) -> int:
-    """After how many puts into each ring all slots and parities are what they were."""
+    """The number of puts into each ring after which all slots and parities repeat."""
     return 2 * math.lcm(*rows_of_barriers(program))
 
 
 def shortened(program: BarrierProgram) -> Mapping[Operation, Fewer]:
-    """Innermost loops of many constant trips, and how many of them are enough."""
+    """The innermost loops with a large constant trip count, and the number of trips that suffices."""
     trips = {op: number for op in program.loops if (number := _constant_trips(program, op)) is not None}
     again = round_of(program)
     enough = again + program.most_in_flight + 1
@@ -46,7 +46,7 @@ def shortened(program: BarrierProgram) -> Mapping[Operation, Fewer]:
 
 
 def _constant_trips(program: BarrierProgram, op: Operation) -> int | None:
-    """The trips of an innermost loop where they stand in the text and its place in them decides nothing."""
+    """The constant trip count of an innermost loop whose induction variable is not needed; else None."""
     if not ForOp.matches(op) or op in program.outer_loops or op.regions[0].block.args[0] in program.needed:
         return None
     lower, upper, step = (_constant(program, bound) for bound in op.operands[:3])
@@ -56,7 +56,7 @@ def _constant_trips(program: BarrierProgram, op: Operation) -> int | None:
 
 
 def _constant(program: BarrierProgram, value: Value) -> int | None:
-    """The number in the text, or computed from such numbers, also where a partition is given it."""
+    """The value as a constant, folded and traced through captures of partitions; else None."""
     op = value.defining_op
     if op is None:
         sources = program.carried.get(value, ())
@@ -72,7 +72,7 @@ State = tuple[object, ...]
 
 
 def state_of(program: BarrierProgram, args: Sequence[Value], carried: Sequence[Known], trace: Trace) -> State:
-    """What the trips from here on depend on: the numbers that matter, and the wgmmas in flight, counted from now."""
+    """The state that later trips depend on: needed numbers, and the wgmmas in flight relative to the latest one."""
     values: list[object] = [trace.issued - trace.done]
     for arg, known in zip(args, carried, strict=True):
         if isinstance(known, InFlight):
@@ -83,5 +83,5 @@ def state_of(program: BarrierProgram, args: Sequence[Value], carried: Sequence[K
 
 
 def same_everywhere(segments: Sequence[Segment]) -> bool:
-    """Whether partitions that run side by side have all lost as many trips."""
+    """Whether concurrent partitions have all lost the same number of trips."""
     return all(len({trace.shortened for trace in segment}) == 1 for segment in segments)

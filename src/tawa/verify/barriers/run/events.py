@@ -1,4 +1,4 @@
-"""What the barrier check knows of a running program: values, and the protocol events of each partition.
+"""The state of an unrolled program: abstract values, and the protocol events of each partition.
 
 Trace("partition0", [wait empty[0] 1, expect full[0], copy in a[0], …])
 """
@@ -12,7 +12,7 @@ from tawa.verify.barriers.program.kernel import BarrierProgram, Memory, NotUnder
 
 
 class NeedsNumber(Exception):
-    """Control flow depends on a number read from memory: the caller chooses one for `key` and tries again."""
+    """Control flow depends on the number `key`, which was not chosen: the caller chooses one and tries again."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -20,7 +20,7 @@ class NeedsNumber(Exception):
 
 
 class Undefined(Exception):
-    """Control flow depends on what the language leaves undefined, as a step of 0: the run does not count.
+    """Control flow depends on an undefined value, such as a division by zero: the run is excluded.
 
     taken: the assumption that excludes it.
     """
@@ -32,7 +32,7 @@ class Undefined(Exception):
 
 
 class TooLong(Exception):
-    """The run has more events and iterations than it was to have; `steps` are done."""
+    """The run exceeds its limit of events and iterations; `steps` were made."""
 
     def __init__(self, steps: int) -> None:
         super().__init__(f"more than {steps} iterations and events")
@@ -41,14 +41,14 @@ class TooLong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A tile that wgmma groups (by number, of the partition that holds it) may still write."""
+    """A tile that wgmma groups of its partition, given by number, may still write."""
 
     groups: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A scalar that is not known, and the operation that made it. `undefined`: though its operands were known."""
+    """An unknown scalar, and the operation that made it. `undefined`: unknown although its operands are known."""
 
     op: Operation | None
     undefined: bool = False
@@ -62,7 +62,7 @@ Environment = dict[Value, Known]
 class Event:
     """One protocol event. `amount`: arrivals, bytes, or groups that may stay in flight.
 
-    descriptor: where the descriptor of a TMA copy lies, if the kernel makes it in a loop.
+    descriptor: the memory of a TMA copy's descriptor, if the kernel creates it in a loop.
     """
 
     kind: str
@@ -76,9 +76,9 @@ class Event:
 
 @dataclass(slots=True)
 class Trace:
-    """What one partition does. `issued`, `done`: wgmma groups so far, and of these the first that may be in flight.
+    """The events of one partition. `issued`: the number of wgmma groups; `done`: the first that may be in flight.
 
-    shortened: how often a loop was run with fewer trips than it has (`barrier_shortened`).
+    shortened: how often a loop was run with fewer trips than it has (`program.shortened`).
     """
 
     partition: str
@@ -89,14 +89,14 @@ class Trace:
 
 
 Segment = list[Trace]
-"""Partitions that run side by side; one trace alone before the fork and behind the join."""
+"""Concurrent partitions; a single trace before the fork and after the join."""
 
 MAX_EVENTS = 50_000
-"""The most events and iterations of one run."""
+"""The limit of events and iterations of one run."""
 
 
 class Recorder:
-    """Takes down the events of one run. `assumed`: what the program takes for granted; `broken`: and does not hold."""
+    """Records the events of one run. `assumed`: the program's own assumptions; `broken`: one of them is violated."""
 
     def __init__(self, program: BarrierProgram, limit: int = MAX_EVENTS) -> None:
         self.program = program
@@ -106,12 +106,12 @@ class Recorder:
         self.broken = False
 
     def emit(self, trace: Trace, event: Event) -> None:
-        """Adds an event."""
+        """Appends an event."""
         trace.events.append(event)
         self.tick(event.op)
 
     def tick(self, op: Operation) -> None:
-        """Counts an event or an iteration; raises TooLong, or NotUnderstood where no run may have so many."""
+        """Counts an event or iteration; raises TooLong past `limit`, NotUnderstood past MAX_EVENTS."""
         self.count += 1
         if self.count > self.limit:
             if self.limit < MAX_EVENTS:
@@ -123,7 +123,7 @@ Signature = tuple[tuple[tuple[object, ...], ...], ...]
 
 
 def signature(segments: list[Segment]) -> Signature:
-    """What two unrollings with the same events have in common."""
+    """A key of the events: unrollings with the same events have equal keys."""
     return tuple(
         tuple(
             (event.kind, event.op, event.memory, event.barrier, event.amount, event.parity, event.descriptor)

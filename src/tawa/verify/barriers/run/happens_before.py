@@ -1,18 +1,18 @@
-"""One run of an unrolled program decides all its runs: happens-before over mbarriers, copies and wgmma groups.
+"""One run of an unrolled program covers all its runs: happens-before over mbarriers, copies and wgmma groups.
 
-The partitions take turns; every event gets the set of events that must have happened before it, in whatever order the
-hardware runs the partitions and completes copies (a bit mask). Two things make one run stand for all:
+The partitions are interleaved in some order. Every event gets the set of events (a bit mask) that precede it in every
+interleaving of the partitions and every completion order of the copies. One run represents all if two conditions hold:
 
-    a contribution (arrival, expect, bytes) to phase k must follow the completion of phase k − 1
-    a wait passes at the first phase that its parity allows after what its partition already knows; the barrier must
-    not be able to go past that phase before the wait has seen it
+    a contribution (arrival, expect, bytes) to phase k happens after the completion of phase k − 1
+    a wait returns at the first phase of its parity after the phases in its partition's past; the barrier must not be
+    able to complete the next phase before the wait has returned
 
-Where either fails, another order of the same events behaves differently, and that order is the fault: too many
-arrivals, an aliased parity, a phase overrun. Where both hold, all maximal runs have the same events in the same
-partial order (one Mazurkiewicz trace), so a deadlock here is a deadlock everywhere, and two accesses that this order
-leaves open do meet in some run. This is partial-order reduction taken to its end: one run a trip-count vector.
+If either is violated, another order of the same events behaves differently, and that is the fault: too many arrivals,
+an aliased parity, a phase overrun. If both hold, all maximal runs have the same events in the same partial order (one
+Mazurkiewicz trace). So a deadlock here is a deadlock in every run, and two accesses that this order leaves unordered
+overlap in some run. This is full partial-order reduction: one run per vector of trip counts.
 
-Here is what runs and what barriers do; `barrier_memory` has the accesses, `barrier_history` the order of steps.
+This module executes events and barriers; `run.memory` checks accesses, `run.history` records the order of steps.
 
 Source: PTX ISA, "mbarrier" (phase, expect-tx, try_wait.parity); Lamport's happens-before.
 """
@@ -24,14 +24,14 @@ from dataclasses import dataclass, field
 
 from tawa.verify.barriers.program.kernel import BarrierProgram, Memory
 from tawa.verify.barriers.run.events import Event, Segment
-from tawa.verify.barriers.run.history import Access, Happening, History, Thread, spell
+from tawa.verify.barriers.run.history import Access, History, HistoryStep, Thread, event_name
 from tawa.verify.barriers.run.memory import SharedMemory
 from tawa.verify.verdict import FaultKind
 
 
 @dataclass(slots=True)
 class _Barrier:
-    """One mbarrier. `phases`: bits of the completions so far; `masks`: what each of them follows."""
+    """One mbarrier. `phases`: bits of the completions so far; `masks`: the causal past of each."""
 
     init: int
     count: int
@@ -44,12 +44,12 @@ class _Barrier:
     touched: int = 0
 
     def known(self, phase: int, mask: int) -> bool:
-        """Whether the completion of a phase lies in the past of somebody who knows `mask`: all it follows does."""
+        """Whether the completion of a phase is in the causal past `mask`: itself, or all that it depends on."""
         return bool(mask & self.phases[phase]) or not self.masks[phase] & ~self.phases[phase] & ~mask
 
 
 class BarrierRun:
-    """Executes one unrolled program. Raises Fault."""
+    """Executes one unrolled program; raises Fault on a violation."""
 
     def __init__(self, program: BarrierProgram, segments: list[Segment]) -> None:
         self.program = program
@@ -61,7 +61,7 @@ class BarrierRun:
         self.dead: set[Memory] = set()
 
     def execute(self) -> int:
-        """Runs to the end; the number of steps."""
+        """Runs to the end; returns the number of steps."""
         mask = 0
         main: Thread | None = None
         for segment in self.segments:
@@ -69,19 +69,19 @@ class BarrierRun:
             if main is not None:
                 main.trace, main.next = segment[0], 0
                 threads[0] = main
-            self._together(threads)
+            self._run_segment(threads)
             main = threads[0]
             for thread in threads:
                 mask |= thread.mask
                 if thread is not main:
-                    self._at_end(thread)
+                    self._end_of_partition(thread)
             main.mask = mask
         if main is not None:
-            self._at_end(main)
+            self._end_of_partition(main)
             self._end_of_kernel(main.mask)
         return len(self.history.steps)
 
-    def _together(self, threads: list[Thread]) -> None:
+    def _run_segment(self, threads: list[Thread]) -> None:
         moved = True
         while moved:
             moved = False
@@ -94,7 +94,7 @@ class BarrierRun:
             self._deadlock(blocked)
 
     def _step(self, thread: Thread, event: Event) -> bool:
-        """Executes one event; False when it has to wait."""
+        """Executes one event; returns False if it blocks."""
         match event.kind:
             case "wait":
                 return self._wait(thread, event)
@@ -138,7 +138,7 @@ class BarrierRun:
             case "describe":
                 self.history.add(thread, event)
                 access = self.memory.write(thread, event, event.memory[0], asynchronous=False)
-                access.end = access.fence = access.start  # Triton's back end fences what it writes, for TMA
+                access.end = access.fence = access.start  # Triton's back end emits the fence for TMA
             case "fence":
                 self.history.add(thread, event)
                 for access in thread.unfenced:
@@ -158,7 +158,7 @@ class BarrierRun:
             case "cp.async wait":
                 self.history.add(thread, event)
                 for group in list(thread.copies)[: len(thread.copies) - event.amount]:
-                    for access in group:  # those an arrival speaks of have an end already: from here on it is known
+                    for access in group:  # copies covered by an arrival ended earlier: now that is in the past
                         thread.mask |= access.end
                 self._drain(thread, thread.copies, event.amount)
             case "copies arrive":
@@ -168,7 +168,7 @@ class BarrierRun:
             case _:
                 self.history.add(thread, event)
                 message = (
-                    f"{event.op.name} uses the result of a wgmma past its wait: only what the wait returns is complete"
+                    f"{event.op.name} uses the result of a wgmma past its wait: only results of the wait are complete"
                     if event.amount
                     else f"{event.op.name} uses an accumulator that a wgmma still writes"
                 )
@@ -178,12 +178,12 @@ class BarrierRun:
     # -- mbarriers ---------------------------------------------------------------------------------------------------
 
     def _lifecycle(self, thread: Thread, event: Event) -> None:
-        key = _place(event)
+        key = _barrier_memory(event)
         mask = self.history.add(thread, event)
         known = self.barriers.get(key)
         if event.kind == "init":
             if known is not None:
-                message = f"{self.name(key)} is initialised again without having been invalidated"
+                message = f"{self.name(key)} is initialised again without an invalidation"
                 raise self.fault("barrier lifecycle", message, mask)
             if event.amount < 1:
                 raise self.fault("arrive count", f"{self.name(key)} expects {event.amount} arrivals", mask)
@@ -198,48 +198,48 @@ class BarrierRun:
         self.dead.add(key)
 
     def _barrier(self, thread: Thread, event: Event) -> _Barrier:
-        key = _place(event)
+        key = _barrier_memory(event)
         barrier = self.barriers.get(key)
         if barrier is None or not thread.mask & barrier.init:
             why = "has been invalidated" if key in self.dead else "is not initialised"
-            last = Happening(thread.trace.partition, event.kind, event, key)
+            last = HistoryStep(thread.trace.partition, event.kind, event, key)
             raise self.fault("barrier lifecycle", f"{self.name(key)} {why}", thread.mask, last)
         return barrier
 
     def _contribute(self, thread: Thread, event: Event, mask: int, arrivals: int, tx: int) -> None:
-        """Adds arrivals and bytes to the phase that is open; completes it where nothing is left."""
-        barrier, key = self._barrier(thread, event), _place(event)
+        """Adds arrivals and bytes to the current phase; completes the phase if nothing is pending."""
+        barrier, key = self._barrier(thread, event), _barrier_memory(event)
         barrier.touched |= self.history.bit
         if barrier.phases and not barrier.known(len(barrier.phases) - 1, mask):
             kind: FaultKind = "transaction bytes" if event.kind == "copy in" else "arrive count"
             phase = len(barrier.phases) - 1
             message = (
-                f"{spell(event)} on {self.name(key)} may come before phase {phase} is complete, and then counts "
-                f"for that phase ({barrier.count} arrivals complete one)"
+                f"{event_name(event)} on {self.name(key)} may happen before phase {phase} completes, and then counts "
+                f"for that phase (arrival count {barrier.count})"
             )
             raise self.fault(kind, message, mask)
         barrier.pending -= arrivals
         barrier.tx += tx
         barrier.mask |= mask
         if barrier.pending < 0:
-            message = f"{self.name(key)}: {-barrier.pending} arrivals more than the {barrier.count} of a phase"
+            message = f"{self.name(key)}: {-barrier.pending} more arrivals than its arrival count of {barrier.count}"
             raise self.fault("arrive count", message, barrier.mask)
         if barrier.pending == 0 and barrier.tx < 0:
-            message = f"{self.name(key)}: {-barrier.tx} bytes more arrive than were expected"
+            message = f"{self.name(key)}: {-barrier.tx} more transaction bytes arrive than expected"
             raise self.fault("transaction bytes", message, barrier.mask)
         if barrier.pending == 0 and barrier.tx == 0:
             self._complete(barrier, key)
 
     def _complete(self, barrier: _Barrier, key: Memory) -> None:
         phase = len(barrier.phases)
-        self.history.steps.append(Happening("barrier", "phase completes", None, key, phase & 1))
+        self.history.steps.append(HistoryStep("barrier", "phase completes", None, key, phase & 1))
         bit = self.history.bit
         for wait, fresh in barrier.waits:
             if wait & ~barrier.mask:
                 kind: FaultKind = "phase overrun" if fresh or phase == 0 else "parity alias"
                 message = (
-                    f"{self.name(key)} may complete phase {phase} before a wait for phase {phase - 1} has seen it: "
-                    f"the parity is then that of an older phase"
+                    f"{self.name(key)} may complete phase {phase} before a wait for phase {phase - 1} returns: "
+                    f"the wait then sees the parity of an older phase"
                 )
                 late = self.history.steps[wait.bit_length() - 1]
                 raise self.fault(kind, message, barrier.mask | bit, late)
@@ -249,7 +249,7 @@ class BarrierRun:
         barrier.waits.clear()
 
     def _wait(self, thread: Thread, event: Event) -> bool:
-        barrier, key = self._barrier(thread, event), _place(event)
+        barrier, key = self._barrier(thread, event), _barrier_memory(event)
         completed = known = len(barrier.phases)
         while known and not barrier.known(known - 1, thread.mask):
             known -= 1
@@ -258,13 +258,13 @@ class BarrierRun:
         if completed < passes:
             return False
         if completed > passes:
-            last = Happening(thread.trace.partition, "wait", event, key, event.parity)
+            last = HistoryStep(thread.trace.partition, "wait", event, key, event.parity)
             mask = thread.mask | barrier.masks[passes]
             if fresh:
-                how = f"may find phase {passes} complete already, and then waits for phase {passes + 1}"
+                how = f"may find phase {passes} already complete, and then waits for phase {passes + 1}"
             else:
-                how = f"passes at once, or waits for phase {passes + 1} where phase {passes} is complete already"
-            message = f"a wait on {self.name(key)} for parity {event.parity} {how}: which one is a matter of time"
+                how = f"passes at once, or waits for phase {passes + 1} if phase {passes} is already complete"
+            message = f"a wait on {self.name(key)} for parity {event.parity} {how}: it depends on timing"
             raise self.fault("phase overrun" if fresh else "parity alias", message, mask, last)
         if passes:
             thread.mask |= barrier.masks[passes - 1]
@@ -275,10 +275,10 @@ class BarrierRun:
 
     def _deadlock(self, blocked: list[Thread]) -> None:
         mask, reasons, kind = 0, list[str](), "deadlock"
-        last: list[Happening] = []
+        last: list[HistoryStep] = []
         for thread in blocked:
             event = thread.trace.events[thread.next]
-            key = _place(event)
+            key = _barrier_memory(event)
             barrier = self.barriers[key]
             mask |= thread.mask | barrier.mask
             missing = [f"{barrier.pending} of {barrier.count} arrivals"] if barrier.pending else []
@@ -286,7 +286,7 @@ class BarrierRun:
             phase = f"phase {len(barrier.phases)} (parity {event.parity}) of {self.name(key)}"
             lacks = f", which lacks {' and '.join(missing)}" if missing else ""
             reasons.append(f"{thread.trace.partition} waits for {phase}{lacks}")
-            last.append(Happening(thread.trace.partition, "wait", event, key, event.parity))
+            last.append(HistoryStep(thread.trace.partition, "wait", event, key, event.parity))
             if barrier.tx:
                 kind = "transaction bytes"
             elif barrier.pending < barrier.count and kind == "deadlock":
@@ -303,17 +303,17 @@ class BarrierRun:
         accesses = [self.memory.write(thread, event, memory, asynchronous=True) for memory in event.memory]
         if event.descriptor is not None:
             accesses.append(self.memory.read(thread, event, event.descriptor, asynchronous=True))
-        self.history.steps.append(Happening("TMA", "copy lands", event, event.memory[0]))
+        self.history.steps.append(HistoryStep("TMA", "copy lands", event, event.memory[0]))
         for access in accesses:
             access.end = self.history.bit
         self._contribute(thread, event, thread.mask | self.history.bit, arrivals=0, tx=-event.amount)
 
     def _copies_arrive(self, thread: Thread, event: Event) -> None:
-        """The copies that were issued before land, then all threads of the partition arrive; nobody waits for it."""
+        """The earlier copies land, then all threads of the partition arrive. Asynchronous: the partition goes on."""
         mask = self.history.add(thread, event)
         issued = [access for group in (*thread.copies, thread.uncommitted) for access in group if not access.end]
         if issued:
-            self.history.steps.append(Happening("cp.async", "copies land", event, issued[0].event.memory[0]))
+            self.history.steps.append(HistoryStep("cp.async", "copies land", event, issued[0].event.memory[0]))
             mask |= self.history.bit
         for access in issued:
             access.end = self.history.bit
@@ -326,7 +326,7 @@ class BarrierRun:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def _at_end(self, thread: Thread) -> None:
+    def _end_of_partition(self, thread: Thread) -> None:
         if any(thread.stores):
             message = f"{thread.trace.partition} ends while a TMA store may still read shared memory"
             raise self.fault("leftover credit", message, thread.mask)
@@ -343,7 +343,7 @@ class BarrierRun:
             raise self.fault("leftover credit", message, mask | write.start)
 
 
-def _place(event: Event) -> Memory:
+def _barrier_memory(event: Event) -> Memory:
     assert event.barrier is not None
     return event.barrier._replace(reshaped=False) if event.barrier.reshaped else event.barrier
 

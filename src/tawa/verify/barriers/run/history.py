@@ -1,6 +1,6 @@
-"""The steps of a run in the order in which they happen, and the fault that ends it.
+"""The steps of a run in execution order, and the fault that ends it.
 
-A set of steps is a bit mask over their numbers; the set that belongs to a fault is its causal past.
+A set of steps is a bit mask over their numbers. A fault carries its causal past.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tawa.verify.verdict import FaultKind
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """A step of a run: an event of a partition, or a completion (`event` is then what completes, or None)."""
+class HistoryStep:
+    """A step of a run: an event of a partition, or a completion (then `event` is what completes, or None)."""
 
     partition: str
     action: str
@@ -25,9 +25,9 @@ class Happening:
 
 
 class Fault(Exception):
-    """The run goes wrong: `steps` lead there, the last one is the fault itself."""
+    """The run violates the protocol at the last of `steps`; the others lead there."""
 
-    def __init__(self, kind: FaultKind, message: str, steps: tuple[Happening, ...]) -> None:
+    def __init__(self, kind: FaultKind, message: str, steps: tuple[HistoryStep, ...]) -> None:
         super().__init__(message)
         self.kind: FaultKind = kind
         self.message = message
@@ -39,7 +39,7 @@ class History:
 
     def __init__(self, program: BarrierProgram) -> None:
         self.program = program
-        self.steps: list[Happening] = []
+        self.steps: list[HistoryStep] = []
 
     @property
     def bit(self) -> int:
@@ -47,17 +47,17 @@ class History:
         return 1 << (len(self.steps) - 1)
 
     def add(self, thread: Thread, event: Event) -> int:
-        """Records a step of a partition; everything up to and including it."""
+        """Records a step of a partition; returns its causal past, including itself."""
         target = event.memory[0] if event.memory else event.barrier
         parity = event.parity if event.kind == "wait" else None
-        self.steps.append(Happening(thread.trace.partition, event.kind, event, target, parity))
+        self.steps.append(HistoryStep(thread.trace.partition, event.kind, event, target, parity))
         thread.mask |= self.bit
         return thread.mask
 
-    def fault(self, kind: FaultKind, message: str, mask: int, *last: Happening) -> Fault:
-        """The shortest run that leads there: what must have happened, in the order in which it did.
+    def fault(self, kind: FaultKind, message: str, mask: int, *last: HistoryStep) -> Fault:
+        """The fault with the shortest run that leads to it: the steps in `mask`, in execution order, and `last`.
 
-        How barriers are made is left out where it is not what is wrong.
+        Omits the initialisation of barriers, unless the fault may lie there.
         """
         steps = [step for number, step in enumerate(self.steps) if mask >> number & 1]
         if kind not in ("barrier lifecycle", "arrive count"):
@@ -65,27 +65,27 @@ class History:
         return Fault(kind, message, (*steps, *last))
 
     def name(self, memory: Memory) -> str:
-        """``ring0_full[1]``."""
+        """The name of a piece of memory: ``ring0_full[1]``."""
         slots = "".join(f"[{slot}]" for slot in memory.path)
         return f"{self.program.name_of(memory)}{slots}"
 
 
 @dataclass(slots=True, eq=False)
 class Access:
-    """A read or write of shared memory. `start`, `end`: bits of the steps between which it lasts; end 0 is open."""
+    """A read or write of shared memory between the steps `start` and `end` (bits); it is in flight while end is 0."""
 
     start: int
     end: int
     event: Event
     partition: str
     asynchronous: bool
-    begun: int  # what had happened when it began, itself included
-    fence: int = 0  # a generic write: the bits of the proxy fences behind it, each enough for who knows of it
+    begun: int  # the causal past of `start`, itself included
+    fence: int = 0  # the bits of the proxy fences after a generic access; one of them in the past of an access suffices
 
 
 @dataclass(slots=True)
 class Thread:
-    """One partition as it runs."""
+    """The state of one partition: its causal past (`mask`), next event, and asynchronous accesses in flight."""
 
     trace: Trace
     mask: int
@@ -98,13 +98,13 @@ class Thread:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether all events were executed."""
         return self.next == len(self.trace.events)
 
 
-_SPELLED = {"dot": "a wgmma", "copy in": "a TMA copy", "copy out": "a TMA store", "cp.async": "a cp.async"}
+_EVENT_NAMES = {"dot": "a wgmma", "copy in": "a TMA copy", "copy out": "a TMA store", "cp.async": "a cp.async"}
 
 
-def spell(event: Event) -> str:
-    """What people call an event."""
-    return _SPELLED.get(event.kind, event.op.name)
+def event_name(event: Event) -> str:
+    """The name of an event in messages."""
+    return _EVENT_NAMES.get(event.kind, event.op.name)

@@ -1,12 +1,12 @@
-"""Memory in a run: is every access ordered behind those that it must not meet, in whatever order things land?
+"""Memory in a run: every access must be ordered after all earlier accesses that it conflicts with.
 
-    write     behind the last write of the same place and all reads since then; through the async proxy, with a fence
-              where the generic proxy read
-    read      behind the last write; through the async proxy, with a fence where the generic proxy wrote
+    write     after the last write of the same memory and all reads since then; a write through the async proxy needs a
+              fence after each read through the generic proxy
+    read      after the last write; a read through the async proxy needs a fence after a write through the generic proxy
 
-An asynchronous access (TMA, wgmma, cp.async) lasts from its start until a wait of its partition, or a barrier, says
-that it is over. Beside shared memory these are descriptors in global memory that the kernel writes more than once: a
-TMA copy reads its own, from its start to its end.
+An asynchronous access (TMA, wgmma, cp.async) is in flight from its start until a wait of its partition, or a barrier,
+implies its completion. The memory is shared memory, and descriptors in global memory that the kernel writes more than
+once: a TMA copy reads its descriptor while it is in flight.
 
 Source: PTX ISA, "Async proxy", "wgmma.wait_group", "cp.async.bulk.wait_group".
 """
@@ -19,31 +19,31 @@ from dataclasses import dataclass, field
 from tawa.dialects.ttg import LocalAllocOp
 from tawa.verify.barriers.program.kernel import Memory
 from tawa.verify.barriers.run.events import Event
-from tawa.verify.barriers.run.history import Access, History, Thread, spell
+from tawa.verify.barriers.run.history import Access, History, Thread, event_name
 from tawa.verify.verdict import FaultKind
 
 
 @dataclass(slots=True)
 class _Region:
-    """The last write of a piece of memory, and its reads since then."""
+    """The last write of a region, and the reads since then."""
 
     write: Access | None = None
     reads: list[Access] = field(default_factory=list[Access])
 
 
 class SharedMemory:
-    """All allocations, by number; each piece that was accessed as it was accessed."""
+    """All allocations, by number, each with the regions that were accessed."""
 
     def __init__(self, history: History) -> None:
         self.history = history
         self.regions: dict[int, dict[Memory, _Region]] = {}
 
     def forget(self, memory: Memory) -> None:
-        """The allocation is free."""
+        """Drops the accesses of an allocation that is freed."""
         self.regions[memory.alloc] = {}
 
     def fence_copies(self, thread: Thread) -> None:
-        """A fence of somebody who knows that a cp.async has landed: his wgmmas and stores see what it wrote."""
+        """A proxy fence of a partition that has waited for a cp.async also covers the write of that cp.async."""
         for regions in self.regions.values():
             for region in regions.values():
                 write = region.write
@@ -55,7 +55,7 @@ class SharedMemory:
         return [(key, region) for key, region in regions.items() if _overlap(key, memory)]
 
     def write(self, thread: Thread, event: Event, memory: Memory, *, asynchronous: bool) -> Access:
-        """A write that begins at the latest step; raises Fault where it meets another access."""
+        """A write that starts at the latest step; raises Fault if it may overlap another access."""
         memory = memory._replace(reshaped=False) if memory.reshaped else memory
         for _, region in self._overlapping(memory):
             if region.write is not None:
@@ -69,7 +69,7 @@ class SharedMemory:
         return access
 
     def read(self, thread: Thread, event: Event, memory: Memory, *, asynchronous: bool) -> Access:
-        """A read that begins at the latest step; raises Fault where nothing was written or a write is under way."""
+        """A read that starts at the latest step; raises Fault if nothing was written or a write may be in flight."""
         memory = memory._replace(reshaped=False) if memory.reshaped else memory
         access = Access(self.history.bit, 0, event, thread.trace.partition, asynchronous, thread.mask)
         written = False
@@ -80,7 +80,7 @@ class SharedMemory:
                 if asynchronous and not region.write.asynchronous:
                     self._fenced(thread, region.write, event, memory)
         if not written:
-            message = f"{spell(event)} reads {self.history.name(memory)}, which nobody has written"
+            message = f"{event_name(event)} reads {self.history.name(memory)}, which was never written"
             raise self.history.fault("read before write", message, thread.mask)
         self.regions[memory.alloc].setdefault(memory, _Region()).reads.append(access)
         return access
@@ -88,11 +88,11 @@ class SharedMemory:
     def _ordered(self, thread: Thread, earlier: Access, event: Event, memory: Memory, kind: FaultKind) -> None:
         if earlier.end and thread.mask & earlier.end:
             return
-        name, still = self.history.name(memory), f"{spell(earlier.event)} of {earlier.partition}"
+        name, still = self.history.name(memory), f"{event_name(earlier.event)} of {earlier.partition}"
         message = (
-            f"{name} is free for other tiles while {still} may still be at work there: it is used no more"
+            f"{name} is freed while {still} may still access it: its memory may be reused for other tiles"
             if event.kind == "free"
-            else f"{spell(event)} of {thread.trace.partition} touches {name} while {still} may still be at work there"
+            else f"{event_name(event)} of {thread.trace.partition} accesses {name} while {still} may still access it"
         )
         mine = self.history.bit
         steps = earlier.begun | (thread.mask & ~mine)
@@ -102,11 +102,11 @@ class SharedMemory:
         if write.fence and thread.mask & write.fence:
             return
         if event.kind == "dot" and LocalAllocOp.matches(write.event.op):
-            return  # Triton's back end puts this fence in: an operand that was brought from registers for one dot
+            return  # Triton's back end inserts this fence: the operand was stored from registers for one dot
         message = (
-            f"{spell(event)} reads {self.history.name(memory)} through the async proxy; {spell(write.event)} wrote it "
-            f"through the generic proxy, and no fence_async_shared of "
-            f"{'somebody who knows that it landed' if write.event.kind == 'cp.async' else 'the writer'} stands between"
+            f"{event_name(event)} reads {self.history.name(memory)} through the async proxy; "
+            f"{event_name(write.event)} wrote it through the generic proxy, without a fence_async_shared in between by "
+            f"{'a partition that waited for it' if write.event.kind == 'cp.async' else 'the writer'}"
         )
         raise self.history.fault("missing fence", message, thread.mask | write.start)
 
@@ -114,14 +114,14 @@ class SharedMemory:
         if read.fence and thread.mask & read.fence:
             return
         message = (
-            f"{spell(event)} writes {self.history.name(memory)} through the async proxy; {spell(read.event)} of "
-            f"{read.partition} read it through the generic proxy, and no fence_async_shared of the reader stands "
-            "between"
+            f"{event_name(event)} writes {self.history.name(memory)} through the async proxy; "
+            f"{event_name(read.event)} of {read.partition} read it through the generic proxy, without a "
+            "fence_async_shared in between by the reader"
         )
         raise self.history.fault("missing fence", message, thread.mask | read.start)
 
     def still_written(self, mask: int) -> tuple[Memory, Access] | None:
-        """A place that a TMA copy may still write, for all that is known."""
+        """Memory that a TMA copy may still write after the causal past `mask`; None if there is none."""
         for regions in self.regions.values():
             for memory, region in regions.items():
                 if region.write is not None and region.write.asynchronous and not mask & region.write.end:

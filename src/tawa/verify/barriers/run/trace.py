@@ -1,10 +1,10 @@
-"""Unrolls a barrier-level program, for given numbers, into one straight line of protocol events a partition.
+"""Unrolls a barrier-level program, for given numbers, into one sequence of protocol events per partition.
 
     for k in range(n): wait full[s], p; dot; arrive empty[s]      n = 2
       →  wait full[0] 0; dot reads a[0]; arrive empty[0]; wait full[1] 0; dot reads a[1]; arrive empty[1]
 
-Scalars are computed, tiles are not: of a tile only the wgmma groups that still write it are known. What decides
-control flow, slots, parities and predicates must be a number; everything else is skipped (`barrier_program`).
+Scalars are computed, tiles are not: a tile is represented by the wgmma groups that may still write it. Everything that
+decides control flow, slots, parities and predicates must be a known number; the rest is skipped (`program.kernel`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tawa.verify.data_dependent_loops import PREFIX
 
 
 class Unrolled(Recorder):
-    """One unrolling; `segments` is what happens."""
+    """One unrolling; `segments` holds the events."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class Unrolled(Recorder):
         self.chosen = chosen
         self.segments: list[Segment] = []
         self.outcomes: dict[Operation, int] = dict.fromkeys(program.decisions, 0)
-        self.times: dict[tuple[str, str], int] = {}  # a loop that memory ends is come to, by partition
+        self.times: dict[tuple[str, str], int] = {}  # how often each partition has entered a data-dependent loop
         self.main = Trace("default")
         self._function(first_values(program, numbers))
         self.segments.append([self.main])
         if not same_everywhere(self.segments):
-            raise NotUnderstood("partitions have different loops of many constant trips", program.function)
+            raise NotUnderstood("partitions have different loops with large constant trip counts", program.function)
 
     def _function(self, env: Environment) -> None:
         block = self.program.entry
@@ -84,10 +84,10 @@ class Unrolled(Recorder):
             following, uses = edges[0 if first else 1]
             env.update(zip(following.args, [env.get(use.value) for use in uses], strict=True))
             block = following
-        raise NotUnderstood("the branches do not end", self.program.function)
+        raise NotUnderstood("the branches do not terminate", self.program.function)
 
     def run(self, block: Block, env: Environment, trace: Trace) -> list[Known]:
-        """Runs one block; the operands of its terminator."""
+        """Runs one block; returns the operands of its terminator."""
         plan = self.program.plans.get(block)
         if plan is None:
             plan = self._plan(block)
@@ -97,7 +97,7 @@ class Unrolled(Recorder):
         return [env.get(operand) for operand in block.terminator.operands]
 
     def _plan(self, block: Block) -> list[tuple[Handler, Operation]]:
-        """The steps of a block, with the memory that is free again behind each."""
+        """The steps of a block, with the memory that is freed after each."""
         kept, freed = set(self.program.kept_in(block)), freed_behind(block)
         plan: list[tuple[Handler, Operation]] = []
         for op in block.ops:
@@ -107,7 +107,7 @@ class Unrolled(Recorder):
         return plan
 
     def trips_of(self, loop: Operation, trace: Trace) -> int | None:
-        """How often a loop that memory ends goes round this time; None where its condition says so."""
+        """The chosen trip count of a data-dependent loop; None for other loops, which evaluate their condition."""
         name = self.program.ended_by_memory.get(loop)
         if name is None:
             return None
@@ -138,7 +138,7 @@ Handler = Callable[[Unrolled, Operation, Environment, Trace], None]
 
 
 def first_values(program: BarrierProgram, numbers: Mapping[Value, int]) -> Environment:
-    """What the arguments of the kernel are: numbers where given, pointers by name, else unknown."""
+    """The initial environment: the given numbers, pointers by name, other arguments unknown."""
     env: Environment = dict(program.constants)
     env.update((arg, numbers.get(arg, Opaque(None))) for arg in program.entry.args)
     for arg in program.entry.args:
@@ -148,7 +148,7 @@ def first_values(program: BarrierProgram, numbers: Mapping[Value, int]) -> Envir
 
 
 def _computed(op: Operation, compute: Scalar) -> Handler:
-    """A scalar operation whose operands are usually known."""
+    """The step of a scalar operation, with a fast path for two known operands."""
     result = op.result
     if len(op.operands) != 2:
         return _scalar
@@ -169,7 +169,7 @@ def _computed(op: Operation, compute: Scalar) -> Handler:
 
 
 def _decision(op: Operation, compute: Scalar, outcome: Outcome) -> Handler:
-    """As `_computed`, and takes down how it went."""
+    """Like `_computed`; also records the outcome."""
     first, second, result = op.operands[0], op.operands[1], op.result
 
     def step(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
@@ -177,7 +177,7 @@ def _decision(op: Operation, compute: Scalar, outcome: Outcome) -> Handler:
         made = compute(left, right) if type(left) is int and type(right) is int else None
         if made is None:
             _scalar(self, op, env, trace)
-            self.outcomes[op] |= BOTH  # where it matters, the check stops for it
+            self.outcomes[op] |= BOTH  # if a needed number depends on it, the check stops there
         else:
             env[result] = made
             self.outcomes[op] |= outcome(left, right, made)  # type: ignore[arg-type]
@@ -214,7 +214,7 @@ def _program_number(self: Unrolled, op: Operation, env: Environment, trace: Trac
 def _pointer(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
     base, offset = (env.get(operand) for operand in op.operands)
     if isinstance(base, str) and not isinstance(offset, int):
-        # No number that was chosen, but the same in each partition that computes it alike.
+        # Not a chosen number, but equal in all partitions that compute it by the same expression.
         tree = self.program.tree(AddPtrOp(op).offset)
         offset = None if tree is None else f"tree {tree}"
     known = isinstance(base, str) and isinstance(offset, int | str)
@@ -235,9 +235,9 @@ def _load(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None
 
 
 def _value(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
-    """A tile operation: its operands must be complete."""
+    """A tile operation: its operands must not be in flight."""
     if any("!ttg.memdesc" in value.type for value in (*op.operands, *op.results)):
-        raise NotUnderstood(f"{op.name} touches shared memory in a way this check does not know", op)
+        raise NotUnderstood(f"{op.name} accesses shared memory in a way that this check does not model", op)
     if is_opaque(op.name) and op.name.startswith(CLOSED):
         raise NotUnderstood(f"{op.name} is not known to this check", op)
     check_uses(self, op, env, trace)
@@ -249,7 +249,7 @@ def _value(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> Non
 
 
 def _choose(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
-    """One tile or the other, still in flight where it was: the back end renames registers or waits."""
+    """Selects between tiles, which stay in flight: the back end renames registers or waits."""
     condition, *tiles = (env.get(operand) for operand in op.operands)
     if isinstance(condition, int):
         env[op.result] = tiles[0 if condition else 1]
@@ -282,7 +282,7 @@ def _for(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
         carried = self.run(body, env, trace)
     if fewer is not None:
         if state_of(self.program, body.args[1:], carried, trace) != before:
-            raise NotUnderstood(f"{len(places)} trips do not repeat themselves", op)
+            raise NotUnderstood(f"the state after {len(places)} trips does not recur", op)
         trace.shortened += 1
     env.update(zip(op.results, carried, strict=True))
 
@@ -302,7 +302,7 @@ def _if(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
 
 
 def _either(self: Unrolled, op: Operation, blocks: list[Block | None], env: Environment, trace: Trace) -> None:
-    """A condition that is not a number: fine as long as neither branch takes part in the protocol."""
+    """A branch with an unknown condition: allowed if neither side takes part in the protocol."""
     if any(inner.name in _FORKS for inner in op.walk()):
         number(op, op.operands[0], env, "the condition")
     before, outcomes = len(trace.events), list[list[Known]]()
@@ -390,8 +390,8 @@ def unroll(
     more: Mapping[str, Handler] | None = None,
     limit: int = MAX_EVENTS,
 ) -> Unrolled:
-    """The events of one run with these arguments and other chosen numbers. `more`: what other operations do.
+    """Unrolls one run with these arguments and other chosen numbers. `more`: handlers of further operations.
 
-    Raises NotUnderstood, NeedsNumber where `chosen` lacks one, and TooLong past `limit` events and iterations.
+    Raises NotUnderstood, NeedsNumber if `chosen` lacks a number, and TooLong past `limit` events and iterations.
     """
     return Unrolled(program, numbers, chosen, more or {}, min(limit, MAX_EVENTS))

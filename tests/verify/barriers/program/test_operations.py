@@ -1,4 +1,4 @@
-"""What an asynchronous dot computes is used through the result of a wait, and by nothing else that reads registers."""
+"""The result of an asynchronous dot may only be used through the result of a wait."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def gluon_kernel(through: bool) -> Module:
     return gluon_module(gluon_waits.chained, boxes, constants, dict.fromkeys(boxes, "fp16"), {})
 
 
-def test_a_gluon_kernel_that_uses_what_the_wait_returns_is_proved() -> None:
+def test_a_gluon_kernel_that_uses_the_result_of_the_wait_is_proved() -> None:
     verdict = check_barriers(gluon_kernel(through=True))
     assert isinstance(verdict, Proved), verdict
 
 
-def test_a_gluon_kernel_that_ignores_what_the_wait_returns_is_refuted() -> None:
+def test_a_gluon_kernel_that_ignores_the_result_of_the_wait_is_refuted() -> None:
     verdict = check_barriers(gluon_kernel(through=False))
     assert isinstance(verdict, Refuted), verdict
     assert verdict.witness.kind == "accumulator in flight"
@@ -66,13 +66,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_is_used_through_a_wait_is_proved(name: str) -> None:
+def test_a_use_of_the_result_of_a_wait_is_proved(name: str) -> None:
     verdict = check_barriers(kernel(*LANDED, *RIGHT[name]))
     assert isinstance(verdict, Proved), verdict
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_used_past_a_wait_is_refuted(name: str) -> None:
+def test_a_use_that_bypasses_the_wait_is_refuted(name: str) -> None:
     verdict = check_barriers(kernel(*LANDED, *WRONG[name]))
     assert isinstance(verdict, Refuted), verdict
     assert verdict.witness.kind == "accumulator in flight"

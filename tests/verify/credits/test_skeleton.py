@@ -1,0 +1,36 @@
+"""Terms are hash-consed; ranges of loops with a common bound are merged."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.verify.credits.skeleton import Terms, merge_ranges, plain_name
+
+
+def test_equal_terms_are_one_object_and_know_their_subterms() -> None:
+    terms = Terms()
+    n = terms(("argument", 0), "n")
+    more = terms(("arith.addi", n, 1))
+    assert more is terms(("arith.addi", n, 1)) and more is not terms(("arith.addi", n, 2))
+    assert more.holds(n) and not n.holds(more) and list(more.walk()) == [more, n]
+    assert terms.has_part(n) and not terms.has_part(more)
+
+
+def test_a_term_with_an_opaque_subterm_is_opaque() -> None:
+    terms = Terms()
+    loaded = terms(("opaque", "tt.atomic_rmw", 7))
+    assert terms(("arith.addi", loaded, 1)).opaque
+    assert not terms(("arith.addi", terms(("argument", 0)), 1)).opaque
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "merged"), [((0, 2), (0, 3), (0, 1)), ((0, 2), (4, 4), (0, 2)), ((3, 2), (0, 2), (0, 1))]
+)
+def test_merged_ranges_reach_the_trips_of_both_loops(
+    one: tuple[int, int], other: tuple[int, int], merged: tuple[int, int]
+) -> None:
+    assert merge_ranges(one, other) == merge_ranges(other, one) == merged
+
+
+def test_a_plain_name_has_no_numeric_suffix() -> None:
+    assert [plain_name(hint) for hint in ("n_3", "n", "tile_n", "_3")] == ["n", "n", "tile_n", "_3"]
