@@ -12,7 +12,7 @@ from tawa.analysis.rings.loads import find_dot_loads
 from tawa.errors import ResourceError
 from tawa.machine.hopper import SLACK_BYTES
 from tawa.plan import PlanOptions
-from tawa.plan.cost.budget import Budget, Channels, StockCopies
+from tawa.plan.cost.budget import Budget, Channels
 from tawa.plan.planner import choose_plan
 from tawa.plan.profitability import why_not_worth_it
 from tests.cases.programs import ttgir as programs
@@ -23,49 +23,6 @@ BUDGET = Budget(4, 3, 227 * 1024, SharedInfo(0, 0, 0), RegisterInfo(96, 64), 16,
 
 def channels_of(text: str) -> Channels:
     return tuple(find_channels(find_dot_loads(programs.parse(text))))
-
-
-def refusal(budget: Budget, copies: StockCopies = "tma", chained: bool = False) -> str:
-    channels = channels_of(programs.tile_gemm())
-    plan = choose_plan(channels, PlanOptions(), budget, staged_stores=True)
-    return why_not_worth_it(plan, channels, budget, False, chained, copies)
-
-
-def test_one_cta_of_groups_is_worth_it_where_stock_has_one() -> None:
-    assert refusal(BUDGET) == ""
-    assert "1 CTA would share an SM instead of 2" in refusal(replace(BUDGET, num_warps=8, groups=1))
-
-
-@pytest.mark.parametrize(("accumulators", "stock"), [(64, 2), (32, 3)])
-def test_fewer_ctas_than_stock_has_are_not_expected_to_pay_though_each_has_groups(
-    accumulators: int, stock: int
-) -> None:
-    crowded = replace(BUDGET, registers=RegisterInfo(accumulators, 32))
-    for copies in ("tma", "rows"):
-        assert f"1 CTA of 2 groups would share an SM instead of {stock}" in refusal(crowded, copies)
-
-
-def test_of_stock_kernels_with_pointers_two_share_an_sm_at_most() -> None:
-    one = replace(BUDGET, num_warps=8, groups=1)
-    assert "would share an SM instead of 2" in refusal(one, "rows")
-    assert "would share an SM instead of 4" in refusal(replace(one, registers=RegisterInfo(32, 32)))
-    assert "would share an SM instead of 2" in refusal(replace(one, registers=RegisterInfo(32, 32)), "rows")
-
-
-def test_one_cta_is_enough_where_a_wgmma_is_wide_or_stock_copies_elements() -> None:
-    one = replace(BUDGET, num_warps=8, groups=1)
-    wide = replace(one, registers=RegisterInfo(128, 128), num_warps=4, shared=SharedInfo(100 * 1024, 0, 0))
-    assert "would share an SM instead of 2" in refusal(replace(wide, registers=RegisterInfo(128, 127)), "rows")
-    assert refusal(wide, "rows") == ""
-    assert "would share an SM instead of 2" in refusal(wide, "rows", chained=True)
-    assert "would share an SM instead of 2" in refusal(wide, "tma")
-    assert refusal(one, "elements") == ""
-
-
-def test_ctas_that_share_an_sm_are_worth_it_where_stock_copies_by_instructions() -> None:
-    small = replace(BUDGET, groups=1)
-    assert refusal(small) != ""
-    assert refusal(small, "rows") == ""
 
 
 def test_rings_of_outer_loops_get_one_slot_where_not_all_fit() -> None:

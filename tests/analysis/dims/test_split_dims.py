@@ -7,7 +7,6 @@ import pytest
 from tawa.analysis.dims.split_dims import SplitInfo, find_split
 from tawa.ir import parse_module
 from tawa.remarks import Remark
-from tawa.symbolic.dim_relations import box_dims
 from tests.cases.programs.ttgir import op
 from tests.cases.programs.ttir import LOAD, PLAIN, constant, dot, kernel, load, store
 
@@ -198,23 +197,6 @@ def test_a_descriptor_is_followed_through_a_loop() -> None:
         f'"scf.yield"(%c) : ({box}) -> ()\n}}) : (i32, i32, i32, {box}) -> {box}'
     )
     assert dims(kernel(loop, store(desc="l"))) == {"a": 0, "a_desc": 0, "s": 0, "c_desc": 0, "c": 0, "l": 0}
-
-
-@pytest.mark.parametrize(
-    ("box", "tile", "expected"),
-    [
-        ((128, 64), (128, 64), (0, 1)),
-        ((1, 128, 64), (128, 64), (1, 2)),
-        ((1, 128, 64), (1, 128, 64), (0, 1, 2)),
-        ((128, 1, 64), (128, 64), None),
-        ((128, 64), (64, 64), None),
-        ((64,), (1, 64), None),
-    ],
-)
-def test_a_tile_may_leave_out_leading_ones_of_its_box(
-    box: tuple[int, ...], tile: tuple[int, ...], expected: tuple[int, ...] | None
-) -> None:
-    assert box_dims(box, tile) == expected
 
 
 # --- what is in the way ---

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.layout.layouts import BlockedLayout, blocked_layout, origin, per_thread, tile_order
+from tawa.analysis.layout.layouts import BlockedLayout, blocked_layout, per_thread
 from tawa.analysis.layout.producer_layouts import rename, with_warps
 from tawa.ir import parse_module
 from tests.cases.programs import ttgir as programs
-from tests.cases.programs.ttgir import parse
 from tests.cases.small.pointer_kernels import made
 
 
@@ -31,15 +30,6 @@ def test_warps_go_from_the_slowest_dimension(
     warps: tuple[int, ...], order: tuple[int, ...], wanted: tuple[int, ...]
 ) -> None:
     assert with_warps(layout(warps, order), 4).warps == wanted
-
-
-def test_a_slice_of_a_layout_has_its_order_and_its_elements() -> None:
-    module = parse(programs.tile_gemm())
-    module.aliases["#blocked"] = str(layout((4, 1)))
-    row, column = (f"#ttg.slice<{{dim = {dim}, parent = #blocked}}>" for dim in (0, 1))
-    assert tile_order(module, "#blocked") == (1, 0) and tile_order(module, row) == (0,)
-    assert origin(module, row, 0) == ("#blocked", 1) and origin(module, column, 0) == ("#blocked", 0)
-    assert (per_thread(module, row, 0), per_thread(module, column, 0)) == (8, 1)
 
 
 def test_only_whole_names_are_renamed() -> None:

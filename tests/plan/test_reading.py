@@ -1,8 +1,7 @@
-"""The Plan as a value: printed, read, and laid over another."""
+"""Plans as JSON: written, read, and laid over another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -158,27 +157,3 @@ def test_a_plan_of_a_later_version_is_refused() -> None:
     assert data["version"] == JSON_VERSION
     with pytest.raises(PlanError, match=f"version {JSON_VERSION + 1} is not one of 1 to"):
         Plan.of(data | {"version": JSON_VERSION + 1})
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: Plan(rings=(RingPlan("a"), RingPlan("a"))), "two rings of one name, 'a'"),
-        (lambda: Plan(loops=(LoopPlan(0), LoopPlan(0))), "two loops of one name, 0"),
-        (lambda: Plan(loops=(LoopPlan(), LoopPlan())), "two loops of one name, None"),
-        (lambda: Plan(operands=(OperandPlan("a", 0), OperandPlan("a", 0))), r"two operands of one name, \('a', 0, 0\)"),
-        (lambda: Plan(stores=(StorePlan("c"), StorePlan("c"))), "two stores of one name"),
-        (lambda: OperandPlan("a", path="paper"), "path='paper' in a Plan: one of host_descriptor, .* is needed"),
-        (lambda: Plan(form="round"), "form='round' in a Plan: one of as_written, persistent, stock is needed"),
-        (lambda: Plan(slot_views="none"), "slot_views='none' in a Plan: one of shared, own is needed"),
-        (lambda: StorePlan("c", staged=1), "staged=1 in a Plan: True or False is needed, not int"),
-        (lambda: OperandPlan("a", loop=-1), "loop=-1 in a Plan; cure: 0 or more"),
-        (lambda: LoopPlan(0, stages=1.0), "stages=1.0 in a Plan: a whole number is needed, not float"),
-        (lambda: LaunchPlan(short="never"), "short='never' in a Plan: one of stock, specialised is needed"),
-    ],
-)  # fmt: skip
-def test_a_value_that_is_none_of_its_field_is_refused_where_the_plan_is_made(
-    make: Callable[[], object], words: str
-) -> None:
-    with pytest.raises(PlanError, match=words):
-        make()

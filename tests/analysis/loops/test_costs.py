@@ -1,0 +1,70 @@
+"""What the scheduler weighs: cycles of a partition and of the tensor cores, and registers of a value."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.analysis.loops.costs import OpCost, cost_of, fma_per_cycle, is_free, registers_of, stays_in_registers
+from tawa.machine.hopper import FP16_FMA_PER_CYCLE, INNER_TRIPS, SHARED_BYTES_PER_CYCLE
+from tests.cases.programs import staged
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import ACC, BUFFER, TILE, TILE_BYTES, branch, kernel, op, ops_named, parse, the
+
+
+def arithmetic(name: str, type: str, num_warps: int) -> OpCost:
+    text = op(f"math.{name}", "%zeros", type, "%made", type)
+    return cost_of(the(parse(kernel(text)), f"math.{name}"), num_warps)
+
+
+def test_a_dot_keeps_the_tensor_cores_busy_and_is_only_issued_by_the_partition() -> None:
+    cost = cost_of(the(parse(programs.tile_gemm()), "ttng.warp_group_dot"), 4)
+    products, reads = 64**3 // FP16_FMA_PER_CYCLE, 2 * TILE_BYTES // SHARED_BYTES_PER_CYCLE
+    assert (cost.tensor_cycles, cost.unit) == (max(products, reads), "tensor cores")
+    assert cost.stream_cycles < cost.tensor_cycles
+
+
+@pytest.mark.parametrize(("element", "factor"), [("f8E4M3FN", 2), ("i8", 2), ("bf16", 1), ("tf32", 0.5), ("f32", 0.5)])
+def test_products_of_narrow_elements_are_faster(element: str, factor: float) -> None:
+    assert fma_per_cycle(element) == factor * FP16_FMA_PER_CYCLE
+
+
+def test_a_tile_takes_longer_where_fewer_warps_compute_it_and_no_less_with_more_than_one_group() -> None:
+    one, four, eight = (arithmetic("exp2", ACC, warps).stream_cycles for warps in (1, 4, 8))
+    assert one == 4 * four and eight == four > 0
+    assert arithmetic("exp2", ACC, 4).unit == "special functions"
+
+
+def test_a_loop_costs_its_body_as_often_as_it_may_run_and_a_branch_its_longer_side() -> None:
+    work = op("math.exp2", "%zeros", ACC, "%made", ACC)
+    once = arithmetic("exp2", ACC, 4).stream_cycles
+    loop = the(parse(kernel(programs.for_loop(work))), "scf.for")
+    assert cost_of(loop, 4).stream_cycles == INNER_TRIPS * once
+    choice = branch(work, f"{work.replace('made', 'more')}\n{work.replace('made', 'most')}")
+    assert cost_of(the(parse(kernel(choice)), "scf.if"), 4).stream_cycles == 2 * once
+
+
+def test_what_becomes_no_instruction_is_free() -> None:
+    module = parse(programs.tile_gemm())
+    assert is_free(the(module, "scf.yield")) and all(map(is_free, ops_named(module, "arith.constant")))
+    assert not is_free(the(module, "scf.for"))
+
+
+def test_an_accumulator_that_becomes_an_operand_stays_in_registers() -> None:
+    operand = the(parse(staged.attention()), "scf.for").regions[0].block
+    inside = next(it for it in operand.ops if it.name == "ttg.convert_layout")
+    outside = next(it for it in ops_named(parse(programs.tile_gemm()), "ttg.convert_layout"))
+    assert stays_in_registers(inside) and cost_of(inside, 4) == OpCost()
+    assert not stays_in_registers(outside) and cost_of(outside, 4).unit == "shared memory"
+
+
+@pytest.mark.parametrize(
+    ("type", "num_warps", "registers"),
+    [
+        (ACC, 4, 32), (ACC, 8, 16), (TILE, 4, 16), (BUFFER, 4, 0), ("i32", 4, 1), ("tensor<8xf32, #blocked>", 4, 1),
+        ("tensor<128xf32, #ttg.slice<{dim = 1, parent = #mma}>>", 4, 4),
+    ],
+)  # fmt: skip
+def test_a_thread_has_its_share_of_a_tile_and_four_threads_each_hold_a_row(
+    type: str, num_warps: int, registers: int
+) -> None:
+    assert registers_of(type, num_warps) == registers

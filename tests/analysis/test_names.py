@@ -1,0 +1,68 @@
+"""Names of loads, stores and loops, by which a Plan has its entries."""
+
+from __future__ import annotations
+
+from tawa.analysis.names import LOADS, STORES, argument_of, drop_names, loop_number, name_module, name_of, name_text
+from tawa.dialects.tt import STAYS
+from tawa.ir import Module, print_module
+from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import kernel, load, op, ops_named, parse, scalar_load
+
+
+def named(text: str, *, in_turn: bool = False) -> Module:
+    module = parse(text)
+    name_module(module, in_turn=in_turn)
+    return module
+
+
+def loads(module: Module) -> list[str]:
+    return [name_text(name_of(op)) for op in module.walk() if op.name in LOADS]
+
+
+def test_a_load_is_named_by_its_argument_its_innermost_loop_and_its_number_there() -> None:
+    outside = load("first", "a_desc", "%zero, %zero")
+    module = named(kernel(f"{outside}\n{programs.gemm_loop()}\n{programs.gemm_loop('more', '_2')}\n{programs.store()}"))
+    assert loads(module) == ["a_desc, outside of loops"] + [
+        f"{it}, loop {at}" for at in (0, 1) for it in ("a_desc", "b_desc")
+    ]
+    assert [name_of(op) for op in module.walk() if op.name in STORES] == [("c_desc", None, 0)]
+
+
+def test_the_second_load_of_an_argument_in_a_loop_has_another_number() -> None:
+    body = f"{load('a', 'a_desc')}\n{load('more', 'a_desc')}"
+    module = named(kernel(programs.for_loop(body)))
+    assert loads(module) == ["a_desc, loop 0", "a_desc, loop 0, number 1"]
+
+
+def test_a_loop_that_makes_the_kernel_persistent_has_no_number() -> None:
+    for in_turn, numbers in ((False, [0, 1]), (True, [None, 0])):
+        module = named(programs.persistent_gemm(), in_turn=in_turn)
+        assert [loop_number(it) for it in ops_named(module, "scf.for")] == numbers
+        assert loads(module) == [f"{it}, loop {numbers[1]}" for it in ("a_desc", "b_desc")]
+
+
+def test_a_copy_of_a_loop_that_stays_has_no_names() -> None:
+    text = kernel(programs.for_loop(scalar_load("it", "lock")), arguments=programs.LOCK)
+    module = parse(text)
+    ops_named(module, "tt.load")[0].attributes[STAYS] = "unit"
+    name_module(module)
+    assert "tawa.name" not in print_module(module) and "tawa.loop" not in print_module(module)
+    assert "tawa.loop" in print_module(named(text))
+
+
+def test_names_are_gone_again() -> None:
+    module = parse(programs.persistent_gemm())
+    before = print_module(module)
+    name_module(module)
+    assert print_module(module) != before
+    drop_names(module)
+    assert print_module(module) == before
+
+
+def test_an_address_of_one_of_two_arguments_has_both_names_and_an_unknown_one_none() -> None:
+    either = op("arith.select", "%flag, %out, %other", "i1, !tt.ptr<f16>, !tt.ptr<f16>", "%at", "!tt.ptr<f16>")
+    made = op("mystery.pointer", "%out", "!tt.ptr<f16>", "%lost", "!tt.ptr<f16>")
+    module = parse(kernel(f"{either}\n{made}", arguments={"other": "!tt.ptr<f16>"}))
+    (select,), (lost,) = ops_named(module, "arith.select"), ops_named(module, "mystery.pointer")
+    assert argument_of(module, select.result).split("|") == ["other", "out"]
+    assert argument_of(module, lost.result) == "?"

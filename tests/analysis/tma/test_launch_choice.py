@@ -1,0 +1,77 @@
+"""Which kernel a launch gets: the specialised one, or stock Triton's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.analysis.tma.launch_choice import (
+    MOST_TILES,
+    clauses_of,
+    fits,
+    grid_domain,
+    grid_values,
+    rounds_of,
+    why_not_launchable,
+    why_slower,
+    work_text,
+)
+from tawa.symbolic.host.expr import Apply, Argument, Condition, Number
+from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
+
+K = Argument(1, "K")
+POSITIVE = Condition(K, "sizes are positive", 1)
+SPEC = LaunchSpec(conditions=(POSITIVE,), work=Apply("product", (K, Number(10))), least_cycles=100)
+QUOTIENT = LaunchSpec(
+    (DescriptorSpec(0, Apply("divide", (Number(64), K)), (Number(8),), (Number(1),), (8,), "f16", 2, 3),)
+)
+
+
+@pytest.mark.parametrize(("k", "why"), [(1, ""), (0, "not so that K >= 1")])
+def test_conditions_decide_whether_it_can_be_launched(k: int, why: str) -> None:
+    assert why_not_launchable(SPEC, [0, k], (1,)) == why
+
+
+def test_a_divisor_of_zero_leaves_the_launch_to_stock() -> None:
+    assert why_not_launchable(QUOTIENT, [0, 4], (1,)) == ""
+    assert "a divisor is zero" in why_not_launchable(QUOTIENT, [0, 0], (1,))
+
+
+@pytest.mark.parametrize(("k", "grid", "slower"), [(10, (1,), False), (9, (1,), True), (9, (3,), False)])
+def test_work_decides_whether_it_pays(k: int, grid: tuple[int, ...], slower: bool) -> None:
+    """Ten cycles for each of K, of 100; three programs on two SMs are two rounds."""
+    assert bool(why_slower(SPEC, [0, k], grid, 2)) is slower
+
+
+def test_rounds_are_counted_up() -> None:
+    assert [rounds_of((programs, 2), 4) for programs in (1, 2, 3)] == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("grid", "axes", "known"),
+    [((8,), 1, True), ((8, 1, 1), 1, True), ((8, 2), 1, False), ((8, 2), 2, True), ((8, 2, 2), 2, False),
+     ((MOST_TILES,), 1, True), ((MOST_TILES + 1,), 1, False)],
+)  # fmt: skip
+def test_a_persistent_kernel_knows_a_grid_by_its_first_sizes(grid: tuple[int, ...], axes: int, known: bool) -> None:
+    assert fits(grid, axes) is known
+    assert bool(why_not_launchable(LaunchSpec(axes=axes), [], grid)) is not known
+
+
+@pytest.mark.parametrize("spec", [SPEC, QUOTIENT, LaunchSpec(axes=1), LaunchSpec(axes=2), LaunchSpec(alone=True)])
+def test_clauses_hold_of_just_the_launches_that_get_the_kernel(spec: LaunchSpec) -> None:
+    seen: set[bool] = set()
+    clauses = clauses_of(spec, 2, 2)
+    for k in (0, 1, 4, 9, 10):
+        for grid in ((1,), (2,), (3,), (8,), (2, 2), (1, 1, 2)):
+            values = [0, k]
+            taken = not (why_not_launchable(spec, values, grid) or why_slower(spec, values, grid, 2))
+            seen.add(taken)
+            assert all(it.holds([*values, *grid_values(grid)]) for it in clauses) is taken, (k, grid)
+    assert seen == {True, False}
+
+
+def test_a_grid_has_at_least_one_program() -> None:
+    assert {limits.low for limits in grid_domain(2).values()} == {1} and set(grid_domain(2)) == {2, 3, 4}
+
+
+def test_work_is_told_of_programs_that_have_any() -> None:
+    assert work_text(SPEC) == "10 * K" and work_text(LaunchSpec()) == ""

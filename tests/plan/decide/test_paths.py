@@ -1,0 +1,132 @@
+"""The decisions about a kernel as Triton wrote it: unit strides, accesses that TMA makes, and launches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tawa.analysis.names import name_module
+from tawa.errors import PlanError
+from tawa.ir import Module
+from tawa.machine.hopper import LEAST_CYCLES
+from tawa.plan import LaunchPlan, OperandPlan, Plan, PlanOptions, StorePlan
+from tawa.plan.decide.paths import (
+    TOO_DEAR,
+    Launching,
+    Raising,
+    choose_launches,
+    choose_raises,
+    choose_unit_strides,
+    launch_plan,
+    needs_launch,
+)
+from tawa.plan.entries import Path
+from tawa.symbolic.host.launch_spec import LaunchSpec
+from tests.analysis.tma.test_unit_strides import ALL, product
+from tests.transforms.ttir.test_promote_to_tma import gemm, with_store
+
+OURS = Launching(ours=True)
+ELSEWHERE = Launching()
+
+
+def named(module: Module) -> Module:
+    name_module(module)
+    return module
+
+
+def chosen(pins: Plan | None = None, launching: Launching = OURS, module: Module | None = None) -> Raising:
+    found = choose_raises(named(module or gemm()), PlanOptions(), launching, pins or Plan())
+    assert isinstance(found, Raising), found
+    return found
+
+
+def paths(raising: Raising) -> dict[str | None, Path | None]:
+    return {it.argument: it.path for it in raising.plan.operands}
+
+
+def load(argument: str, path: Path) -> Plan:
+    return Plan(operands=(OperandPlan(argument, 0, path=path),))
+
+
+def test_the_launcher_makes_descriptors_where_the_launch_is_triton_s() -> None:
+    assert paths(chosen()) == {"a": "raised", "b": "raised"}
+
+
+def test_elsewhere_loads_of_one_tile_stay_with_pointers_unless_the_plan_names_one() -> None:
+    refused = choose_raises(named(gemm()), PlanOptions(), ELSEWHERE, Plan())
+    assert not isinstance(refused, Raising) and refused.reason == TOO_DEAR
+    assert paths(chosen(load("a", "raised_in_kernel"), ELSEWHERE)) == {"a": "raised_in_kernel", "b": "raised_in_kernel"}
+
+
+def test_a_plan_may_leave_one_load_with_pointers() -> None:
+    found = chosen(load("b", "pointers"))
+    assert paths(found) == {"a": "raised"} and len(found.loads) == 1
+
+
+def test_stores_are_raised_beside_a_load_only() -> None:
+    turn = Plan(form="persistent")
+    assert [it.path for it in chosen(turn, module=with_store()).plan.stores] == ["raised"]
+    alone = replace(turn, operands=(OperandPlan(path="pointers"),))
+    assert chosen(alone, module=with_store()).plan.stores == ()
+
+
+@pytest.mark.parametrize(
+    ("pins", "launching", "words"),
+    [
+        (load("a", "raised"), ELSEWHERE, r"operand a, loop 0 .*by TMA \(raised\): this compile is not for a launch of"),
+        (
+            Plan(stores=(StorePlan("c", path="raised"),)),
+            OURS,
+            r"the Plan makes store c, outside of loops.* by TMA \(raised\): .*; cure: path='pointers'",
+        ),
+    ],
+)
+def test_a_path_that_cannot_be_is_refused(pins: Plan, launching: Launching, words: str) -> None:
+    with pytest.raises(PlanError, match=words):
+        chosen(pins, launching)
+
+
+def test_strides_are_taken_to_be_one_unless_the_plan_leaves_them() -> None:
+    launching = Launching(True, ALL)
+    assert [it.name for it in choose_unit_strides(product(), launching, Plan())] == ["sk", "sc"]
+    assert [it.name for it in choose_unit_strides(product(), launching, Plan(unit_strides=("sk",)))] == ["sk"]
+    assert choose_unit_strides(product(), launching, Plan(unit_strides=())) == ()
+    with pytest.raises(PlanError, match="takes sm to be 1; of its strides that can be done with sk, sc; cure"):
+        choose_unit_strides(product(), launching, Plan(unit_strides=("sm",)))
+
+
+@pytest.mark.parametrize(
+    ("pins", "options", "short"),
+    [
+        (Plan(), PlanOptions(), "stock"),
+        (Plan(), PlanOptions(only_if_faster=False), "specialised"),
+        (Plan(form="persistent"), PlanOptions(), "specialised"),
+        (Plan(form="persistent", launches=LaunchPlan(short="stock")), PlanOptions(), "stock"),
+        (Plan(launches=LaunchPlan(short="specialised")), PlanOptions(), "specialised"),
+    ],
+)
+def test_short_launches_are_left_to_stock_unless_the_user_says_otherwise(
+    pins: Plan, options: PlanOptions, short: str
+) -> None:
+    spec, remarks = choose_launches(gemm(), options, OURS, pins, LaunchSpec(), by_element=False, pinned=False)
+    assert launch_plan(spec).short == short and len(remarks) == (short == "stock")
+    assert spec.least_cycles == (LEAST_CYCLES if short == "stock" else 0)
+
+
+def test_nobody_asks_which_launches_get_a_kernel_that_triton_does_not_launch() -> None:
+    spec = LaunchSpec()
+    assert choose_launches(gemm(), PlanOptions(), ELSEWHERE, Plan(), spec, False, False) == (spec, ())
+
+
+@pytest.mark.parametrize(
+    ("plan", "needed"),
+    [
+        (Plan(), False), (load("a", "raised"), True), (load("a", "raised_in_kernel"), False),
+        (Plan(form="persistent"), True), (Plan(unit_strides=("sk",)), True), (Plan(unit_strides=()), False),
+        (Plan(launches=LaunchPlan(short="stock")), True), (Plan(launches=LaunchPlan(short="specialised")), False),
+        (Plan(launches=LaunchPlan(many="persistent")), True),
+    ],
+)  # fmt: skip
+def test_what_the_launcher_makes_or_chooses_needs_a_launch_of_triton_s(plan: Plan, needed: bool) -> None:
+    assert needs_launch(plan) is needed

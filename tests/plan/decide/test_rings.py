@@ -1,0 +1,81 @@
+"""The decisions about a kernel with layouts: what is moved, and the rings, or why nothing is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.analysis.names import name_module
+from tawa.errors import PlanError, ResourceError
+from tawa.ir import Module
+from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
+from tawa.plan.decide.rings import NOT_EXPECTED, Decided, Facts, Target, budget_of, decide_rings, find_facts
+from tawa.remarks import Remark
+from tests.cases.programs import ttgir as programs
+
+TARGET = Target(num_warps=4, num_stages=3)
+LEGAL = PlanOptions(only_if_faster=False)
+
+
+def found(text: str, pins: Plan | None = None) -> tuple[Module, Facts]:
+    module = programs.parse(text)
+    name_module(module)
+    facts = find_facts(module, TARGET, pins or Plan())
+    assert isinstance(facts, Facts), facts
+    return module, facts
+
+
+def decided(
+    text: str, options: PlanOptions = LEGAL, pins: Plan | None = None, target: Target = TARGET
+) -> Decided | Remark:
+    plan = pins or Plan()
+    return decide_rings(*found(text, plan), options, target, plan, plan, pins is not None)
+
+
+def test_facts_are_the_loads_the_moved_ones_and_their_channels() -> None:
+    _, facts = found(programs.gate_up())
+    assert facts.loads == facts.moved and [it.name for it in facts.channels] == ["ring0", "ring1", "ring2"]
+    _, facts = found(programs.gate_up(), Plan(operands=(OperandPlan("c_desc", 0, path="consumer"),)))
+    assert (len(facts.loads), len(facts.moved), len(facts.channels)) == (3, 2, 2)
+
+
+def test_a_kernel_without_a_dot_is_declined() -> None:
+    refused = find_facts(programs.parse(programs.kernel("")), TARGET, Plan())
+    assert isinstance(refused, Remark) and refused.kind == "declined" and refused.reason
+
+
+def test_what_is_decided_has_rings_operands_and_reasons() -> None:
+    made = decided(programs.tile_gemm())
+    assert isinstance(made, Decided)
+    assert [(ring.name, ring.depth) for ring in made.plan.rings] == [("ring0", made.plan.rings[0].slots)]
+    assert [it.argument for it in made.plan.operands if it.argument] == ["a_desc", "b_desc"]
+    assert made.why["rings.ring0.depth"]
+
+
+def test_what_is_not_expected_to_pay_is_declined_and_done_with_a_note_where_it_is_asked_for() -> None:
+    refused = decided(programs.tile_gemm(), PlanOptions())
+    assert isinstance(refused, Remark) and refused.reason.startswith("not expected to pay: ")
+    made = decided(programs.tile_gemm())
+    assert isinstance(made, Decided)
+    assert [it.reason.partition(":")[0] for it in made.notes] == [NOT_EXPECTED]
+
+
+def test_rings_that_do_not_fit_are_declined_or_an_error_where_they_are_asked_for() -> None:
+    small = Target(4, 3, shared_bytes=1000)
+    refused = decided(programs.tile_gemm(), PlanOptions(), target=small)
+    assert isinstance(refused, Remark) and refused.kind == "declined"
+    with pytest.raises(ResourceError):
+        decided(programs.tile_gemm(), PlanOptions(aref_depth=3), target=small)
+    with pytest.raises(PlanError, match="the Plan does not fit, with rings for a_desc, loop 0"):
+        decided(programs.gate_up(), pins=Plan(rings=(RingPlan("ring0", depth=30),)))
+
+
+def test_a_plan_that_names_what_the_kernel_does_not_have_is_refused() -> None:
+    with pytest.raises(PlanError, match="the Plan names loop 7"):
+        decided(programs.tile_gemm(), pins=Plan(loops=(LoopPlan(7, mma_depth=1),)))
+
+
+def test_a_cap_on_registers_of_the_kernel_is_in_the_budget() -> None:
+    module, facts = found(programs.tile_gemm())
+    assert budget_of(module, facts, TARGET).max_registers is None
+    module.op.attributes["ttg.maxnreg"] = "128 : i32"
+    assert budget_of(module, facts, TARGET).max_registers == 128
