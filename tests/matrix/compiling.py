@@ -1,4 +1,4 @@
-"""Compiling a case ahead of time, stock and specialised, and reading what came out."""
+"""Ahead-of-time compiles of a case, stock and specialised, and their reports."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def compile_case(case: Specimen, options: PlanOptions | None) -> Any:
 
 
 def compile_and_report(case: Specimen, options: PlanOptions | None) -> tuple[Any, KernelReport]:
-    """The compiled kernel and its report, from what ptxas told Triton: it need not assemble the kernel once more."""
+    """The compiled kernel and its report, from the ptxas log of Triton's own run to avoid a second run of ptxas."""
     said = io.StringIO()
     with knobs.nvidia.scope(), contextlib.redirect_stdout(said):
         knobs.nvidia.dump_ptxas_log = True
         compiled = compile_case(case, options)
     log = said.getvalue()
-    if log.count("Compiling entry function") != 1:  # from the cache, or the best of several
+    if log.count("Compiling entry function") != 1:  # a cached kernel, or the best of several candidates
         return compiled, report(compiled)
     return compiled, KernelReport(read_ptx(compiled.asm["ptx"]), read_ptxas_log(log), None)
 
 
 @dataclass(frozen=True)
 class Levels:
-    """The texts of a kernel by name, for what reads those of a compiled one."""
+    """The texts of a kernel by level, with the interface of a compiled kernel."""
 
     asm: dict[str, str]
 
 
 def attempted(case: Specimen, options: PlanOptions) -> tuple[Specialised | Outcome, Levels]:
-    """What becomes of a case, without Triton's stages behind TTGIR, which take most of the time of a compile."""
+    """The result for a case, without Triton's stages after TTGIR, which take most of the compile time."""
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     sheet = Worksheet()
     found = specialise(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options), sheet)
@@ -61,7 +61,7 @@ def attempted(case: Specimen, options: PlanOptions) -> tuple[Specialised | Outco
 
 
 def specialised_levels(case: Specimen, options: PlanOptions) -> Levels:
-    """The levels of a case that is specialised."""
+    """The levels of a case, which must be specialised."""
     found, levels = attempted(case, options)
     assert isinstance(found, Specialised), found.remarks
     return levels
@@ -73,7 +73,7 @@ def pinned(depth: int, mma_depth: int) -> PlanOptions:
 
 @functools.cache
 def compiled_pair(name: str) -> tuple[Any, Any]:
-    """The stock kernel, and what automatic mode makes of it."""
+    """The stock kernel, and the kernel of automatic mode."""
     from tests.cases.gemm.cases import find
 
     return compile_case(find(name), None), compile_case(find(name), PlanOptions())

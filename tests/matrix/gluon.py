@@ -10,7 +10,7 @@ from tawa.ir import Module, parse_module
 
 
 class _Reached(Exception):
-    """The compile has come to TTGIR, which is as far as it is wanted."""
+    """Stops the compile after TTGIR."""
 
 
 def gluon_module(

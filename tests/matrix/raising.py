@@ -1,4 +1,4 @@
-"""A kernel with pointer loads, stock and raised, both in the simulator."""
+"""Simulates a kernel with pointer loads, with and without promotion of its loads to TMA."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _TYPES = {"float16": "*fp16", "float32": "*fp32", "int32": "*i32", "uint8": "*fp
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel and its arguments by name: arrays, numbers; constants are constexprs.
+    """A kernel, its arguments by name (arrays and numbers) and its constexprs.
 
-    told: whether a number that is 1 is a constant; not where the kernel's parameters are annotated.
+    told: whether the integer argument 1 is specialised as a constant; False for annotated parameters.
     """
 
     kernel: Any
@@ -47,7 +47,7 @@ class Launch:
     told: bool = True
 
     def signature(self) -> Signature:
-        """As Triton's launcher specialises it: a 1 is a constant, what 16 divides is marked."""
+        """As Triton's launcher specialises it: 1 is a constant, and multiples of 16 have tt.divisibility."""
         names = self.kernel.arg_names
         constants = dict(self.constants)
         types, marked = {}, []
@@ -69,13 +69,13 @@ class Launch:
         )
 
     def front(self) -> Front:
-        """Triton's front end for it."""
+        """The kernel as TTIR."""
         return front(self.kernel, self.signature(), num_warps=4)
 
 
 @dataclass(frozen=True)
 class Raised:
-    """What the pass made of a kernel. ttir: the text behind it."""
+    """The result of the pass on a kernel. ttir: the kernel after the pass."""
 
     result: RaiseResult
     ttir: str
@@ -91,7 +91,7 @@ class Raised:
 
 
 def lay_out(made: Front, ttir: str, num_warps: int | None = None) -> Module:
-    """TTIR through Triton's front half, for another number of warps where one is given."""
+    """TTIR through Triton's front half, optionally for another number of warps."""
     mod = parse_with_triton(ttir, made.context)
     options = made.tools.options if num_warps is None else replace(made.tools.options, num_warps=num_warps)
     made.tools.split.front(mod, {}, options, made.tools.capability)
@@ -101,7 +101,7 @@ def lay_out(made: Front, ttir: str, num_warps: int | None = None) -> Module:
 def raised(
     launch: Launch, make: Make = "host", made: Front | None = None, trust: bool = True, in_turn: bool = False
 ) -> Raised:
-    """The kernel behind the pass."""
+    """Runs the pass on a kernel."""
     made = made if made is not None else launch.front()
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
     numbers = {name for name, value in launch.arguments.items() if isinstance(value, int)}
@@ -115,7 +115,7 @@ def raised(
 def run(
     launch: Launch, module: Module, spec: LaunchSpec, order: Any = "eager", programs: int | None = None
 ) -> dict[str, Any]:
-    """Simulates one launch; returns what its arrays are afterwards. programs: of a persistent form, in place of all."""
+    """Simulates one launch and returns its arrays. programs: the grid of a persistent form; None uses the launch's."""
     arguments: dict[str, Any] = {}
     for name, value in launch.arguments.items():
         arguments[name] = value.copy() if isinstance(value, np.ndarray) else value
@@ -132,7 +132,7 @@ def run(
 
 
 def addresses(module: Module, arguments: Mapping[str, Any]) -> list[int]:
-    """The arguments of the function as a launcher sees them: pointers as addresses."""
+    """The arguments of the function as integers: pointers are addresses."""
     function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
     given: list[int] = []
     for arg in function.body.args:
@@ -148,7 +148,7 @@ def _names(module: Module) -> list[str]:
 
 
 def same_bits(launch: Launch, make: Make, raised_loads: int | None = None) -> Raised:
-    """Runs the kernel with and without the pass; the outputs are the same bit by bit."""
+    """Runs the kernel with and without the pass and asserts that the outputs are bitwise equal."""
     stock = launch.front()
     changed = raised(launch, make, stock)
     assert changed.result.changed, changed.reasons()
@@ -168,9 +168,10 @@ _READERS = (sim_memory, sim_asynchronous, sim_descriptors)
 
 
 class _BoxesChecked:
-    """While it lasts, a box is checked where it is read, not the whole tensor that a descriptor describes.
+    """A context in which only the elements of a box that is read are checked against the allocation.
 
-    A tensor with an open dimension is larger than what is allocated; TMA does not look at what it does not copy.
+    The declared shape of a tensor with an open dimension exceeds its allocation; TMA accesses only elements that it
+    copies.
     """
 
     def __enter__(self) -> None:
@@ -185,7 +186,7 @@ class _BoxesChecked:
 
 def _read_box(descriptor: TensorDescriptor, at: Sequence[int]) -> Any:
     bits, width = descriptor.pointer.tensor.bits, descriptor.pointer.tensor.bits.itemsize
-    assert at[-1] * width % 16 == 0, "the box begins between two multiples of 16 bytes"
+    assert at[-1] * width % 16 == 0, "the innermost coordinate is not a multiple of 16 bytes"
     box = np.zeros(descriptor.block, bits.dtype)
     low = [min(max(start, 0), size) for start, size in zip(at, descriptor.shape, strict=True)]
     high = [

@@ -1,4 +1,4 @@
-"""Addresses that nearly are boxes: what wraps around twice, in part, or in another iteration; 64 bits; 8 bits."""
+"""Addresses that are not boxes: partial or repeated wraparound, masks of other iterations, 64-bit and 8-bit offsets."""
 
 # pyright: reportGeneralTypeIssues=false
 
@@ -22,7 +22,7 @@ TWICE, OTHERS, MASKED, BESIDE = range(4)
 def wrapped(
     a_ptr, b_ptr, c_ptr, M, L, stride, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, FORM: tl.constexpr
 ):  # fmt: skip
-    """Sums over all rows of a product, so that every row is seen. FORM: which rows are read."""
+    """Sums over all rows of a product, so that every row affects the result. FORM: which rows are read."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     columns = tl.arange(0, BN)
     ks = tl.arange(0, BK)
@@ -49,7 +49,7 @@ def wrapped(
 
 @triton.jit
 def late(a_ptr, b_ptr, c_ptr, M, turns, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """What an iteration computes is stored in the next one, with the mask of that one."""
+    """The next iteration stores the loop-carried result, with its own mask."""
     columns = tl.arange(0, BN)
     ks = tl.arange(0, BK)
     before = tl.zeros((BM, BN), dtype=tl.float32)
@@ -68,7 +68,7 @@ def wide(
     a_ptr, b_ptr, c_ptr, places_ptr, stride, many, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     FORM: tl.constexpr,
 ):  # fmt: skip
-    """Batches so far apart that their places need 64 bits, or a condition that does."""
+    """Batch offsets or a mask condition that need 64 bits."""
     z = tl.program_id(0)
     rows = tl.arange(0, BM)
     columns = tl.arange(0, BN)
@@ -103,13 +103,13 @@ def launch(kernel: Any, programs: int, numbers: dict[str, Any], **constants: Any
 
 
 @pytest.mark.parametrize("form", [TWICE, OTHERS, MASKED, BESIDE])
-def test_rows_that_do_not_simply_wrap_around_stay(form: int) -> None:
+def test_rows_that_wrap_around_irregularly_stay_pointer_loads(form: int) -> None:
     sizes = {"M": 20, "L": 50} if form == OTHERS else {"M": 128, "L": 64}
     found = same_bits(launch(wrapped, 6, {**sizes, "stride": 64}, FORM=form), "host", 1)
     assert "its index wraps around or is clamped, and " in found.reasons()
 
 
-def test_what_is_stored_in_another_iteration_is_seen_there() -> None:
+def test_a_clamped_row_that_reaches_a_store_of_the_next_iteration_stays() -> None:
     found = same_bits(launch(late, 1, {"M": 40, "turns": 2}), "host", 1)
     assert "its index wraps around or is clamped, and scf.yield in line " in found.reasons()
 
@@ -119,8 +119,8 @@ def wide_launch(form: str, programs: int) -> Launch:
     return launch(wide, programs, {"places_ptr": places, "stride": 32, "many": (1 << 30) + 64}, FORM=form)
 
 
-def test_batches_far_apart_are_a_dimension() -> None:
-    """An index that counted them along the rows would need more than TMA's 32 bits."""
+def test_distant_batches_are_a_dimension_of_their_own() -> None:
+    """As part of the row index they would exceed TMA's 32-bit coordinates."""
     for form, stride in (("product", 2048), ("far", 1 << 24)):
         found = raised(wide_launch(form, 1), "host")
         assert found.result.raised == 2
@@ -129,7 +129,7 @@ def test_batches_far_apart_are_a_dimension() -> None:
     same_bits(wide_launch("product", 3), "host", 2)
 
 
-def test_a_place_of_64_bits_from_memory_is_no_index() -> None:
+def test_a_loaded_64_bit_offset_is_no_tma_coordinate() -> None:
     found = same_bits(wide_launch("memory", 2), "host", 1)
     assert "TMA takes such strides only as 2 >= 16" in found.reasons()
 

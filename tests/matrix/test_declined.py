@@ -1,4 +1,4 @@
-"""Every case that Tawa must leave alone comes out byte for byte as stock Triton makes it, with the reason on record."""
+"""Every declined case compiles to the same bytes as in stock Triton, and the record states the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a kernel that is left to stock Triton."""
+"""Remarks on kernels that are left to stock Triton."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ APPLIED = ("made by TMA", "taken for granted", "get a persistent form", "left to
 def declined(cases: tuple[Specimen, ...]) -> list[tuple[str, Outcome]]:
     found: list[tuple[str, Outcome]] = []
     for case in cases:
-        if case.name.startswith("block_pointers"):  # not in later Tritons
+        if case.name.startswith("block_pointers"):  # removed in later releases of Triton
             continue
         with launched_by_us(True, case.kernel):
             made, _ = attempted(case, PlanOptions())
@@ -33,7 +33,7 @@ def declined(cases: tuple[Specimen, ...]) -> list[tuple[str, Outcome]]:
 
 
 @pytest.mark.parametrize("cases", [GEMMS, SOME_POINTERS], ids=["gemm", "pointers"])
-def test_no_remark_on_a_declined_kernel_speaks_as_if_something_had_been_changed(cases: tuple[Specimen, ...]) -> None:
+def test_remarks_on_declined_kernels_mention_no_changes(cases: tuple[Specimen, ...]) -> None:
     found = declined(cases)
     request = Request(PlanOptions())
     for name, outcome in found:
@@ -45,7 +45,7 @@ def test_no_remark_on_a_declined_kernel_speaks_as_if_something_had_been_changed(
     assert found and (dropped or cases is not SOME_POINTERS)  # so that the test can fail
 
 
-def test_what_was_changed_is_said_of_a_specialised_kernel_only() -> None:
+def test_changes_are_remarked_on_specialised_kernels_only() -> None:
     remarks = (Remark("note", "head"), Remark("done", "changed"), Remark("note", "why not"))
     request = Request(PlanOptions())
     for applied in (True, False):

@@ -1,4 +1,4 @@
-"""Kernels with constants that no tried trip reaches, and that are right: they stay proved."""
+"""Correct kernels with constants beyond the explored trip counts are still proved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEGAL = PlanOptions(only_if_faster=False)
 
 
 def with_ones(case: Specimen) -> Specimen:
-    """As a launch compiles it: arguments that are 1 are constants."""
+    """The signature of a launch: arguments equal to 1 are constants."""
     ones = {
         name: One()
         for name, it in case.arguments.items()
@@ -37,14 +37,14 @@ def with_ones(case: Specimen) -> Specimen:
     "name", ["two_loops_causal_1x1", "dq_causal_1x1", "one_loop_causal_200x1", "dkdv_causal_1x1", "dkdv_4warps"]
 )
 def test_attention_whose_bounds_never_reach_its_constants_is_proved(name: str) -> None:
-    """max(min(x, 1), 0) // 128 is 0; whether a loop's bounds are more than two blocks apart is a question of trips."""
+    """max(min(x, 1), 0) // 128 is 0; whether the bounds differ by more than two blocks depends on the trip count."""
     found, _ = attempted(with_ones(find(name)), LEGAL)
     assert isinstance(found, Specialised) and isinstance(found.outcome.verdict, Proved)
 
 
 @triton.jit
 def listed(a, b, c, counts, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """FlexAttention without a mask finds the number of its blocks so: no grid has so many programs."""
+    """FlexAttention without a mask computes its block count this way; no grid has that many programs."""
     m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for k in range(tl.load(counts + tl.program_id(0) // 8388608)):

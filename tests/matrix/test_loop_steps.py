@@ -1,4 +1,4 @@
-"""Loops whose step only a launch knows: specialised, proved, and the bits of the program as it was written."""
+"""Loops with a runtime step are specialised, proved, and keep the bits of the unspecialised program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TAKEN = "S > 0 (the step of a loop)"
 
 
 def case_of(kernel: Any, warps: int) -> Specimen:
-    """The kernel on two programs: 64 rows a group."""
+    """The kernel on two programs: 64 rows per group."""
     arguments = {
         "a_desc": Descriptor("a", ("BM", "BK")),
         "b_desc": Descriptor("b", ("BK", "BN")),
@@ -93,7 +93,7 @@ def test_what_is_pinned_is_proved_as_well(kernel: Any, warps: int, groups: int) 
 
 
 def test_a_step_of_zero_that_a_launch_passes_matters_where_the_loop_begins() -> None:
-    """Without a trip there is nothing to say; with one there is no end, as in the program as it was written."""
+    """With zero trips the step has no effect; otherwise the loop is endless, as in the unspecialised program."""
     case = case_of(kernels.by_argument, 8).with_sizes(S=0, PROGRAMS=1)
     _, levels = compiled(case, 1, pinned=False)
     empty, endless = case.with_sizes(T=0), case.with_sizes(T=1)

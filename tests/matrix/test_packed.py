@@ -1,4 +1,4 @@
-"""Weights packed in words, and strides of which Triton does not tell that they are 1: by TMA, with the same bits."""
+"""Packed weights, and strides not known to be 1 at compile time: loaded by TMA with the same bits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BLOCKS = {"BM": 64, "BN": 64, "BK": 64, "GROUP_M": 2, "GROUP": 64}
 
 
 def packed(m: int, n: int, k: int, *, told: bool = True, step: int = 1, **blocks: int) -> Launch:
-    """Eight weights in a word; A is every `step`-th column of a wider matrix."""
+    """Eight weights per word; A is every `step`-th column of a wider matrix."""
     lot, blocks, groups = np.random.default_rng(m * n * k), {**BLOCKS, **blocks}, -(-k // 64)
     arguments: dict[str, Any] = {
         "a_ptr": lot.standard_normal((m, step * k)).astype(np.float16),
@@ -42,7 +42,7 @@ def packed(m: int, n: int, k: int, *, told: bool = True, step: int = 1, **blocks
 
 
 def two_in_a_byte(m: int, n: int, k: int) -> Launch:
-    """Two weights in a byte, columns that wrap around."""
+    """Two weights per byte; columns wrap around."""
     lot = np.random.default_rng(k)
     arguments: dict[str, Any] = {
         "a_ptr": lot.standard_normal((m, k)).astype(np.float16),
@@ -58,7 +58,7 @@ def two_in_a_byte(m: int, n: int, k: int) -> Launch:
 
 @pytest.mark.parametrize("make", ["host", "kernel"])
 @pytest.mark.parametrize("k", [128, 144, 16])
-def test_words_and_scales_come_by_tma(make: Make, k: int) -> None:
+def test_words_and_scales_are_loaded_by_tma(make: Make, k: int) -> None:
     changed = same_bits(packed(72, 80, k), make, raised_loads=4)
     assert "boxes of 8x64, of which 8 elements of the tile share each" in changed.reasons()
 
@@ -92,8 +92,8 @@ def test_a_stride_that_is_not_one_is_left_to_the_stock_kernel() -> None:
     assert broken is not None and str(broken) == "stride_ak == 1"
 
 
-def test_what_two_divides_is_not_taken_to_be_one() -> None:
-    """A may lie the other way round: then the stride of its rows is 1, and that of its columns is aligned."""
+def test_an_even_stride_is_not_assumed_to_be_one() -> None:
+    """A may be column-major: then its row stride is 1 and its column stride is aligned."""
     launch = packed(64, 80, 64, told=False)
     turned = replace(launch, arguments={**launch.arguments, "stride_am": 1, "stride_ak": 64})
     conditions = [str(it) for it in raised(turned).result.launch.conditions]
@@ -112,14 +112,14 @@ def test_packed_weights_are_specialised_and_give_the_same_bits(order: str) -> No
 
 
 def test_boxes_that_do_not_fill_128_bytes_stay_with_pointers() -> None:
-    """Slots of a ring lie one behind the other, and a TMA copy begins at a multiple of 128 bytes."""
+    """The slots of a ring are contiguous, and the destination of a TMA copy must be aligned to 128 bytes."""
     changed = raised(packed(64, 64, 128, BN=32))
     assert "its 64 bytes are not a multiple of the 128 at which TMA writes" in changed.reasons()
     assert changed.result.raised == 2
 
 
 def specialised(**options: Any) -> tuple[Launch, LaunchSpec, Module]:
-    """Rings of two slots for four rounds."""
+    """Rings of two slots, for four trips."""
     launch, options = packed(64, 64, 208, told=False), {"aref_depth": 2, **options}
     changed = raised(launch)
     outcome = specialise(print_module(changed.ttgir()), PlanOptions(only_if_faster=False, **options), Target(4, 3))
@@ -131,8 +131,8 @@ def loop_fences(module: Module) -> list[Operation]:
     return [op for op in module.walk() if op.name == "ttng.fence_async_shared" and enclosing_loops(op)]
 
 
-def test_what_threads_read_is_fenced_before_tma_may_write_it() -> None:
-    """A load may still be on its way when its thread arrives: only a fence keeps TMA behind it."""
+def test_generic_proxy_reads_are_fenced_before_a_tma_write() -> None:
+    """A thread may arrive before its loads complete; only a proxy fence orders them before the TMA write."""
     launch, spec, module = specialised(mma_depth=0)
     assert isinstance(check_barriers(module), Proved)
     (fence,) = loop_fences(module)
@@ -155,7 +155,7 @@ def test_words_scales_and_zeros_share_a_ring_and_the_fence_of_the_computed_opera
 
 @triton.jit
 def scaled_by_group(a_ptr, b_ptr, s_ptr, c_ptr, K, N, BLOCKS: tl.constexpr, NARROW: tl.constexpr, B: tl.constexpr):
-    """Which row of scales a block takes is counted in floats, as packages do. NARROW: of eight bits, which wrap."""
+    """The row of scales of a block is computed in floats, as some packages do. NARROW: in wrapping 8-bit integers."""
     rows, ks = tl.arange(0, B), tl.arange(0, B)
     acc = tl.zeros((B, B), dtype=tl.float32)
     for k in range(K // B):
@@ -171,7 +171,7 @@ def scaled_by_group(a_ptr, b_ptr, s_ptr, c_ptr, K, N, BLOCKS: tl.constexpr, NARR
 
 
 def product_of(k: int, n: int = 64) -> dict[str, Any]:
-    """Arguments of a product of 64 rows; B has more rows than are read, and 300 rows of scales."""
+    """Arguments of a product of 64 rows; B has rows that are not read, and there are 300 rows of scales."""
     lot = np.random.default_rng(0)
     return {
         "a_ptr": lot.standard_normal((64, k)).astype(np.float16),
@@ -193,7 +193,7 @@ def test_a_group_that_is_counted_in_floats_is_a_row(blocks: float) -> None:
 
 @triton.jit
 def cancelled(a_ptr, b_ptr, c_ptr, K, N, MASK: tl.constexpr, B: tl.constexpr):
-    """Runs that cancel: what is divided is below zero in the first program, or iteration, where // rounds upwards."""
+    """Terms that cancel: the dividend is negative in the first program or iteration, where // rounds towards zero."""
     rows, ks = tl.arange(0, B), tl.arange(0, B)
     pid = tl.program_id(0)
     acc = tl.zeros((B, B), dtype=tl.float32)
@@ -210,7 +210,7 @@ def cancelled(a_ptr, b_ptr, c_ptr, K, N, MASK: tl.constexpr, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("mask", [False, True])
-def test_runs_that_cancel_are_not_forgotten(mask: bool) -> None:
+def test_terms_that_cancel_are_not_dropped(mask: bool) -> None:
     arguments = {name: value for name, value in product_of(256).items() if name != "s_ptr"}
     same_bits(Launch(cancelled, arguments, {"MASK": mask, "B": 64}, (1,)), "host", raised_loads=1)
 

@@ -1,4 +1,4 @@
-"""Kernels of one tile a program made persistent: the same bits, on any number of programs, specialised or not."""
+"""Kernels with one tile per program made persistent keep their bits on any number of programs, specialised or not."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LAUNCHES: dict[str, Launch] = {
 
 
 def persistent(launch: Launch) -> tuple[Raised, Module, LaunchSpec]:
-    """The raised kernel as it was compiled for, its persistent form as TTIR, and what a launch of that needs."""
+    """The kernel after promotion to TMA, its persistent form as TTIR, and the launch specification of that form."""
     found = raised(launch, in_turn=True)
     module = parse_module(found.ttir)
     result = MakePersistent().run(module)
@@ -62,7 +62,7 @@ def same(before: dict[str, Any], after: dict[str, Any]) -> None:
 
 @simulated_once
 @pytest.mark.parametrize("name", LAUNCHES)
-def test_programs_in_turn_give_the_same_bits(name: str) -> None:
+def test_programs_with_several_tiles_give_the_same_bits(name: str) -> None:
     launch = LAUNCHES[name]
     found, module, spec = persistent(launch)
     text = print_module(module)
@@ -103,7 +103,7 @@ ALL = {case.name: case for case in (*GEMMS, *POINTERS, *ATTENTION) if case.expec
 @simulated_once
 @pytest.mark.parametrize("name", sample(list(ALL), 9))
 def test_a_case_made_persistent_gives_the_same_bits(name: str) -> None:
-    """On two programs; pointers stay pointers, since only a launcher makes descriptors for them."""
+    """On two programs. Pointer loads stay, since descriptors for them are created by the launcher."""
     case, asked = ALL[name], PlanOptions(only_if_faster=False, pointer_loads="cp.async")
     _, plain = attempted(case, asked)
     with launched_by_us():

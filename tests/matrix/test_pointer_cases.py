@@ -1,4 +1,4 @@
-"""Pointer kernels: what becomes of each, right against float64, and specialised ones with the bits of what they were.
+"""Pointer kernels: the verdict of each, its accuracy against float64, and equal bits before and after specialisation.
 
 One case of each kernel; `bench/pointers/correctness.py` runs every case on a GPU.
 """
@@ -33,7 +33,7 @@ from tests.support.sample import simulated_once
 
 ALL = [pytest.param(case, id=case.name) for case in CASES]
 NOT_SIMULATED = {"assembly"}
-"""A tag: inline assembly means nothing to the simulator."""
+"""A tag: the simulator does not implement inline assembly."""
 SMALL = {"M": 140, "N": 144, "K": 112}
 
 
@@ -52,13 +52,13 @@ def one_of_each() -> list[Any]:
 
 
 def small(case: Specimen) -> Specimen:
-    """A product on a problem of a few tiles; others as they are listed."""
+    """Resizes a GEMM to a few tiles; returns other cases unchanged."""
     resizable = "stride_am" in case.arguments and not {"GROUP", "EVEN_K", "TOP_K", "ELEMENT"} & set(case.constexprs)
     return case.with_sizes(**SMALL) if resizable and {"M", "N"} <= set(case.sizes) else case
 
 
 def result_of(case: Specimen) -> tuple[Any, Levels]:
-    """What becomes of a case where speed is not asked about."""
+    """The result for a case without the profitability check."""
     made = front(case.kernel, signature(case), **case.options())
     sheet = Worksheet()
     source = Source(made.ttir, made.context, case.name, {})
@@ -66,7 +66,7 @@ def result_of(case: Specimen) -> tuple[Any, Levels]:
     return found, Levels({"ttir": made.ttir, **sheet.texts})
 
 
-def test_names_are_unique_and_an_unknown_one_is_told_with_close_ones() -> None:
+def test_names_are_unique_and_an_unknown_name_is_reported_with_similar_ones() -> None:
     names = [case.name for case in CASES]
     assert len(names) == len(set(names))
     with pytest.raises(KeyError, match="gate_up"):
@@ -98,7 +98,7 @@ def test_kernel_is_right_in_the_simulator(case: Specimen) -> None:
     case = small(case)
     made = front(case.kernel, signature(case), **case.options())
     if case.tags & NOT_SIMULATED:
-        with pytest.raises(UnsupportedOp, match="inline_asm"):  # never a guess
+        with pytest.raises(UnsupportedOp, match="inline_asm"):  # an error rather than a guess
             simulated(case, made.whole())
         return
     assert errors(case, simulated(case, made.whole()), numpy_reference).share <= 1
@@ -137,7 +137,7 @@ def test_automatic_mode_takes_the_grouped_gemm(name: str) -> None:
 
 
 def test_a_persistent_kernel_over_groups_of_constant_sizes_is_proved_fast() -> None:
-    """Eight numbers in memory and twenty constant trips a tile: too many runs to make each as it is."""
+    """Eight numbers in memory and twenty constant trips per tile: too many runs to enumerate."""
     found, _ = attempted(find("segments"), PlanOptions())
     assert isinstance(found, Specialised)
     verdict = found.outcome.verdict
@@ -159,24 +159,24 @@ def test_a_release_that_such_a_kernel_lacks_is_found() -> None:
 
 @pytest.mark.parametrize("mma_depth", [0, 1])
 def test_a_computed_operand_keeps_its_memory_until_its_wgmma_is_done(mma_depth: int) -> None:
-    """Triton takes a buffer for free behind its last use: without the release, the other operand may lie on it."""
+    """Triton frees a buffer after its last use: without the release, the other operand may be allocated over it."""
     case = find("states")
     _, levels = attempted(case, PlanOptions(enable_warp_specialization=True, aref_depth=4, mma_depth=mma_depth))
     module = parse_module(levels.asm["barrier"])
     assert isinstance(check_barriers(module, effort="fast"), Proved)
     releases = [op for op in module.walk() if op.name == "ttg.local_dealloc"]
     assert len(releases) == 2
-    if mma_depth == 0:  # else nothing asks for memory between the loop and the wait behind it
+    if mma_depth == 0:  # otherwise nothing is allocated between the loop and the wait after it
         for release in releases:
             release.erase()
         verdict = check_barriers(module, effort="fast")
         assert isinstance(verdict, Refuted)
         assert "is freed while a wgmma" in verdict.witness.message
-        with pytest.raises(SharedMemoryRace, match="is free for other tiles while the wgmma"):
+        with pytest.raises(SharedMemoryRace, match="is freed while the wgmma"):
             simulated(case, module)
 
 
-def test_no_descriptor_moves_in_front_of_the_waits_for_what_uses_the_one_before() -> None:
+def test_no_descriptor_is_hoisted_above_the_waits_for_uses_of_the_previous_one() -> None:
     compiled = compile_case(find("grouped_anew"), PlanOptions(enable_warp_specialization=True))
     marks = "scf.while|ttng.wait_barrier|ttng.async_tma_store_wait|ttng.tensormap_create"
     consumer, producer = (re.findall(marks, part) for part in compiled.asm["ttgir"].split("partition0(")[:2])

@@ -1,4 +1,4 @@
-"""Kernels that load through pointers: specialised, proved, and the same bits as the unspecialised program."""
+"""Kernels with pointer loads are specialised, proved, and keep the bits of the unspecialised program."""
 
 from __future__ import annotations
 

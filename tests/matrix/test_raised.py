@@ -1,4 +1,4 @@
-"""Kernels with pointer loads, stock and with their loads raised to TMA: the same bits, on sizes that fit no block."""
+"""Promotion of pointer loads to TMA keeps the bits, also for sizes that are no multiples of the block sizes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALL = {"BM": 64, "BN": 64, "BK": 32}
 
 
 def values(*shape: int, dtype: Any = np.float16, seed: int = 0) -> Any:
-    """Normal numbers; for fp8 (as bytes) positive ones."""
+    """Normally distributed numbers; for fp8 (as bytes) positive ones."""
     lot = np.random.default_rng((seed, *shape))
     if dtype == np.uint8:
         return lot.integers(0, 0x70, shape).astype(np.uint8)
@@ -57,7 +57,7 @@ def gemm(
     pad: int = 0,
     **constants: Any,
 ) -> Launch:
-    """A GEMM of M, N, K with A or B stored the other way round, rows `pad` elements longer than needed."""
+    """A GEMM of M, N, K, optionally with A or B transposed in memory; rows are padded by `pad` elements."""
     m, n, k = sizes
     a = values(k, m + pad, dtype=dtype) if a_t else values(m, k + pad, dtype=dtype)
     b = values(n, k + pad, dtype=dtype, seed=1) if b_t else values(k, n + pad, dtype=dtype, seed=1)
@@ -158,7 +158,7 @@ def gathered() -> Launch:
 
 
 def wrapped(m: int, turns: int = 1) -> Launch:
-    """turns: how often the programs go around the rows."""
+    """turns: how often the programs wrap around the rows."""
     arguments: dict[str, Any] = {"a_ptr": values(m, 112), "b_ptr": values(112, 144), "c_ptr": poison(1)}
     tiles = turns * -(-m // 64)
     arguments |= {"s_ptr": poison(tiles, 144, dtype=np.float32), "M": m, "N": 144, "K": 112}
@@ -173,7 +173,7 @@ def odd_loop(form: int, step: int, first: int, last: int, sizes: tuple[int, int,
     return Launch(kernels.odd_loop_gemm, arguments, {**SMALL, "STEP": step, "FORM": form}, tiles)
 
 
-EVEN = (200, 144, 112)  # rows whose length 16 divides, which a kernel can know; 8 is enough for the host
+EVEN = (200, 144, 112)  # row lengths with tt.divisibility = 16; host descriptors need only multiples of 8
 HOST: dict[str, Launch] = {
     "tutorial": tutorial(),
     "tutorial without assumptions": tutorial(assume=False),
@@ -227,7 +227,7 @@ BOTH: dict[str, Launch] = {
     "flex attention": flex(True, 256),
     "flex attention with masks": flex(False, 250),
 }
-if NESTED:  # later releases have no block pointers
+if NESTED:  # later releases of Triton have no block pointers
     HOST["block pointers"] = gemm(kernels.block_pointer_gemm)
     KERNEL["block pointers"] = gemm(kernels.block_pointer_gemm, EVEN)
 CASES = [(name, "host", launch) for name, launch in (HOST | BOTH).items()]
@@ -242,7 +242,7 @@ def test_a_raised_kernel_gives_the_same_bits(name: str, make: Make, launch: Laun
 
 
 def test_offsets_in_elements_from_memory_may_lead_to_rows_before() -> None:
-    """A list of relative places. A descriptor made in the kernel begins at the program's own rows."""
+    """A list of relative offsets. A descriptor made in the kernel begins at the program's own rows."""
     found = same_bits(neighbours(), "host", 1)
     assert "an offset in elements that the kernel loads is added to rows that move" in found.reasons()
     same_bits(neighbours(), "kernel")
@@ -285,8 +285,8 @@ def test_pointers_from_memory_of_which_nothing_is_said_stay() -> None:
         assert "its pointer is not known to be a multiple of 16 bytes" in found.reasons()
 
 
-def test_what_a_wrap_around_reads_may_not_be_stored() -> None:
-    """The sum over all rows sees the rows past the end: the launch must have none."""
+def test_rows_read_by_a_wraparound_may_not_be_stored() -> None:
+    """The sum over all rows includes rows past the end, so the launch condition excludes them."""
     launch = wrapped(200)
     found = raised(launch, "host")
     module = found.ttgir()
@@ -300,7 +300,7 @@ def test_what_a_wrap_around_reads_may_not_be_stored() -> None:
 
 
 def constant(launch: Launch) -> Launch:
-    """The same with all integers known when the kernel is compiled, as torch.compile passes them."""
+    """The same launch with all integers as compile-time constants, as torch.compile passes them."""
     known = {name: value for name, value in launch.arguments.items() if isinstance(value, int)}
     arguments = {name: value for name, value in launch.arguments.items() if name not in known}
     return Launch(launch.kernel, arguments, {**launch.constants, **known}, launch.grid)
@@ -365,7 +365,7 @@ def test_a_raised_kernel_is_split_among_consumer_groups() -> None:
 
 
 def test_rows_that_are_not_aligned_are_launched_as_they_were() -> None:
-    launch = tutorial((200, 136, 100))  # 200 bytes a row
+    launch = tutorial((200, 136, 100))  # 200 bytes per row
     found = raised(launch, "host")
     broken = found.result.launch.broken(addresses(found.ttgir(), launch.arguments))
     assert str(broken) == "(stride_am * 2) >= 16 and (stride_am * 2) <= 1099511627775 and (stride_am * 2) % 16 == 0"
@@ -383,7 +383,7 @@ def test_a_pointer_that_is_not_aligned_is_launched_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("make", ["host", "kernel"])
-def test_what_is_taken_for_granted_is_said(make: Make) -> None:
+def test_assumptions_are_remarked(make: Make) -> None:
     granted = raised(tutorial(EVEN, assume=False), make).result.taken
     assert DIVISORS in granted
     assert LOADED in raised(listed(jump=True), make).result.taken
@@ -391,7 +391,7 @@ def test_what_is_taken_for_granted_is_said(make: Make) -> None:
 
 
 @pytest.mark.parametrize("launch", [tutorial(EVEN, assume=False), listed(jump=False)])
-def test_without_trust_nothing_is_taken_for_granted(launch: Launch) -> None:
+def test_without_trust_nothing_is_assumed(launch: Launch) -> None:
     found = raised(launch, "host", trust=False)
     assert not found.result.changed
     assert "it would have to be taken for granted that" in found.reasons()
@@ -412,7 +412,7 @@ def test_the_descriptor_says_whose_memory_it_is() -> None:
 
 @triton.jit
 def described(a_desc, b_desc, c_ptr, K, N, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """The same GEMM as its author would write it with descriptors."""
+    """The same GEMM written with descriptors."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
@@ -423,7 +423,7 @@ def described(a_desc, b_desc, c_ptr, K, N, BM: tl.constexpr, BN: tl.constexpr, B
 
 
 def shape_of_loop(module: Module) -> Counter[str]:
-    """What a loop does, scalars aside."""
+    """The operations of a loop, without scalar arithmetic."""
     function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
     loop = next(view for op in function.op.walk() if (view := ForOp.of(op)))
     return Counter(op.name for op in loop.body.ops if not op.name.startswith("arith."))
@@ -444,7 +444,7 @@ def test_the_loop_is_that_of_a_kernel_with_descriptors(make: Make) -> None:
         assert shape_of_loop(raised(launch, make).ttgir()) == shape_of_loop(written)
 
 
-def test_nothing_of_the_pointers_stays_in_the_loop() -> None:
+def test_no_pointer_arithmetic_stays_in_the_loop() -> None:
     module = raised(tutorial(), "host").ttgir()
     loops = [view for op in module.walk() if (view := ForOp.of(op))]
     assert [len(loop.iter_args) for loop in loops] == [1]
@@ -470,7 +470,7 @@ sizes = st.integers(1, 9).map(lambda n: 8 * n)
 def test_random_problems_give_the_same_bits(
     m: int, n: int, k: int, pad: int, bm: int, bn: int, bk: int, a_t: bool, b_t: bool, kind: str, make: Make
 ) -> None:
-    """What cannot be raised stays: then there is nothing to compare."""
+    """Problems without promoted loads are skipped: there is nothing to compare."""
     blocks = {"BM": bm, "BN": bn, "BK": bk}
     m = -(-m // 8) * 8 if a_t else m
     if kind == "tutorial":

@@ -1,4 +1,4 @@
-"""A few random programs on every run; `tests.cases.random.programs` takes hundreds."""
+"""A few random programs in every test run; `tests.cases.random.programs` runs hundreds."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def test_a_recipe_becomes_the_source_of_a_kernel(recipe: Recipe, tmp_path: Path)
 
 
 def without(text: str, op: str, which: int) -> Module:
-    """A level without the operation of that name and number."""
+    """A level with one operation, given by name and number, removed."""
     module = parse_module(text)
     [it for it in module.walk() if it.name == op][which].erase()
     return module
 
 
-def test_a_wait_that_is_left_out_is_noticed(tmp_path: Path) -> None:
+def test_a_missing_wait_is_detected(tmp_path: Path) -> None:
     case = case_of(PLAIN, load_kernel(render(PLAIN), tmp_path), "program")
     levels = specialised_levels(case, options_of(PLAIN))
     wanted = simulated(case, unspecialised(case, levels))["c"].tobytes()

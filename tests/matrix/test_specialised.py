@@ -1,4 +1,4 @@
-"""Every case that must specialise does, with the rings, the protocol and the waits that its kernel calls for."""
+"""Every case that must be specialised is, with the expected rings, protocol and wgmma waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.matrix.compiling import compile_and_report, compiled_pair, pinned
 from tests.support.sample import EVERY_CASE, sample
 
 FEW_REGISTERS = 64
-"""Bytes: a few values, written and read once; which kernels need them differs from one ptxas to the next."""
+"""Bytes of spills that are tolerated in epilogues: a few values, depending on the version of ptxas."""
 
 
 def expected(case: Specimen) -> bool:
@@ -38,7 +38,7 @@ WORK = sample(
 
 
 def arefs(text: str) -> Counter[str]:
-    """How often each op stands in the program; a put that fills a first slot before the fork counts as ``early``."""
+    """Counts of the operations; puts that fill first slots before the fork are counted as ``early``."""
     counts: Counter[str] = Counter()
     for op in parse_module(text).walk():
         put = PutOp.of(op)
@@ -53,14 +53,16 @@ def check_rings(case: Specimen, depth: int, plan: dict[str, Any]) -> None:
 
 def check_protocol(case: Specimen, mma_depth: int, text: str) -> None:
     ops = arefs(text)
-    assert ops["early"] in (0, case.expect.sites // len(case.expect.dots)), "the first loop's puts once more, or none"
+    assert ops["early"] in (0, case.expect.sites // len(case.expect.dots)), (
+        "early puts: one per put of the first loop, or none"
+    )
     assert ops["aref.create"] == len(case.expect.payloads)
     assert ops["aref.put"] == ops["aref.get"] == case.expect.sites
     assert ops["aref.consumed"] == case.expect.releases(mma_depth)
 
 
 def spills_allowed(case: Specimen) -> int:
-    """None, but in epilogues (outside any loop): what stock Triton spills itself, or a few registers for a while."""
+    """Bytes of spills allowed: none, except in epilogues, where stock Triton spills too or a few registers spill."""
     if not case.name.startswith("epilogue"):
         return 0
     return max(FEW_REGISTERS, report(compiled_pair(case.name)[0]).ptxas.spill_bytes)
@@ -84,7 +86,7 @@ def test_case_specialises_with_its_rings_protocol_and_waits(case: Specimen, dept
     check_machine_code(case, mma_depth, found)
 
 
-def test_what_ptxas_told_triton_is_what_it_says_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ptxas_log_of_triton_equals_that_of_a_separate_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     compiled, found = compile_and_report(find("tile_64x64"), pinned(2, 1))
     assert found.ptxas.registers and not found.ptxas.version, "ptxas was asked"

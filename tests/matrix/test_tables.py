@@ -1,4 +1,4 @@
-"""Tiles behind tables of addresses: TMA where that is provably right, and the same bits whatever the tables hold."""
+"""Tiles addressed through pointer tables: TMA where it is provably correct, with the same bits for all tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAKE = "tt.make_tensor_descriptor"
 
 @dataclass(frozen=True)
 class Group:
-    """One product: its rows, its length, and the strides of A and B."""
+    """One product: its rows, its K, and the strides of A and B."""
 
     m: int
     k: int
@@ -64,7 +64,7 @@ TURNED = (
 
 
 def kernel(**choices: Any) -> Front:
-    """Triton's front end for the kernel. wide: strides have 64 bits; the others are its constants."""
+    """The kernel as TTIR. wide: strides have 64 bits. choices: constexprs."""
     names = table_gemm.arg_names
     constants = {"BM": BM, "BN": BN, "BK": BK, "HINT": 16, "WHERE": "tile", "MASK": "", "ASSUME": False}
     constants |= {name: value for name, value in choices.items() if name != "wide"}
@@ -78,7 +78,7 @@ def kernel(**choices: Any) -> Front:
 
 
 def raised(make: Any = "host", tables: bool = True, **choices: Any) -> tuple[Any, Module, Front]:
-    """What the pass makes of the kernel, and the kernel with layouts."""
+    """The result of the pass, and the kernel with layouts."""
     made = kernel(**choices)
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
     result = PromoteToTma(find_raises(module, make, NESTED, tables=tables)).run(module)
@@ -90,7 +90,7 @@ def reasons(result: Any) -> str:
 
 
 def launch(groups: tuple[Group, ...], seed: int = 0, wide: bool = False) -> dict[str, Any]:
-    """Fresh random operands, each group at its place; a negative stride begins at the last row."""
+    """Random operands per group; with a negative stride the pointer is that of the last row."""
     lot = np.random.default_rng(seed)
     places: dict[str, list[int]] = {"a": [], "b": [], "c": []}
     ends = dict.fromkeys("abc", 0)
@@ -126,7 +126,7 @@ def makers(module: Module) -> list[Operation]:
     return [op for op in module.walk() if op.name == MAKE]
 
 
-# -- what is raised ----------------------------------------------------------------------------------------------------
+# -- promotion to TMA --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", ["host", "kernel"])
@@ -145,16 +145,16 @@ def test_a_descriptor_stands_as_far_outside_as_its_pointer_and_index_allow() -> 
     module = raised(WHERE="unknown")[1]
     assert {len(enclosing_loops(op)) for op in makers(module)} == {
         2
-    }  # a tile that may have any place is its own tensor
+    }  # a tile at an arbitrary address is a tensor of its own
 
 
-def test_strides_that_are_said_to_be_positive_are_not_asked_about() -> None:
+def test_strides_assumed_positive_are_not_checked() -> None:
     result, module, _ = raised(ASSUME=True)
     assert result.raised == 2 and "turns out" not in reasons(result)
     assert not [op for op in module.walk() if op.name == "scf.if"]
 
 
-def test_of_a_wide_stride_it_is_asked_whether_tma_takes_one_as_great() -> None:
+def test_a_wide_stride_is_checked_against_the_limit_of_tma() -> None:
     result, module, _ = raised(ASSUME=True, wide=True)
     assert result.raised == 2 and "where lda turns out" in reasons(result)
     limit = [op for op in module.walk() if op.name == "arith.constant" and op.properties["value"].startswith("5497558")]
@@ -170,7 +170,7 @@ def test_of_a_wide_stride_it_is_asked_whether_tma_takes_one_as_great() -> None:
         ({"WHERE": "iteration"}, 1, "its pointer is made in the loop of the load"),
     ],
 )
-def test_what_is_not_proved_stays_with_its_reason(choices: dict[str, Any], left: int, expected: str) -> None:
+def test_unproved_loads_stay_with_a_reason(choices: dict[str, Any], left: int, expected: str) -> None:
     result, _, _ = raised(**choices)
     assert (result.raised, result.left) == (2 - left, left), reasons(result)
     assert expected in reasons(result)
@@ -192,7 +192,7 @@ def test_automatic_mode_takes_programs_of_many_tiles(name: str, made: bool) -> N
         assert [ring.fill for ring in found.outcome.plan.rings] == ["tma"]
 
 
-# -- what it computes --------------------------------------------------------------------------------------------------
+# -- results -----------------------------------------------------------------------------------------------------------
 
 FORMS: dict[str, dict[str, Any]] = {
     "asked": {}, "assumed": {"ASSUME": True}, "masked": {"MASK": "rows"}, "wide": {"wide": True},
@@ -217,7 +217,7 @@ def test_a_table_kernel_is_proved_and_gives_the_same_bits_in_every_order(form: s
                 assert result_of(module, groups, order, seed) == wanted, order
 
 
-def test_the_loop_that_keeps_to_pointers_asks_for_no_ring() -> None:
+def test_the_fallback_loop_with_pointer_loads_has_no_ring() -> None:
     _, module, made = raised()
     outcome = specialised(print_module(lay_out(made, print_module(module))), verification="off")
     parsed = parse_module(outcome.aref)
@@ -227,14 +227,14 @@ def test_the_loop_that_keeps_to_pointers_asks_for_no_ring() -> None:
     assert len(tiles) == 2 and all(consumer.is_ancestor_of(op) for op in tiles)
     assert not any(op.name == "tt.load" and "tensor<" in op.result.type for op in producer.walk())
     buffers = [op.result.type for op in parsed.walk() if op.name == "ttg.local_alloc"]
-    assert len(buffers) == 2 and not any("<2x" in type for type in buffers)  # not one for each dot in flight
+    assert len(buffers) == 2 and not any("<2x" in type for type in buffers)  # one buffer, not one per dot in flight
 
 
-# -- broken twins ------------------------------------------------------------------------------------------------------
+# -- mutations ---------------------------------------------------------------------------------------------------------
 
 
 @simulated_once
-def test_without_the_question_a_stride_that_is_not_positive_goes_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_condition_a_non_positive_stride_gives_wrong_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raise_loads._Raise, "ask", lambda self, decisions: None)
     _, module, made = raised()
     wrong = lay_out(made, print_module(module))
@@ -260,10 +260,10 @@ def test_a_descriptor_made_before_the_copies_of_the_last_have_landed_is_refuted(
         result_of(parse_module(unproved.barrier), GROUPS, "late")
 
 
-# -- what a launch is asked --------------------------------------------------------------------------------------------
+# -- launch conditions -------------------------------------------------------------------------------------------------
 
 
-def test_strides_that_are_arguments_are_looked_at_by_the_launch() -> None:
+def test_stride_arguments_are_checked_at_launch() -> None:
     case = find("array")
     made = front(case.kernel, signature(case), num_warps=4)
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
@@ -271,7 +271,7 @@ def test_strides_that_are_arguments_are_looked_at_by_the_launch() -> None:
     assert result.raised == 2 and [spec.base for spec in result.launch.descriptors] == [
         0,
         2,
-    ]  # A and C, by the launcher
+    ]  # A and C, checked by the launcher
     assert not [op for op in module.walk() if op.name == "scf.if"]
     names = [name for name in case.kernel.arg_names if name in case.arguments]
     given = [case.arguments[name] for name in names]

@@ -21,7 +21,7 @@ from tests.cases.programs.ttgir import ACC, alloc, for_loop, kernel, load, op
 from tests.cases.programs.turns import grouped
 from tests.cases.small.pointer_kernels import ttgir
 from tests.matrix.raising import Launch, raised
-from tests.matrix.test_load_ahead import scaled
+from tests.matrix.test_prefetch_loads import scaled
 from tests.transforms.lowering.test_duplicate_slot_views import two_loops as loops_of_one_slot
 
 TARGET = Target(4, 3)

@@ -1,4 +1,4 @@
-"""One compile of a case with a chosen level printed, read by `tawa.ir`, printed and read back by Triton on the way."""
+"""Compiles a case with a round trip of one level through `tawa.ir` and Triton's parser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Level = Literal["none", "ttir", "ttgir", "back", "barrier", "barrier twice"]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came out. `texts`: what `tawa.ir` printed. `ttgir`: what a specialised kernel was made from."""
+    """The result of a compile. texts: the output of `tawa.ir`. ttgir: the input of specialisation."""
 
     ptx: str
     cubin: str
@@ -85,7 +85,7 @@ def _constants(case: Specimen) -> dict[tuple[int], Any]:
 
 
 def _reread_ttir(mod: Any, again: Any) -> Any:
-    """TTIR has no attribute to spoil: one whose name has no dot makes Triton print the generic form."""
+    """Makes Triton print the generic form by adding an attribute whose name has no dot; TTIR has none to replace."""
     from triton._C.libtriton import ir
 
     mod.set_attr("tawa", ir.builder(mod.context).get_string_attr("x"))
@@ -116,7 +116,7 @@ def _ttgir(level: Level, split: StageSplit, mod: Any, metadata: Any, options: An
 
 @functools.cache
 def _specialised(text: str, target: Target) -> Outcome:
-    """Both ways to the barrier level begin with it."""
+    """Specialises once for both forms of the barrier level."""
     outcome = specialise(text, PlanOptions(aref_depth=DEPTH, mma_depth=1), target)
     assert outcome.applied, outcome.remarks
     assert print_module(read(outcome.aref), locations=False) == outcome.aref

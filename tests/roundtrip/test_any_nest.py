@@ -1,4 +1,4 @@
-"""Triton's back half takes what the pipeline makes of random nests of loops and branches."""
+"""Triton's back half accepts the pipeline's output for random nests of loops and branches."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=[Healt
 CAPABILITY = 90
 
 SUM_TAKEN_OVER = (Loop(upper="n", body=(Step(accumulator=0), Step(accumulator=0), Branch(then=(), other=()))),)
-"""The first slot is released while the second dot, which took the sum over, is in flight."""
+"""The first slot is released while the second dot, which continues the sum, is in flight."""
 
 
 def spelt(program: str) -> str:
-    """Descriptor types as the installed Triton writes them."""
+    """The program with descriptor types in the syntax of the installed Triton."""
     if triton_version()[:2] < (3, 7):
         return program
     return program.replace("tensordesc<tensor<64x64xf16, #shared>>", "tensordesc<64x64xf16, #shared>")

@@ -1,4 +1,4 @@
-"""Operands that a loop computes into buffers by turns: where Triton puts the barriers that the order of warps needs."""
+"""Operands that a loop computes into alternating buffers: Triton's barriers order the warps between them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOTH = dataclasses.replace(find_gemm("tile_fp32_tn"), num_warps=8)
 
 @pytest.mark.parametrize("case", [WEIGHTS, BOTH], ids=lambda case: case.name)
 def test_all_warps_have_waited_before_one_writes_the_buffer_again(case: Specimen) -> None:
-    """Eight warps are two warp groups, which wait for their own wgmmas only."""
+    """Eight warps are two warp groups, and each waits only for its own wgmmas."""
     with launched_by_us():
         made = compile_case(case, PlanOptions(enable_warp_specialization=True, mma_depth=1))
     lines = made.asm["ptx"].splitlines()

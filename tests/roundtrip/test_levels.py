@@ -1,7 +1,7 @@
-"""Round trips through `tawa.ir` change nothing: at every level the PTX and the cubin are the same bytes.
+"""Round trips through `tawa.ir` change nothing: at every level the PTX and the cubin are identical.
 
-Triton prints a level in generic form, `tawa.ir` reads and prints it, Triton reads that and compiles on. This is the
-regression test for a new release of Triton.
+Triton prints a level in generic form, `tawa.ir` parses and prints it, and Triton parses the result and continues the
+compile. This is the regression test for new releases of Triton.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.sample import sample
 
 pytestmark = pytest.mark.slow
 
-# At the level of TTIR, a choice: fp16, fp8 and fp32 operands; layouts; loops in loops, in a row and under a branch;
+# A selection for TTIR: fp16, fp8 and fp32 operands; layouts; loops in loops, in a row and under a branch;
 # `while`; descriptors made in the kernel; an epilogue with pointers, masks and reductions; two dots.
 TYPICAL = [
     "tile_fp32_tn",
@@ -66,7 +66,7 @@ def test_a_specialised_kernel_read_and_printed_once_more_is_the_same_kernel(name
 
 
 @pytest.mark.parametrize("name", ["gate_up", "early_return"])
-def test_what_is_printed_is_a_fixed_point(name: str) -> None:
+def test_printing_is_a_fixed_point(name: str) -> None:
     (text,) = made(name, "ttgir").texts
     assert print_module(parse_module(text)) == text
 

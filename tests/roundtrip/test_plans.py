@@ -1,4 +1,4 @@
-"""Plans: what a compile shows, written as JSON and pinned, makes the same kernel again."""
+"""A Plan that a compile reports, written as JSON and pinned, produces the same kernel."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_plan_that_is_pinned_makes_the_kernel_that_it_was_taken_from(
 
 
 def _launch(compiled: Any) -> dict[str, Any]:
-    """What the launcher is told, but for the options."""
+    """The launch record without the options."""
     told = compiled.metadata.tawa.get("launch") or {}
     return {name: value for name, value in told.items() if name != "options"}
 

@@ -1,4 +1,4 @@
-"""The planner's estimate of shared memory against what Triton allocates."""
+"""The planner's estimate of shared memory against Triton's allocation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def estimate(ttgir: str) -> int:
     ],
 )
 def test_the_estimate_is_never_too_small_and_not_far_too_large(name: str) -> None:
-    """Too small, and a depth that was promised to fit does not; far too large, and depths that fit are refused."""
+    """Too small an estimate accepts depths that do not fit; too large an estimate rejects depths that fit."""
     made = compile_through(find(name), "barrier")
     estimated = estimate(made.ttgir)
     assert estimated >= made.shared_bytes - SLACK_BYTES

@@ -1,4 +1,4 @@
-"""Small kernels over 64 elements, one for each group of operations, and their compile to TTGIR."""
+"""Small kernels over 64 elements, one per group of operations, and their compile to TTGIR."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sim.problems import generic_text
 
 
 def module_of(kernel: Any, types: dict[str, str], **options: Any) -> Module:
-    """The TTGIR of a kernel; types: of its arguments, in Triton's notation."""
+    """The TTGIR of a kernel; types: the types of its parameters in Triton's notation."""
     return parse_module(generic_text(compile_kernel(kernel, Signature(types, {}, {}), None, **options)))
 
 

@@ -1,4 +1,4 @@
-"""A case of the kernel list as a simulation: its levels as modules, its tensors as arrays, its answer in float64."""
+"""Simulates a case of the kernel list: its levels as modules, its tensors as arrays, its result in float64."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Level = Literal["ttgir", "aref", "barrier"]
 
 @functools.cache
 def ttgir(name: str) -> str:
-    """TTGIR of a case, at the cut before Triton's pipeliner, in generic form."""
+    """TTGIR of a case before Triton's pipeliner, in generic form."""
     case = find(name)
     names = case.kernel.arg_names
     constants = {(names.index(it),): value for it, value in case.constants().items()}
@@ -47,7 +47,7 @@ def generic_text(compiled: Any) -> str:
 
 @functools.cache
 def stock_text(name: str) -> str:
-    """TTGIR of a case as stock Triton makes it, its software pipeline included, in generic form."""
+    """TTGIR of a case from stock Triton, including its software pipeline, in generic form."""
     case = find(name)
     names = case.kernel.arg_names
     constants = {(names.index(it),): value for it, value in case.constants().items()}
@@ -69,7 +69,7 @@ def level_text(name: str, level: Level, depth: int = 2, mma_depth: int = 1) -> s
 
 
 def level_module(name: str, level: Level, depth: int = 2, mma_depth: int = 1) -> Module:
-    """A fresh module of one level, which a test may break."""
+    """A fresh module of one level, which tests may mutate."""
     return parse_module(level_text(name, level, depth, mma_depth))
 
 

@@ -1,4 +1,4 @@
-"""One kernel, three levels, three orders of landing: the same bits, and near the float64 answer."""
+"""Each kernel has the same bits at three levels in three orders, close to the float64 result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.sim.problems import exact, level_module, make_arrays, output, run
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 
-# The answer is rounded once to the type of C, and once an operation in between: a few units in the last place.
+# The result is rounded once to the type of C and once per operation before: a few units in the last place.
 TOLERANCE = {"fp16": 2e-3, "bf16": 1e-2, "fp32": 1e-5}
 SMALL = {"M": 200, "N": 256, "K": 136}
 CASES = {
@@ -50,7 +50,7 @@ def sized(name: str) -> Specimen:
 
 
 def error(case: Specimen, bits: Any) -> float:
-    """The largest error against float64, as a share of the largest value; NaN where an element was left out."""
+    """The largest error against float64, relative to the largest value; NaN if an element was not written."""
     arrays = make_arrays(case)
     got = to_floats(bits, case.tensors["c"].dtype).astype(np.float64)
     wanted = exact(case, arrays)

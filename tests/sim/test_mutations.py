@@ -1,6 +1,6 @@
-"""A broken protocol is seen: a trap, a deadlock or other bits, in at least one order.
+"""Protocol mutations are detected in at least one order, as a trap, a deadlock or different bits.
 
-Each mutation breaks one thing.
+Each mutation breaks one rule of the protocol.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
 from tests.sim.problems import Level, level_module, output
 
-# One tile a program with five trips; and two tiles a program, whose stores are staged through shared memory.
+# One tile per program with five trips; two tiles per program with stores staged through shared memory.
 PROBLEMS: dict[str, dict[str, int]] = {
     "tile_64x64": {"M": 64, "N": 64, "K": 320},
     "persistent": {"M": 256, "N": 128, "K": 200, "PROGRAMS": 1},
@@ -38,7 +38,7 @@ def right(name: str) -> Any:
 
 
 def verdicts(name: str, level: Level, mutate: Callable[[Module], None]) -> set[str]:
-    """What is seen, over all orders: names of errors, "other bits", "right"."""
+    """The results in all orders: names of errors, "other bits", "right"."""
     seen: set[str] = set()
     for order in get_args(Order):
         for seed in range(4 if order == "random" else 1):
@@ -53,7 +53,7 @@ def verdicts(name: str, level: Level, mutate: Callable[[Module], None]) -> set[s
 
 
 def ops(module: Module, name: str, text: str = "") -> list[Operation]:
-    """Operations of a name; `text` is in the hint of the ring or barrier they work on."""
+    """Operations by name; `text` occurs in the name of their ring or barrier."""
     return [op for op in module.walk() if op.name == name and text in _hint(op)]
 
 
@@ -94,12 +94,12 @@ def flip_parity(text: str) -> Callable[[Module], None]:
 
 
 def dots_see(name: str, put_off: int) -> Callable[[Module], None]:
-    """The wgmma wait of the loop leaves more in flight: the slot is given back while it is read."""
+    """The wgmma wait of the loop leaves more wgmmas in flight: the slot is released while one reads it."""
     return change(name, "pendings", lambda pendings: pendings + put_off)
 
 
 def use_before_wait(module: Module) -> None:
-    """The last wait is gone: the accumulator goes on as it is."""
+    """Removes the last wait: the accumulator is used in flight."""
     wait = [op for op in module.walk() if op.name == "ttng.warp_group_dot_wait"][-1]
     for result, operand in zip(wait.results, wait.operands, strict=True):
         result.replace_all_uses_with(operand)
@@ -107,7 +107,7 @@ def use_before_wait(module: Module) -> None:
 
 
 def use_past_wait(module: Module) -> None:
-    """The last wait stands where it stood, but what it returns is not used."""
+    """Keeps the last wait, but uses its operands instead of its results."""
     wait = [op for op in module.walk() if op.name == "ttng.warp_group_dot_wait"][-1]
     for result, operand in zip(wait.results, wait.operands, strict=True):
         result.replace_all_uses_with(operand)
@@ -118,9 +118,9 @@ BARRIER: dict[str, tuple[str, Callable[[Module], None], set[str]]] = {
     "the put does not wait": ("tile_64x64", drop("ttng.wait_barrier", "empty"), set()),
     "the get waits for the other parity": ("tile_64x64", flip_parity("full"), set()),
     "the put waits for the other parity": ("tile_64x64", flip_parity("empty"), {"Deadlock"}),
-    "the slot is given back too early": ("tile_64x64", dots_see("ttng.warp_group_dot_wait", 1), {"SharedMemoryRace"}),
-    "no slot is given back": ("tile_64x64", drop("ttng.arrive_barrier", "empty"), {"Deadlock"}),
-    "nobody expects bytes": ("tile_64x64", drop("ttng.barrier_expect", "full"), {"Deadlock"}),
+    "the slot is released too early": ("tile_64x64", dots_see("ttng.warp_group_dot_wait", 1), {"SharedMemoryRace"}),
+    "no slot is released": ("tile_64x64", drop("ttng.arrive_barrier", "empty"), {"Deadlock"}),
+    "no transaction bytes are expected": ("tile_64x64", drop("ttng.barrier_expect", "full"), {"Deadlock"}),
     "too many bytes are expected": (
         "tile_64x64",
         change("ttng.barrier_expect", "size", lambda size: size + 64),
@@ -139,14 +139,18 @@ BARRIER: dict[str, tuple[str, Callable[[Module], None], set[str]]] = {
     ),
     "a barrier is not initialised": ("tile_64x64", drop("ttng.init_barrier"), {"BarrierMisuse"}),
     "the accumulator is used in flight": ("tile_64x64", use_before_wait, {"AccumulatorInFlight"}),
-    "what the wait returns is not used": ("tile_64x64", use_past_wait, {"AccumulatorInFlight"}),
+    "the result of the wait is not used": ("tile_64x64", use_past_wait, {"AccumulatorInFlight"}),
     "no fence before the TMA store": ("persistent", drop("ttng.fence_async_shared"), {"MissingFence"}),
-    "the staging buffer is not waited for": ("persistent", drop("ttng.async_tma_store_wait"), {"SharedMemoryRace"}),
+    "no wait before the staging buffer is reused": (
+        "persistent",
+        drop("ttng.async_tma_store_wait"),
+        {"SharedMemoryRace"},
+    ),
 }
 
 AREF: dict[str, tuple[str, Callable[[Module], None], set[str]]] = {
-    "no slot is given back": ("tile_64x64", drop("aref.consumed"), {"Deadlock"}),
-    "the slot is given back too early": ("tile_64x64", dots_see("ttng.warp_group_dot_wait", 1), {"SharedMemoryRace"}),
+    "no slot is released": ("tile_64x64", drop("aref.consumed"), {"Deadlock"}),
+    "the slot is released too early": ("tile_64x64", dots_see("ttng.warp_group_dot_wait", 1), {"SharedMemoryRace"}),
     "the accumulator is used in flight": ("tile_64x64", use_before_wait, {"AccumulatorInFlight"}),
     "the first put is missing": ("tile_64x64", drop("aref.put"), {"ProtocolTrap"}),
     "the last put is missing": ("tile_64x64", drop("aref.put", which=-1), {"Deadlock"}),
@@ -154,14 +158,14 @@ AREF: dict[str, tuple[str, Callable[[Module], None], set[str]]] = {
 
 
 @pytest.mark.parametrize("name", BARRIER)
-def test_a_broken_barrier_program_is_seen(name: str) -> None:
+def test_a_broken_barrier_program_is_detected(name: str) -> None:
     problem, mutate, expected = BARRIER[name]
     seen = verdicts(problem, "barrier", mutate)
     assert seen & expected if expected else seen - {"right"}, seen
 
 
 @pytest.mark.parametrize("name", AREF)
-def test_a_broken_aref_program_is_seen(name: str) -> None:
+def test_a_broken_aref_program_is_detected(name: str) -> None:
     problem, mutate, expected = AREF[name]
     assert verdicts(problem, "aref", mutate) & expected
 

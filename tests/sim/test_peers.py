@@ -1,4 +1,4 @@
-"""Kernels that people specialised by hand: the right values, and times in which two consumers share the units."""
+"""Kernels specialised by hand: correct values, and timelines in which two consumers share the units."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_hand_written_attention_gives_the_right_values_in_all_orders(causal: boo
         scores = np.where(np.tri(LENGTH, dtype=bool), scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     wanted = weights @ v / weights.sum(axis=1, keepdims=True)
-    # The weights are rounded to fp16 before they meet V, the answer again.
+    # The weights are rounded to fp16 before the product with V, and the result is rounded again.
     np.testing.assert_allclose(arrays["o"], wanted, rtol=4e-3, atol=2e-3)
     for order in ("late", "random"):
         again, others = launch(module, order)

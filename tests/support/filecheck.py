@@ -14,7 +14,7 @@ from tawa.ir import Module, print_module
 
 
 def check(text: str, directives: str) -> None:
-    """Fails with FileCheck's own message (on stderr) and the text where `text` does not meet `directives`."""
+    """Fails with FileCheck's message (on stderr) and the text if `text` does not match `directives`."""
     options = Options(match_filename="directives")
     parser = Parser(options, io.StringIO(directives), *pattern_for_opts(options))
     assert Matcher(options, FInput("output", text), parser).run() == 0, f"FileCheck failed on\n{text}"

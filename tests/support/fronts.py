@@ -1,4 +1,4 @@
-"""Kernels down to their TTIR, and what Triton brings to the rest of their compile."""
+"""Compiles kernels to TTIR, and keeps the state of Triton that the rest of the compile needs."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ class _Enough(Exception):
 
 @dataclass(frozen=True)
 class Front:
-    """A kernel's TTIR as Triton prints it, and what Triton brings to its compile."""
+    """A kernel's TTIR as Triton prints it, with the context and the toolchain of its compile."""
 
     ttir: str
     context: Any
     tools: Toolchain
 
     def source(self, name: str = "") -> Source:
-        """The kernel as the driver is given it."""
+        """The kernel as input of the driver."""
         return Source(self.ttir, self.context, name, {})
 
     def whole_text(self) -> str:
-        """The kernel with layouts, as it is."""
+        """The kernel with layouts, without further changes."""
         return front_half(self.tools, self.source(), parse_with_triton(self.ttir, self.context), Worksheet())
 
     def whole(self) -> Module:
         return parse_module(self.whole_text())
 
     def structured_text(self) -> str:
-        """The kernel with layouts; without its jumps, where it has some."""
+        """The kernel with layouts and structured control flow."""
         if not any(jump in self.ttir for jump in JUMPS):
             return self.whole_text()
         text = self._laid_out(read_kernel(self.ttir, self.context), Plan())
@@ -58,7 +58,7 @@ class Front:
         return text
 
     def split(self, groups: int = 2) -> str | Remark:
-        """The program of one of the consumer groups with layouts, or the remark that declines."""
+        """The program of one consumer group with layouts, or the remark that declines the split."""
         return self._laid_out(read_ttir(self.ttir, self.context), Plan(groups=groups))
 
     def split_text(self, groups: int = 2) -> str:

@@ -1,6 +1,6 @@
-"""`ast.parse` that threads may call at once, for the Pythons where it fails.
+"""A thread-safe `ast.parse` for Python versions where it is not.
 
-Triton parses each kernel, in whatever thread compiles it; what fails is told in `tawa.runtime.pytorch.inductor`.
+Triton parses each kernel in the thread that compiles it; `tawa.runtime.pytorch.inductor` describes the failure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _parse = ast.parse
 
 @functools.wraps(ast.parse)
 def _parse_alone(*arguments: Any, **keywords: Any) -> ast.AST:
-    # Without collections no Python code runs inside the parser, so nothing here waits for the lock it holds.
+    # Without garbage collection no Python code runs inside the parser, so no thread can deadlock on its lock.
     with _ONE_AT_A_TIME:
         collecting = gc.isenabled()
         gc.disable()
@@ -31,6 +31,6 @@ def _parse_alone(*arguments: Any, **keywords: Any) -> ast.AST:
 
 
 def let_threads_parse() -> None:
-    """Replace `ast.parse` in this process where it fails in threads."""
+    """Replaces `ast.parse` in this process if it is not thread-safe."""
     if parser_fails_in_threads():
         ast.parse = _parse_alone

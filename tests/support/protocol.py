@@ -1,12 +1,12 @@
-"""A truth table for the aref protocol: runs a specialised program on counts alone.
+"""An executable model of the aref protocol: runs a specialised program on scalars only.
 
-Scalars are computed, tiles are not. The partitions are coroutines that take turns; one that waits for a slot or a
-barrier gives way. Both levels are understood:
+Scalars are computed, tiles are not. Partitions are coroutines; a partition yields while it waits for a slot or a
+barrier. Both levels are supported:
 
     aref      slots as ⟨F, E⟩; events put / get / consumed with the running count, dots in flight with what they read
     barrier   mbarriers with phase, arrivals and bytes; events with (slot, parity)
 
-`run` gives a `Trace`; `violations` says what is wrong with it, in words. A deadlock is the violation "deadlock".
+`run` returns a `Trace`; `violations` lists its protocol violations as text. A deadlock is the violation "deadlock".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tawa.ir import Block, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import read_int
 
 Run = Generator[None, None, list[Any]]
-"""A coroutine: gives way at each wait that fails, returns the operands of its block's terminator."""
+"""A coroutine: yields at each wait that blocks, returns the operands of its block's terminator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Barrier:
     bytes: int = 0
 
     def settle(self) -> None:
-        """Completes the phase when all arrived and all bytes came."""
+        """Completes the phase when no arrivals and no bytes are pending."""
         if self.pending == 0 and self.bytes == 0:
             self.phase ^= 1
             self.pending = 1
@@ -59,7 +59,7 @@ class Barrier:
 
 @dataclass(slots=True)
 class Trace:
-    """What a run did. `wrong`: what was wrong on the way."""
+    """The events of a run. wrong: violations found during the run."""
 
     events: list[Event] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -68,16 +68,16 @@ class Trace:
     stores: int = 0
 
     def places(self, kind: str, ring: str) -> list[Any]:
-        """Where the accesses of one kind went, in order."""
+        """The places of all accesses of one kind to a ring, in order."""
         return [event.place for event in self.events if event.kind == kind and event.ring == ring]
 
     def rings(self) -> list[str]:
-        """Rings that were touched, by name."""
+        """The names of the rings that have events."""
         return sorted({event.ring for event in self.events})
 
 
 def run(module: Module, numbers: dict[str, int], most_steps: int = 200_000) -> Trace:
-    """Runs the kernel with its integer arguments as in `numbers` (by name)."""
+    """Runs the kernel with the integer arguments `numbers` (by name)."""
     machine = _Machine()
     (function,) = [op for op in module.body.ops if op.name == "tt.func"]
     body = function.regions[0].block
@@ -95,7 +95,7 @@ def run(module: Module, numbers: dict[str, int], most_steps: int = 200_000) -> T
 
 
 def violations(trace: Trace, depth: int, mma_depth: int, total: int | dict[str, int], level: str = "aref") -> list[str]:
-    """What is wrong with a run in which every ring (or each by name) should have been filled `total` times."""
+    """Violations of a run in which every ring (or each ring by name) must be filled `total` times."""
     wrong = list(trace.wrong)
     totals = dict.fromkeys(trace.rings(), total) if isinstance(total, int) else total
     for ring, count in totals.items():
@@ -133,7 +133,7 @@ class _Machine:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def join(self, values: dict[Value, Any]) -> None:
-        """Lets the partitions take turns until all are done or none moves; what they hand over goes into `values`."""
+        """Runs the partitions round robin until all end or all are blocked; writes their results to `values`."""
         running, self.started = self.started, []
         while running:
             before = self.steps
@@ -210,7 +210,7 @@ class _Machine:
         view = WarpSpecializeOp(op)
         self.start("default", view.default, dict(values), op.results)
         for number, block in enumerate(view.partitions):
-            mine = dict(zip(block.args, inputs, strict=True))  # isolated: nothing but what is handed over
+            mine = dict(zip(block.args, inputs, strict=True))  # isolated from above: only explicit captures are visible
             self.start(f"partition{number}", block, mine, [])
 
     # -- the aref level ----------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ class _Row(list[Any]):
 
 
 class _Group:
-    """One partition: what it borrowed, which wgmmas it has in flight, and the results it hands over."""
+    """One partition: its borrowed slots, its wgmmas in flight, and its results."""
 
     def __init__(self, name: str, results: list[Value] | None = None) -> None:
         self.name = name
@@ -369,7 +369,7 @@ class _Group:
         self.in_flight: list[set[View]] = []
 
     def turn(self, values: dict[Value, Any]) -> bool:
-        """Runs to the next failing wait; True when it is done."""
+        """Runs to the next wait that blocks; True if the partition has ended."""
         try:
             next(self.code)
         except StopIteration as end:

@@ -1,4 +1,4 @@
-"""A choice of cases for tests that compile each of them: all of the matrix in CI would take too long on two cores.
+"""Samples of cases for tests that compile each case: the whole matrix takes too long for CI on two cores.
 
 ``TEST_EVERY_CASE=1 make test`` takes all. What runs over all of it anyway: the benches, on a GPU.
 """
@@ -19,7 +19,7 @@ _MAIN_TRITON = "3.6"
 
 
 def sample(cases: Sequence[T], step: int) -> list[T]:
-    """Every `step`-th case, beginning with the first, and a third of those on other releases than Triton 3.6."""
+    """Every `step`-th case, starting with the first; a third of those on releases other than Triton 3.6."""
     return list(cases) if EVERY_CASE else list(cases[:: step * (1 if _main_triton() else 3)])
 
 
@@ -32,4 +32,4 @@ def _main_triton() -> bool:
 
 
 simulated_once = pytest.mark.skipif(not (EVERY_CASE or _main_triton()), reason="simulated with Triton 3.6's layouts")
-"""For tests that simulate: the program differs little between releases, and each has its compile-level tests."""
+"""Marks simulations that run on one release: programs differ little between releases, which compile tests cover."""

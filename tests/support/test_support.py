@@ -1,4 +1,4 @@
-"""The helpers can fail: a check that never does proves nothing."""
+"""The helpers detect violations: a check must be able to fail."""
 
 from __future__ import annotations
 

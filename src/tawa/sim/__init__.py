@@ -1,15 +1,17 @@
 """A Hopper CTA in NumPy: partitions as coroutines, TMA, mbarriers, wgmma groups, two memory proxies, and a clock.
 
-Runs programs of the ttgir, aref and barrier levels, Triton's own pipelined kernels among them, and gives their results
-and their timeline.
+Runs programs at the ttgir, aref and barrier levels, including Triton's own pipelined kernels, and returns their
+results and their timelines.
 
-Modelled: reads of shared memory that nobody wrote, that has not landed or is not fenced are trapped, and so are writes
-while an asynchronous reader is un-waited; a dot sums in float64 and rounds once to float32; wgmma cuts float32 operands
-off to TF32; fp8 conversions saturate; masked-off lanes without `other` read NaN (integers: -1). Time: `cost` says what
-an operation costs, `clock` how times follow from a run; they do not depend on the order in which work lands.
+Modelled: the simulator traps reads of shared memory that is uninitialised, in flight or not fenced, and writes to
+shared memory that an asynchronous operation may still read. A dot sums in float64 and rounds once to float32; wgmma
+truncates float32 operands to TF32; fp8 conversions saturate; masked-off lanes without `other` read NaN (integers: -1).
+Time: `cost` has the cost of each operation; `clock` computes the times of a run, which do not depend on the order in
+which asynchronous work lands.
 
 Not modelled: layouts, the finite precision of fp8 sums in wgmma, memory consistency between CTAs (they run one after
-the other), the reuse of shared memory that has died, and in times whatever `cost` leaves out.
+the other), the sharing of one address range by buffers with disjoint live ranges, and everything that `cost` lists as
+missing from its times.
 """
 
 from tawa.machine.hopper import H100, CostModel

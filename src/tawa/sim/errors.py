@@ -1,4 +1,4 @@
-"""What a simulated kernel can do wrong, one class per cause. Each text says what, where, and how to cure it."""
+"""Errors of a simulated kernel, one class per cause. Each message states what is wrong, where, and how to cure it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tawa.remarks import SourceLocation
 
 
 class SimulationError(TawaError):
-    """Base: the run stopped. The machine adds the operation, its source line, the partition and the CTA."""
+    """Base class. The machine adds the operation, its source line, the partition and the CTA."""
 
     cure: ClassVar[str] = ""
 
@@ -31,87 +31,88 @@ class SimulationError(TawaError):
 
 
 class UnsupportedOp(SimulationError):
-    """The simulator has no meaning for an operation (or for this form of it) and does not guess one."""
+    """The simulator does not implement an operation, or this form of it."""
 
-    cure = "simulate a kernel without this operation, or teach tawa.sim its meaning"
+    cure = "simulate a kernel without this operation, or implement it in tawa.sim"
 
 
 class ArgumentError(SimulationError):
-    """The arguments given do not fit the kernel's."""
+    """The arguments do not match the kernel's parameters."""
 
     cure = "pass one value for each parameter of the kernel, by name"
 
 
 class EndlessLoop(UnsupportedOp):
-    """A loop begins with a step that leads nowhere: the language gives a step of 0 or less no meaning."""
+    """A loop with at least one trip has a step of 0 or less, which Triton's language leaves undefined."""
 
     cure = "pass a step of 1 or more"
 
 
 class Deadlock(SimulationError):
-    """No partition can go on and nothing is in flight; the text lists what each partition waits for."""
+    """All partitions are blocked and no work is in flight; the message lists what each partition waits for."""
 
-    cure = "let somebody make the barrier or slot that is waited for complete"
+    cure = "add the missing arrival, transaction bytes or release of the barrier or slot"
 
 
 class UnwrittenRead(SimulationError):
-    """Shared memory is read that nobody wrote, or whose TMA copy has not landed."""
+    """A read of shared memory that was never written, or whose TMA copy is in flight."""
 
     cure = "wait for the write before the read"
 
 
 class MissingFence(SimulationError):
-    """The async proxy (wgmma, TMA) reads what the generic proxy wrote, or writes what it read, without a fence between.
+    """Generic-proxy and async-proxy (wgmma, TMA) accesses to the same bytes are not ordered by a proxy fence.
 
-    The fence is that of the one who wrote or read.
+    Either the async proxy reads bytes that threads wrote, or it writes bytes that threads read. The partition that made
+    the generic access executes the fence.
     """
 
-    cure = "put ttng.fence_async_shared between the two"
+    cure = "insert ttng.fence_async_shared between the two accesses"
 
 
 class SharedMemoryRace(SimulationError):
-    """Shared memory is written while an asynchronous operation reads or writes it."""
+    """Shared memory is written or freed while an asynchronous operation reads or writes it."""
 
-    cure = "wait for the asynchronous operation before the memory is given back"
+    cure = "wait for the asynchronous operation before the memory is released"
 
 
 class DescriptorInUse(SimulationError):
-    """A descriptor is made where an earlier one lies, which a TMA copy in flight may still read."""
+    """A descriptor overwrites an earlier one that a TMA copy in flight may still read."""
 
-    cure = "wait for the copies before the descriptor is made anew"
+    cure = "wait for the copies before the descriptor is overwritten"
 
 
 class AccumulatorInFlight(SimulationError):
-    """The result of an asynchronous wgmma is used before a wait that covers it, or past it but not through it."""
+    """The result of an asynchronous wgmma is used before the wait that covers it, or instead of that wait's result."""
 
-    cure = "put ttng.warp_group_dot_wait between the dot and the use, and use what it returns"
+    cure = "insert ttng.warp_group_dot_wait between the dot and the use, and use the result of the wait"
 
 
 class BarrierMisuse(SimulationError):
-    """An mbarrier is not initialised, is initialised twice, or gets more arrivals than its count."""
+    """An mbarrier is used before its initialisation, is initialised twice, or gets more arrivals than its count."""
 
-    cure = "initialise each barrier once, and arrive as often as its count says"
+    cure = "initialise each barrier once, and match the arrivals of each phase to its count"
 
 
 class OutOfBounds(SimulationError):
-    """A pointer leaves its tensor, or a view its buffer."""
+    """An access is outside its tensor, or a view is outside its buffer."""
 
     cure = "mask the access, or correct the index"
 
 
 class MisalignedBox(SimulationError):
-    """A TMA box begins within 16 bytes of its innermost dimension: a GPU ends the kernel with "illegal instruction"."""
+    """The innermost coordinate of a TMA box is not a multiple of 16 bytes: an illegal instruction on a GPU."""
 
-    cure = "let the innermost coordinate be a multiple of 16 bytes; pad what lies along that dimension"
+    cure = "make the innermost coordinate a multiple of 16 bytes, for example by padding that dimension"
 
 
 class ProtocolTrap(SimulationError):
-    """An aref is used out of order: the slot holds another round than the one asked for."""
+    """An aref is used out of order: the slot is at another round than the access expects."""
 
-    cure = "carry one running count a partition through every loop around the accesses"
+    cure = "carry one running count per partition through all loops around the accesses"
 
 
 class FailedAssertion(SimulationError):
-    """A tt.assert or an assumption of the kernel does not hold."""
+    """A tt.assert or llvm.intr.assume of the kernel is false."""
 
-    cure = "pass arguments for which the kernel's assumptions hold"
+    cure = "pass arguments that meet the kernel's assumptions"

@@ -1,4 +1,4 @@
-"""Arrays of narrow floats for callers: NumPy has no bf16 and no fp8, so their bits travel as unsigned integers.
+"""Conversion of narrow floats for callers: NumPy lacks bf16 and fp8, so arrays hold their bits as integers.
 
 Element names are MLIR's (``bf16``, ``f8E4M3FN``, ``f8E5M2``, ``f16``, ``f32``) or Triton's (``fp16``, ``fp8e4nv``, …).
 """
@@ -16,7 +16,7 @@ _NATIVE: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float
 
 
 def from_floats(values: Array, element: str) -> Array:
-    """Rounds floats to `element`; an array to hand to `simulate` (float16, float32, else bits)."""
+    """Rounds floats to `element`. Returns an array for `simulate`: float16, float32 or float64, otherwise bits."""
     element = MLIR_FLOATS.get(element, element)
     if not is_float(element):
         raise ValueError(f"not a float type: {element}")

@@ -1,4 +1,4 @@
-"""The interpreter: runs blocks, structured and unstructured control flow, calls, and partitions side by side."""
+"""The interpreter: executes blocks, structured and unstructured control flow, calls, and concurrent partitions."""
 
 from __future__ import annotations
 
@@ -32,158 +32,158 @@ from tawa.sim.ops.global_memory import MEMORY
 from tawa.sim.ops.tiles import TILES
 from tawa.sim.time.cost import DELIVERED_LATER
 
-_PLAIN: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY, **ADDRESSES, **DESCRIPTORS, **EXTERN}
+_HANDLERS: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY, **ADDRESSES, **DESCRIPTORS, **EXTERN}
 _STEPS = {**asynchronous.STEPS, **arefs.STEPS}
 _WAITS = {**asynchronous.WAITS, **arefs.WAITS}
 _RETURNS = op_names(YieldOp, ConditionOp, ReturnOp, WarpYieldOp, WarpReturnOp, EndOp, FilledOp)
-# What they hold is timed, not they.
+# The operations in their regions are timed, not the operations themselves.
 _NESTING = op_names(ForOp, IfOp, WhileOp, CallOp, WarpSpecializeOp, GroupOp)
-# Behind these another partition may take its turn.
+# The scheduler may switch partitions after these operations.
 _PROTOCOL = frozenset(name for name in _STEPS if name.startswith("ttng.")) | op_names(
     AsyncCopyGlobalToLocalOp, AsyncCommitGroupOp, AsyncWaitOp, CreateOp, PutOp, ConsumedOp
 )
 
 
-def run_block(who: Partition, block: Block) -> Run:
+def run_block(partition: Partition, block: Block) -> Run:
     """Executes a block of a structured region; returns the operands of its terminator."""
-    returned, successor = yield from _block(who, block)
+    returned, successor = yield from _block(partition, block)
     if successor is not None:
         raise UnsupportedOp("a branch inside a structured region")
     return returned
 
 
-def run_region(who: Partition, region: Region, args: list[Any]) -> Run:
-    """Executes blocks from the entry on, following branches; returns what the last one hands over."""
+def run_region(partition: Partition, region: Region, args: list[Any]) -> Run:
+    """Executes blocks from the entry block, following branches; returns the operands of the last terminator."""
     block: Block | None = region.blocks[0]
     returned = args
     while block is not None:
-        who.env.update(zip(block.args, returned, strict=True))
-        returned, block = yield from _block(who, block)
+        partition.env.update(zip(block.args, returned, strict=True))
+        returned, block = yield from _block(partition, block)
     return returned
 
 
-def _block(who: Partition, block: Block) -> Generator[Pause, None, tuple[list[Any], Block | None]]:
-    env, freed = who.env, who.cta.freed(block)
+def _block(partition: Partition, block: Block) -> Generator[Pause, None, tuple[list[Any], Block | None]]:
+    env, freed = partition.env, partition.cta.freed(block)
     for op in block.ops:
         args = [env[value] for value in op.operands]
         if op.name in _RETURNS:
-            if who.recorder:
-                who.recorder.step(op, None)
+            if partition.recorder:
+                partition.recorder.step(op, None)
             return args, None
         if op.successors:
             return _branch(op, args)
-        who.at = op
+        partition.at = op
         try:
-            plain = _PLAIN.get(op.name)
-            if plain is not None:
-                results = plain(who, op, [it.use() if isinstance(it, Accumulator) else it for it in args])
+            handler = _HANDLERS.get(op.name)
+            if handler is not None:
+                results = handler(partition, op, [it.use() if isinstance(it, Accumulator) else it for it in args])
             elif op.name in _STEPS:
-                results = _STEPS[op.name](who, op, args)
+                results = _STEPS[op.name](partition, op, args)
             else:
-                results = yield from _wait(who, op, args)
-                who.at = op
+                results = yield from _wait(partition, op, args)
+                partition.at = op
         except SimulationError as error:
-            raise who.cta.located(error, op, who) from None
+            raise partition.cta.located(error, op, partition) from None
         env.update(zip(op.results, results, strict=True))
         for allocation in freed.get(op, ()):
             try:
-                asynchronous.free(who, allocation)
+                asynchronous.free(partition, allocation)
             except SimulationError as error:
-                raise who.cta.located(error, allocation, who) from None
-        if who.recorder and op.name not in _NESTING:
-            who.recorder.step(op, who.cta.place(op), later=op.name in DELIVERED_LATER)
+                raise partition.cta.located(error, allocation, partition) from None
+        if partition.recorder and op.name not in _NESTING:
+            partition.recorder.step(op, partition.cta.place(op), later=op.name in DELIVERED_LATER)
         if op.name in _PROTOCOL:
             yield STEP
     return [], None
 
 
-def _wait(who: Partition, op: Operation, args: list[Any]) -> Run:
-    """Operations that may wait, by themselves or through what they hold."""
+def _wait(partition: Partition, op: Operation, args: list[Any]) -> Run:
+    """Executes an operation that may wait, by itself or in its regions."""
     if op.name in _WAITS:
-        return _WAITS[op.name](who, op, args)
-    handler = _HOLDING.get(op.name)
+        return _WAITS[op.name](partition, op, args)
+    handler = _WITH_REGIONS.get(op.name)
     if handler is None:
-        raise UnsupportedOp("tawa.sim does not know this operation")
-    return handler(who, op, args)
+        raise UnsupportedOp("tawa.sim does not implement this operation")
+    return handler(partition, op, args)
 
 
 def _branch(op: Operation, args: list[Any]) -> tuple[list[Any], Block]:
     edges = successor_operands(op)
     if not edges:
-        raise UnsupportedOp("a branch of an unknown kind")
+        raise UnsupportedOp("an unknown kind of branch")
     following, uses = edges[0] if len(edges) == 1 or args[0] else edges[1]
     return [args[use.index] for use in uses], following
 
 
-def _for(who: Partition, op: Operation, args: list[Any]) -> Run:
+def _for(partition: Partition, op: Operation, args: list[Any]) -> Run:
     lower, upper, step, *carried = args
     trips = trips_of(int(lower), int(upper), int(step))
     if trips is None:
         raise EndlessLoop(f"a loop with step {step} from {lower} to {upper} never ends")
     body = op.regions[0].block
     for trip in range(trips):
-        who.env.update(zip(body.args, (lower + trip * step, *carried), strict=True))
-        carried = yield from run_block(who, body)
+        partition.env.update(zip(body.args, (lower + trip * step, *carried), strict=True))
+        carried = yield from run_block(partition, body)
     return carried
 
 
-def _if(who: Partition, op: Operation, args: list[Any]) -> Run:
+def _if(partition: Partition, op: Operation, args: list[Any]) -> Run:
     region = op.regions[0 if args[0] else 1]
     if not region.blocks or not region.blocks[0].ops:
         return []
-    return (yield from run_block(who, region.block))
+    return (yield from run_block(partition, region.block))
 
 
-def _while(who: Partition, op: Operation, args: list[Any]) -> Run:
+def _while(partition: Partition, op: Operation, args: list[Any]) -> Run:
     before, after = (region.block for region in op.regions)
     while True:
-        who.env.update(zip(before.args, args, strict=True))
-        go_on, *args = yield from run_block(who, before)
+        partition.env.update(zip(before.args, args, strict=True))
+        go_on, *args = yield from run_block(partition, before)
         if not go_on:
             return args
-        who.env.update(zip(after.args, args, strict=True))
-        args = yield from run_block(who, after)
+        partition.env.update(zip(after.args, args, strict=True))
+        args = yield from run_block(partition, after)
 
 
-def _call(who: Partition, op: Operation, args: list[Any]) -> Run:
+def _call(partition: Partition, op: Operation, args: list[Any]) -> Run:
     name = op.properties["callee"].strip('@"')
-    function = next((it for it in who.cta.module.body.ops if (view := FuncOp.of(it)) and view.name == name), None)
+    function = next((it for it in partition.cta.module.body.ops if (view := FuncOp.of(it)) and view.name == name), None)
     if function is None:
-        raise UnsupportedOp(f"a call of {name}, which the module does not hold")
-    caller, who.env = who.env, {}
-    results = yield from run_region(who, function.regions[0], args)
-    who.env = caller
+        raise UnsupportedOp(f"a call of {name}, which is not defined in the module")
+    caller, partition.env = partition.env, {}
+    results = yield from run_region(partition, function.regions[0], args)
+    partition.env = caller
     return results
 
 
-def _warp_specialize(who: Partition, op: Operation, args: list[Any]) -> Run:
+def _warp_specialize(partition: Partition, op: Operation, args: list[Any]) -> Run:
     view = WarpSpecializeOp(op)
-    captures = [who.env[value] for value in view.capturing.operands]
-    members = [who.cta.spawn("default", who.env, who.agent)]
+    captures = [partition.env[value] for value in view.capturing.operands]
+    members = [partition.cta.spawn("default", partition.env, partition.agent)]
     members[0].code = run_block(members[0], view.default)
-    members[0].wgmmas, members[0].stores = who.wgmmas, who.stores
-    members[0].copies, members[0].unfenced = who.copies, who.unfenced
-    members[0].fenced_copies = who.fenced_copies
+    members[0].wgmmas, members[0].stores = partition.wgmmas, partition.stores
+    members[0].copies, members[0].unfenced = partition.copies, partition.unfenced
+    members[0].fenced_copies = partition.fenced_copies
     for number, block in enumerate(view.partitions):
         env: dict[Value, Any] = dict(zip(block.args, captures, strict=True))
-        member = who.cta.spawn(f"partition{number}", env)
-        member.fenced_copies = who.fenced_copies
+        member = partition.cta.spawn(f"partition{number}", env)
+        member.fenced_copies = partition.fenced_copies
         member.code = run_block(member, block)
         members.append(member)
-    yield from who.fork_and_join(op, members, "all partitions to end")
-    who.fenced_copies = members[0].fenced_copies
+    yield from partition.fork_and_join(op, members, "all partitions to end")
+    partition.fenced_copies = members[0].fenced_copies
     return members[0].outcome or []
 
 
-def _groups(who: Partition, op: Operation, args: list[Any]) -> Run:
-    return arefs.run_groups(who, op, run_block)
+def _groups(partition: Partition, op: Operation, args: list[Any]) -> Run:
+    return arefs.run_groups(partition, op, run_block)
 
 
-def _put(who: Partition, op: Operation, args: list[Any]) -> Run:
-    return arefs.put(who, op, args, run_block)
+def _put(partition: Partition, op: Operation, args: list[Any]) -> Run:
+    return arefs.put(partition, op, args, run_block)
 
 
-_HOLDING: dict[str, Callable[[Partition, Operation, list[Any]], Run]] = by_name(
+_WITH_REGIONS: dict[str, Callable[[Partition, Operation, list[Any]], Run]] = by_name(
     {
         ForOp: _for,
         IfOp: _if,
@@ -194,6 +194,6 @@ _HOLDING: dict[str, Callable[[Partition, Operation, list[Any]], Run]] = by_name(
         PutOp: _put,
     }
 )
-"""Operations that run others."""
+"""Operations that execute regions or callees."""
 
 __all__ = ["run_block", "run_region"]

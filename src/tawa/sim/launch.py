@@ -1,4 +1,4 @@
-"""Launching a kernel: arguments by name, a grid of CTAs one after the other, and what is left of the run."""
+"""Kernel launch: binds arguments by name, runs the CTAs of the grid one after the other, and returns the result."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _SIGN = re.compile(r"^[su]i(?=\d)")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Descriptor:
-    """A host tensor descriptor: the array it describes; its box is in the kernel's type.
+    """A host tensor descriptor of an array. The shape of its box is in the kernel's parameter type.
 
-    shape, strides: in elements; None takes the array's. dtype: checked against the kernel's element type where given.
-    padding: what the kernel reads outside the tensor.
+    shape, strides: in elements; None means those of the array. dtype: if given, it must be the kernel's element type.
+    padding: the value of elements outside the tensor.
     """
 
     array: Array
@@ -49,10 +49,10 @@ Argument = Array | Descriptor | Addresses | int | float
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """What is known after a run; the outputs are in the arrays that were given.
+    """The record of a run. Outputs are written into the argument arrays.
 
-    events: everything that partitions did, in order; `events_of` gives them by partition.
-    programs: how many CTAs ran. traces: one a CTA where timing was asked for; see `timeline`.
+    events: the protocol steps of all partitions, in execution order; `events_of` filters by partition.
+    programs: the number of CTAs that ran. traces: one per CTA if `timing` was set; see `timeline`.
     """
 
     order: Order
@@ -63,19 +63,19 @@ class SimulationResult:
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """Names of the partitions that did something, in the order of their first event."""
+        """Names of the partitions that have events, in the order of their first event."""
         return tuple(dict.fromkeys(event.partition for event in self.events))
 
     def timeline(self, program: tuple[int, int, int] | None = None, model: CostModel = H100) -> Timeline:
-        """Times of one CTA, by default the first that ran. Raises ValueError where its trace was not taken."""
+        """The timeline of one CTA, by default the first that ran. Raises ValueError if the CTA has no trace."""
         for trace in self.traces:
             if program is None or trace.program == program:
                 return time_trace(trace, model)
-        which = f"program {program} did not run" if self.traces else "the run was not asked for it"
-        raise ValueError(f"no timing: {which}; give simulate(..., timing=True)")
+        which = f"program {program} did not run" if self.traces else "the run recorded no trace"
+        raise ValueError(f"no timing: {which}; pass timing=True to simulate")
 
     def events_of(self, partition: str, program: tuple[int, int, int] | None = None) -> tuple[Event, ...]:
-        """The events of one partition, of one CTA or of all."""
+        """The events of one partition in one CTA, or in all CTAs if `program` is None."""
         return tuple(
             event
             for event in self.events
@@ -95,40 +95,42 @@ def simulate(
 ) -> SimulationResult:
     """Runs the kernel of `module` (ttgir, aref or barrier level) on a grid; outputs are written into the arrays.
 
-    arguments: by the names of the kernel's parameters. Tensors are C-contiguous arrays whose elements have the width of
-    the kernel's: fp16 float16 (or uint16 bits), fp32 float32, bf16 uint16 bits, fp8 uint8 bits, integers their own
-    type; `tawa.sim.from_floats` and `to_floats` convert. A host descriptor is a `Descriptor`, a table of the addresses
-    of other arrays is `Addresses`.
-    grid: one to three numbers of CTAs. order: when asynchronous work lands (see `machine`); seed: of random.
-    programs: which CTAs run; None runs all of the grid. timing: keeps what `SimulationResult.timeline` needs.
+    arguments: by the names of the kernel's parameters. Tensors are C-contiguous arrays with elements of the kernel's
+    width: float16 (or uint16 bits) for fp16, float32 for fp32, uint16 bits for bf16, uint8 bits for fp8, and integers
+    of their own type; `tawa.sim.from_floats` and `to_floats` convert. A `Descriptor` is a host tensor descriptor;
+    `Addresses` is a table of addresses into other arrays.
+    grid: the number of CTAs in one to three dimensions. order: when asynchronous work lands (see `machine.cta`).
+    seed: of the order `random`. programs: the CTAs to run; None runs the whole grid. timing: records the traces that
+    `SimulationResult.timeline` needs.
 
     Raises SimulationError (`tawa.sim.errors`): ArgumentError, UnsupportedOp, Deadlock, or a trap.
     """
     if order not in ("eager", "late", "random"):
-        raise ArgumentError(f"the order {order!r}: it is eager, late or random")
+        raise ArgumentError(f"unknown order {order!r}: use eager, late or random")
     if not 1 <= len(grid) <= 3 or any(size < 0 for size in grid):
-        raise ArgumentError(f"the grid {tuple(grid)}: it has one to three sizes")
+        raise ArgumentError(f"invalid grid {tuple(grid)}: give one to three non-negative sizes")
     function = _kernel(module)
-    whole = (*grid, *(1,) * (3 - len(grid)))
+    x_size, y_size, z_size = (*grid, 1, 1)[:3]
+    full_grid = (x_size, y_size, z_size)
     memory = AddressSpace()
     values = _bind(module, function.body.args, arguments, memory)
     events: list[Event] = []
     places: dict[Operation, SourceLocation | None] = {}
     ends: dict[Block, dict[Operation, list[Operation]]] = {}
-    lot = random.Random(seed)
-    everything = [(x, y, z) for z in range(whole[2]) for y in range(whole[1]) for x in range(whole[0])]
+    rng = random.Random(seed)
+    all_programs = [(x, y, z) for z in range(z_size) for y in range(y_size) for x in range(x_size)]
     for program in programs or ():
-        if program not in everything:
+        if program not in all_programs:
             raise ArgumentError(f"program {program} is outside the grid {tuple(grid)}")
     traces: list[Trace] = []
-    for program in everything if programs is None else programs:
-        cta = Cta(module, program, (whole[0], whole[1], whole[2]), order, lot, events, places, ends, memory, timing)
+    for program in all_programs if programs is None else programs:
+        cta = Cta(module, program, full_grid, order, rng, events, places, ends, memory, timing)
         main = cta.spawn("main", {})
         main.code = run_region(main, function.op.regions[0], values)
         cta.run()
         if timing:
             traces.append(cta.trace())
-    count = len(everything if programs is None else programs)
+    count = len(all_programs if programs is None else programs)
     return SimulationResult(order, seed, tuple(events), count, tuple(traces))
 
 
@@ -136,12 +138,12 @@ def _kernel(module: Module) -> FuncOp:
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     public = [view for view in functions if "private" not in view.op.properties.get("sym_visibility", "")]
     if len(public) != 1:
-        raise ArgumentError(f"the module has {len(public)} public functions, not one kernel")
+        raise ArgumentError(f"the module has {len(public)} public functions; expected one kernel")
     return public[0]
 
 
 def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument], memory: AddressSpace) -> list[Any]:
-    """One value a block argument. A descriptor is followed by its shape and its strides."""
+    """One value per block argument. The shape and strides of a descriptor are arguments of their own that follow it."""
     values: list[Any] = []
     for arg in args:
         name = parameter_name(module, arg)
@@ -153,7 +155,7 @@ def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument], 
         if isinstance(kind, TensorDescType):
             descriptor = _descriptor(name, value, arg.type, _SIGN.sub("i", kind.block.element), memory)
             values.append(descriptor)
-            # Triton 3.6 names them as the descriptor, 3.9 `name.shape.0`, `name.stride.0`.
+            # Triton 3.6 gives them the name of the descriptor; Triton 3.9 names them `name.shape.0`, `name.stride.0`.
             follow = [parameter_name(module, it).split(".")[0] == name for it in args[arg.index + 1 :]]
             if follow[: 2 * len(descriptor.shape)].count(True) == 2 * len(descriptor.shape):
                 values += [*descriptor.shape, *descriptor.strides]
@@ -167,23 +169,23 @@ def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument], 
         elif isinstance(value, int | float | np.integer | np.floating):
             values.append(round_to(float(value), arg.type) if is_float(arg.type) else wrap(int(value), arg.type))
         else:
-            raise ArgumentError(f"{name} is a number ({arg.type}), not {type(value).__name__}")
+            raise ArgumentError(f"{name} is a number ({arg.type}): it takes no {type(value).__name__}")
     return values
 
 
 def _descriptor(name: str, value: Argument, type: str, element: str, memory: AddressSpace) -> TensorDescriptor:
     given = value if isinstance(value, Descriptor) else Descriptor(value) if isinstance(value, np.ndarray) else None
     if given is None:
-        raise ArgumentError(f"{name} is a tensor descriptor: give a Descriptor")
+        raise ArgumentError(f"{name} is a tensor descriptor: pass a Descriptor or an array")
     if given.dtype is not None and given.dtype != element:
-        raise ArgumentError(f"{name} is described as {given.dtype}, the kernel's elements are {element}")
+        raise ArgumentError(f"{name} is described as {given.dtype}, but the kernel's elements are {element}")
     tensor = memory.tensor(name, given.array, element)
     shape = given.shape or given.array.shape
     strides = given.strides or tuple(stride // given.array.itemsize for stride in given.array.strides)
     block = block_shape(type)
     if not len(shape) == len(strides) == len(block):
-        raise ArgumentError(f"{name} has {len(shape)} dimensions, its box {block} has {len(block)}")
+        raise ArgumentError(f"{name} has {len(shape)} dimensions, but its box {block} has {len(block)}")
     nan = given.padding == "nan"
     if (nan and element not in ("f16", "bf16", "f32", "f64")) or given.padding not in ("zero", "nan"):
-        raise ArgumentError(f"{name} pads {element} with {given.padding!r}: zero, or nan for f16, bf16, f32 and f64")
+        raise ArgumentError(f"{name} pads {element} with {given.padding!r}: use zero, or nan for f16, bf16, f32, f64")
     return TensorDescriptor(Pointer(tensor, 0), tuple(shape), tuple(strides), block, nan)

@@ -1,11 +1,11 @@
 """Number formats: bits in memory, values in registers, and the rounding between them.
 
-Registers hold float64 for f64 and float32 for every narrower float, always with a value that the type can represent;
-integers of their own width, booleans for i1. Memory holds bits: uint8, uint16, uint32 or uint64 an element.
+In registers, f64 is float64 and every narrower float is float32 with a value that the narrower type represents exactly;
+integers keep their width, and i1 is bool. In memory, an element is its bits as uint8, uint16, uint32 or uint64.
 
-Rounding is to nearest even, to infinity where the format has one. fp8 saturates as PTX's ``cvt.rn.satfinite`` does
-(PTX ISA, "cvt"): what is too large, infinity too, becomes the largest number; NaN stays NaN. wgmma cuts float32 off to
-TF32 (PTX ISA, "wgmma": the low 13 bits are not looked at).
+Rounding is to nearest even and overflows to infinity if the format has one. fp8 saturates as PTX's
+``cvt.rn.satfinite`` does (PTX ISA, "cvt"): values out of range and infinities become the largest finite number; NaN
+stays NaN. wgmma truncates float32 to TF32 (PTX ISA, "wgmma": the low 13 bits are ignored).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def is_float(element: str) -> bool:
 
 
 def width(element: str) -> int:
-    """Bits of a number; raises ValueError for what is none."""
+    """The width of a number type in bits; raises ValueError for any other type."""
     kind = parse_type(element)
     if not isinstance(kind, ScalarType) or (element not in FLOATS and element != "index" and element[:1] != "i"):
         raise ValueError(f"not a number type: {element}")
@@ -63,7 +63,7 @@ def memory_dtype(element: str) -> Any:
     """The unsigned type that holds the element's bits; raises ValueError for an unknown element."""
     bits = 32 if element == "tf32" else width(element)
     if bits not in _BITS:
-        raise ValueError(f"no such number in memory: {element}")
+        raise ValueError(f"no memory format for {element}")
     return _BITS[bits]
 
 
@@ -73,12 +73,12 @@ def register_dtype(element: str) -> Any:
         return np.float64 if element == "f64" else np.float32
     bits = width(element)
     if bits not in _INTEGERS:
-        raise ValueError(f"no such number in registers: {element}")
+        raise ValueError(f"no register format for {element}")
     return _INTEGERS[bits]
 
 
 def wrap(value: int, element: str) -> int:
-    """An integer scalar brought into the range of its type: 0 or 1 for i1, signed for all others."""
+    """An integer scalar wrapped to the range of its type: 0 or 1 for i1, signed for all other types."""
     bits = width(element)
     value &= (1 << bits) - 1
     return value - (1 << bits) if bits > 1 and value >> (bits - 1) else value
@@ -96,20 +96,20 @@ def round_to(values: Any, element: str) -> Any:
         single = np.asarray(values, np.float32)
         if element == "bf16":
             return decode(_bf16_bits(single), "bf16")[()]
-        return cut_to_tf32(single) if element == "tf32" else single[()]
+        return truncate_to_tf32(single) if element == "tf32" else single[()]
 
 
-def cut_to(values: Any, element: str) -> Any:
-    """Rounds float values towards zero to what `element` can represent; too large ones to its largest number."""
+def round_towards_zero(values: Any, element: str) -> Any:
+    """Rounds float values towards zero to `element`; values out of range become its largest finite number."""
     exact, nearest = np.asarray(values, np.float64), np.asarray(round_to(values, element))
     bits = encode(nearest, element)
-    # Sign and magnitude: one less is the next number towards zero.
+    # Floats are sign and magnitude: the code minus one is the next number towards zero.
     beyond = np.abs(nearest.astype(np.float64)) > np.abs(exact)
     return decode(np.asarray(np.where(beyond, bits - 1, bits).astype(bits.dtype)), element)[()]
 
 
-def cut_to_tf32(values: Any) -> Any:
-    """float32 without the low 13 bits of its mantissa."""
+def truncate_to_tf32(values: Any) -> Any:
+    """Truncates float32 to TF32: clears the low 13 bits of the mantissa."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
     return bits.view(np.float32).reshape(np.shape(values))
 
@@ -175,7 +175,7 @@ def _table(element: str) -> Array:
 
 @cache
 def _codes(element: str) -> Array:
-    """The fp8 code of each fp16 number, by its bits."""
+    """The fp8 code of each fp16 number, indexed by the bits of the fp16 number."""
     return _encode_fp8(np.arange(65536, dtype=np.uint16).view(np.float16).astype(np.float64), element)
 
 
@@ -184,7 +184,7 @@ def _encode_fp8(values: Array, element: str) -> Array:
     positive = _table(element)[:128]
     finite = positive[: int(np.searchsorted(positive[:127], form.largest)) + 1]
     code = np.searchsorted(finite, np.abs(np.where(np.isfinite(values), values, 0.0)))
-    code = np.minimum(code, finite.size - 1)  # numbers that are no fp8 numbers have no code; they are never asked for
+    code = np.minimum(code, finite.size - 1)  # clamps inputs that fp8 cannot represent; callers do not use their codes
     code = np.where(np.isinf(values), 0x7C if form.infinity else 0x7F, code)
     code = np.where(np.isnan(values), 0x7F, code)
     return np.where(np.signbit(values), code | 0x80, code).astype(np.uint8)

@@ -35,13 +35,13 @@ def kernel(*lines: str) -> Module:
     )
 
 
-def test_an_address_leads_to_an_element_of_the_array_that_it_was_made_for() -> None:
+def test_an_address_is_that_of_an_element_of_its_array() -> None:
     other, x = np.arange(8, dtype=np.float32), np.zeros(4, np.float32)
     simulate(kernel(), {"table": Addresses(other, (5, 0)), "x": x}, (1,))
     assert other.tolist() == [5, 1, 2, 3, 4, 5, 6, 7] and not x.any()
 
 
-def test_an_array_that_is_passed_and_led_to_is_one() -> None:
+def test_an_argument_that_is_also_reached_by_address_is_one_array() -> None:
     x = np.arange(4, dtype=np.float32)
     back = op("tt.load", "%x", F32, "%old", "f32")
     simulate(kernel(back), {"table": Addresses(x, (3, 0)), "x": x}, (1,))
@@ -49,7 +49,7 @@ def test_an_array_that_is_passed_and_led_to_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "text"), [(9, "element 9 of array 0, which has 8"), (1 << 40, "not one of an array"), (-1, "not one of")]
+    ("place", "text"), [(9, "element 9 of array 0, which has 8"), (1 << 40, "in no array"), (-1, "in no array")]
 )
 def test_an_address_outside_of_every_array_traps(place: int, text: str) -> None:
     arguments = {"table": Addresses(np.zeros(8, np.float32), (place, 0)), "x": np.zeros(4, np.float32)}
@@ -60,7 +60,7 @@ def test_an_address_outside_of_every_array_traps(place: int, text: str) -> None:
 def test_an_address_between_two_elements_traps() -> None:
     between = (op("arith.constant", "", "", "%two", "i64", properties="value = 2 : i64"),
                op("arith.addi", "%first, %two", "i64, i64", "%odd", "i64"))  # fmt: skip
-    text = "not that of an element"
+    text = "not aligned to an element"
     module = kernel(*between, op("tt.int_to_ptr", "%odd", "i64", "%off", F32))
     with pytest.raises(OutOfBounds, match=text):
         simulate(module, {"table": Addresses(np.zeros(8, np.float32), (0, 0)), "x": np.zeros(4, np.float32)}, (1,))

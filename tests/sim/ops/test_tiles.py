@@ -1,4 +1,4 @@
-"""Operations on tiles, and global memory through pointers: against NumPy."""
+"""Operations on tiles against NumPy."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tawa.sim import Descriptor, from_floats, simulate
-from tawa.sim.errors import MissingFence, UnwrittenRead
-from tawa.sim.machine.values import GlobalTensor, Pointer, TensorDescriptor
-from tawa.sim.ops.global_memory import read_box, write_box
+from tawa.sim import from_floats, simulate, to_floats
 from tests.cases.programs.ttgir import op
-from tests.sim.small import BUFFER, POINTERS, ROW, kernel, row
+from tests.sim.language import WIDTH, floats, integers, language_kernel
+from tests.sim.small import LOAD, ROW, STORE, kernel, row
 
 MATRIX = "tensor<8x8xf32, #blocked>"
-STORE = op("tt.store", "%at, %result", f"{POINTERS}, {ROW}")
-LOAD = op("tt.load", "%at", POINTERS, "%v", ROW, properties="operandSegmentSizes = array<i32: 1, 0, 0>")
 
 
 def reshape(result: str, value: str, source: str, target: str) -> str:
@@ -87,66 +83,34 @@ def test_split_and_join_are_inverse() -> None:
     assert (got.reshape(32, 2) == X.reshape(32, 2)[:, ::-1]).all()
 
 
-def test_atomics_of_many_programs_add_up() -> None:
-    x = np.zeros(4, np.float32)
-    one = op("arith.constant", "", "", "%one", "f32", properties="value = 1.0 : f32")
-    add = op("tt.atomic_rmw", "%x, %one", "!tt.ptr<f32>, f32", "%old", "f32", properties="atomic_rmw_op = 5 : i32")
-    simulate(kernel(one, add), {"x": x, "n": 0}, (3, 2))
-    assert x.tolist() == [6, 0, 0, 0]
+def test_scans_gathers_joins_and_reductions() -> None:
+    x, y = floats(1), np.full(7 * WIDTH, np.nan, np.float32)
+    simulate(language_kernel("scans", {"x": "*fp32", "y": "*fp32"}), {"x": x, "y": y}, (1,))
+    rows = y.reshape(7, WIDTH)
+    np.testing.assert_allclose(rows[0], np.cumsum(x.astype(np.float64)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(rows[1], np.cumprod(x[::-1].astype(np.float64))[::-1], rtol=1e-4)
+    assert (rows[2] == x[::-1]).all()
+    assert (rows[3] == x.reshape(32, 2)[:, ::-1].reshape(WIDTH)).all()
+    assert (rows[4] == x).all()
+    assert (np.sort(rows[5]) == np.sort(x)).all()
+    np.testing.assert_allclose(rows[6][:3], [x.sum(), x.max(), x.argmax()], rtol=1e-5)
 
 
-@pytest.mark.parametrize("order", ["eager", "late", "random"])
-def test_cp_async_is_there_after_its_wait(order: Any) -> None:
-    token = "!ttg.async.token"
-
-    def lines(wait: int) -> tuple[str, ...]:
-        copy = "operandSegmentSizes = array<i32: 1, 1, 0, 0>"
-        return (
-            op("ttg.local_alloc", "", "", "%stage", BUFFER),
-            op("ttg.async_copy_global_to_local", "%at, %stage", f"{POINTERS}, {BUFFER}", "%t", token, properties=copy),
-            op("ttg.async_commit_group", "%t", token, "%g", token),
-            op("ttg.async_wait", "%g", token, "%w", token, properties=f"num = {wait} : i32"),
-            op("ttg.local_load", "%stage", BUFFER, "%v", ROW),
-            op("arith.addf", "%v, %v", f"{ROW}, {ROW}", "%result", ROW),
-        )
-
-    x = np.arange(64, dtype=np.float32)
-    simulate(kernel(*row(), *lines(0), STORE), {"x": x, "n": 0}, (1,), order)
-    assert (x == 2 * np.arange(64)).all()
-    if order == "late":
-        with pytest.raises(UnwrittenRead, match="in flight"):
-            simulate(kernel(*row(), *lines(1), STORE), {"x": x, "n": 0}, (1,), order)
+def test_histograms_and_reductions_of_integers() -> None:
+    z, out = (integers(1) % 16).astype(np.int32), np.zeros(17, np.int32)
+    simulate(language_kernel("counts", {"z": "*i32", "out": "*i32"}), {"z": z, "out": out}, (1,))
+    assert (out[:16] == np.bincount(z, minlength=16)).all()
+    assert out[16] == np.bitwise_xor.reduce(z)
 
 
-def test_what_the_generic_proxy_wrote_is_not_for_tma_without_a_fence() -> None:
-    desc = "!tt.tensordesc<tensor<64xf32, #shared>>"
-    lines = (
-        op("arith.constant", "", "", "%one", "i64", properties="value = 1 : i64"),
-        op("arith.constant", "", "", "%size", "i32", properties="value = 64 : i32"),
-        op("tt.make_tensor_descriptor", "%x, %size, %one", "!tt.ptr<f32>, i32, i64", "%d", desc),
-        op("ttg.local_alloc", "", "", "%stage", BUFFER),
-        op("ttg.local_store", "%v, %stage", f"{ROW}, {BUFFER}"),
-        op("ttng.async_tma_copy_local_to_global", "%d, %n, %stage", f"{desc}, i32, {BUFFER}"),
-    )
-    with pytest.raises(MissingFence):
-        simulate(kernel(*row(), LOAD, *lines), {"x": np.zeros(64, np.float32), "n": 0}, (1,))
-
-
-def test_a_box_reads_zero_and_writes_nothing_outside_its_tensor() -> None:
-    bits = np.arange(1, 13, dtype=np.uint64)
-    tensor = TensorDescriptor(Pointer(GlobalTensor("x", bits, "i64"), 0), (3, 4), (4, 1), (2, 4))
-    assert read_box(tensor, [2, 2]).tolist() == [[11, 12, 0, 0], [0, 0, 0, 0]]
-    assert read_box(tensor, [-1, -2]).tolist() == [[0, 0, 0, 0], [0, 0, 1, 2]]
-    assert not read_box(tensor, [8, 0]).any()
-    write_box(tensor, [2, 2], np.full((2, 4), 99, np.uint64))
-    assert bits.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 99, 99]
-
-
-def test_a_descriptor_type_is_checked_where_it_is_named() -> None:
-    with pytest.raises(Exception, match="described as bf16"):
-        from tawa.ir import parse_module
-        from tests.cases.programs import ttgir as programs
-
-        desc = Descriptor(from_floats(np.zeros((64, 64)), "bf16"), dtype="bf16")
-        arguments: dict[str, Any] = dict.fromkeys(("a_desc", "b_desc", "c_desc"), desc)
-        simulate(parse_module(programs.tile_gemm()), {**arguments, "out": np.zeros(1, np.float16), "n": 0, "m": 0}, [1])
+def test_a_scaled_dot_that_triton_decomposes() -> None:
+    random = np.random.default_rng(0)
+    a, b = (from_floats(random.standard_normal(shape), "f8E4M3FN") for shape in ((128, 64), (64, 128)))
+    scales = [random.integers(125, 130, (128, 2)).astype(np.uint8) for _ in range(2)]
+    c = np.zeros((128, 128), np.float32)
+    types = {"a": "*fp8e4nv", "b": "*fp8e4nv", "c": "*fp32", "a_scale": "*u8", "b_scale": "*u8"}
+    arguments = {"a": a, "b": b, "c": c, "a_scale": scales[0], "b_scale": scales[1]}
+    simulate(language_kernel("scaled_dot", types), arguments, (1,))
+    left, right = (np.repeat(np.exp2(it.astype(np.float64) - 127), 32, axis=1) for it in scales)
+    wanted = (to_floats(a, "f8E4M3FN") * left) @ (to_floats(b, "f8E4M3FN") * right.T)
+    np.testing.assert_allclose(c, wanted, rtol=1e-5, atol=1e-5)

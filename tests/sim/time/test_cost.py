@@ -1,4 +1,4 @@
-"""The cost model: its numbers against data sheets, and against what was measured on an H200."""
+"""The cost model against data sheets and against measurements on an H200."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ABLATION = Path(__file__).parents[3] / "bench" / "results" / "ablation.json"
 SMS, CLOCK_HZ = 132, 1.83e9
 STEP_K = 64
 
-# Latency-bound is what keeps the tensor cores of the model less busy than this; the model decides, not the measurement.
+# A configuration is latency-bound if the tensor cores are less busy than this in the model.
 LATENCY_BOUND = 2 / 3
 # The largest error of the latency-bound configurations is 12% (8% at K = 16384). Rate and latency of memory were fitted
-# to two of them (D=2 P=1, K = 16384, both tiles); the others were not looked at for that.
+# to two of them (D=2 P=1, K = 16384, both tiles), not to the others.
 TOLERANCE = 0.15
-# All other configurations are faster in the model, by up to 38%. The largest error the other way is 3%.
+# The model is faster than the measurement by up to 38% in other configurations, and slower by at most 3%.
 SLACK = 0.05
 
 
@@ -52,7 +52,7 @@ def test_the_tensor_cores_reach_the_rate_of_the_data_sheet(element: str, tflops:
 
 
 def test_a_narrow_dot_is_bound_by_shared_memory() -> None:
-    # 64 rows of A and 8 columns of B, 64 deep, in fp16: 8 + 1 KiB at 128 bytes a cycle; the products take 16 cycles.
+    # 64 rows of A and 8 columns of B, 64 deep, in fp16: 8 + 1 KiB at 128 bytes per cycle; the products take 16 cycles.
     assert cycles(dot(64, 8, 64, "f16")).busy_cycles == (8192 + 1024) // 128
 
 
@@ -78,7 +78,7 @@ def test_costs_follow_the_model_given() -> None:
 
 
 def measured() -> list[Any]:
-    """(case, D, P, TFLOP/s by K) of the GEMMs that one CTA an SM runs."""
+    """(case, D, P, TFLOP/s by K) of the GEMMs with one CTA per SM."""
     found: dict[tuple[str, int, int], dict[int, float]] = {}
     names = {"128x128x64": "tile_8warps_128x128", "128x256x64": "tile_8warps_nn"}
     for row in json.loads(ABLATION.read_text())["rows"]:

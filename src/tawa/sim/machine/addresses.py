@@ -1,7 +1,7 @@
-"""Where arrays lie in global memory, for kernels that read addresses from memory.
+"""Addresses of arrays in global memory, for kernels that load pointers from memory.
 
-Every array of a launch has a range of addresses of its own, the same in each run. A kernel gets addresses from a table
-of them (`Addresses`) and makes pointers of them by ``tt.int_to_ptr``.
+Each array of a launch has its own address range, the same in each run. A kernel loads addresses from a table
+(`Addresses`) and converts them to pointers with ``tt.int_to_ptr``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tawa.sim.ops.elementwise import element_of
 from tawa.sim.ops.tiles import shape_of
 
 _RANGE = 1 << 40
-"""Addresses that an array gets for itself; the first range holds none, so that no address is 0."""
+"""The size of the address range of an array. The first range is unused, so no array has the address 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Addresses:
-    """An argument that is a table of addresses, one i64 each: of the elements `places` of `array`, in memory order."""
+    """An argument that is a table of i64 addresses: those of the elements `places` of `array`, in memory order."""
 
     array: Array
     places: tuple[int, ...]
@@ -34,25 +34,25 @@ class Addresses:
 
 @dataclass(slots=True, eq=False)
 class AddressSpace:
-    """The arrays of a launch by their number, and the memory of those that the kernel has seen."""
+    """The arrays of a launch by number, and a `GlobalTensor` for each array that the kernel accesses."""
 
     arrays: list[Array] = field(default_factory=list[Array])
     tensors: dict[int, GlobalTensor] = field(default_factory=dict[int, GlobalTensor])
 
     def table(self, name: str, given: Addresses) -> GlobalTensor:
-        """The memory of a table of addresses."""
+        """The `GlobalTensor` of a table of addresses."""
         number = self._number(given.array)
         width = given.array.itemsize
         bits = np.array([(number + 1) * _RANGE + place * width for place in given.places], np.int64)
         return GlobalTensor(name, bits, "i64")
 
     def tensor(self, name: str, array: Array, element: str) -> GlobalTensor:
-        """The memory of an array, the same for everything that shares it; raises ArgumentError."""
+        """The `GlobalTensor` of an array, one for all its users; raises ArgumentError if the array does not fit."""
         wanted = np.dtype(memory_dtype(element))
         if array.dtype.itemsize != wanted.itemsize:
-            raise ArgumentError(f"{name} has elements of type {array.dtype}, the kernel's are {element}")
+            raise ArgumentError(f"{name} has elements of type {array.dtype}, but the kernel's are {element}")
         if element not in ("f16", "f32", "f64") and array.dtype.kind == "f":
-            raise ArgumentError(f"{name} holds {element}: give its bits as {wanted} (tawa.sim.from_floats)")
+            raise ArgumentError(f"{name} holds {element}: pass its bits as {wanted} (tawa.sim.from_floats)")
         if not array.flags.c_contiguous:
             raise ArgumentError(f"{name} is not contiguous")
         number = self._number(array)
@@ -61,15 +61,15 @@ class AddressSpace:
         return self.tensors[number]
 
     def pointer(self, addresses: Any, element: str) -> Pointer:
-        """Where an address, or a tile of them, points to; raises OutOfBounds where no array lies."""
+        """The pointer for an address or a tile of addresses; raises OutOfBounds if they are not all in one array."""
         numbers = np.unique(np.asarray(addresses, np.int64) // _RANGE - 1)
         if len(numbers) != 1 or not 0 <= numbers[0] < len(self.arrays):
-            raise OutOfBounds(f"the address {addresses} is not one of an array of the launch, or not of one alone")
+            raise OutOfBounds(f"the address {addresses} is in no array of the launch, or in several")
         number = int(numbers[0])
         tensor = self.tensor(f"array {number}", self.arrays[number], element)
         places, rest = np.divmod(np.asarray(addresses, np.int64) - (number + 1) * _RANGE, tensor.bits.itemsize)
         if rest.any():
-            raise OutOfBounds(f"the address {addresses} is not that of an element of {tensor.name}")
+            raise OutOfBounds(f"the address {addresses} is not aligned to an element of {tensor.name}")
         return Pointer(tensor, places if places.ndim else int(places))
 
     def _number(self, array: Array) -> int:
@@ -87,4 +87,4 @@ def _int_to_ptr(context: Context, op: Operation, args: list[Any], /) -> list[Any
 
 
 ADDRESSES: dict[str, Handler] = by_name({IntToPtrOp: _int_to_ptr})
-"""The meaning of each operation, by name."""
+"""Handlers, by operation name."""

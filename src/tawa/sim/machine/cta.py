@@ -1,13 +1,14 @@
 """One CTA: partitions as coroutines, asynchronous work in flight, and the scheduler.
 
-A partition runs until it waits. What was issued lands by `order`:
+A partition runs until it waits. `order` determines when issued work lands:
 
-    eager    at once
-    late     at the last legal moment: a wgmma, a TMA store or a cp.async when it is waited for; a TMA load, or an
-             arrival behind cp.async, when nobody can go on
-    random   after any step, in seeded order (wgmmas of one partition stay in order)
+    eager    immediately
+    late     as late as possible: a wgmma, a TMA store or a cp.async at its wait; a TMA load, or the arrival of
+             cp.async copies on an mbarrier, when all partitions are blocked
+    random   after any step, in seeded order (wgmmas of one partition stay in program order)
 
-Turns are taken round robin: whole runs under `eager`, single protocol steps under `late`; by lot under `random`.
+The scheduler is round robin under `eager`, where a partition runs until it blocks, and under `late`, where it runs one
+protocol step; under `random` it picks a runnable partition at random.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ Kind = Literal["load", "copy", "arrival", "wgmma", "store"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One step of a partition. `tick` counts the events of the run; `target` names the barrier, ring or buffer.
+    """One protocol step of a partition. tick: its index in the run. target: the name of the barrier, ring or buffer.
 
-    action: "issue", "land" with load, copy, arrival, wgmma or store; "wait" (blocked) and "pass" at a barrier;
+    action: "issue" or "land" plus load, copy, arrival, wgmma or store; "wait" (blocked) and "pass" at a barrier;
     "arrive", "expect", "fence", "local_store", "wgmma wait", "store wait"; "put", "get", "consumed" at the aref level.
     """
 
@@ -49,7 +50,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What a partition hands the scheduler: it goes on when `ready`; `reason` says, when asked, what is missing."""
+    """Yielded to the scheduler: the partition resumes when `ready` holds; `reason` describes what it waits for."""
 
     ready: Callable[[], bool]
     reason: Callable[[], str] = str
@@ -61,9 +62,10 @@ STEP = Pause(lambda: True)
 
 @dataclass(slots=True, eq=False)
 class Action:
-    """Something asynchronous. `reads`: the shared memory it reads until it is waited for.
+    """An asynchronous operation. reads: shared memory that it may read until a wait covers it.
 
-    behind: what lands first. fills: what a cp.async writes. descriptors: what a TMA copy reads until it has landed.
+    after: actions that land before it. fills: the destination of a cp.async. descriptors: tensor descriptors that a TMA
+    copy reads until it lands.
     """
 
     kind: Kind
@@ -74,14 +76,14 @@ class Action:
     result: Accumulator | None = None
     target: str = ""
     landed: bool = False
-    behind: list[Action] = field(default_factory=list["Action"])
+    after: list[Action] = field(default_factory=list["Action"])
     fills: SharedView | None = None
     descriptors: tuple[TensorDescriptor, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """A coroutine of the CTA. `agent` tells writers of shared memory apart; a default region is its kernel's agent."""
+    """A coroutine of the CTA. agent: identifies writers of shared memory; a default region has its kernel's agent."""
 
     name: str
     agent: int
@@ -93,9 +95,9 @@ class Partition:
     outcome: list[Any] | None = None
     wgmmas: list[Action] = field(default_factory=list[Action])
     stores: list[Action] = field(default_factory=list[Action])
-    copies: list[list[Action]] = field(default_factory=lambda: [[]])  # groups of cp.async; the last one is open
+    copies: list[list[Action]] = field(default_factory=lambda: [[]])  # groups of cp.async; the last is uncommitted
     unfenced: list[SharedView] = field(default_factory=list[SharedView])
-    fenced_copies: int = 0  # how many cp.async of the CTA had landed at the last fence
+    fenced_copies: int = 0  # the number of cp.async of the CTA that had landed at the last fence
     recorder: Recorder | None = None
 
     @property
@@ -110,29 +112,29 @@ class Partition:
 
     @property
     def memory(self) -> AddressSpace:
-        """Where arrays lie in global memory."""
+        """The address space of global memory."""
         return self.cta.memory
 
     def log(
         self, op: Operation, action: str, target: str = "", slot: int | None = None, parity: int | None = None
     ) -> None:
-        """Notes one event."""
+        """Appends one event."""
         if self.recorder:
             self.recorder.name_target(target, slot)
         self.cta.note(self.name, op, action, target, slot, parity)
 
     def waits_for(self, key: Key) -> None:
-        """For the clock: the operation under way waits for `key`."""
+        """Records for the clock that the current operation waits for `key`."""
         if self.recorder:
             self.recorder.wait(key)
 
     def contributes(self, key: Key) -> None:
-        """For the clock: the operation under way contributes to `key`."""
+        """Records for the clock that the current operation contributes to `key`."""
         if self.recorder:
             self.recorder.signal(key)
 
     def fork_and_join(self, op: Operation, members: list[Partition], reason: str) -> Run:
-        """Waits until the partitions that `op` starts have ended."""
+        """Waits for the end of the partitions that `op` starts."""
         start, end = (op, "start"), (op, "end")
         for member in (self, *members):
             if member.recorder and member is self:
@@ -149,7 +151,7 @@ class Partition:
         return []
 
     def complete(self, queue: list[Action], left: int) -> None:
-        """Waits until at most `left` actions of a queue are in flight; the oldest go first."""
+        """Waits until at most `left` actions of a queue are in flight; the oldest complete first."""
         while len(queue) > left:
             action = queue.pop(0)
             self.waits_for(action)
@@ -161,26 +163,26 @@ class Partition:
 
 @dataclass(slots=True, eq=False)
 class Cta:
-    """The machine. `events`, `places` and `ends` are shared by all CTAs of a run."""
+    """The machine. `events`, `places` and `ends` (the ends of live ranges) are shared by all CTAs of a run."""
 
     module: Module
     program: tuple[int, int, int]
     grid: tuple[int, int, int]
     order: Order
-    lot: random.Random
+    rng: random.Random
     events: list[Event]
     places: dict[Operation, SourceLocation | None]
     ends: dict[Block, dict[Operation, list[Operation]]]
     memory: AddressSpace
     timing: bool = False
     partitions: list[Partition] = field(default_factory=list[Partition])
-    flying: list[Action] = field(default_factory=list[Action])
+    in_flight: list[Action] = field(default_factory=list[Action])
     reads: list[tuple[SharedView, str]] = field(default_factory=list[tuple[SharedView, str]])
     loaded: dict[tuple[int, int, str], SharedView] = field(default_factory=dict[tuple[int, int, str], SharedView])
     landed_copies: int = 0
 
     def spawn(self, name: str, env: dict[Value, Any], agent: int | None = None) -> Partition:
-        """A new partition; whoever calls gives it its code."""
+        """A new partition; the caller sets its code."""
         agent = len(self.partitions) if agent is None else agent
         recorder = Recorder(name, agent) if self.timing else None
         partition = Partition(name, agent, self, env, recorder=recorder)
@@ -194,7 +196,7 @@ class Cta:
         return self.places[op]
 
     def freed(self, block: Block) -> dict[Operation, list[Operation]]:
-        """The allocations that are free again behind the operations of a block."""
+        """The allocations whose live ranges end in a block, by the last operation of the live range."""
         if block not in self.ends:
             self.ends[block] = freed_behind(block)
         return self.ends[block]
@@ -209,8 +211,8 @@ class Cta:
     # -- asynchronous work ---------------------------------------------------------------------------------------
 
     def issue(self, action: Action) -> None:
-        """Puts work in flight; under `eager` it lands at once."""
-        self.flying.append(action)
+        """Adds an action to those in flight; under `eager` it lands immediately."""
+        self.in_flight.append(action)
         if action.owner.recorder:
             action.owner.recorder.start(action)
         self.reads += [(view, f"the {action.kind} of {action.owner.name}") for view in action.reads]
@@ -219,16 +221,16 @@ class Cta:
             self.land(action)
 
     def land(self, action: Action) -> None:
-        """Lets work happen, and before it the older wgmmas of the same partition."""
+        """Executes an action, after the older wgmmas of the same partition if it is a wgmma."""
         if action.landed:
             return
-        older = [it for it in self.flying if it.kind == "wgmma" and it.owner is action.owner]
+        older = [it for it in self.in_flight if it.kind == "wgmma" and it.owner is action.owner]
         batch = [*older[: older.index(action)], action] if action.kind == "wgmma" else [action]
-        for it in action.behind:
+        for it in action.after:
             self.land(it)
         for it in batch:
             it.landed = True
-            self.flying.remove(it)
+            self.in_flight.remove(it)
             try:
                 it.effect()
             except SimulationError as error:
@@ -236,39 +238,39 @@ class Cta:
             self.note(it.owner.name, it.op, f"land {it.kind}", it.target)
 
     def require_unused(self, maker: Operation) -> None:
-        """Raises DescriptorInUse where something in flight may still read what `maker` made before."""
-        for action in self.flying:
+        """Raises DescriptorInUse if an action in flight may still read the previous descriptor of `maker`."""
+        for action in self.in_flight:
             if any(descriptor.maker is maker for descriptor in action.descriptors):
                 name, what = maker.result.hint or "a descriptor", f"the {action.kind} of {action.owner.name}"
-                raise DescriptorInUse(f"{name} is made anew while {what} at {action.target} may still read it")
+                raise DescriptorInUse(f"{name} is overwritten while {what} at {action.target} may still read it")
 
     def release(self, action: Action) -> None:
-        """What the action read may be written again."""
+        """Ends the reads of an action: its sources may be written again."""
         gone = {id(view) for view in action.reads}
         self.reads = [read for read in self.reads if id(read[0]) not in gone]
 
     def located(self, error: SimulationError, op: Operation, who: Partition) -> SimulationError:
-        """Adds place and partition to an error that has none."""
+        """Adds the location and the partition to an error that has none."""
         if not error.op:
             error.op, error.location = op.name, self.place(op)
             error.partition, error.program = who.name, self.program
         return error
 
     def trace(self) -> Trace:
-        """What the clock needs; empty unless `timing`."""
+        """The input of the clock; empty unless `timing`."""
         return Trace(self.program, tuple(it.recorder for it in self.partitions if it.recorder))
 
     # -- scheduler -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Runs all partitions to their end, then lets the rest land. Raises Deadlock."""
+        """Runs all partitions to their end, then lands the remaining actions. Raises Deadlock."""
         while True:
             runnable = [it for it in self.partitions if it.outcome is None and it.pause.ready()]
             if self.order == "random":
-                if self.flying and self.lot.random() < 0.5:
-                    self.land(self.lot.choice(self.flying))
+                if self.in_flight and self.rng.random() < 0.5:
+                    self.land(self.rng.choice(self.in_flight))
                     continue
-                runnable = [self.lot.choice(runnable)] if runnable else []
+                runnable = [self.rng.choice(runnable)] if runnable else []
             for partition in runnable:
                 self._turn(partition)
             if not runnable and not self._land_one():
@@ -276,8 +278,8 @@ class Cta:
         waiting = [it for it in self.partitions if it.outcome is None]
         if waiting:
             raise self._deadlock(waiting)
-        while self.flying:
-            self.land(self.flying[0])
+        while self.in_flight:
+            self.land(self.in_flight[0])
 
     def _turn(self, partition: Partition) -> None:
         assert partition.code is not None
@@ -291,11 +293,11 @@ class Cta:
                 return
 
     def _land_one(self) -> bool:
-        """Nobody can go on: a load must land, or what arrives behind copies. The oldest does, or one by lot."""
-        loads = [it for it in self.flying if it.kind in ("load", "arrival")]
+        """All partitions are blocked: lands one load or cp.async arrival, the oldest or a random one; False if none."""
+        loads = [it for it in self.in_flight if it.kind in ("load", "arrival")]
         if not loads:
             return False
-        self.land(self.lot.choice(loads) if self.order == "random" else loads[0])
+        self.land(self.rng.choice(loads) if self.order == "random" else loads[0])
         return True
 
     def _deadlock(self, waiting: list[Partition]) -> Deadlock:

@@ -1,12 +1,13 @@
-"""Shared memory: buffers that start as NaN, views of them, and who may read what.
+"""Shared memory: buffers that start as NaN, their views, and the visibility of writes to each proxy.
 
-Each element has a state beside its bits:
+Each element has bits and a state:
 
-    UNWRITTEN   nobody wrote it                      IN_FLIGHT   a TMA copy into it was issued and has not landed
-    VISIBLE     written, both proxies see it
-    dirty(a)    written through the generic proxy by agent a, not fenced yet: not for the async proxy
-    filled(a)   the same by a ``local_alloc`` with contents: Triton itself puts the fence before a wgmma, not before TMA
-    copied(n)   written by the nth cp.async that landed: for the async proxy of who fences after that
+    UNWRITTEN   never written                        IN_FLIGHT   destination of an asynchronous copy that has not landed
+    VISIBLE     written and visible to both proxies
+    dirty(a)    written through the generic proxy by agent a and not fenced: not visible to the async proxy
+    filled(a)   the same, written by a ``local_alloc`` with contents: Triton inserts the fence before a wgmma, but not
+                before a TMA store
+    copied(n)   written by the nth cp.async that landed: visible to the async proxy after a later fence of the reader
 
 Source: PTX ISA, "Async proxy"; Triton's fence insertion for operands of wgmma.
 """
@@ -31,22 +32,22 @@ _FIRST_COPY = 1 << 16
 
 
 def dirty(agent: int) -> int:
-    """Written by ``local_store`` of `agent`, not fenced."""
+    """State: written by a ``local_store`` of `agent`, not fenced."""
     return _FIRST_AGENT + 2 * agent
 
 
 def filled(agent: int) -> int:
-    """Written by ``local_alloc`` of `agent`, not fenced."""
+    """State: written by a ``local_alloc`` of `agent`, not fenced."""
     return _FIRST_AGENT + 2 * agent + 1
 
 
 def copied(number: int) -> int:
-    """Written by a cp.async, the `number`th of the CTA to land."""
+    """State: written by the cp.async of the CTA that landed as number `number`."""
     return _FIRST_COPY + number
 
 
 def memdesc(type: str) -> MemDescType:
-    """Reads the type; raises UnsupportedOp for any other."""
+    """Parses a memdesc type; raises UnsupportedOp for any other type."""
     kind = parse_type(type)
     if not isinstance(kind, MemDescType):
         raise UnsupportedOp(f"shared memory of type {type}")
@@ -54,7 +55,7 @@ def memdesc(type: str) -> MemDescType:
 
 
 def allocate(name: str, type: MemDescType) -> SharedView:
-    """A new buffer: NaN everywhere (all bits set), nothing written."""
+    """A new buffer: all bits set (NaN), all elements UNWRITTEN."""
     dtype = memory_dtype(type.element)
     bits = np.full(type.shape, np.iinfo(dtype).max, dtype)
     state = np.zeros(type.shape, np.uint32)
@@ -62,7 +63,7 @@ def allocate(name: str, type: MemDescType) -> SharedView:
 
 
 def require_written(view: SharedView) -> None:
-    """Raises UnwrittenRead where an element was never written or its copy is in flight."""
+    """Raises UnwrittenRead if an element was never written or its copy is in flight."""
     state = view.state
     if state.size and state.min() == VISIBLE == state.max():
         return
@@ -70,13 +71,14 @@ def require_written(view: SharedView) -> None:
         raise UnwrittenRead(f"{view.label} is read while the TMA copy into it is in flight")
     missing = int((state == UNWRITTEN).sum())
     if missing:
-        raise UnwrittenRead(f"{missing} of {state.size} elements of {view.label} are read before anybody wrote them")
+        raise UnwrittenRead(f"{missing} of {state.size} elements of {view.label} are read before they are written")
 
 
 def require_visible(view: SharedView, *, fills_are_fenced: bool, copies: int) -> None:
-    """What `require_written` says, and raises MissingFence where the async proxy may not see a write.
+    """Like `require_written`; also raises MissingFence if a write is not visible to the async proxy.
 
-    copies: how many cp.async had landed when the reader fenced last.
+    fills_are_fenced: Triton inserts the fence for contents of a ``local_alloc``. copies: the number of cp.async that
+    had landed at the reader's last fence.
     """
     require_written(view)
     unfenced = view.state >= _FIRST_AGENT
@@ -88,7 +90,7 @@ def require_visible(view: SharedView, *, fills_are_fenced: bool, copies: int) ->
 
 
 def require_quiet(view: SharedView, reads: list[tuple[SharedView, str]], becomes: str = "written") -> None:
-    """Raises SharedMemoryRace when `view`, about to be written, is in use by something asynchronous."""
+    """Raises SharedMemoryRace if an asynchronous operation uses `view`, which is about to be written or freed."""
     if (view.state == IN_FLIGHT).any():
         raise SharedMemoryRace(f"{view.label} is {becomes} while a TMA copy into it is in flight")
     for other, reader in reads:
@@ -97,15 +99,15 @@ def require_quiet(view: SharedView, reads: list[tuple[SharedView, str]], becomes
 
 
 def require_fenced_loads(view: SharedView, loaded: Iterable[SharedView]) -> None:
-    """Raises MissingFence when threads loaded from `view`, which TMA is about to write, and did not fence since."""
+    """Raises MissingFence if threads loaded from `view`, which TMA is about to write, without a later fence."""
     for other in loaded:
         if other.buffer is view.buffer and np.shares_memory(other.bits, view.bits):
             raise MissingFence(f"{view.label} was read through the generic proxy and is written by the async proxy")
 
 
-def give_back(view: SharedView, reads: list[tuple[SharedView, str]]) -> None:
-    """The bytes of `view` are anybody's: raises SharedMemoryRace when something asynchronous is not done with them."""
-    require_quiet(view, reads, becomes="free for other tiles")
+def deallocate(view: SharedView, reads: list[tuple[SharedView, str]]) -> None:
+    """Frees the memory of `view`; raises SharedMemoryRace if an asynchronous operation still uses it."""
+    require_quiet(view, reads, becomes="freed")
     view.bits[...] = np.iinfo(view.bits.dtype).max
     view.state[...] = UNWRITTEN
 
@@ -113,24 +115,24 @@ def give_back(view: SharedView, reads: list[tuple[SharedView, str]]) -> None:
 def index(view: SharedView, at: int, type: MemDescType) -> SharedView:
     """``ttg.memdesc_index``: one slot."""
     if not 0 <= at < view.bits.shape[0]:
-        raise OutOfBounds(f"slot {at} of {view.label}, which has {view.bits.shape[0]}")
+        raise OutOfBounds(f"slot {at} of {view.label}, which has {view.bits.shape[0]} slots")
     where = slice(at, at + 1) if len(type.shape) == view.bits.ndim else at
     return SharedView(view.buffer, view.bits[where], view.state[where], type, f"{view.label}[{at}]")
 
 
 def barrier_place(view: SharedView) -> int:
-    """The element of its buffer that a barrier's view starts at."""
+    """The offset of a barrier's view in its buffer, in elements."""
     base, start = (array.__array_interface__["data"][0] for array in (view.buffer.bits, view.bits))
     return (start - base) // view.bits.itemsize
 
 
 def barrier_of(view: SharedView) -> Barrier | None:
-    """The mbarrier that lives at a view; None before its initialisation."""
+    """The mbarrier at a view; None before its initialisation."""
     return view.buffer.barriers.get(barrier_place(view))
 
 
 def view_op(op: Operation, args: list[Any]) -> SharedView:
-    """The operations of `tawa.dialects.ttg.VIEWS`."""
+    """Executes an operation of `tawa.dialects.ttg.VIEWS`."""
     view, type = args[0], memdesc(op.result.type)
     assert isinstance(view, SharedView)
     match op.name:
@@ -139,17 +141,17 @@ def view_op(op: Operation, args: list[Any]) -> SharedView:
         case MemDescSubsliceOp.NAME:
             starts = read_array(op.properties["offsets"])
             where = tuple(slice(start, start + size) for start, size in zip(starts, type.shape, strict=True))
-            return _same(view, view.bits[where], view.state[where], type)
+            return _view(view, view.bits[where], view.state[where], type)
         case MemDescTransOp.NAME:
             order = read_array(op.properties["order"])
-            return _same(view, view.bits.transpose(order), view.state.transpose(order), type)
+            return _view(view, view.bits.transpose(order), view.state.transpose(order), type)
         case MemDescReshapeOp.NAME:
-            return _same(view, _reshaped(view.bits, type), _reshaped(view.state, type), type)
+            return _view(view, _reshaped(view.bits, type), _reshaped(view.state, type), type)
         case MemDescReinterpretOp.NAME:
             dtype = memory_dtype(type.element)
             if view.bits.itemsize != np.dtype(dtype).itemsize or view.bits.size != int(np.prod(type.shape)):
-                raise UnsupportedOp(f"{view.type} read as {type}: elements of another width or number")
-            return _same(view, _reshaped(view.bits, type), _reshaped(view.state, type), type)
+                raise UnsupportedOp(f"{view.type} reinterpreted as {type}: the width or number of elements differs")
+            return _view(view, _reshaped(view.bits, type), _reshaped(view.state, type), type)
         case _:
             raise UnsupportedOp("an unknown view of shared memory")
 
@@ -157,11 +159,11 @@ def view_op(op: Operation, args: list[Any]) -> SharedView:
 def _reshaped(array: Array, type: MemDescType) -> Array:
     result = array.reshape(type.shape)
     if not np.shares_memory(result, array):
-        raise UnsupportedOp(f"a view of shape {array.shape} that is not contiguous, as {type.shape}")
+        raise UnsupportedOp(f"a non-contiguous view of shape {array.shape} reshaped to {type.shape}")
     return result
 
 
-def _same(view: SharedView, bits: Array, state: Array, type: MemDescType) -> SharedView:
+def _view(view: SharedView, bits: Array, state: Array, type: MemDescType) -> SharedView:
     if bits.shape != type.shape:
-        raise OutOfBounds(f"{view.label} has no part of shape {type.shape} there")
+        raise OutOfBounds(f"a view of shape {type.shape} is outside {view.label}")
     return SharedView(view.buffer, bits, state, type, view.label)

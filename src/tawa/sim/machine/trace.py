@@ -1,12 +1,12 @@
-"""What a partition did, without times: the input of the clock.
+"""Untimed traces of partitions: the input of the clock.
 
-The machine executes in an order of its own (`machine`); a trace keeps only what any order has in common: the steps of
-each partition, what each waits for and what it contributes to. `clock` turns it into times. So times do not depend on
-when the machine let asynchronous work land, and one run can be timed under several cost models.
+A trace records only what is independent of the execution order of the machine: the steps of each partition, the events
+that each step waits for, and the events that it contributes to. `clock` computes times from it. Times therefore do not
+depend on when the machine let asynchronous work land, and one run can be timed under several cost models.
 
-A `Key` names something that is complete at one moment: a phase of an mbarrier, a round of a slot, an asynchronous
-action, the start or the end of partitions. It is complete when the last of its contributions is done; what has no
-contribution is complete from the start (the phase before the first, which a fresh barrier lets pass).
+A `Key` identifies such an event: completion of an mbarrier phase, of a round of a slot, or of an asynchronous action,
+and the start or end of partitions. An event completes with its last contribution; an event without contributions is
+complete from the start (for example the phase preceding phase 0, for which waits on a fresh barrier pass).
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ Key = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One executed operation; `op` is None where a partition starts, ends, or waits for others to end.
+    """One executed operation; `op` is None for the start and end of a partition and for a join.
 
-    waits: complete before it goes on; its own `action` among them: it waits for what it started.
-    signals: what it contributes to, when done or, if it started an action, when that has landed.
+    waits: events that must complete before the partition continues. If `action` is among them, the operation is
+    synchronous: it waits for the work that it started.
+    signals: events that the step contributes to, on completion or, if it started an action, when the action lands.
     target, slot: the barrier, ring or buffer.
     """
 
@@ -40,7 +41,7 @@ class Step:
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """The steps of one partition; `agent` is that of the warps that execute it. `muted`: inside a put's loads."""
+    """Records the steps of one partition. agent: the warps that execute it. muted: ignores steps (loads of a put)."""
 
     name: str
     agent: int
@@ -54,29 +55,29 @@ class Recorder:
     _loads: dict[Value, Key] = field(default_factory=dict[Value, Key])
 
     def wait(self, key: Key) -> None:
-        """The operation under way waits for `key`."""
+        """The current operation waits for `key`."""
         self._waits.append(key)
 
     def signal(self, key: Key) -> None:
-        """The operation under way contributes to `key`."""
+        """The current operation contributes to `key`."""
         self._signals.append(key)
 
     def start(self, action: Key) -> None:
-        """The operation under way starts asynchronous work."""
+        """The current operation starts an asynchronous action."""
         self._action = action
 
     def signal_when_landed(self, action: Key, key: Key) -> None:
-        """What an operation of before started contributes to `key` when it has landed."""
+        """An action that an earlier step started contributes to `key` when it lands."""
         place = next(at for at in reversed(range(len(self.steps))) if self.steps[at].action is action)
         step = self.steps[place]
         self.steps[place] = replace(step, signals=(*step.signals, key))
 
     def name_target(self, target: str, slot: int | None) -> None:
-        """What the operation under way works on."""
+        """Sets the barrier, ring or buffer of the current operation."""
         self._target, self._slot = target, slot
 
     def step(self, op: Operation, location: SourceLocation | None, *, later: bool = False) -> None:
-        """The operation is over. later: it goes on by itself, and the first use of its results waits for it."""
+        """Ends the current operation. later: it is asynchronous, and the first use of its results waits for it."""
         if self.muted:
             return
         if self._loads:
@@ -92,13 +93,13 @@ class Recorder:
         self._action, self._target, self._slot = None, "", None
 
     def mark(self, waits: tuple[Key, ...] = (), signals: tuple[Key, ...] = ()) -> None:
-        """A point that takes no time: a start, an end."""
+        """Records a step that takes no time: a start, an end or a join."""
         self.steps.append(Step(None, waits, signals, None, "", None, None))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """One CTA's run: a recorder a partition, in the order in which they were started."""
+    """The trace of one CTA: one recorder per partition, in the order of their start."""
 
     program: tuple[int, int, int]
     partitions: tuple[Recorder, ...]

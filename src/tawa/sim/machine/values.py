@@ -1,4 +1,4 @@
-"""What values are while a kernel runs.
+"""Runtime representation of values.
 
 i32, i1, …          Python int (signed; 0 or 1 for i1)          f32, f16, …        NumPy scalar
 tensor<…xf16, …>    NumPy array (`numbers`): layouts have no meaning here, a tile is its elements
@@ -19,9 +19,9 @@ from tawa.sim.numbers import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GlobalTensor:
-    """A tensor in global memory: its bits in the order of memory, a view of the caller's array.
+    """A tensor in global memory: its bits in memory order, a view of the caller's array.
 
-    descriptors: those that the kernel made in it, by place.
+    descriptors: the tensor descriptors that the kernel built in this memory, by offset.
     """
 
     name: str
@@ -42,8 +42,8 @@ class Pointer:
 class TensorDescriptor:
     """A TMA descriptor: a strided box of a tensor. Shape and strides count elements.
 
-    nan_outside: what lies outside the tensor reads as NaN, not as zero. maker: the operation of the kernel that made
-    it; whatever one operation makes lies in one place of global memory.
+    nan_outside: elements outside the tensor read as NaN instead of zero. maker: the operation of the kernel that built
+    it; all descriptors of one operation are at the same address in global memory.
     """
 
     pointer: Pointer
@@ -56,7 +56,7 @@ class TensorDescriptor:
 
 @dataclass(slots=True, eq=False)
 class Barrier:
-    """An mbarrier: `phase` counts completed phases; `pending` arrivals and `bytes` are still to come in this one."""
+    """An mbarrier. phase: completed phases. pending, bytes: missing arrivals and bytes of the current phase."""
 
     count: int
     pending: int
@@ -67,7 +67,7 @@ class Barrier:
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """An allocation in shared memory. `state` says for each element who wrote it (see `shared`)."""
+    """An allocation in shared memory. state: the initialisation and visibility of each element (see `shared`)."""
 
     name: str
     bits: Array
@@ -77,7 +77,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedView:
-    """A view of a buffer: the same memory under another shape."""
+    """A view of a buffer: the same memory in another shape or type."""
 
     buffer: Buffer
     bits: Array
@@ -88,32 +88,33 @@ class SharedView:
 
 @dataclass(slots=True, eq=False)
 class Accumulator:
-    """The result of an asynchronous wgmma. `waited`: a wait has covered it, and what that wait returns may be used."""
+    """The result of an asynchronous wgmma. waited: a wait has covered it, and the result of that wait may be used."""
 
     tile: Array | None = None
     waited: bool = False
 
     def use(self) -> Array:
-        """Raises AccumulatorInFlight: the dot's own result is not tied to any wait, also where one stands between."""
-        when = "past its wait: only what the wait returns is complete" if self.waited else "while the dot is in flight"
+        """Raises AccumulatorInFlight: the dot's result has no data dependence on a wait, even on one before the use."""
+        after = "after its wait: only the result of the wait is complete"
+        when = after if self.waited else "while the dot is in flight"
         raise AccumulatorInFlight(f"the result of an asynchronous dot is used {when}")
 
     def complete(self) -> Array:
-        """What a wait that covers it returns."""
+        """The tile, as the result of a wait that covers the dot."""
         assert self.waited and self.tile is not None
         return self.tile
 
 
 class GlobalMemory(Protocol):
-    """What an operation sees of global memory that no argument points to."""
+    """Global memory as operations see it that turn integers into pointers."""
 
     def pointer(self, addresses: Any, element: str) -> Pointer:
-        """Where an address, or a tile of them, points to."""
+        """The pointer for an address or a tile of addresses."""
         ...
 
 
 class Context(Protocol):
-    """What an operation sees of the partition that executes it."""
+    """The partition that executes an operation, as its handler sees it."""
 
     env: dict[Value, Any]
 
@@ -129,12 +130,12 @@ class Context(Protocol):
 
     @property
     def memory(self) -> GlobalMemory:
-        """Where arrays lie in global memory."""
+        """The address space of global memory."""
         ...
 
 
 class Handler(Protocol):
-    """The meaning of an operation that never waits: operands in, results out."""
+    """Executes operations that never block: operands in, results out."""
 
     def __call__(self, context: Context, op: Operation, args: list[Any], /) -> list[Any]:
         """Executes `op`."""

@@ -1,1 +1,1 @@
-"""What each operation does, a file for each family."""
+"""Handlers of operations, one module per family."""

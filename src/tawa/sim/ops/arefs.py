@@ -1,7 +1,7 @@
-"""`aref` and `warp`: rings of slots ⟨buffers, F, E⟩, and groups that run side by side.
+"""Handlers of `aref` and `warp`: rings of slots ⟨buffers, F, E⟩, and concurrent warp groups.
 
-Counts are plain integers here: slot = count mod D. A put whose slot still holds another round than the one before, or
-a get of another round than the slot's, is a `ProtocolTrap`; a put or get that must wait, waits.
+Counts are plain integers: slot = count mod D. A put blocks until its slot is empty, a get until its slot is full. A put
+or get whose count is not that of the slot's current round raises `ProtocolTrap`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tawa.sim.ops.elementwise import element_of
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One slot. `turn`: the count of its next put; `holds`: the count it was filled with; `got`: agents that got it."""
+    """One slot. turn: the count of its next put. holds: the count of its last fill. got: agents that borrowed it."""
 
     views: list[SharedView]
     turn: int
@@ -40,7 +40,7 @@ class Slot:
 
 @dataclass(slots=True, eq=False)
 class Ring:
-    """D slots and how many partitions read them."""
+    """D slots and the number of partitions that read them."""
 
     name: str
     slots: list[Slot]
@@ -54,12 +54,12 @@ class Ring:
 class RunBlock(Protocol):
     """Executes a block and returns the operands of its terminator."""
 
-    def __call__(self, who: Partition, block: Block, /) -> Run:
+    def __call__(self, partition: Partition, block: Block, /) -> Run:
         """Executes `block`."""
         ...
 
 
-def _create(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+def _create(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     view = CreateOp(op)
     type: RingType = view.type
     buffers = [(memdesc(text), allocate(view.name, memdesc(text).with_slots(type.depth))) for text in type.payload]
@@ -75,21 +75,21 @@ def _readers(op: Operation) -> int:
     return len(groups)
 
 
-def _first(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+def _first(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     return [0]
 
 
-def _advance(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+def _advance(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     return [args[0] + 1]
 
 
-def _log(who: Partition, op: Operation, action: str, ring: Ring, count: int) -> None:
+def _log(partition: Partition, op: Operation, action: str, ring: Ring, count: int) -> None:
     depth = len(ring.slots)
-    who.log(op, action, ring.name, count % depth, count // depth % 2)
+    partition.log(op, action, ring.name, count % depth, count // depth % 2)
 
 
-def put(who: Partition, op: Operation, args: list[Any], run_block: RunBlock) -> Run:
-    """``aref.put``: waits for E, runs the loads; the fill lands later."""
+def put(partition: Partition, op: Operation, args: list[Any], run_block: RunBlock) -> Run:
+    """``aref.put``: waits for E, executes the loads, and issues the fill, which lands later."""
     view = PutOp(op)
     ring, count = args[0], args[1]
     slot = ring.slot(count)
@@ -97,14 +97,14 @@ def put(who: Partition, op: Operation, args: list[Any], run_block: RunBlock) -> 
         yield Pause(
             lambda: slot.empty, lambda: f"slot {count % len(ring.slots)} of {ring.name} to be empty, for put {count}"
         )
-        who.waits_for((slot, "empty", count - len(ring.slots)))
+        partition.waits_for((slot, "empty", count - len(ring.slots)))
     if not slot.empty or slot.turn != count:
-        raise ProtocolTrap(f"put {count} into {ring.name}, whose slot is at put {slot.turn}")
+        raise ProtocolTrap(f"put {count} into {ring.name}, but the next put of its slot is {slot.turn}")
     slot.empty, slot.turn = False, count + len(ring.slots)
-    tiles = yield from _loads_of_put(who, view, run_block)
+    tiles = yield from _loads_of_put(partition, view, run_block)
     elements = [element_of(value.type) for value in view.body.terminator.operands]
     for target in slot.views:
-        require_quiet(target, who.cta.reads)
+        require_quiet(target, partition.cta.reads)
         target.state[...] = IN_FLIGHT
 
     def fill() -> None:
@@ -114,51 +114,51 @@ def put(who: Partition, op: Operation, args: list[Any], run_block: RunBlock) -> 
             target.state[...] = VISIBLE
         slot.holds, slot.full = count, True
 
-    who.contributes((slot, "full", count))
-    _log(who, op, "put", ring, count)
+    partition.contributes((slot, "full", count))
+    _log(partition, op, "put", ring, count)
     if slot.views:
-        used = [who.env[load.descriptor] for it in view.body.ops if (load := DescriptorLoadOp.of(it))]
-        who.cta.issue(Action("load", who, op, fill, target=ring.name, descriptors=tuple(used)))
+        used = [partition.env[load.descriptor] for it in view.body.ops if (load := DescriptorLoadOp.of(it))]
+        partition.cta.issue(Action("load", partition, op, fill, target=ring.name, descriptors=tuple(used)))
     else:
         fill()
     return []
 
 
-def _loads_of_put(who: Partition, view: PutOp, run_block: RunBlock) -> Run:
-    """The values of a put's payload. The put is timed, not its loads: they are asynchronous once it is lowered."""
-    if who.recorder is None:
-        return (yield from run_block(who, view.body))
-    who.recorder.muted = True
-    tiles = yield from run_block(who, view.body)
-    who.recorder.muted = False
+def _loads_of_put(partition: Partition, view: PutOp, run_block: RunBlock) -> Run:
+    """The payload of a put. The put is timed instead of its loads, which become asynchronous copies when lowered."""
+    if partition.recorder is None:
+        return (yield from run_block(partition, view.body))
+    partition.recorder.muted = True
+    tiles = yield from run_block(partition, view.body)
+    partition.recorder.muted = False
     return tiles
 
 
-def _get(who: Partition, op: Operation, args: list[Any]) -> Run:
+def _get(partition: Partition, op: Operation, args: list[Any]) -> Run:
     ring, count = args
     slot = ring.slot(count)
     yield Pause(
-        lambda: slot.full and who.agent not in slot.got,
+        lambda: slot.full and partition.agent not in slot.got,
         lambda: f"slot {count % len(ring.slots)} of {ring.name} to be full, for get {count}",
     )
     if slot.holds != count:
-        raise ProtocolTrap(f"get {count} from {ring.name}, whose slot holds put {slot.holds}")
-    slot.got.add(who.agent)
-    who.waits_for((slot, "full", count))
-    _log(who, op, "get", ring, count)
+        raise ProtocolTrap(f"get {count} from {ring.name}, but its slot holds put {slot.holds}")
+    slot.got.add(partition.agent)
+    partition.waits_for((slot, "full", count))
+    _log(partition, op, "get", ring, count)
     return list(slot.views)
 
 
-def _consumed(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
+def _consumed(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     ring, count = args[0], args[1]
     if len(args) > 2 and not args[2]:
         return []
     slot = ring.slot(count)
-    if slot.holds != count or who.agent not in slot.got or who.agent in slot.released:
-        raise ProtocolTrap(f"{count} of {ring.name} is given back by a partition that does not hold it")
-    slot.released.add(who.agent)
-    who.contributes((slot, "empty", count))
-    _log(who, op, "consumed", ring, count)
+    if slot.holds != count or partition.agent not in slot.got or partition.agent in slot.released:
+        raise ProtocolTrap(f"{count} of {ring.name} is released by a partition that has not borrowed it")
+    slot.released.add(partition.agent)
+    partition.contributes((slot, "empty", count))
+    _log(partition, op, "consumed", ring, count)
     if len(slot.released) == ring.readers:
         slot.full, slot.empty = False, True
         slot.got.clear()
@@ -166,38 +166,39 @@ def _consumed(who: Partition, op: Operation, args: list[Any]) -> list[Any]:
     return []
 
 
-def _landed(who: Partition, op: Operation, args: list[Any]) -> Run:
+def _landed(partition: Partition, op: Operation, args: list[Any]) -> Run:
     ring, count = args
     if ring.slot(count).turn != count:
-        raise ProtocolTrap(f"a wait for what {ring.name} got before put {count}, whose slot is at another put")
+        turn = ring.slot(count).turn
+        raise ProtocolTrap(f"a wait for the puts into {ring.name} before put {count}, but its slot is at put {turn}")
     yield Pause(
         lambda: all(slot.empty or slot.full for slot in ring.slots),
-        lambda: f"what was put into {ring.name} before put {count} to land",
+        lambda: f"the puts into {ring.name} before put {count} to land",
     )
     for before in range(max(0, count - len(ring.slots)), count):
-        who.waits_for((ring.slot(before), "full", before))
-    _log(who, op, "landed", ring, count)
+        partition.waits_for((ring.slot(before), "full", before))
+    _log(partition, op, "landed", ring, count)
     return []
 
 
-def run_groups(who: Partition, op: Operation, run_block: RunBlock) -> Run:
-    """``warp.group``: at the first group of a block all of them start; returns when all have ended."""
+def run_groups(partition: Partition, op: Operation, run_block: RunBlock) -> Run:
+    """``warp.group``: the first group of a block starts all groups of the block and waits for their end."""
     assert op.parent is not None
     groups = [view for nested in op.parent.ops if (view := GroupOp.of(nested))]
     if groups[0].op is not op:
-        return [who.env[result] for result in op.results]
+        return [partition.env[result] for result in op.results]
     members: list[Partition] = []
     heirs = [group for group in groups if group.role == "consumer"][:1]
     for group in groups:
-        member = who.cta.spawn(group.partition, who.env, who.agent if group in heirs else None)
+        member = partition.cta.spawn(group.partition, partition.env, partition.agent if group in heirs else None)
         member.code = run_block(member, group.body)
         members.append(member)
-    yield from who.fork_and_join(op, members, "all groups to end")
+    yield from partition.fork_and_join(op, members, "all groups to end")
     for group, member in zip(groups, members, strict=True):
-        who.wgmmas += member.wgmmas
-        who.stores += member.stores
-        who.env.update(zip(group.op.results, member.outcome or [], strict=True))
-    return [who.env[result] for result in op.results]
+        partition.wgmmas += member.wgmmas
+        partition.stores += member.stores
+        partition.env.update(zip(group.op.results, member.outcome or [], strict=True))
+    return [partition.env[result] for result in op.results]
 
 
 STEPS: dict[str, Step] = by_name(
@@ -208,9 +209,9 @@ STEPS: dict[str, Step] = by_name(
         ConsumedOp: _consumed,
     }
 )
-"""Operations that never block, by name."""
+"""Handlers of operations that never block, by name."""
 
 WAITS: dict[str, Wait] = by_name({GetOp: _get, LandedOp: _landed})
-"""Operations that may block, by name; ``aref.put`` and ``warp.group`` need the interpreter and are in `control`."""
+"""Handlers of operations that may block, by name; `interpreter` handles ``aref.put`` and ``warp.group``."""
 
 __all__ = ["STEPS", "WAITS", "Ring", "Slot", "put", "run_groups"]

@@ -1,4 +1,4 @@
-"""Functions of numbers that neither Python nor NumPy spells as the GPU computes them; on scalars and on tiles."""
+"""Arithmetic on scalars and tiles for which Python and NumPy have no function, or one that differs from the GPU's."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 from tawa.sim.numbers import is_tile
 
 
-def both(a: Any, b: Any) -> Any:
-    """Bitwise and."""
+def bitwise_and(a: Any, b: Any) -> Any:
+    """Bitwise AND."""
     return a & b
 
 
-def either(a: Any, b: Any) -> Any:
-    """Bitwise or."""
+def bitwise_or(a: Any, b: Any) -> Any:
+    """Bitwise OR."""
     return a | b
 
 
-def differ(a: Any, b: Any) -> Any:
-    """Bitwise exclusive or."""
+def bitwise_xor(a: Any, b: Any) -> Any:
+    """Bitwise XOR."""
     return a ^ b
 
 
-def floor_quotient(a: Any, b: Any) -> Any:
-    """Division towards minus infinity."""
+def floor_divide(a: Any, b: Any) -> Any:
+    """Division rounded towards minus infinity."""
     return a // b
 
 
-def quotient(a: Any, b: Any) -> Any:
-    """Division that cuts off; by zero it gives -1, as the GPU does."""
+def divide(a: Any, b: Any) -> Any:
+    """Division rounded towards zero; division by zero gives -1, as on the GPU."""
     if not is_tile(a) and not is_tile(b):
         if b == 0:
             return -1
@@ -45,24 +45,24 @@ def quotient(a: Any, b: Any) -> Any:
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """What `quotient` leaves."""
+    """The remainder of `divide`; of a division by zero, the dividend."""
     if not is_tile(a) and not is_tile(b):
-        return a if b == 0 else a - quotient(a, b) * b
-    return a - quotient(a, b) * b
+        return a if b == 0 else a - divide(a, b) * b
+    return a - divide(a, b) * b
 
 
-def ceiling(a: Any, b: Any) -> Any:
-    """Division towards plus infinity."""
+def ceil_divide(a: Any, b: Any) -> Any:
+    """Division rounded towards plus infinity."""
     return -(-a // b)
 
 
-def ceiling_unsigned(a: Any, b: Any) -> Any:
-    """The same without a sign."""
+def ceil_divide_unsigned(a: Any, b: Any) -> Any:
+    """Unsigned division rounded up."""
     return a // b + (a % b != 0)
 
 
 def shift_left(a: Any, b: Any) -> Any:
-    """Shift; by the width or more it gives 0."""
+    """Left shift; a shift by the width or more gives 0."""
     if not is_tile(a):
         return a << min(int(b), 64)
     bits = a.dtype.itemsize * 8
@@ -71,7 +71,7 @@ def shift_left(a: Any, b: Any) -> Any:
 
 
 def shift_right(a: Any, b: Any) -> Any:
-    """Shift of a signed or unsigned number; by the width or more it gives 0 or the sign."""
+    """Arithmetic or logical right shift; a shift by the width or more gives the sign or 0."""
     if not is_tile(a):
         return a >> min(int(b), 64)
     bits = a.dtype.itemsize * 8
@@ -79,16 +79,16 @@ def shift_right(a: Any, b: Any) -> Any:
     return shifted if a.dtype.kind == "i" else np.where(np.asarray(b) >= bits, 0, shifted).astype(a.dtype)
 
 
-def fused(a: Any, b: Any, c: Any) -> Any:
+def multiply_add(a: Any, b: Any, c: Any) -> Any:
     """a·b + c."""
     return a * b + c
 
 
-def reciprocal_root(a: Any) -> Any:
+def rsqrt(a: Any) -> Any:
     """1 / √a."""
     return 1.0 / np.sqrt(a)
 
 
-def error_function(a: Any) -> Any:
-    """erf."""
+def erf(a: Any) -> Any:
+    """The error function erf."""
     return np.vectorize(math.erf, otypes=[np.float64])(a)

@@ -1,4 +1,4 @@
-"""Constants as MLIR spells them: ``3 : i32``, ``true``, ``0xFF800000 : f32``, ``dense<0.0> : tensor<…>``."""
+"""Parses MLIR constants: ``3 : i32``, ``true``, ``0xFF800000 : f32``, ``dense<0.0> : tensor<…>``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tawa.sim.numbers import decode, is_float, memory_dtype, register_dtype, rou
 
 @lru_cache(maxsize=4096)
 def constant(text: str, type: str) -> Any:
-    """The value of an ``arith.constant``. Raises UnsupportedOp for a spelling it does not know."""
+    """The value of an ``arith.constant``. Raises UnsupportedOp if the attribute cannot be parsed."""
     kind = parse_type(type)
     if not isinstance(kind, TensorType):
         return _scalar(text, type)

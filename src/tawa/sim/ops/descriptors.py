@@ -1,7 +1,7 @@
-"""TMA descriptors as values: made on the device, in scratch memory, and what they do besides plain copies.
+"""TMA descriptors: construction on the device in scratch memory, gathers, scatters and reductions.
 
-Rows are gathered and scattered one box each; a reduction reads, changes and writes the box, element by element, inside
-the tensor only (PTX ISA, "cp.reduce.async.bulk.tensor").
+A gather or scatter accesses one box per row. A reduction reads, combines and writes the elements of the box that lie
+inside the tensor (PTX ISA, "cp.reduce.async.bulk.tensor").
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _REDUCTIONS: dict[int, Callable[[Any, Any], Any]] = {
     1: np.add,
     2: np.minimum,
     3: np.maximum,
-    6: arithmetic.both,
-    7: arithmetic.either,
-    8: arithmetic.differ,
+    6: arithmetic.bitwise_and,
+    7: arithmetic.bitwise_or,
+    8: arithmetic.bitwise_xor,
 }
-"""By Triton's numbers; 4 and 5, which count up and down to a bound, Triton's front end does not make."""
+"""By the number of Triton's enum. Triton's front end does not generate 4 (increment) and 5 (decrement)."""
 _FILL_WITH_NAN = 1
 
 
 def reduce_box(op: Operation, descriptor: TensorDescriptor, at: list[int], bits: Array) -> None:
-    """Combines the block at `at` with `bits`, as the kind of `op` says."""
+    """Combines the block at `at` with `bits` by the reduction kind of `op`."""
     function = _REDUCTIONS.get(read_int(op.properties["kind"]))
     if function is None:
         raise UnsupportedOp(f"a reduction of kind {op.properties['kind']}")
@@ -78,7 +78,7 @@ def _scratch(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
 
 
 def _tensormap_create(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
-    """Sizes and strides come innermost first, strides in bytes and without the innermost, which is one element."""
+    """Operands are innermost first. Strides are in bytes and omit the innermost stride, which is one element."""
     sizes = read_array(op.properties["operandSegmentSizes"])
     starts = [sum(sizes[:place]) for place in range(len(sizes))]
     where, base = args[0], args[1]
@@ -97,7 +97,7 @@ def _tensormap_create(_: Context, op: Operation, args: list[Any], /) -> list[Any
 def _reinterpret_tensor_descriptor(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     found = args[0].tensor.descriptors.get(int(args[0].offset))
     if found is None:
-        raise UnsupportedOp("a descriptor that no ttng.tensormap_create of this kernel made")
+        raise UnsupportedOp("a descriptor that was not created by a ttng.tensormap_create of this kernel")
     block = block_shape(op.result.type)
     return [TensorDescriptor(found.pointer, found.shape, found.strides, block, found.nan_outside)]
 
@@ -117,4 +117,4 @@ DESCRIPTORS: dict[str, Handler] = by_name(
         ReinterpretTensorDescOp: _reinterpret_tensor_descriptor,
     }
 )
-"""The meaning of each operation, by name."""
+"""Handlers, by operation name."""

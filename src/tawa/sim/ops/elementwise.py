@@ -1,7 +1,7 @@
 """`arith`, `math` and the elementwise operations of `tt`, on scalars, on tiles and in the regions of reductions.
 
-Float results are computed in float64 (transcendental) or float32 (the rest) and rounded to the type of the result. The
-GPU's approximate division, exponential and square root are taken as exactly rounded ones.
+Float results are computed in float64 (transcendental functions) or float32 (all others) and rounded to the result type.
+The GPU's approximate division, exponential and square root are modelled as correctly rounded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from tawa.ir.attributes import read_int
 from tawa.sim.errors import FailedAssertion, UnsupportedOp
 from tawa.sim.machine.values import Context, GlobalTensor, Handler, Pointer
 from tawa.sim.numbers import (
-    cut_to,
     decode,
     encode,
     is_float,
@@ -30,6 +29,7 @@ from tawa.sim.numbers import (
     memory_dtype,
     register_dtype,
     round_to,
+    round_towards_zero,
     width,
     wrap,
 )
@@ -40,13 +40,13 @@ Function = Callable[..., Any]
 
 
 def element_of(type: str) -> str:
-    """The element of a tile type, or the scalar type itself."""
+    """The element type of a tile type, or the scalar type itself."""
     parsed = parse_type(type)
     return parsed.element if isinstance(parsed, TensorType) else type
 
 
 def as_integer(value: Any, element: str) -> Any:
-    """A Python int wrapped to its type, or a tile of it."""
+    """An integer scalar wrapped to `element`, or a tile converted to it."""
     if is_tile(value):
         dtype = register_dtype(element)
         return value if value.dtype == dtype else value.astype(dtype)
@@ -54,7 +54,7 @@ def as_integer(value: Any, element: str) -> Any:
 
 
 def as_unsigned(value: Any, element: str) -> Any:
-    """The same bits read without a sign."""
+    """The same bits as an unsigned integer."""
     bits = width(element)
     if is_tile(value):
         return value if bits == 1 else value.view(f"u{value.dtype.itemsize}")
@@ -118,13 +118,13 @@ def _select(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
         return [yes if condition else no]
     if isinstance(yes, Pointer) or isinstance(no, Pointer):
         if not isinstance(yes, Pointer) or not isinstance(no, Pointer) or yes.tensor is not no.tensor:
-            raise UnsupportedOp("a selection between pointers into different tensors")
+            raise UnsupportedOp("a select between pointers into different tensors")
         return [Pointer(yes.tensor, np.where(condition, yes.offset, no.offset))]
     return [np.where(condition, yes, no)]
 
 
 def _convert(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
-    """Between integers and floats of any width, signed."""
+    """Conversions between floats and signed integers of any width."""
     return [_to(args[0], element_of(op.result.type))]
 
 
@@ -168,7 +168,7 @@ def _bitcast(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
             return [args[0]]
         if isinstance(kind, PointerType) and memory_dtype(kind.pointee) == tensor.bits.dtype:
             return [Pointer(GlobalTensor(tensor.name, tensor.bits, kind.pointee), offset)]
-        raise UnsupportedOp(f"a pointer read as {target}")
+        raise UnsupportedOp(f"a bitcast of a pointer to {target}")
     if source == target:
         return [args[0]]
     result = decode(encode(args[0], source), target)
@@ -182,7 +182,7 @@ def _scalar(value: Any, element: str) -> Any:
 def _fp_to_fp(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     source, target = element_of(op.operands[0].type), element_of(op.result.type)
     towards_zero = op.properties.get("rounding", "").startswith("0") and width(target) < width(source)
-    return [cut_to(args[0], target) if towards_zero else round_to(args[0], target)]
+    return [round_towards_zero(args[0], target) if towards_zero else round_to(args[0], target)]
 
 
 def _clamp(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
@@ -210,8 +210,8 @@ def _high(signed: bool) -> Handler:
 
 def _assume(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     if not np.all(args[0]):
-        what = "an assumption" if AssumeOp.matches(op) else f"tt.assert {op.properties.get('message', '')}"
-        raise FailedAssertion(f"{what.strip()} does not hold")
+        what = "the assumption" if AssumeOp.matches(op) else f"tt.assert {op.properties.get('message', '')}"
+        raise FailedAssertion(f"{what.strip()} is false")
     return []
 
 
@@ -229,20 +229,20 @@ ELEMENTWISE: dict[str, Handler] = by_name(
         arith.AddIOp: _integer(operator.add),
         arith.SubIOp: _integer(operator.sub),
         arith.MulIOp: _integer(operator.mul),
-        arith.DivSIOp: _integer(arithmetic.quotient),
+        arith.DivSIOp: _integer(arithmetic.divide),
         arith.RemSIOp: _integer(arithmetic.remainder),
-        arith.DivUIOp: _integer(arithmetic.quotient, unsigned=True),
+        arith.DivUIOp: _integer(arithmetic.divide, unsigned=True),
         arith.RemUIOp: _integer(arithmetic.remainder, unsigned=True),
-        arith.FloorDivSIOp: _integer(arithmetic.floor_quotient),
-        arith.CeilDivSIOp: _integer(arithmetic.ceiling),
-        arith.CeilDivUIOp: _integer(arithmetic.ceiling_unsigned, unsigned=True),
+        arith.FloorDivSIOp: _integer(arithmetic.floor_divide),
+        arith.CeilDivSIOp: _integer(arithmetic.ceil_divide),
+        arith.CeilDivUIOp: _integer(arithmetic.ceil_divide_unsigned, unsigned=True),
         arith.MinSIOp: _integer(np.minimum),
         arith.MaxSIOp: _integer(np.maximum),
         arith.MinUIOp: _integer(np.minimum, unsigned=True),
         arith.MaxUIOp: _integer(np.maximum, unsigned=True),
-        arith.AndIOp: _integer(arithmetic.both),
-        arith.OrIOp: _integer(arithmetic.either),
-        arith.XOrIOp: _integer(arithmetic.differ),
+        arith.AndIOp: _integer(arithmetic.bitwise_and),
+        arith.OrIOp: _integer(arithmetic.bitwise_or),
+        arith.XOrIOp: _integer(arithmetic.bitwise_xor),
         arith.ShLIOp: _integer(arithmetic.shift_left),
         arith.ShRSIOp: _integer(arithmetic.shift_right),
         arith.ShRUIOp: _integer(arithmetic.shift_right, unsigned=True),
@@ -280,7 +280,7 @@ ELEMENTWISE: dict[str, Handler] = by_name(
         tt.PreciseSqrtOp: _float(np.sqrt),
         math_ops.AbsFOp: _float(np.abs),
         math_ops.AbsIOp: _integer(abs),
-        math_ops.FmaOp: _float(arithmetic.fused, wide=True),
+        math_ops.FmaOp: _float(arithmetic.multiply_add, wide=True),
         math_ops.ExpOp: _float(np.exp, wide=True),
         math_ops.Exp2Op: _float(np.exp2, wide=True),
         math_ops.ExpM1Op: _float(np.expm1, wide=True),
@@ -289,7 +289,7 @@ ELEMENTWISE: dict[str, Handler] = by_name(
         math_ops.Log10Op: _float(np.log10, wide=True),
         math_ops.Log1pOp: _float(np.log1p, wide=True),
         math_ops.SqrtOp: _float(np.sqrt, wide=True),
-        math_ops.RsqrtOp: _float(arithmetic.reciprocal_root, wide=True),
+        math_ops.RsqrtOp: _float(arithmetic.rsqrt, wide=True),
         math_ops.SinOp: _float(np.sin, wide=True),
         math_ops.CosOp: _float(np.cos, wide=True),
         math_ops.TanOp: _float(np.tan, wide=True),
@@ -297,7 +297,7 @@ ELEMENTWISE: dict[str, Handler] = by_name(
         math_ops.SinhOp: _float(np.sinh, wide=True),
         math_ops.CoshOp: _float(np.cosh, wide=True),
         math_ops.PowFOp: _float(np.power, wide=True),
-        math_ops.ErfOp: _float(arithmetic.error_function, wide=True),
+        math_ops.ErfOp: _float(arithmetic.erf, wide=True),
         math_ops.FloorOp: _float(np.floor),
         math_ops.CeilOp: _float(np.ceil),
         math_ops.TruncOp: _float(np.trunc),
@@ -310,4 +310,4 @@ ELEMENTWISE: dict[str, Handler] = by_name(
         BarrierOp: _nothing,
     }
 )
-"""The meaning of each operation, by name."""
+"""Handlers, by operation name."""

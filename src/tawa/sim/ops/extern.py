@@ -1,4 +1,4 @@
-"""Functions of NVIDIA's libdevice, by name: ``__nv_tanhf`` is tanh of f32. Rounded once from float64. And assembly."""
+"""libdevice functions by name (``__nv_tanhf`` is tanh of f32), rounded once from float64; inline assembly."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh")},
     "pow": np.power,
     "exp10": _exp10,
-    "rsqrt": arithmetic.reciprocal_root,
-    "erf": arithmetic.error_function,
+    "rsqrt": arithmetic.rsqrt,
+    "erf": arithmetic.erf,
     "erfc": _erfc,
     "tgamma": _gamma,
-    "fma": arithmetic.fused,
+    "fma": arithmetic.multiply_add,
     "fdivide": np.divide,
     "nearbyint": np.rint,
 }
@@ -73,4 +73,4 @@ EXTERN: dict[str, Handler] = by_name(
         ElementwiseInlineAsmOp: _inline_assembly,
     }
 )
-"""The meaning of the operations that call them, and of the inline assembly that Tawa writes."""
+"""Handlers, by operation name. Only the inline assembly that Tawa itself generates is implemented."""

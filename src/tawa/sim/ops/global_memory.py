@@ -1,9 +1,10 @@
-"""Global memory: loads, stores and atomics through pointers, and the boxes that TMA copies.
+"""Global memory: loads, stores and atomics through pointers, and the boxes of TMA copies.
 
-Every access is checked against its tensor. A masked-off lane that has no `other` is undefined in Triton; here it is NaN
-(integers: all bits set), so that a kernel which uses it shows it. A TMA box reads zero and writes nothing outside the
-tensor, or NaN where the descriptor asks for it (PTX ISA, "Tensor data movement: out-of-bound access"). Its innermost
-coordinate must be a multiple of 16 bytes: PTX does not say so, an H200 does, for every element size and swizzle tried.
+Every access is checked against the bounds of its tensor. A masked-off lane without `other` is undefined in Triton; here
+it is NaN (integers: all bits set), which makes its uses visible in the results. Outside the tensor, a TMA box reads
+zero, or NaN if the descriptor is set so, and writes nothing (PTX ISA, "Tensor data movement: out-of-bound access").
+The innermost coordinate of a box must be a multiple of 16 bytes: the PTX ISA does not state this, but an H200 requires
+it for every element size and swizzle tried.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _BOX_BYTES = 16
 
 
 def block_shape(type: str) -> tuple[int, ...]:
-    """The box of a descriptor type."""
+    """The box shape of a descriptor type."""
     kind = parse_type(type)
     if not isinstance(kind, TensorDescType):
         raise UnsupportedOp(f"a descriptor of type {type}")
@@ -40,7 +41,7 @@ def block_shape(type: str) -> tuple[int, ...]:
 def read_box(descriptor: TensorDescriptor, at: list[int]) -> Array:
     """The bits of the block at `at` (elements); zero or NaN outside the tensor."""
     bits = descriptor.pointer.tensor.bits
-    # All bits set are NaN in every format that TMA fills with it.
+    # All bits set is a NaN in every format that TMA fills with NaN.
     box = np.full(descriptor.block, np.iinfo(bits.dtype).max if descriptor.nan_outside else 0, bits.dtype)
     inner, outer = _overlap(descriptor, at)
     box[inner] = bits[_elements(descriptor, outer)]
@@ -48,7 +49,7 @@ def read_box(descriptor: TensorDescriptor, at: list[int]) -> Array:
 
 
 def write_box(descriptor: TensorDescriptor, at: list[int], bits: Array) -> None:
-    """Writes the block at `at`; nothing outside the tensor."""
+    """Writes the part of the block at `at` that lies inside the tensor."""
     inner, outer = _overlap(descriptor, at)
     descriptor.pointer.tensor.bits[_elements(descriptor, outer)] = bits.reshape(descriptor.block)[inner]
 
@@ -58,7 +59,7 @@ def _overlap(descriptor: TensorDescriptor, at: list[int]) -> tuple[tuple[slice, 
     width = descriptor.pointer.tensor.bits.itemsize
     if at[-1] * width % _BOX_BYTES:
         name = descriptor.pointer.tensor.name
-        raise MisalignedBox(f"a box of {name} begins at element {at[-1]} of its rows, {at[-1] * width} bytes")
+        raise MisalignedBox(f"a box of {name} begins at element {at[-1]} of its rows, at {at[-1] * width} bytes")
     inner: list[slice] = []
     outer: list[slice] = []
     for start, size, block in zip(at, descriptor.shape, descriptor.block, strict=True):
@@ -70,7 +71,7 @@ def _overlap(descriptor: TensorDescriptor, at: list[int]) -> tuple[tuple[slice, 
 
 
 def _elements(descriptor: TensorDescriptor, part: tuple[slice, ...]) -> Array:
-    """Places in memory of a part of the tensor; only these need be there: a tensor may have no known end."""
+    """Memory offsets of a part of the tensor. Only this part is bounds-checked: the declared shape may be larger."""
     places: Array = np.full((1,) * len(part), int(descriptor.pointer.offset), np.int64)
     for dim, (extent, stride) in enumerate(zip(part, descriptor.strides, strict=True)):
         along = [-1 if at == dim else 1 for at in range(len(part))]
@@ -79,24 +80,24 @@ def _elements(descriptor: TensorDescriptor, part: tuple[slice, ...]) -> Array:
     held = descriptor.pointer.tensor.bits.size
     if places.size and not (places.min() >= 0 and places.max() < held):
         name = descriptor.pointer.tensor.name
-        raise OutOfBounds(f"a box of {name} holds the elements {places.min()} to {places.max()} of {held}")
+        raise OutOfBounds(f"a box of {name} has the elements {places.min()} to {places.max()} of {held}")
     return places
 
 
 def _offsets(pointer: Pointer, mask: Any) -> tuple[Array, Array]:
-    """Flat offsets of the active lanes and the mask itself; raises OutOfBounds."""
+    """Flat offsets of the active lanes, and the broadcast mask; raises OutOfBounds."""
     offset = np.asarray(pointer.offset, np.int64)
     active = np.broadcast_to(np.asarray(True if mask is None else mask, np.bool_), offset.shape)
     chosen = offset[active]
     size = pointer.tensor.bits.size
     if chosen.size and (chosen.min() < 0 or chosen.max() >= size):
         bad = chosen[(chosen < 0) | (chosen >= size)][0]
-        raise OutOfBounds(f"element {bad} of {pointer.tensor.name}, which has {size}")
+        raise OutOfBounds(f"element {bad} of {pointer.tensor.name}, which has {size} elements")
     return chosen, active
 
 
 def _value(tile: Array, type: str) -> Any:
-    """A tile, or a scalar where the type is one."""
+    """The tile, or its element if the type is scalar."""
     if isinstance(parse_type(type), TensorType):
         return tile
     return tile[()] if is_float(type) else wrap(int(tile), type)
@@ -104,12 +105,12 @@ def _value(tile: Array, type: str) -> Any:
 
 def _pointer(value: Any) -> Pointer:
     if not isinstance(value, Pointer):
-        raise UnsupportedOp("an address that is not an offset into an argument")
+        raise UnsupportedOp("a pointer that is not an offset from an argument")
     return value
 
 
 def gather(address: Any, mask: Any, other: Any, element: str) -> Array:
-    """What lies at an address or a tile of them; `other` in the lanes that are masked off."""
+    """The values at an address or a tile of addresses; `other` in masked-off lanes."""
     pointer = _pointer(address)
     chosen, active = _offsets(pointer, mask)
     tile = np.array(np.broadcast_to(np.asarray(other, register_dtype(element)), active.shape))
@@ -134,7 +135,7 @@ def _store(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
 
 
 def optional(op: Operation, args: list[Any], count: int) -> list[Any]:
-    """Operands by place, None for those that are absent: from operandSegmentSizes, else in order."""
+    """Operands by position, None for absent ones: from operandSegmentSizes if present, otherwise in order."""
     sizes = op.properties.get("operandSegmentSizes")
     if sizes is None:
         return [*args, *([None] * (count - len(args)))]
@@ -143,7 +144,7 @@ def optional(op: Operation, args: list[Any], count: int) -> list[Any]:
 
 
 def _magnitude(value: Any) -> int:
-    """An integer read without a sign."""
+    """The unsigned value of an integer."""
     return int(value) & ((1 << (8 * value.dtype.itemsize)) - 1)
 
 
@@ -160,9 +161,9 @@ def _exchange(old: Any, new: Any) -> Any:
 
 
 _RMW: dict[int, Callable[[Any, Any], Any]] = {
-    1: arithmetic.both,
-    2: arithmetic.either,
-    3: arithmetic.differ,
+    1: arithmetic.bitwise_and,
+    2: arithmetic.bitwise_or,
+    3: arithmetic.bitwise_xor,
     4: operator.add,
     5: operator.add,
     6: max,
@@ -171,14 +172,14 @@ _RMW: dict[int, Callable[[Any, Any], Any]] = {
     9: _unsigned_minimum,
     10: _exchange,
 }
-"""By Triton's numbers."""
+"""By the number of Triton's enum."""
 
 
 def _atomic_rmw(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     kind = read_int(op.properties["atomic_rmw_op"])
     pointer, value, mask = (*args, None)[:3]
     if kind not in _RMW:
-        raise UnsupportedOp(f"the atomic operation number {kind}")
+        raise UnsupportedOp(f"atomic operation number {kind}")
 
     operands = np.asarray(value, register_dtype(element_of(AtomicRMWOp(op).source.type)))
 
@@ -198,7 +199,7 @@ def _atomic_cas(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
 
 
 def _update(op: Operation, pointer: Pointer, mask: Any, change: Callable[[Any, int], Any]) -> Any:
-    """Lane after lane: reads, changes and writes; returns what was read."""
+    """Reads, modifies and writes lane by lane; returns the old values."""
     element = pointer.tensor.element
     _, active = _offsets(pointer, mask)
     before = np.zeros(active.shape, register_dtype(element))
@@ -223,7 +224,7 @@ def _addptr(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
 
 
 def make_descriptor(op: Operation, args: list[Any]) -> TensorDescriptor:
-    """What ``tt.make_tensor_descriptor`` makes."""
+    """The result of a ``tt.make_tensor_descriptor``."""
     base = _pointer(args[0])
     nan = read_int(op.properties.get("padding", "1 : i32")) == _PAD_NAN
     rank = len(block_shape(op.result.type))
@@ -253,4 +254,4 @@ MEMORY: dict[str, Handler] = by_name(
         DescriptorStoreOp: _descriptor_store,
     }
 )
-"""The meaning of each operation, by name."""
+"""Handlers, by operation name."""

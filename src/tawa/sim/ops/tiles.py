@@ -1,8 +1,8 @@
-"""Operations that make, shape, reduce and multiply tiles. Layouts have no meaning here: a change of layout is nothing.
+"""Operations that create, reshape, reduce and multiply tiles. Layouts are ignored: a layout conversion is the identity.
 
-A reduction folds halves onto each other, a scan goes along its axis; both run their region on whole slices at once.
-A product sums in float64 over the K of one operation and rounds to float32 once (sums of fp16 products are exact that
-way, so no order of summation shows); accumulators are float32 between operations.
+A reduction combines halves in a tree; a scan is sequential along its axis. Both execute their region on whole slices.
+A dot sums in float64 over the K of one operation and rounds once to float32. Sums of fp16 products are exact in
+float64, so the result does not depend on the order of summation. Accumulators are float32 between operations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tawa.ir import Operation, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_bool, read_int
 from tawa.sim.errors import OutOfBounds, UnsupportedOp
 from tawa.sim.machine.values import Context, Handler, Pointer
-from tawa.sim.numbers import Array, cut_to_tf32, is_float, register_dtype, round_to
+from tawa.sim.numbers import Array, is_float, register_dtype, round_to, truncate_to_tf32
 from tawa.sim.ops.elementwise import ELEMENTWISE
 
 
@@ -31,16 +31,16 @@ def shape_of(type: str) -> tuple[int, ...]:
 
 
 def product(a: Array, b: Array, accumulator: Array, element: str, *, tf32: bool) -> Array:
-    """A·B + C as one tensor-core operation computes it. `element`: that of A and B."""
+    """A·B + C as one tensor-core operation. element: the element type of A and B."""
     if element == "f32" and tf32:
-        a, b = cut_to_tf32(a), cut_to_tf32(b)
+        a, b = truncate_to_tf32(a), truncate_to_tf32(b)
     with np.errstate(all="ignore"):
         left, right = np.ascontiguousarray(a, np.float64), np.ascontiguousarray(b, np.float64)
         return (np.matmul(left, right) + accumulator).astype(accumulator.dtype)
 
 
 def _on_elements(function: Callable[[Array], Array]) -> Callable[[Any], Any]:
-    """`function` for tiles of numbers and for tiles of pointers."""
+    """Lifts a function on arrays to tiles of numbers and tiles of pointers."""
 
     def run(value: Any) -> Any:
         if isinstance(value, Pointer):
@@ -105,7 +105,7 @@ def _gather(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     axis = read_int(op.properties["axis"])
     source, index = args
     if ((index < 0) | (index >= source.shape[axis])).any():
-        raise OutOfBounds(f"an index outside a dimension of {source.shape[axis]}")
+        raise OutOfBounds(f"a gather index is outside a dimension of size {source.shape[axis]}")
     return [np.take_along_axis(source, index.astype(np.int64), axis)]
 
 
@@ -121,7 +121,7 @@ def _identity(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
 
 
 def _combine(context: Context, op: Operation, left: list[Any], right: list[Any]) -> list[Any]:
-    """One application of the region of a reduction or scan, on whole slices."""
+    """Executes the region of a reduction, scan or map once, on whole slices."""
     block = op.regions[0].block
     env = dict(zip(block.args, [*left, *right], strict=True))
     for nested in block.ops:
@@ -132,7 +132,7 @@ def _combine(context: Context, op: Operation, left: list[Any], right: list[Any])
         if handler is None:
             raise UnsupportedOp(f"{nested.name} in the region of {op.name}")
         env.update(zip(nested.results, handler(context, nested, operands), strict=True))
-    raise UnsupportedOp(f"{op.name} without a result")
+    raise UnsupportedOp(f"{op.name} with a region that has no terminator")
 
 
 def _reduce(context: Context, op: Operation, args: list[Any], /) -> list[Any]:
@@ -161,7 +161,7 @@ def _scan(context: Context, op: Operation, args: list[Any], /) -> list[Any]:
 
 def _map_elementwise(context: Context, op: Operation, args: list[Any], /) -> list[Any]:
     if read_int(op.properties.get("pack", "1 : i32")) != 1:
-        raise UnsupportedOp("a mapped function on packs of elements")
+        raise UnsupportedOp("tt.map_elementwise with packed elements")
     return _combine(context, op, args, [])
 
 
@@ -171,7 +171,7 @@ def _dot(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     assert isinstance(kind, TensorType)
     precision = read_int(op.properties.get("inputPrecision", "0 : i32"))
     if kind.element == "f32" and precision not in (0, 2):
-        raise UnsupportedOp(f"the input precision {precision}")
+        raise UnsupportedOp(f"input precision {precision}")
     result = product(a, b, accumulator, kind.element, tf32=precision == 0)
     target = parse_type(op.result.type)
     assert isinstance(target, TensorType)
@@ -218,4 +218,4 @@ TILES: dict[str, Handler] = by_name(
         PoisonOp: _poison,
     }
 )
-"""The meaning of each operation, by name."""
+"""Handlers, by operation name."""

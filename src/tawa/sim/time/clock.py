@@ -1,8 +1,9 @@
-"""The machine's clock: from a trace to times.
+"""The clock: computes the times of a trace.
 
-Each partition has a clock, each unit a time until which it is busy. The partition whose clock is behind goes first, so
-units are taken in the order of requests, one operation at a time. Asynchronous work begins when its unit is free and
-ends by itself; a phase is complete at the latest of its contributions; who waits for it goes on from there.
+Each partition has a clock, and each unit has a time until which it is busy. The partition with the earliest clock
+executes next, so a unit serves requests in the order of their times, one operation at a time. Asynchronous work begins
+when its unit is free and does not block its partition. A phase completes at the time of its last contribution; waiting
+partitions resume at that time.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def time_trace(trace: Trace, model: CostModel) -> Timeline:
 
 @dataclass(slots=True, eq=False)
 class _Runner:
-    """A partition on its way through its steps."""
+    """A partition and its position in its steps."""
 
     row: str
     steps: list[Step]
@@ -37,7 +38,7 @@ class _Runner:
 
 @dataclass(slots=True, eq=False)
 class Clock:
-    """Times one trace."""
+    """The state of timing one trace."""
 
     trace: Trace
     model: CostModel
@@ -53,7 +54,7 @@ class Clock:
     _runners: list[_Runner] = field(default_factory=list[_Runner])
 
     def run(self) -> Timeline:
-        """Takes every partition to its end."""
+        """Runs every partition to its end."""
         names = row_names(self.trace.partitions)
         self._runners = [_Runner(names[it.agent], it.steps) for it in self.trace.partitions]
         for runner in self._runners:
@@ -65,10 +66,10 @@ class Clock:
         while self._queue:
             now, number = heapq.heappop(self._queue)
             self._turn(number, self._runners[number], now)
-        # The machine came to the end, so whatever was waited for was done by somebody.
+        # The simulated run ended, so every event that a step waits for has its contributions.
         for runner in self._runners:
             if runner.at < len(runner.steps):
-                raise InternalError(f"the clock of {runner.row} waits for what nobody does")
+                raise InternalError(f"the clock of {runner.row} waits for an event that no step completes")
         return self._timeline(names)
 
     def _timeline(self, names: dict[int, str]) -> Timeline:
@@ -80,7 +81,7 @@ class Clock:
         return Timeline(tuple(rows), tuple(spans), last, self.model.clock_ghz)
 
     def _turn(self, number: int, runner: _Runner, now: int) -> None:
-        """One step, or up to where it must wait."""
+        """Executes one step, or parks the partition until the events that it waits for complete."""
         if runner.at == len(runner.steps):
             return
         step = runner.steps[runner.at]
@@ -95,7 +96,7 @@ class Clock:
         if ready > runner.now:
             self._wait(runner, step, ready)
         if ready > now:
-            # Others may ask for a unit in between.
+            # Other partitions may request a unit before `ready`.
             heapq.heappush(self._queue, (ready, number))
             return
         self._execute(runner, step)
@@ -120,7 +121,7 @@ class Clock:
             cost = self._costs[op] = cycles(op, self.model)
         kind, label = self._kinds.of(op), op.name.partition(".")[2]
         begin, runner.now = runner.now, runner.now + cost.issue_cycles
-        # Scalar work is left out: it is short and everywhere.
+        # Scalar work gets no span: there is much of it and each is short.
         if cost.issue_cycles > self.model.scalar_cycles:
             self._span(runner.row, label, kind, begin, runner.now, step)
         if cost.unit is None or (step.action is None and cost.unit == "memory"):
@@ -135,7 +136,7 @@ class Clock:
             self._start(runner, step, cost, kind, label)
 
     def _start(self, runner: _Runner, step: Step, cost: Cost, kind: Kind, label: str) -> None:
-        """Asynchronous work: the unit does it when it is free, and then it lands."""
+        """Asynchronous work: begins when its unit is free and lands after the latency."""
         assert cost.unit is not None and step.action is not None
         begin = max(runner.now, self._free.get(cost.unit, 0))
         end = self._free[cost.unit] = begin + cost.busy_cycles
@@ -146,7 +147,7 @@ class Clock:
             by_tma = kind == "tma" or (step.op is not None and step.op.name in TMA_STORES)
             self._span(TMA if by_tma else LOADS, label, kind, landed - cost.busy_cycles, landed, step)
         if kind == "epilogue":
-            landed = end  # a store has read its buffer when it has left: nobody waits for it to arrive
+            landed = end  # store waits end when the buffer is read, not when the data reach memory
         self._actions[step.action] = (kind, label)
         self._complete((step.action, *step.signals), landed)
         if step.action in step.waits:
@@ -168,7 +169,7 @@ class Clock:
 
 
 def row_names(partitions: tuple[Recorder, ...]) -> dict[int, str]:
-    """A row for each agent: by its role, numbered where several have one; by its partition's name where none shows."""
+    """Row names of agents: the role, numbered if several agents share it; the partition name if it has no role."""
     agents = list(dict.fromkeys(it.agent for it in partitions))
     own = {agent: [it for it in partitions if it.agent == agent] for agent in agents}
     roles = {agent: role_of(own[agent], alone=len(agents) == 1) or own[agent][-1].name for agent in agents}

@@ -1,14 +1,14 @@
-"""How long operations take on an SM of an H100 or H200 (SXM): a simple model, meant to show where time goes.
+"""The cost model: cycles of an operation on an SM of an H100 or H200 (SXM). A simple model that shows where time goes.
 
-Four units work side by side: the tensor cores, the CUDA cores, the SM's port to memory (TMA, cp.async, loads and
-stores share it) and the warps' own instruction streams. An operation keeps its unit busy for ``work / rate``; its
-result is available ``latency`` later. Not modelled: the clock going down under load, bank conflicts, other CTAs on the
-same SM, instruction scheduling inside a warp. The rates and latencies are those of `tawa.machine.hopper.CostModel`.
+Four units work in parallel: the tensor cores, the CUDA cores, the SM's memory port (shared by TMA, cp.async, loads and
+stores) and the instruction streams of the warps. An operation keeps its unit busy for ``work / rate``; its result is
+available ``latency`` later. Not modelled: the clock reduction under load, bank conflicts, other CTAs on the same SM,
+instruction scheduling within a warp. The rates and latencies are those of `tawa.machine.hopper.CostModel`.
 
-Accuracy: the 8-warp GEMMs of ``bench/results/ablation.json`` that are bound by latency come out within 12% (two of them
-gave two of the numbers, and 1.83 GHz is the data sheet's clock, not a measured one). Those that keep the tensor cores
-busy come out 3% to 38% too fast; how much of that is the chip's power limit, and how much is missing here, was not
-separated. So compare shapes and causes of waiting, not TFLOP/s.
+Accuracy: for the latency-bound 8-warp GEMMs of ``bench/results/ablation.json`` the model is within 12% (two parameters
+are fitted to two of these GEMMs, and 1.83 GHz is the clock of the data sheet, not a measured one). For GEMMs that keep
+the tensor cores busy it is 3% to 38% too fast; the shares of the chip's power limit and of effects missing in the model
+were not separated. Compare the shapes of timelines and the causes of waits, not TFLOP/s.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ Unit = Literal["tensor cores", "memory", "cuda cores"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one operation takes.
+    """The cost of one operation.
 
-    issue_cycles: of the partition itself. unit, busy_cycles: how long it keeps a unit; latency_cycles: from there to
-    its result. The partition waits for the result unless the operation is asynchronous (`Step.action`).
+    issue_cycles: time of the partition's own instruction stream. unit, busy_cycles: the unit and how long it is busy.
+    latency_cycles: from the end of the unit's work to the result. The partition waits for the result unless the
+    operation is asynchronous (`Step.action`).
     """
 
     issue_cycles: int = 0
@@ -103,7 +104,7 @@ _FORKS = op_names(ttg.WarpSpecializeOp, GroupOp)
 TMA_LOADS = op_names(
     ttng.AsyncTMACopyGlobalToLocalOp, ttng.AsyncTMAGatherOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp
 )
-"""Loads that TMA does. At the aref level, what ``aref.put`` holds says who loads."""
+"""Loads by TMA. At the aref level, the loads in an ``aref.put`` determine its unit."""
 TMA_STORES = op_names(
     ttng.AsyncTMACopyLocalToGlobalOp,
     ttng.AsyncTMAReduceOp,
@@ -115,7 +116,7 @@ TMA_STORES = op_names(
 LOADS = op_names(tt.LoadOp, ttg.AsyncCopyGlobalToLocalOp) | TMA_LOADS
 STORES = op_names(tt.StoreOp, tt.AtomicRMWOp, tt.AtomicCASOp) | TMA_STORES
 DELIVERED_LATER = frozenset(name for name in LOADS | STORES if name.startswith("tt."))
-"""The warps go on behind these until a result is used. Those of ``ttg`` and ``ttng`` have waits of their own."""
+"""The warps continue after these until a result is used; those of ``ttg`` and ``ttng`` have explicit waits."""
 DOTS = op_names(ttng.WarpGroupDotOp, tt.DotOp)
 _TILE_STORES = op_names(tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp)
 _SHUFFLES = op_names(tt.ReduceOp, tt.ScanOp, tt.HistogramOp, tt.GatherOp)
@@ -151,14 +152,14 @@ _SLOTS = by_name(
         math_ops.ExpOp: 9,
     }
 )
-"""fp32 lane slots an element takes, where it is not one: conversions run at 64 a cycle, special functions at 16 [G],
-an exp is a multiply and an exp2, divisions and erf are sequences of them [E]."""
+"""fp32 lane slots per element, if not one: conversions run at 64 per cycle, special functions at 16 per cycle [G]; an
+exp is a multiply and an exp2; divisions and erf are instruction sequences [E]. Sources: see `tawa.machine.hopper`."""
 _SPECIAL = 8
 _INTEGER = 2
 
 
 def cycles(op: Operation, model: CostModel = H100) -> Cost:
-    """The cost of one execution of `op`; the shapes of its types are all that counts."""
+    """The cost of one execution of `op`, from the shapes of its types."""
     name = op.name
     if name in _FREE:
         return FREE
@@ -196,7 +197,7 @@ def _up(work: float, rate: float) -> int:
 
 
 def _put(op: Operation, model: CostModel) -> Cost:
-    """The loads of a put, all at once; an empty payload is an arrival."""
+    """The loads of a put as one transfer; a put without payload costs an arrival."""
     payload = op.regions[0].block.terminator.operands
     if not payload:
         return Cost(model.barrier_cycles)
@@ -206,7 +207,7 @@ def _put(op: Operation, model: CostModel) -> Cost:
 
 
 def _dot(op: Operation, model: CostModel) -> Cost:
-    """The products, or the reads of shared memory where those take longer (small N)."""
+    """The larger of the time of the products and the time of reading shared memory (small N)."""
     a, b, out = parse_type(op.operands[0].type), parse_type(op.operands[1].type), parse_type(op.results[0].type)
     if not isinstance(a, TensorType | MemDescType) or not isinstance(b, TensorType | MemDescType):
         return FREE
@@ -219,7 +220,7 @@ def _dot(op: Operation, model: CostModel) -> Cost:
 
 
 def _transfer(op: Operation, model: CostModel) -> Cost:
-    """Global memory: the port is busy for the bytes, the warps for the issue."""
+    """Global memory: the bytes occupy the memory port, the issue occupies the warps."""
     bytes = max((_bytes(it.type) for it in (*op.results, *op.operands) if "!tt.ptr" not in it.type), default=0)
     busy = _up(bytes, model.memory_bytes_per_cycle)
     latency = model.memory_latency_cycles
@@ -232,7 +233,7 @@ def _transfer(op: Operation, model: CostModel) -> Cost:
 
 
 def _shared(op: Operation, model: CostModel) -> Cost:
-    """Between registers and shared memory. What TMA loads needs no copy: Triton lets it write the buffer itself."""
+    """Copies between registers and shared memory. A tile loaded by TMA is free: TMA writes the buffer directly."""
     if ttg.LocalAllocOp.matches(op):
         tile = ttg.LocalAllocOp(op).source
         source = tile.defining_op if tile else None
@@ -243,7 +244,7 @@ def _shared(op: Operation, model: CostModel) -> Cost:
 
 
 def _convert_layout(op: Operation, model: CostModel) -> Cost:
-    """Through shared memory and back; an accumulator that becomes an operand of wgmma stays in its registers."""
+    """A round trip through shared memory; an accumulator that becomes a wgmma operand stays in registers."""
     source, target = parse_type(ttg.ConvertLayoutOp(op).source.type), parse_type(op.result.type)
     if not isinstance(source, TensorType) or not isinstance(target, TensorType):
         return FREE
@@ -261,7 +262,7 @@ def _slots(name: str, integer: bool) -> int:
 
 
 def _arithmetic(op: Operation, model: CostModel) -> Cost:
-    """CUDA cores, element by element; scalars cost their issue. Reductions and scans add their shuffles."""
+    """Elementwise work on the CUDA cores; scalars cost only their issue. Reductions and scans add shuffles."""
     types = [value.type for value in (*op.operands, *op.results)]
     elements = max((_elements(type) for type in types), default=1)
     if elements == 1:

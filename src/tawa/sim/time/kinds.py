@@ -1,7 +1,7 @@
-"""What sort of work an operation is in a timeline, and who does it.
+"""Kinds of operations and roles of partitions in a timeline.
 
-The epilogue is what serves nothing but stores: an operation belongs to it if all users of its results do, so it starts
-behind the last operation of a loop.
+An operation belongs to the epilogue if its results reach only stores: all their users belong to the epilogue. The
+epilogue of a loop therefore starts after its last operation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SOURCES = LOADS | DOTS | op_names(GetProgramIdOp)
 
 
 class Kinds:
-    """Kinds of operations, worked out once each."""
+    """Kinds of operations, cached."""
 
     def __init__(self) -> None:
         self._kinds: dict[Operation, Kind] = {}
@@ -46,10 +46,10 @@ class Kinds:
         """The kind of `op`."""
         kind = self._kinds.get(op)
         if kind is None:
-            kind = self._kinds[op] = self._work_out(op)
+            kind = self._kinds[op] = self._classify(op)
         return kind
 
-    def _work_out(self, op: Operation) -> Kind:
+    def _classify(self, op: Operation) -> Kind:
         name = op.name
         if name == PutOp.NAME:
             loads = [it.name for it in op.regions[0].block.ops if it.name in LOADS]
@@ -65,14 +65,14 @@ class Kinds:
         return "epilogue" if self.serves_stores(op) else "cuda core"
 
     def serves_stores(self, op: Operation) -> bool:
-        """Whether nothing but stores comes of `op`."""
+        """Whether the results of `op` reach only stores."""
         found = self._serves.get(op)
         if found is None:
-            self._serves[op] = False  # a cycle through a loop is no epilogue
-            found = self._serves[op] = self._look(op)
+            self._serves[op] = False  # loop-carried values are not part of the epilogue
+            found = self._serves[op] = self._find_serves_stores(op)
         return found
 
-    def _look(self, op: Operation) -> bool:
+    def _find_serves_stores(self, op: Operation) -> bool:
         if op.name in STORES:
             return True
         if op.name in _SOURCES or (op.regions and not ReduceOp.matches(op)):
@@ -86,7 +86,7 @@ class Kinds:
 
 
 def _is_stored(view: Value) -> bool:
-    """Whether a buffer, through any of its views, is what a TMA store reads."""
+    """Whether a TMA store reads the buffer, directly or through a view."""
     todo = [whole_of(view)]
     while todo:
         for user in todo.pop().users:
@@ -98,7 +98,7 @@ def _is_stored(view: Value) -> bool:
 
 
 def role_of(recorders: list[Recorder], alone: bool) -> Role | None:
-    """What the warps of these traces are for; None where neither loads nor dots say it. alone: no others."""
+    """The role of an agent, from its traces; None if it has neither loads nor dots. alone: it is the only agent."""
     names = {step.op.name for recorder in recorders for step in recorder.steps if step.op}
     if alone:
         return "all warps"

@@ -1,6 +1,6 @@
-"""Pictures of timelines: one panel a timeline, one time axis for all, SVG or PNG by the suffix of the path.
+"""Pictures of timelines: one panel per timeline on a common time axis, as SVG or PNG.
 
-Needs matplotlib, which is imported only here and only when a picture is asked for.
+matplotlib is required only for pictures and imported only when `render` is called.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from tawa.sim.time.kinds import Kind
 from tawa.sim.time.timeline import UNITS, Span, Timeline, summary
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; waiting is nearly the paper's white.
+# The colour-blind safe palette of Okabe and Ito; waits are nearly white.
 COLOURS: dict[Kind, str] = {
     "tma": "#56B4E9",
     "load": "#0072B2",
@@ -36,14 +36,14 @@ _WIDTH_INCHES, _ROW_INCHES, _GAP_INCHES, _TOP_INCHES, _BOTTOM_INCHES = 9.0, 0.25
 _DOTS_PER_INCH = 200
 _BAR = 0.78
 _INK = "#222222"
-# Spans that are nearer than this share of the axis flow together; nothing is drawn thinner than half of it.
+# Spans of one kind merge if their gap is below this share of the axis; bars are at least half as wide.
 _RESOLUTION = 1 / 1500
 
 
 def render(timelines: Sequence[tuple[str, Timeline]], path: Path | str) -> None:
-    """Draws timelines one under the other.
+    """Draws timelines one below the other.
 
-    timelines: title and timeline of each panel. path: where to; its suffix says the format (``.svg``, ``.png``).
+    timelines: title and timeline of each panel. path: the output file; its suffix selects ``.svg`` or ``.png``.
     Raises ImportError without matplotlib and ValueError without timelines.
     """
     if not timelines:
@@ -53,7 +53,7 @@ def render(timelines: Sequence[tuple[str, Timeline]], path: Path | str) -> None:
     longest = max(timeline.cycles for _, timeline in timelines)
     rows = [len(timeline.rows) for _, timeline in timelines]
     height = sum(rows) * _ROW_INCHES + (len(rows) - 1) * _GAP_INCHES + _TOP_INCHES + _BOTTOM_INCHES
-    # A fixed salt: the same timelines give the same file.
+    # The fixed salt makes the output deterministic.
     with matplotlib.rc_context({"svg.hashsalt": "tawa", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
         figure = figures.Figure(figsize=(_WIDTH_INCHES, height), dpi=_DOTS_PER_INCH, facecolor="white")
         panels = figure.subplots(len(rows), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": rows})[:, 0]
@@ -73,9 +73,9 @@ def _library(name: str) -> Any:
 
 
 def _draw(axes: Any, title: str, timeline: Timeline, longest: int) -> None:
-    """One panel: its rows from top to bottom."""
+    """Draws one panel, rows from top to bottom."""
     for place, row in enumerate(timeline.rows):
-        bars = flow_together(timeline.of(row), longest * _RESOLUTION)
+        bars = merge_spans(timeline.of(row), longest * _RESOLUTION)
         for kind in COLOURS:
             ranges = [(begin, max(end - begin, longest * _RESOLUTION / 2)) for its, begin, end in bars if its == kind]
             axes.broken_barh(ranges, (place - _BAR / 2, _BAR), facecolors=COLOURS[kind], linewidth=0)
@@ -95,7 +95,7 @@ def _draw(axes: Any, title: str, timeline: Timeline, longest: int) -> None:
 
 
 def _finish(figure: Any, panels: Any, timelines: Sequence[Timeline], height: float) -> None:
-    """The common axis and the legend."""
+    """Draws the common axis and the legend."""
     patches = _library("matplotlib.patches")
     used = {span.kind for timeline in timelines for span in timeline.spans}
     handles = [patches.Patch(facecolor=colour, label=WORDS[kind]) for kind, colour in COLOURS.items() if kind in used]
@@ -121,8 +121,8 @@ def _finish(figure: Any, panels: Any, timelines: Sequence[Timeline], height: flo
     figure.subplots_adjust(left=0.105, right=0.97, top=top, bottom=bottom, hspace=gap)
 
 
-def flow_together(spans: Sequence[Span], gap_cycles: float) -> list[tuple[Kind, float, float]]:
-    """Bars of (kind, begin, end): neighbours of one kind that no eye could tell apart are one."""
+def merge_spans(spans: Sequence[Span], gap_cycles: float) -> list[tuple[Kind, float, float]]:
+    """Bars of (kind, begin, end): merges neighbours of one kind whose gap is below `gap_cycles`."""
     bars: list[tuple[Kind, float, float]] = []
     for span in spans:
         if bars and bars[-1][0] == span.kind and span.begin_cycles - bars[-1][2] < gap_cycles:

@@ -1,6 +1,6 @@
-"""Timelines of a CTA: spans of work by row, their numbers, and their export as a Chrome trace.
+"""Timelines of a CTA: spans of work by row, their summary, and their export as a Chrome trace.
 
-Times are in cycles of the SM and come from the cost model (`cost`); `picture` draws timelines.
+Times are in SM cycles from the cost model (`cost`); `picture` draws timelines.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tawa.sim.time.kinds import Kind
 
 TENSOR_CORES, TMA, LOADS = "tensor cores", "TMA", "loads, stores"
 UNITS = (TMA, LOADS, TENSOR_CORES)
-"""Rows of units; all others are partitions."""
+"""Rows of hardware units; all other rows are partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One piece of work, or of waiting, of one row.
+    """An interval of work or waiting in one row.
 
-    label: the operation, or what is waited for. slot: of the ring. A TMA span ends when its bytes have landed.
+    label: the operation, or the target of a wait. slot: of the ring. A TMA span ends when its bytes land.
     """
 
     row: str
@@ -36,7 +36,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The spans of one CTA. rows: partitions first, then units; spans of one row do not overlap, and are in order."""
+    """The spans of one CTA. rows: partitions, then units. The spans of a row are ordered and do not overlap."""
 
     rows: tuple[str, ...]
     spans: tuple[Span, ...]
@@ -55,7 +55,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Shares of a CTA's life: of the units at work, and of each partition in waits for barriers, slots and loads."""
+    """Shares of a CTA's run time: busy units, and the waits of each partition for barriers, slots and loads."""
 
     cycles: int
     tensor_core_busy: float
@@ -68,7 +68,7 @@ class Summary:
 
 
 def summary(timeline: Timeline) -> Summary:
-    """How busy the units are, and how long each partition waits."""
+    """Computes how busy the units are and how long each partition waits."""
     whole = max(1, timeline.cycles)
 
     def share(spans: Sequence[Span]) -> float:

@@ -1,4 +1,4 @@
-"""Rows that a consumer loads by itself, an iteration ahead, and rows of operands, beside their tiles: the same bits."""
+"""Prefetch of row loads by one iteration, and of operand rows with their tiles, keeps the same bits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.matrix.raising import Launch, Raised, raised, run
 
 @triton.jit
 def gated(a_ptr, b_ptr, g_ptr, c_ptr, T, stride_g, MOVE: tl.constexpr, KEEP: tl.constexpr, B: tl.constexpr):
-    """Sums of products, each row times a gate of its own; KEEP: the sums so far are kept, in the gates or beside."""
+    """Sums of products with a gate per row. KEEP: partial sums are stored, over the gates or to a separate tensor."""
     rows, ks = tl.arange(0, B), tl.arange(0, B)
     acc = tl.zeros((B, B), dtype=tl.float32)
     g_ptrs = g_ptr + rows * stride_g
@@ -55,7 +55,7 @@ def launch(trips: int, *, move: bool = False, keep: int = 0) -> Launch:
 
 
 NO_SCHEDULE = Plan(loops=(LoopPlan(stages=0),))
-"""As of loops that no schedule makes faster: those of staged loops move loads by themselves."""
+"""Disables staged schedules, which would move the loads themselves."""
 
 
 def made(given: Launch) -> tuple[Raised, Outcome]:
@@ -75,7 +75,7 @@ def of_consumer(module: Module, name: str) -> list[Operation]:
 @pytest.mark.parametrize("order", ["eager", "late", "random"])
 @pytest.mark.parametrize("move", [False, True], ids=["made anew", "moved"])
 @pytest.mark.parametrize("trips", [0, 1, 2, 5])
-def test_rows_that_are_loaded_ahead_give_the_same_bits(trips: int, move: bool, order: str) -> None:
+def test_prefetched_rows_give_the_same_bits(trips: int, move: bool, order: str) -> None:
     given = launch(trips, move=move)
     changed, outcome = made(given)
     assert len(of_consumer(parse_module(outcome.aref), "tt.load")) == 4
@@ -99,7 +99,7 @@ def test_a_gate_and_the_last_of_a_block_are_loaded_before_the_dot_of_the_iterati
     assert all(op.result in ForOp(loop).yielded for op in inside)
 
 
-def test_what_the_loop_writes_is_not_loaded_ahead() -> None:
+def test_memory_that_the_loop_writes_is_not_prefetched() -> None:
     given = launch(4, keep=1)
     changed, outcome = made(given)
     loads = of_consumer(parse_module(outcome.aref), "tt.load")
@@ -110,8 +110,8 @@ def test_what_the_loop_writes_is_not_loaded_ahead() -> None:
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["version 4", "version 5"])
-def test_a_plan_without_stages_or_prefetched_operands_loads_nothing_ahead(early: bool) -> None:
-    """In the first versions one number said both."""
+def test_a_plan_without_stages_or_prefetched_operands_prefetches_nothing(early: bool) -> None:
+    """In the first versions of the Plan one number controlled both."""
     changed, outcome = made(launch(4))
     assert outcome.plan is not None
     bare = replace(outcome.plan, operands=(OperandPlan(prefetched=False),))
@@ -126,7 +126,7 @@ def test_a_plan_without_stages_or_prefetched_operands_loads_nothing_ahead(early:
 
 @triton.jit
 def scaled(a_ptr, b_ptr, s_ptr, c_ptr, T, STORE: tl.constexpr, B: tl.constexpr):
-    """B is halved before its row of scales is loaded; STORE: something is stored in between."""
+    """B is halved before its row of scales is loaded. STORE: a store lies between the two."""
     rows, ks = tl.arange(0, B), tl.arange(0, B)
     acc = tl.zeros((B, B), dtype=tl.float32)
     for t in range(0, T, B):
@@ -162,7 +162,7 @@ def test_a_row_of_scales_shares_the_ring_of_the_tiles_unless_a_store_stands_betw
 
 @triton.jit
 def divided(a_ptr, b_ptr, g_ptr, c_ptr, T, B: tl.constexpr):
-    """The gate of the last iteration is divided by what would be 0 in the next."""
+    """The gate is divided by a value that would be 0 in the iteration after the last."""
     rows, ks = tl.arange(0, B), tl.arange(0, B)
     acc = tl.zeros((B, B), dtype=tl.float32)
     for t in range(0, T, B):
@@ -172,7 +172,7 @@ def divided(a_ptr, b_ptr, g_ptr, c_ptr, T, B: tl.constexpr):
     tl.store(c_ptr + rows[:, None] * B + rows[None, :], acc.to(tl.float16))
 
 
-def test_a_division_that_the_next_iteration_may_not_do_keeps_its_load() -> None:
+def test_a_division_that_may_trap_in_the_next_iteration_blocks_prefetching() -> None:
     lot, b, length = np.random.default_rng(0), 64, 192
     arguments: dict[str, Any] = {
         "a_ptr": lot.standard_normal((b, length)).astype(np.float16),
@@ -191,7 +191,7 @@ def test_a_division_that_the_next_iteration_may_not_do_keeps_its_load() -> None:
 
 @triton.jit
 def far(a_ptr, b_ptr, g_ptr, c_ptr, FROM, TO, STEP: tl.constexpr, B: tl.constexpr):
-    """A loop over more numbers than a signed one tells apart."""
+    """A loop whose range exceeds that of a signed integer."""
     rows, ks = tl.arange(0, B), tl.arange(0, B)
     acc = tl.zeros((B, B), dtype=tl.float32)
     g_ptrs = g_ptr + rows

@@ -1,0 +1,29 @@
+"""libdevice functions against NumPy; unsupported functions and inline assembly are errors with a location."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tawa.sim import simulate
+from tawa.sim.errors import UnsupportedOp
+from tests.sim.language import WIDTH, floats, language_kernel
+
+
+def test_functions_of_libdevice() -> None:
+    x, y = floats(1), floats(5)
+    simulate(language_kernel("library_functions", {"x": "*fp32", "y": "*fp32"}), {"x": x, "y": y}, (1,))
+    a, p = x.astype(np.float64), (np.abs(x) + np.float32(1)).astype(np.float64)
+    wanted = np.stack([np.tanh(a), p**a, np.rint(a), np.arctan2(a, p), np.log1p(p)])
+    np.testing.assert_allclose(y.reshape(5, WIDTH), wanted, rtol=1e-6)
+
+
+def test_an_unknown_function_of_libdevice_is_named() -> None:
+    module = language_kernel("unknown_library_function", {"x": "*fp32"})
+    with pytest.raises(UnsupportedOp, match=r"__nv_j0f[\s\S]*operations\.py:\d+"):
+        simulate(module, {"x": floats(1)}, (1,))
+
+
+def test_inline_assembly_is_named_with_its_line() -> None:
+    with pytest.raises(UnsupportedOp, match=r"inline assembly[\s\S]*operations\.py:\d+"):
+        simulate(language_kernel("assembly", {"z": "*i32"}), {"z": np.zeros(WIDTH, np.int32)}, (1,))
