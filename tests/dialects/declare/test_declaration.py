@@ -11,13 +11,12 @@ import pytest
 from tawa.dialects import OpView, by_name, declared_ops, is_opaque, op_class, op_names, structure_rules
 from tawa.dialects.arith import AddIOp, SubIOp
 from tawa.dialects.declare.declaration import address_of, effects_by_name
-from tawa.dialects.declare.fields import Field, Operand, attribute, operand, operands, optional_operand, segment
+from tawa.dialects.declare.fields import Operand, operand
 from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.tt import CallOp, ElementwiseInlineAsmOp, GroupIndexOp, LoadOp, SameNumberOp, StoreOp
 from tawa.ir import Block, Builder, Operation, Value
-from tawa.ir.attributes import read_int
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "tawa"
+SOURCE = Path(__file__).resolve().parents[3] / "src" / "tawa"
 DIALECTS = ("tt", "ttg", "ttng", "arith", "math", "scf", "cf", "aref", "warp", "gpu", "nvvm", "llvm", "ub", "builtin")
 QUOTED = re.compile(rf"(?:{'|'.join(DIALECTS)})\.[a-z]\w*(?:\.\w+)*")
 ATTRIBUTES = {"tt.divisibility", "tt.warp_specialize", "ttg.maxnreg", "tt.constancy", "tt.contiguity", "ttg.shared"}
@@ -81,37 +80,6 @@ def test_structure_rules_come_from_the_classes() -> None:
 
 
 # -- operands and attributes by name -----------------------------------------------------------------------------------
-
-
-def test_operands_have_names() -> None:
-    lower, upper, step, first = values(4)
-    loop = ForOp(Operation("scf.for", [lower, upper, step, first]))
-    assert (loop.lower, loop.upper, loop.step) == (lower, upper, step)
-    assert loop.bounds == [lower, upper, step] and loop.inits == [first]
-    assert ForOp.step.index == 2
-
-
-def test_an_optional_operand_is_found_by_its_group() -> None:
-    pointers, mask, other = values(3)
-    plain = LoadOp(Operation("tt.load", [pointers, mask]))
-    assert (plain.mask, plain.other) == (mask, None)
-    sized = {"operandSegmentSizes": "array<i32: 1, 0, 1>"}
-    grouped = LoadOp(Operation("tt.load", [pointers, other], properties=sized))
-    assert (grouped.mask, grouped.other) == (None, other)
-
-
-def test_groups_of_operands_have_names() -> None:
-    class Grouped(OpView):
-        first, rest = segment(0), segment(1)
-        behind, all = operands(1), operands(0)
-        last = optional_operand(2)
-        count = attribute("count", read_int, "7 : i32")
-
-    a, b, c = values(3)
-    view = Grouped.__new__(Grouped)
-    view.op = Operation("some.op", [a, b, c], properties={"operandSegmentSizes": "array<i32: 1, 2, 0>"})
-    assert (view.first, view.rest, view.behind, view.all, view.last) == ([a], [b, c], [b, c], [a, b, c], None)
-    assert view.count == 7 and isinstance(Grouped.count, Field)
 
 
 def test_an_effect_has_an_address() -> None:

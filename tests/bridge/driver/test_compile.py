@@ -1,0 +1,47 @@
+"""Ahead-of-time compiles: of the function under every wrapper, for Hopper, without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tawa.bridge.driver.compile import compile_kernel, compile_ttir, hopper_target, jit_function
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.signature import Signature
+from tawa.errors import KernelError
+from tawa.plan import PlanOptions
+from tests.bridge.kernels import gemm_descriptors
+
+
+def test_the_function_is_found_under_every_wrapper() -> None:
+    wrapped = SimpleNamespace(fn=SimpleNamespace(fn=gemm_descriptors))
+    assert jit_function(wrapped) is gemm_descriptors is jit_function(gemm_descriptors)
+
+
+@pytest.mark.parametrize("kernel", [len, SimpleNamespace(fn=len)], ids=["a function", "a wrapper of one"])
+def test_what_is_no_triton_kernel_is_refused(kernel: object) -> None:
+    with pytest.raises(KernelError, match=r"is not a Triton kernel: a function under @triton\.jit is needed"):
+        jit_function(kernel)
+
+
+def test_the_target_is_hopper() -> None:
+    target = hopper_target()
+    assert (target.backend, target.arch, target.warp_size) == ("cuda", 90, 32)
+
+
+def test_without_a_request_the_kernel_is_stock_and_with_one_it_has_our_levels(gemm_signature: Signature) -> None:
+    stock = compile_kernel(gemm_descriptors, gemm_signature, None)
+    assert {"ttir", "ttgir", "ptx", "cubin"} <= set(stock.asm) and "aref" not in stock.asm
+    ours = compile_kernel(gemm_descriptors, gemm_signature, Request(PlanOptions(enable_warp_specialization=True)))
+    assert {"aref", "barrier", "ptx"} <= set(ours.asm)
+    assert ours.asm["ptx"] != stock.asm["ptx"]
+
+
+def test_a_kernel_compiles_from_its_ttir_to_as_many_dots(gemm_signature: Signature, tmp_path: Path) -> None:
+    whole = compile_kernel(gemm_descriptors, gemm_signature, None)
+    path = tmp_path / "gemm.ttir"
+    path.write_text(whole.asm["ttir"], encoding="utf-8")
+    again = compile_ttir(path, None, num_warps=4, num_stages=3)
+    assert again.asm["ttgir"].count("warp_group_dot ") == whole.asm["ttgir"].count("warp_group_dot ") > 0
