@@ -60,12 +60,12 @@ def two_in_a_byte(m: int, n: int, k: int) -> Launch:
 @pytest.mark.parametrize("k", [128, 144, 16])
 def test_words_and_scales_are_loaded_by_tma(make: Make, k: int) -> None:
     changed = same_bits(packed(72, 80, k), make, raised_loads=4)
-    assert "boxes of 8x64, of which 8 elements of the tile share each" in changed.reasons()
+    assert "boxes of 8x64, each element repeated 8 times in the tile" in changed.reasons()
 
 
 def test_two_weights_in_a_byte_under_a_mask() -> None:
     changed = same_bits(two_in_a_byte(72, 80, 112), "host", raised_loads=3)
-    assert "boxes of 32x64, of which 2 elements of the tile share each" in changed.reasons()
+    assert "boxes of 32x64, each element repeated 2 times in the tile" in changed.reasons()
 
 
 def test_a_mask_that_cuts_a_word_is_left_to_the_stock_kernel() -> None:

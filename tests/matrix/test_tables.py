@@ -134,7 +134,7 @@ def test_tiles_behind_tables_are_boxes_of_descriptors_made_in_the_kernel(make: s
     result, module, _ = raised(make)
     assert (result.raised, result.left) == (2, 0), reasons(result)
     assert not result.launch.descriptors and not result.launch.conditions
-    assert "where lda turns out to be positive" in reasons(result)
+    assert "if lda is positive at run time" in reasons(result)
     assert len([op for op in module.walk() if op.name == "tt.descriptor_load"]) == 2
 
 
@@ -150,13 +150,13 @@ def test_a_descriptor_stands_as_far_outside_as_its_pointer_and_index_allow() -> 
 
 def test_strides_assumed_positive_are_not_checked() -> None:
     result, module, _ = raised(ASSUME=True)
-    assert result.raised == 2 and "turns out" not in reasons(result)
+    assert result.raised == 2 and "at run time" not in reasons(result)
     assert not [op for op in module.walk() if op.name == "scf.if"]
 
 
 def test_a_wide_stride_is_checked_against_the_limit_of_tma() -> None:
     result, module, _ = raised(ASSUME=True, wide=True)
-    assert result.raised == 2 and "where lda turns out" in reasons(result)
+    assert result.raised == 2 and "if lda is positive at run time" in reasons(result)
     limit = [op for op in module.walk() if op.name == "arith.constant" and op.properties["value"].startswith("5497558")]
     assert limit  # 2^40 bytes in elements, less one
 
@@ -235,7 +235,7 @@ def test_the_fallback_loop_with_pointer_loads_has_no_ring() -> None:
 
 @simulated_once
 def test_without_its_condition_a_non_positive_stride_gives_wrong_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raise_loads._Raise, "ask", lambda self, decisions: None)
+    monkeypatch.setattr(raise_loads._Promotion, "version_loops", lambda self, decisions: None)
     _, module, made = raised()
     wrong = lay_out(made, print_module(module))
     assert result_of(wrong, GROUPS) == result_of(made.whole(), GROUPS)

@@ -8,7 +8,7 @@ from tawa.dialects.scf import ForOp
 from tawa.ir import Builder, Operation, Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Poly
-from tawa.transforms.materialize import Materializer, cast, last_of
+from tawa.transforms.materialize import Materializer, cast, last_definition
 from tests.analysis.tile_programs import TileProgram
 from tests.support.filecheck import brief, check
 
@@ -79,5 +79,5 @@ def test_of_values_the_last_that_a_block_makes_is_found_and_arguments_are_made_b
     p = TileProgram((), n="i32")
     one, two = p.number(1), p.number(2)
     p.finish()
-    assert last_of([two, one, p.args["n"]], p.function.body.ops) is two.defining_op
-    assert last_of([p.args["n"]], p.function.body.ops) is None
+    assert last_definition([two, one, p.args["n"]], p.function.body.ops) is two.defining_op
+    assert last_definition([p.args["n"]], p.function.body.ops) is None

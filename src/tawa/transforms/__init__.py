@@ -1,1 +1,1 @@
-"""Passes, one a file. See `tawa.pipeline` for their order."""
+"""Passes, one per file. See `tawa.pipeline` for their order."""

@@ -1,14 +1,14 @@
-"""Drop dead: removes what no effect of the function needs, also what a loop only carries for itself.
+"""Drop dead: dead-code elimination that also removes dead loop-carried values.
 
     %a, %p = scf.for … iter_args(%acc = %0, %q = %ptrs) {         %a = scf.for … iter_args(%acc = %0) {
       …                                                   →         …
       yield %sum, addptr %q, 64 }                                   yield %sum }
 
-Triton's own passes drop unused operations, but not a value that is carried from iteration to iteration and used to
-compute nothing but itself. Where every load through a pointer was replaced, those pointers would stay in registers.
+Triton's own passes drop unused operations, but not a loop-carried value whose only use is to compute its own next
+value. After all loads through a pointer were replaced, such a value would keep the pointers in registers.
 
 Requires: a structured function.
-Ensures: every operation left is needed by one with an effect.
+Ensures: every remaining operation has a side effect, or an operation with a side effect depends on it.
 """
 
 from __future__ import annotations
@@ -46,22 +46,25 @@ def _clean(function: FuncOp) -> bool:
 
 
 def keep_only(nested: Sequence[Operation], live: SliceInfo) -> bool:
-    """Removes all but `live` of some operations, in textual order with those inside of them; whether that was any."""
+    """Erases the operations of `nested` that are not in `live`, and narrows control flow to its live results.
+
+    nested: in textual order, each operation before those in its regions. Returns whether anything was erased.
+    """
     changed = False
     for op in nested:
         if op in live and op.name in CONTROL:
             changed |= narrow(op, live.kept_indices(op), live.kept_inits(op))
     for op in reversed(nested):
         parent = op.parent_op
-        if op in live or (op.name in ENDS and parent is not None and parent in live) or _inner(op, live):
+        if op in live or (op.name in ENDS and parent is not None and parent in live) or _in_live_region(op, live):
             continue
         op.erase()
         changed = True
     return changed
 
 
-def _inner(op: Operation, live: SliceInfo) -> bool:
-    """Whether an operation belongs to a live one that is no control flow: the body of a reduction."""
+def _in_live_region(op: Operation, live: SliceInfo) -> bool:
+    """Whether an operation lies in a region of a live operation other than control flow: the body of a reduction."""
     parent = op.parent_op
     while parent is not None and parent.name not in CONTROL and parent.name != FuncOp.NAME:
         if parent in live:

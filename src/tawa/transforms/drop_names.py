@@ -1,4 +1,4 @@
-"""Drop names: takes the names of loads, stores and loops away (`tawa.analysis.names`), which only decisions need.
+"""Drop names: removes the names of loads, stores and loops (`tawa.analysis.names`). Only the planner needs them.
 
 Requires: nothing. Ensures: no operation has a name.
 """
@@ -17,6 +17,6 @@ class DropNames:
     """No options."""
 
     def run(self, module: Module) -> PassResult:
-        """Takes them away."""
+        """Removes all names."""
         drop_names(module)
         return PassResult(changed=False)

@@ -1,8 +1,8 @@
-"""From polynomials back to operations.
+"""Materialize: emits the operations that compute a polynomial.
 
     128·pid + 64·iv   →   addi(muli %pid, 128), muli(%iv, 64)
 
-A number of iterations becomes ``(iv - first) / stride``; a sum over iterations becomes a value that the loop carries.
+A trip index becomes ``(iv - lower) / step``; a sum over iterations becomes a loop-carried value.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _TOP = op_names(FuncOp, ModuleOp)
 
 
 class Materializer:
-    """Makes the operations for polynomials of one function."""
+    """Emits operations for the polynomials of one function."""
 
     def __init__(self, atoms: Atoms) -> None:
         self.atoms = atoms
         self._made: dict[tuple[Atom, str], Value] = {}
 
     def number(self, poly: Poly, builder: Builder, type: str = "i32", hint: str = "") -> Value:
-        """A polynomial as a number of `type`, where `builder` stands."""
+        """Emits a polynomial as an integer of `type` at the insertion point of `builder`."""
         total = self._plus(None, poly, builder, type, hint)
         return total if total is not None else builder.constant(0, type)
 
     def number_for(self, user: Operation, poly: Poly, hint: str = "") -> Value:
-        """A polynomial as an i32 before `user`, each part outside of the loops in which it does not change."""
+        """Emits a polynomial as an i32 before `user`; each monomial outside of the loops in which it is invariant."""
         places = [user, *(op for op in user.ancestors() if op.name not in _TOP)]
         levels: dict[int, list[tuple[Monomial, int]]] = {}
         for monomial, factor in poly.terms:
@@ -46,7 +46,7 @@ class Materializer:
         return total if total is not None else Builder.before(user).constant(0)
 
     def _depth(self, atom: Atom, places: list[Operation]) -> int:
-        """The outermost of `places`, which are innermost first, at which an atom is there."""
+        """The index of the outermost of `places` (innermost first) at which the value of an atom is available."""
         if isinstance(atom, Trip | Carried):
             block = ForOp(atom.loop).body
             return next((depth for depth, op in enumerate(places) if op.parent is block), 0)
@@ -54,7 +54,7 @@ class Materializer:
         return max(depths, default=0)
 
     def _version(self, atom: Value, builder: Builder) -> Value | None:
-        """One of the values that an atom stands for, known where `builder` stands."""
+        """One of the values that an atom stands for that is available at the insertion point of `builder`."""
         return next((value for value in self.atoms.versions(atom) if is_known(value, builder)), None)
 
     def _plus(self, total: Value | None, poly: Poly, builder: Builder, type: str, hint: str) -> Value | None:
@@ -98,7 +98,7 @@ class Materializer:
 
 
 def cast(builder: Builder, value: Value, type: str) -> Value:
-    """An integer in another width, its sign kept."""
+    """An integer converted to another width: sign-extended or truncated."""
     if value.type == type:
         return value
     if "index" in (value.type, type):
@@ -107,10 +107,10 @@ def cast(builder: Builder, value: Value, type: str) -> Value:
     return builder.create(ExtSIOp.NAME if wider else TruncIOp.NAME, (value,), (type,)).result
 
 
-def last_of(values: list[Value], block_ops: list[Operation]) -> Operation | None:
-    """The last of the operations of a block that make one of `values`; None if all are arguments."""
+def last_definition(values: list[Value], block_ops: list[Operation]) -> Operation | None:
+    """The last operation of a block that defines one of `values`; None if all of them are arguments."""
     makers = [value.defining_op for value in values]
     return next((op for op in reversed(block_ops) if op in makers), None)
 
 
-__all__ = ["Materializer", "cast", "last_of"]
+__all__ = ["Materializer", "cast", "last_definition"]

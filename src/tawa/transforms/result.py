@@ -1,4 +1,4 @@
-"""What a pass returns."""
+"""The result of a pass, and the protocol that every pass implements."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tawa.remarks import Remark
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """Whether the module changed, and what the pass has to say about it.
+    """Whether the module changed, and the remarks of the pass.
 
-    decided: what the Plan left open and the pass found to be so, for want of another way.
+    decided: Plan fields that were left open and that the pass had to settle because only one choice was legal.
     """
 
     changed: bool

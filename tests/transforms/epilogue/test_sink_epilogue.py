@@ -1,4 +1,4 @@
-"""`sink_epilogue`: what stands behind the last ring access runs when the partitions have joined."""
+"""`sink_epilogue`: code after the last ring access runs after the join of the partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sunk(text: str) -> str:
     return brief(after(SinkEpilogue, text)[0])
 
 
-def test_the_store_of_the_only_tile_runs_behind_the_join() -> None:
+def test_the_store_of_the_only_tile_runs_after_the_join() -> None:
     check(
         sunk(programs.tile_gemm()),
         """
@@ -35,7 +35,7 @@ def test_the_store_of_the_only_tile_runs_behind_the_join() -> None:
     )
 
 
-def test_constants_are_made_again_and_other_values_handed_over_once() -> None:
+def test_constants_are_cloned_and_other_values_become_results_of_the_group() -> None:
     scaled = op("arith.mulf", "%acc, %zeros", f"{ACC}, {ACC}", "%scaled", ACC)
     row = programs.binary("row", "muli", "n", "m")
     stores = store("scaled", at="%row, %zero") + "\n" + store("acc", "d_desc", "%row, %zero")
@@ -55,7 +55,7 @@ def test_constants_are_made_again_and_other_values_handed_over_once() -> None:
 
 
 @pytest.mark.parametrize("text", [programs.persistent_gemm(), programs.while_gemm(), programs.branching_gemm()])
-def test_a_kernel_with_nothing_behind_its_last_access_is_left_alone(text: str) -> None:
+def test_a_kernel_without_code_after_its_last_ring_access_does_not_change(text: str) -> None:
     check(
         sunk(text),
         'CHECK: "warp.group"() <{partition = "consumer"\nCHECK: "warp.end"()\nCHECK-NEXT: })\nCHECK-NEXT: "tt.return"',
@@ -78,15 +78,15 @@ def test_work_between_two_loops_stays_in_the_consumer() -> None:
     )
 
 
-def test_the_epilogue_still_happens_once() -> None:
+def test_the_epilogue_is_executed_once() -> None:
     made = specialise(programs.tile_gemm(), PlanOptions(aref_depth=3, mma_depth=1), Target(4, 3))
     for text in (made.aref, made.barrier):
         trace = run(parse_module(text), {"n": 5})
         assert trace.stores == 1 and trace.wrong == []
 
 
-def test_no_wgmma_is_in_flight_behind_the_join() -> None:
-    """Both operands are computed, so that nothing is released behind the loop."""
+def test_no_wgmma_is_in_flight_after_the_join() -> None:
+    """Both operands are computed, so no release follows the loop."""
     both = programs.iteration()
     for tile, buffer in (("a", "x"), ("b", "y")):
         double = op("arith.addf", f"%{tile}, %{tile}", f"{TILE}, {TILE}", f"%{tile}_2", TILE)

@@ -1,4 +1,4 @@
-"""`stage_stores`: TMA stores through a staging buffer; where the buffer comes from."""
+"""`stage_stores`: TMA stores go through a staging buffer, and wait at its next use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def staged(text: str) -> str:
 
 
 def staged_stores(made: Outcome) -> set[bool | None]:
-    """What the Plan says of the kernel's stores."""
+    """The values of `staged` in the Plan for the kernel's stores."""
     assert made.plan is not None and made.plan.stores
     return {it.staged for it in made.plan.stores}
 
@@ -34,7 +34,7 @@ def tiles(stores: str, **arguments: str) -> str:
     return programs.kernel(body, arguments=arguments)
 
 
-def test_an_epilogue_behind_the_join_is_left_to_triton() -> None:
+def test_an_epilogue_after_the_join_is_left_to_triton() -> None:
     text = staged(programs.tile_gemm())
     assert "tt.descriptor_store" in text and "async_tma_store_wait" not in text
 
@@ -78,8 +78,8 @@ def test_stores_of_two_types_have_a_buffer_each() -> None:
     assert buffers == {programs.SLOT, programs.SLOT.replace("f16", "f32")}
 
 
-def test_the_buffer_of_one_store_is_made_for_it_and_lives_until_it_has_left() -> None:
-    """So it takes the place of tiles that the loop before it kept."""
+def test_the_buffer_of_one_store_is_allocated_right_before_it_and_lives_until_the_store_is_read() -> None:
+    """So it can reuse the memory of tiles that are dead after the loop."""
     made = specialise(grouped(programs.tile_gemm()), PlanOptions(aref_depth=2), Target(4, 3, groups=2))
     check(
         brief(parse_module(made.aref)),
@@ -98,7 +98,7 @@ def test_the_buffer_of_one_store_is_made_for_it_and_lives_until_it_has_left() ->
     )
 
 
-def test_a_layout_change_that_others_read_stays() -> None:
+def test_a_layout_conversion_with_other_uses_stays() -> None:
     stored = (
         programs.store() + "\n" + programs.op("ttg.local_alloc", "%acc_tile", programs.TILE, "%seen", programs.BUFFER)
     )
@@ -118,7 +118,7 @@ def test_a_kernel_that_reads_what_it_stores_keeps_its_stores_in_place() -> None:
     assert "tt.descriptor_store" in made.aref and "async_tma_store_wait" not in made.aref
 
 
-def test_a_release_behind_a_store_keeps_the_store_in_place() -> None:
+def test_a_release_after_a_store_keeps_the_store_in_place() -> None:
     properties = "atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 4 : i32"
     types = "!tt.ptr<i32>, i32, i1"
     ready = programs.op("tt.atomic_rmw", "%lock, %one, %flag", types, "%old", "i32", properties=properties)
@@ -127,7 +127,7 @@ def test_a_release_behind_a_store_keeps_the_store_in_place() -> None:
     assert staged_stores(made) == {False}
 
 
-def test_stores_are_waited_for_before_a_loop_makes_their_descriptor_anew() -> None:
+def test_a_wait_for_stores_precedes_the_redefinition_of_their_descriptor() -> None:
     made = specialise(programs.remade_store(), PlanOptions(aref_depth=2), Target(4, 3))
     assert staged_stores(made) == {True}
     check(
@@ -143,7 +143,7 @@ def test_stores_are_waited_for_before_a_loop_makes_their_descriptor_anew() -> No
     )
 
 
-def test_a_store_through_the_descriptor_of_the_tile_before_stays_in_place() -> None:
+def test_a_store_through_the_descriptor_of_the_previous_tile_stays_in_place() -> None:
     tile = "\n".join((programs.gemm_loop(), programs.store(desc="before"), programs.made("own_c", "p")))
     carried = {"before": ("c_desc", "own_c", programs.DESC)}
     loop = programs.for_loop(tile, induction="tile", upper="m", carried=carried, results="%last")

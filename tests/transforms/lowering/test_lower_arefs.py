@@ -121,7 +121,7 @@ def test_both_halves_of_a_count_go_through_loops_branches_and_whiles() -> None:
         check(found, 'CHECK: "scf.{{if|while}}"\nCHECK: "scf.yield"({{.*}}#{{[0-9]}}, {{.*}}#{{[0-9]}})')
 
 
-def test_a_wait_for_what_was_put_is_a_wait_for_the_last_put_of_each_slot() -> None:
+def test_landed_waits_for_the_last_put_of_each_slot() -> None:
     check(
         lowered(programs.remade_gemm()),
         """
@@ -160,13 +160,13 @@ def test_no_aref_operation_or_type_is_left(text: str) -> None:
     assert "aref" not in lowered(text, 3, 2)
 
 
-def test_copies_take_the_line_of_their_load() -> None:
+def test_copies_have_the_location_of_their_load() -> None:
     module, _ = after(LowerArefs, programs.tile_gemm())
     copies = programs.ops_named(module, "ttng.async_tma_copy_global_to_local")
     assert [copy.loc for copy in copies] == ['"kernel.py":10:4', '"kernel.py":11:4']
 
 
-# -- other fillings ----------------------------------------------------------------------------------------------------
+# -- other fills -------------------------------------------------------------------------------------------------------
 
 
 def test_a_cp_async_ring_counts_the_threads_of_its_producer_and_the_reader_fences() -> None:
@@ -189,7 +189,7 @@ def test_a_cp_async_ring_counts_the_threads_of_its_producer_and_the_reader_fence
     )
 
 
-def test_a_ring_filled_from_registers_loads_before_its_slot_is_empty_and_fences_behind_the_store() -> None:
+def test_a_ring_filled_from_registers_loads_before_the_wait_for_the_slot_and_fences_after_the_store() -> None:
     check(
         brief(parse_module(made("filled_with_one").barrier)),
         """
@@ -203,8 +203,8 @@ def test_a_ring_filled_from_registers_loads_before_its_slot_is_empty_and_fences_
     )
 
 
-def test_a_slot_that_is_only_read_into_registers_needs_no_fence_of_the_reader() -> None:
-    """The ring of the int8 weights of `weight_only`; that of the other operand has one."""
+def test_a_slot_that_is_only_read_into_registers_needs_no_fence_by_the_reader() -> None:
+    """The ring of int8 weights in `weight_only` has none; the ring of the other operand has one."""
     text = brief(parse_module(made("weight_only", mma_depth=0).barrier))
     consumer = text[: text.index("ttg.warp_specialize.partitions")]
     assert consumer.count("ttng.wait_barrier") == 2 and consumer.count("ttng.fence_async_shared") == 1

@@ -30,7 +30,7 @@ def test_the_consumer_is_the_default_region_and_the_producer_an_isolated_one() -
     )
 
 
-def test_the_producer_takes_what_it_uses_from_above_and_nothing_else() -> None:
+def test_the_producer_captures_exactly_the_values_that_it_uses_from_above() -> None:
     module, _ = after(OutlinePartitions, programs.tile_gemm(), mma_depth=0)
     view = WarpSpecializeOp(programs.the(module, "ttg.warp_specialize"))
     (block,) = view.partitions
@@ -40,7 +40,7 @@ def test_the_producer_takes_what_it_uses_from_above_and_nothing_else() -> None:
     assert view.num_warps == (1,)
 
 
-def test_what_early_puts_computed_is_handed_to_the_producer() -> None:
+def test_values_of_early_puts_are_captured_by_the_producer() -> None:
     module, _ = after(OutlinePartitions, programs.tile_gemm(), mma_depth=0, early_puts=2)
     view = WarpSpecializeOp(programs.the(module, "ttg.warp_specialize"))
     assert {"split", "slot", "parity"} <= {value.hint for value in view.op.operands}

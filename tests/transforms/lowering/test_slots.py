@@ -7,7 +7,7 @@ import pytest
 
 from tawa.ir import Builder
 from tawa.sim import simulate
-from tawa.transforms.lowering.slots import make_mutable, slot_behind
+from tawa.transforms.lowering.slots import make_mutable, next_slot
 from tests.analysis.tile_programs import TileProgram
 from tests.cases.programs.ttgir import BUFFER, TRANSPOSED, kernel, op, ops_named, parse, the
 
@@ -19,7 +19,7 @@ ALLOC = op("ttg.local_alloc", "", "", "%x", BUFFER)
 def test_slots_go_round_and_the_first_is_told_from_the_others(count: int) -> None:
     p = TileProgram((), out="!tt.ptr<i32>", slot="i32")
     builder = Builder.at_end(p.block)
-    following, wrapped = slot_behind(builder, p.args["slot"], count)
+    following, wrapped = next_slot(builder, p.args["slot"], count)
     assert wrapped.type == "i1"
     p.effect("tt.store", [p.args["out"], following], boundaryCheck="array<i32>", cache="1 : i32", evict="1 : i32")
     p.finish()

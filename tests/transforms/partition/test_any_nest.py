@@ -16,7 +16,7 @@ SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[Healt
 
 
 def in_order(trace: Trace, depth: int, level: str) -> list[str]:
-    """What is wrong with the accesses of each ring: each slot put, got and released once, in order."""
+    """Violations of the rule that each slot is put, got and released once, in order."""
     wrong = [reason for reason in trace.wrong if not reason.startswith("a store while")]  # stores beside dots are fine
     for ring in trace.rings():
         total = len(trace.places("put", ring))
@@ -29,7 +29,7 @@ def in_order(trace: Trace, depth: int, level: str) -> list[str]:
     return wrong
 
 
-# Runs whose rings go round behind the inner branch are too long to make; shorter ones decide.
+# Runs long enough for rings to wrap around after the inner branch take too long; shorter ones must do.
 FOUR_DEEP = (
     Loop("m", (Loop("n", (Loop("n", (Step(0),)), Step(0))), Branch((Branch((), (Step(0),)),), ()))),
     Loop("two", (Step(0),)),
@@ -44,7 +44,7 @@ def test_no_nest_blocks_or_breaks_the_order(nest: tuple[Statement, ...], plan: t
     options = PlanOptions(enable_warp_specialization=True, aref_depth=depth, mma_depth=mma_depth)
     made = specialise(text(nest), options, Target(4, 3, 10**9))
     assert made.applied, made.remarks
-    # A nest of many loops of few trips is seldom beyond what the credit check follows.
+    # Nests of many loops with small trip counts rarely exceed the limits of the credit check.
     assert isinstance(made.verdict, Proved) or "trips do not reach" in str(made.verdict), made.verdict
     for level, program in (("aref", made.aref), ("barrier", made.barrier)):
         trace = run(parse_module(program), {"n": n, "m": m})

@@ -17,7 +17,7 @@ from tests.support.passes import after
 from tests.support.protocol import run, violations
 
 
-def test_the_first_loop_is_cut_behind_e_iterations() -> None:
+def test_the_first_loop_is_split_after_e_iterations() -> None:
     module, _ = after(EarlyPuts, programs.tile_gemm(), depth=3, early_puts=2)
     check(
         brief(module),
@@ -44,18 +44,18 @@ def test_every_ring_sees_the_same_puts_in_the_same_order(early: int, trips: int)
 
 
 @pytest.mark.parametrize("text", [programs.persistent_gemm(), programs.while_gemm(), programs.branching_gemm()])
-def test_a_kernel_whose_first_puts_are_nested_is_left_alone(text: str) -> None:
+def test_a_kernel_whose_first_puts_are_nested_does_not_change(text: str) -> None:
     module, _ = after(EarlyPuts, text, early_puts=2)
     assert "fresh" not in brief(module)
 
 
-def test_a_loop_with_an_unknown_step_is_left_alone() -> None:
+def test_a_loop_with_an_unknown_step_does_not_change() -> None:
     text = programs.tile_gemm().replace('"scf.for"(%zero, %n, %one', '"scf.for"(%zero, %n, %m')
     module, _ = after(EarlyPuts, text, early_puts=2)
     assert "fresh" not in brief(module)
 
 
-def test_a_loop_that_counts_unsigned_is_left_alone() -> None:
+def test_an_unsigned_loop_does_not_change() -> None:
     text = programs.tile_gemm().replace(
         '"scf.for"(%zero, %n, %one, %zeros) ({', '"scf.for"(%zero, %n, %one, %zeros) <{unsignedCmp}> ({'
     )
@@ -79,7 +79,7 @@ def test_the_barrier_level_of_a_kernel_with_early_puts_keeps_slots_and_parities(
         assert violations(trace, 3, mma_depth, trips, "barrier") == []
 
 
-def test_slots_that_the_warps_of_the_producer_fill_are_not_filled_before_they_start() -> None:
+def test_slots_that_producer_warps_fill_are_not_filled_early() -> None:
     outcome = made("wrapped")
     assert outcome.plan is not None and outcome.plan.early_puts == 0
     early = replace(outcome.plan, early_puts=2)

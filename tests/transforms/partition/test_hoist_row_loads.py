@@ -76,5 +76,5 @@ def test_a_plan_may_keep_the_row_in_its_place() -> None:
 
 def test_a_plan_that_moves_what_must_stay_is_an_error_with_its_cure() -> None:
     module = scaled(op("tt.descriptor_store", "%c_desc, %square, %zero, %zero", f"{DESC}, {TILE}, i32, i32"))
-    with pytest.raises(PlanError, match=r"moves the load of scales, loop 0 .*cure: hoisted=false"):
+    with pytest.raises(PlanError, match=r"hoists the load of scales, loop 0 .*cure: hoisted=false"):
         hoisted(module, Plan(operands=(replace(SCALES, hoisted=True),)))

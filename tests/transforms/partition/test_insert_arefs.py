@@ -1,4 +1,4 @@
-"""`insert_arefs`: loads into puts, slots into gets, and the running count through every kind of control flow."""
+"""`insert_arefs`: loads become puts and gets, and the running count is threaded through all control flow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def inserted(text: str, depth: int = 2) -> str:
     return brief(after(InsertArefs, text, depth=depth)[0])
 
 
-def test_loads_of_one_dot_share_a_put_and_the_slot_is_released_behind_the_dot() -> None:
+def test_loads_of_one_dot_share_a_put_and_the_slot_is_released_after_the_dot() -> None:
     check(
         inserted(programs.tile_gemm(), depth=3),
         """
@@ -48,7 +48,7 @@ def test_one_count_goes_through_two_loops() -> None:
     )
 
 
-def test_descriptors_that_a_loop_makes_anew_wait_for_the_copies_before_them_once() -> None:
+def test_descriptors_that_a_loop_redefines_wait_once_for_earlier_copies() -> None:
     check(
         inserted(programs.remade_gemm()),
         """
@@ -63,7 +63,7 @@ def test_descriptors_that_a_loop_makes_anew_wait_for_the_copies_before_them_once
     )
 
 
-def test_a_descriptor_that_is_made_behind_more_copies_waits_for_them_too() -> None:
+def test_a_descriptor_that_is_redefined_after_more_copies_waits_for_them_too() -> None:
     second = programs.gemm_loop("more", "_2", init="acc").replace("%a_desc", "%again")
     text = programs.remade_gemm().replace(
         '%acc_narrow = "arith.truncf"(%acc)',
@@ -89,7 +89,7 @@ def test_the_count_goes_through_both_branches_of_an_if() -> None:
     )
 
 
-def test_an_if_without_else_hands_the_count_on() -> None:
+def test_an_if_without_else_passes_the_count_on() -> None:
     body = programs.branch(f"{programs.gemm_loop()}\n{programs.store()}")
     behind = programs.store("zeros")  # so that the branch is no guard
     check(
@@ -103,7 +103,7 @@ def test_an_if_without_else_hands_the_count_on() -> None:
     )
 
 
-def test_rings_of_a_guarded_program_are_made_inside_of_the_guard() -> None:
+def test_rings_of_a_guarded_program_are_created_inside_the_guard() -> None:
     body = programs.branch(f"{programs.gemm_loop()}\n{programs.store()}")
     check(
         inserted(programs.kernel(body)),
@@ -176,7 +176,7 @@ def test_views_of_a_slot_are_views_of_mutable_memory() -> None:
     assert view.result.type == "!ttg.memdesc<64x64xf16, #shared_t, #smem, mutable>"
 
 
-def test_new_operations_take_the_line_of_the_load() -> None:
+def test_new_operations_have_the_location_of_the_load() -> None:
     module, _ = after(InsertArefs, programs.tile_gemm())
     for name in ("aref.put", "aref.get", "aref.advance"):
         assert programs.the(module, name).loc == '"kernel.py":11:4'

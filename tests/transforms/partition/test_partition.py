@@ -110,7 +110,7 @@ def test_a_while_keeps_its_control_in_both() -> None:
     )
 
 
-def test_a_guard_stays_around_the_partitions_with_what_happens_instead() -> None:
+def test_a_guard_stays_around_the_partitions_with_its_other_branch() -> None:
     check(
         partitioned(programs.guarded_gemm()),
         """
@@ -132,7 +132,7 @@ def test_a_guard_stays_around_the_partitions_with_what_happens_instead() -> None
     )
 
 
-def test_what_only_the_work_needs_is_not_left_before_the_guard() -> None:
+def test_operations_that_only_the_groups_need_are_not_left_before_the_guard() -> None:
     before = programs.binary("row", "muli", "n", "m")
     work = f"{programs.gemm_loop()}\n{programs.store(at='%row, %zero')}"
     check(
@@ -146,7 +146,7 @@ def test_what_only_the_work_needs_is_not_left_before_the_guard() -> None:
     )
 
 
-def test_of_what_a_while_carries_each_partition_has_its_own() -> None:
+def test_each_partition_carries_its_own_values_of_a_while() -> None:
     check(
         partitioned(programs.while_sum()),
         """
@@ -160,7 +160,7 @@ def test_of_what_a_while_carries_each_partition_has_its_own() -> None:
     )
 
 
-def test_a_print_happens_once_and_in_the_consumer() -> None:
+def test_a_print_is_executed_once_by_the_consumer() -> None:
     properties = 'hex = false, isSigned = array<i32: 1>, prefix = "n: "'
     text = programs.op("tt.print", "%n", "i32", properties=properties)
     found = partitioned(programs.kernel(f"{text}\n{programs.gemm_loop()}\n{programs.store()}"))

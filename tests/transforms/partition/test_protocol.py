@@ -21,7 +21,7 @@ from tests.support.protocol import run, violations
 DEPTHS = [pytest.param(depth, p, id=f"D{depth}P{p}") for depth in range(1, 5) for p in range(3) if depth > p]
 
 Trips = Callable[[int, int], int | dict[str, int]]
-"""How often each ring is filled for given arguments n and m: all rings, or each by name."""
+"""The number of puts per ring as a function of n and m, for all rings or by name."""
 
 PROGRAMS: dict[str, tuple[Callable[[], str], Trips]] = {
     "tile": (programs.tile_gemm, lambda n, m: n),
@@ -49,7 +49,7 @@ def outcome(program: str, depth: int, mma_depth: int) -> Outcome:
 
 
 def check(module: Module, program: str, depth: int, mma_depth: int, level: str) -> list[str]:
-    """Violations over all numbers of trips, each with its trips."""
+    """Violations over all trip counts, each with its trip count."""
     wrong: list[str] = []
     for n in trips(depth):
         for m in trips(depth) if program != "tile" else (0,):

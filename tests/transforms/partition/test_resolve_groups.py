@@ -57,7 +57,7 @@ def test_a_trip_count_of_the_producer_that_depends_on_the_group_declines() -> No
     flow = partitioned(grouped(programs.tile_gemm(), upper="shift"))
     changed, (remark,) = resolved(flow)
     assert not changed and remark.kind == "declined"
-    assert "control flow of the producer depends on the number of the group" in remark.reason
+    assert "control flow of the producer depends on the group index" in remark.reason
     assert "num_consumer_groups=1" in str(remark)
 
 

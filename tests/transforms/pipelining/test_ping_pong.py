@@ -1,4 +1,4 @@
-"""`ping_pong`: where the token goes, that it is proved, and that the bits stay."""
+"""`ping_pong`: where the token goes; the protocol is proved and results stay bitwise equal."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_three_groups_pass_the_token_round(name: str) -> None:
 
 
 def expected(name: str, groups: int, n: int, m: int) -> np.ndarray:
-    """What the program as it was written gives, run once for each group."""
+    """The result of the original program, run once per group."""
     whole = np.full((256, 64), np.nan, np.float16)
     for group in range(groups):
         module = parse_module(grouped(PROGRAMS[name](), groups))

@@ -1,4 +1,4 @@
-"""`ping_pong`: when groups take turns, when they cannot, and what the user reads then."""
+"""`ping_pong`: when groups take turns, when they cannot, and the remarks that say why."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ CONDITIONS = {
 
 
 def skipping(condition: str) -> str:
-    """A loop whose dot is in a branch: `condition` makes %it, and where that is 0 the dot takes place."""
+    """A loop whose dot is in a branch: `condition` defines %it, and the dot is executed if it is 0."""
     then = programs.dot("next_then", "x", "x", "sum")
     other = op("arith.mulf", "%sum, %sum", f"{programs.ACC}, {programs.ACC}", "%next_else", programs.ACC)
     lines = (
@@ -112,7 +112,7 @@ def test_groups_without_a_loop_of_dots_are_declined() -> None:
 def test_one_group_has_nobody_to_take_turns_with() -> None:
     text = staged.attention()
     (remark,) = PingPong(plan_of(text, 1)).run(after(PipelineStages, text)[0]).remarks
-    assert "one consumer group" in remark.reason and "ping_pong=False" in remark.cure
+    assert "at least two consumer groups" in remark.reason and "ping_pong=False" in remark.cure
     with pytest.raises(PlanError, match=r"this kernel has one group; cure: num_consumer_groups=2"):
         specialise(text, PlanOptions(ping_pong=True), Target(4, 2))
     plan = replace(plan_for(parse_module(text), 2, 1), ping_pong=True)

@@ -1,4 +1,4 @@
-"""`pipeline_mma`: P iterations in flight, releases P iterations later, and what keeps a loop at P = 0."""
+"""`pipeline_mma`: P iterations in flight, releases P iterations later, and the obstacles that keep a loop at P = 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pipeline_stages`: what the loop becomes, that its meaning stays, and that its protocol is proved."""
+"""`pipeline_stages`: the shape of the loop; results stay equal and the protocol is proved."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def with_schedules(text: str, depth: int, pick: int, mma_depth: int = 1) -> tupl
     return aref, checked(flow.module), found
 
 
-# -- what it becomes ---------------------------------------------------------------------------------------------------
+# -- the shape of the loop ---------------------------------------------------------------------------------------------
 
 
 def test_the_steady_loop_issues_both_dots_and_waits_for_one_before_the_arithmetic() -> None:
@@ -121,13 +121,13 @@ def test_a_loop_whose_step_is_an_argument_keeps_its_bits_and_its_credits(stages:
         assert staged.output(barrier, n, m) == staged.expected(text, n, m)
 
 
-def test_a_loop_that_the_fine_grained_pipeline_took_is_left_alone() -> None:
+def test_a_loop_of_the_fine_grained_pipeline_does_not_change() -> None:
     before, _ = after(PipelineMma, programs.tile_gemm())
     behind, _ = after(PipelineStages, programs.tile_gemm())
     assert brief(before) == brief(behind)
 
 
-def test_a_loop_that_gains_nothing_is_left_alone() -> None:
+def test_a_loop_that_gains_nothing_does_not_change() -> None:
     body = programs.iteration() + "\n" + programs.binary("scaled", "mulf", "next", "next", programs.ACC)
     text = programs.kernel(
         programs.for_loop(body, carried={"sum": ("zeros", "scaled", programs.ACC)}, results="%acc")
@@ -144,7 +144,7 @@ def test_a_note_says_how_many_stages_and_what_bounds_them() -> None:
     assert str(remarks[-1].location) == "kernel.py:9"
 
 
-def test_dots_of_one_stage_that_nothing_separates_take_over_the_sum_in_flight() -> None:
+def test_back_to_back_dots_of_one_stage_accumulate_in_flight() -> None:
     text = staged.text(
         staged.Body(
             (staged.Step("load dot", 0, 0), staged.Step("register dot", 1, 0), staged.Step("add", 0, 1)), (0, 0, 0)

@@ -1,4 +1,4 @@
-"""`keep_operands`: a left operand that a loop does not change waits in registers, where there is room."""
+"""`register_operands`: a loop-invariant left operand stays in registers, if there are enough."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_queries_stay_in_registers_and_are_read_once(keys: int) -> None:
 
 
 def test_a_slot_is_given_back_where_its_operand_was_loaded() -> None:
-    """The queries of a persistent kernel: those of the next tile come while this one is computed, into one slot."""
+    """Queries of a persistent kernel: the next tile's are loaded during the current tile, into a single slot."""
     module = level(find("persistent_fp16_d128_full"))
     kept = [op for op in module.walk() if op.name == "ttg.local_load"]
     assert len(kept) == 2 and all(dot.a_in_registers for dot in looped(module))
@@ -139,7 +139,7 @@ def test_a_plan_may_leave_them_in_shared_memory() -> None:
 
 
 def test_a_plan_may_keep_them_where_the_planner_would_not() -> None:
-    """Two sums of 64 registers, two scores of 32, and K and V, of which it would keep none."""
+    """Two accumulators of 64 registers, two score tiles of 32, and K and V: no operand would be kept."""
     case = find("dkdv_fp16_d128_full")
     plan = Plan.of(compile_case(case, PlanOptions(only_if_faster=False)).metadata.tawa["plan"])
     (loop,) = plan.loops

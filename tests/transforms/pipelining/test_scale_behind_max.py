@@ -1,4 +1,4 @@
-"""`scale_behind_max`: the largest of scaled numbers is the largest number, scaled."""
+"""`scale_behind_max`: a positive scale moves from the operand of a max reduction to its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCALES = st.floats(width=32, min_value=2.0**-149, allow_infinity=False)
 
 
 def softmax_like(scale: str = "1.250000e+00", combine: str = "maxnumf", *extra: str) -> str:
-    """Each row minus its largest number, all scaled. extra: what else the scaled tile is used for."""
+    """Each row minus its largest number, all scaled. extra: another use of the scaled tile."""
     spread = op("tt.broadcast", "%column", COLUMN, "%spread", ACC)
     return kernel(
         "\n".join(
@@ -47,7 +47,7 @@ def softmax_like(scale: str = "1.250000e+00", combine: str = "maxnumf", *extra: 
 
 
 def bits(module: Module) -> bytes:
-    """What the program makes of one random tile."""
+    """The result of the program for a random tile."""
     tile = np.random.default_rng(3).standard_normal((64, 64)).astype(np.float16)
     tile[5, 6], tile[7] = np.inf, -np.inf
     out = np.full((64, 64), np.nan, np.float16)
@@ -57,7 +57,7 @@ def bits(module: Module) -> bytes:
 
 
 @pytest.mark.parametrize("combine", ["maxnumf", "maximumf", "minnumf", "minimumf"])
-def test_the_product_moves_behind_and_no_bit_changes(combine: str) -> None:
+def test_the_product_moves_after_the_reduction_and_no_bit_changes(combine: str) -> None:
     module = programs.parse(softmax_like("1.250000e+00", combine))
     before = bits(module)
     assert ScaleBehindMax().run(module).changed
@@ -68,7 +68,7 @@ def test_the_product_moves_behind_and_no_bit_changes(combine: str) -> None:
     assert bits(module) == before
 
 
-def test_a_product_that_nothing_needs_any_more_goes() -> None:
+def test_a_product_without_uses_is_erased() -> None:
     text = softmax_like().replace("(%s, %spread)", "(%x, %spread)")
     module = programs.parse(text)
     assert ScaleBehindMax().run(module).changed
@@ -86,7 +86,7 @@ def test_a_product_that_nothing_needs_any_more_goes() -> None:
     ],
     ids=["negative", "zero", "infinity", "a sum", "the product is stored"],
 )
-def test_what_would_differ_or_gain_nothing_is_left_alone(text: str) -> None:
+def test_a_reduction_that_would_differ_or_gain_nothing_does_not_change(text: str) -> None:
     module = programs.parse(text)
     before = print_module(module)
     assert not ScaleBehindMax().run(module).changed

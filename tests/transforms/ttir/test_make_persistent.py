@@ -1,4 +1,4 @@
-"""`make_persistent`: one program works on one tile after another."""
+"""`make_persistent`: a loop over tiles around the body of the kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.filecheck import brief, check
 
 
 def made(module: Module) -> PersistentResult:
-    """The result of the pass; the module is sound and reads back as itself."""
+    """The result of the pass; checks the structure of the module and its round trip through text."""
     result = MakePersistent().run(module)
     assert [str(error) for error in verify_structure(module, structure_rules())] == []
     text = print_module(module)
@@ -52,7 +52,7 @@ def test_a_grid_of_one_axis_is_counted() -> None:
     )
 
 
-def test_the_first_axis_is_the_fastest() -> None:
+def test_the_first_axis_varies_fastest() -> None:
     module = program(2, 0).finish()
     assert made(module) == PersistentResult(True, axes=3)
     check(
@@ -106,7 +106,7 @@ UNFIT = {
 }
 
 
-def test_assembly_that_knows_its_block_keeps_a_kernel_as_it_is() -> None:
+def test_assembly_that_reads_its_position_in_the_grid_is_declined() -> None:
     for text, changed in (
         ("mov.u32 $0, %ctaid.x;", False),
         ("mov.u32 $0, %nctaid.y;", False),
@@ -120,7 +120,7 @@ def test_assembly_that_knows_its_block_keeps_a_kernel_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_what_may_order_programs_keeps_them_as_they_are(name: str) -> None:
+def test_operations_that_may_order_programs_are_declined(name: str) -> None:
     p = program(0)
     UNFIT[name](p)
     module = p.finish()
@@ -130,7 +130,7 @@ def test_what_may_order_programs_keeps_them_as_they_are(name: str) -> None:
     assert result.remarks[0].reason == f"{name} may give programs an order, which a persistent kernel would change"
 
 
-def test_an_assumption_orders_nothing() -> None:
+def test_an_assumption_does_not_order_programs() -> None:
     p = program(0)
     p.effect("llvm.intr.assume", [p.op("arith.constant", [], "i1", value="true")])
     assert made(p.finish()).changed

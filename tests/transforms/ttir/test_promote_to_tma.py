@@ -1,4 +1,4 @@
-"""`raise_loads`: pointer loads that read a box become TMA loads."""
+"""`promote_to_tma`: pointer loads that read a box become TMA loads."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ from tawa.analysis.tma.promotions import Make, find_raises
 from tawa.dialects import structure_rules
 from tawa.ir import Builder, Module, StructureError, Value, clone_op, parse_module, print_module, verify_structure
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tawa.transforms.drop_dead import DropDead
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
 from tests.analysis.tile_programs import TileProgram
-from tests.cases.programs import ttgir as programs
-from tests.cases.programs.ttgir import parse, the
 from tests.support.filecheck import brief, check
 
 ARGUMENTS = {"a": "!tt.ptr<f16>", "b": "!tt.ptr<f16>", "c": "!tt.ptr<f32>", "m": "i32", "k": "i32", "s": "i32"}
 
 
 def gemm(turned: bool = False, in_loop: bool = True, divisible: tuple[str, ...] = ("a", "b", "s", "k")) -> Module:
-    """C = A · B for one tile: rows of A move by pointers, B is made anew from the loop variable.
+    """C = A · B for one tile: the pointers of A are loop-carried, those of B computed from the induction variable.
 
-    turned: B is stored the other way round.
+    turned: B is transposed in memory.
     """
     p = TileProgram(divisible, **ARGUMENTS)
     a_at, b_rows = _operands(p, turned)
@@ -61,7 +58,7 @@ def _operands(p: TileProgram, turned: bool) -> tuple[Value, Value]:
 
 
 def raised(module: Module, make: Make = "host", nested: bool = True, in_turn: bool = False) -> RaiseResult:
-    """The result of the pass; the module is sound and reads back as itself."""
+    """The result of the pass; checks the structure of the module and its round trip through text."""
     result = PromoteToTma(find_raises(module, make, nested, in_turn=in_turn)).run(module)
     errors: list[StructureError] = verify_structure(module, structure_rules())
     assert [str(error) for error in errors] == []
@@ -99,7 +96,7 @@ def test_descriptors_are_added_behind_the_arguments() -> None:
     ]
 
 
-def test_nothing_is_left_of_the_pointers() -> None:
+def test_no_pointer_arithmetic_is_left() -> None:
     module = gemm()
     raised(module)
     text = brief(module)
@@ -133,7 +130,7 @@ def test_later_releases_spell_descriptors_without_the_tensor() -> None:
         assert '"tt.descriptor_load"' in text and "<{cache" not in text
 
 
-def test_a_turned_operand_is_loaded_as_it_lies_and_turned() -> None:
+def test_a_transposed_operand_is_loaded_in_memory_order_and_transposed() -> None:
     module = gemm(turned=True)
     raised(module)
     check(
@@ -154,7 +151,7 @@ def test_a_load_outside_of_loops_stays() -> None:
     assert print_module(module) == before
 
 
-def test_what_stays_is_said_with_its_reason_and_cure() -> None:
+def test_a_load_that_is_not_promoted_has_a_remark_with_reason_and_cure() -> None:
     module = gemm(divisible=("a", "b", "k"))
     result = raised(module, "kernel")
     assert result.raised == 1
@@ -178,7 +175,7 @@ def test_equal_tensors_share_a_descriptor() -> None:
     assert len(result.launch.descriptors) == 2
 
 
-# -- a part of what can be raised -----------------------------------------------------------------------------------
+# -- some of the promotable accesses ---------------------------------------------------------------------------------
 
 
 def chosen(module: Module, loads: Sequence[int] | None = None, stores: Sequence[int] | None = None) -> RaiseResult:
@@ -191,7 +188,7 @@ def chosen(module: Module, loads: Sequence[int] | None = None, stores: Sequence[
     return result
 
 
-def test_only_what_is_chosen_is_raised() -> None:
+def test_only_chosen_accesses_are_promoted() -> None:
     module = gemm()
     result = chosen(module, loads=[1])
     assert (result.changed, result.raised, result.left) == (True, 1, 1)
@@ -199,11 +196,11 @@ def test_only_what_is_chosen_is_raised() -> None:
     assert [brief(module).count(name) for name in ("tt.descriptor_load", "tt.load")] == [1, 1]
     assert [remark.reason for remark in result.remarks[:2]] == [
         "a load stays with pointers: the Plan says so",
-        "a load through pointers is made by TMA: boxes of 32x32",
+        "a pointer load becomes a TMA load: boxes of 32x32",
     ]
 
 
-def test_a_launch_is_asked_only_for_the_sake_of_what_is_chosen() -> None:
+def test_launch_conditions_are_those_of_the_chosen_accesses() -> None:
     whole, part = chosen(gemm(divisible=("a", "b"))), chosen(gemm(divisible=("a", "b")), loads=[1])
     assert any("s" in str(it) for it in whole.launch.conditions)
     assert part.launch.conditions and not any("s" in str(it) for it in part.launch.conditions)
@@ -222,7 +219,7 @@ def test_a_store_that_is_not_chosen_stays() -> None:
     assert result.remarks[-1].reason == "a store stays with pointers: the Plan says so"
 
 
-def test_without_a_load_nothing_is_raised() -> None:
+def test_without_a_chosen_load_nothing_is_promoted() -> None:
     module = with_store()
     before = print_module(module)
     result = chosen(module, loads=[], stores=[0])
@@ -230,14 +227,14 @@ def test_without_a_load_nothing_is_raised() -> None:
     assert {remark.reason for remark in result.remarks} == {"a load stays with pointers: the Plan says so"}
 
 
-def test_what_cannot_be_raised_keeps_its_reason() -> None:
+def test_an_access_that_cannot_be_promoted_keeps_its_reason() -> None:
     module = gemm(divisible=("a", "b", "k"))
     raises = find_raises(module, "kernel")
     result = PromoteToTma(raises, frozenset(load.op for load in raises.loads)).run(module)
     assert result.raised == 1 and "its stride s is not known" in result.remarks[0].reason
 
 
-# -- what stays -----------------------------------------------------------------------------------------------------
+# -- declined -------------------------------------------------------------------------------------------------------
 
 
 def test_a_call_is_not_followed() -> None:
@@ -258,62 +255,18 @@ def test_the_pass_gives_the_same_text_every_time() -> None:
     assert len(texts) == 1
 
 
-# -- what is dead ---------------------------------------------------------------------------------------------------
-
-
-def test_what_a_loop_carries_for_itself_is_dropped() -> None:
-    p = TileProgram((), **ARGUMENTS)
-    kept: list[Value] = []
-
-    def body(args: list[Value]) -> list[Value]:
-        kept.append(args[2])
-        return [p.add(args[1], p.number(1)), p.add(args[2], args[0])]
-
-    loop = p.loop((p.number(0), p.args["k"], p.number(1)), [p.number(3), p.number(4)], body)
-    p.store(p.args["c"], loop.results[1])
-    module = p.finish()
-    assert DropDead().run(module).changed
-    assert verify_structure(module, structure_rules()) == []
-    assert len(loop.results) == 1 and loop.results[0].index == 0
-    assert [arg.index for arg in kept] == [1]
-
-
-def test_what_a_while_carries_for_itself_is_dropped() -> None:
-    module = parse(programs.while_sum())
-    loop = the(module, "scf.while")
-    assert DropDead().run(module).changed
-    assert verify_structure(module, structure_rules()) == []
-    assert [value.hint for value in loop.regions[1].block.args] == ["sum", "t"]
-    assert [len(values) for values in (loop.operands, loop.results)] == [2, 2]
-    assert not DropDead().run(module).changed
-
-
-def test_effects_are_not_dropped() -> None:
-    p = TileProgram((), **ARGUMENTS)
-
-    def body(args: list[Value]) -> list[Value]:
-        p.store(p.args["c"], args[0])
-        return []
-
-    p.loop((p.number(0), p.args["k"], p.number(1)), [], body)
-    module = p.finish()
-    before = print_module(module)
-    assert not DropDead().run(module).changed
-    assert print_module(module) == before
-
-
 @pytest.mark.parametrize("make", ["host", "kernel"])
-def test_remarks_say_what_was_raised(make: Make) -> None:
+def test_remarks_list_the_promoted_loads(make: Make) -> None:
     result = raised(gemm(), make)
     assert [remark.reason for remark in result.remarks] == [
-        "a load through pointers is made by TMA: boxes of 64x32",
-        "a load through pointers is made by TMA: boxes of 32x32",
+        "a pointer load becomes a TMA load: boxes of 64x32",
+        "a pointer load becomes a TMA load: boxes of 32x32",
     ]
 
 
 @pytest.mark.parametrize("of_descriptor", [True, False])
-def test_what_belongs_to_a_users_descriptor_is_no_argument_of_a_launch(of_descriptor: bool) -> None:
-    """A begins behind as many rows as the descriptor has: the launcher cannot say where, so the kernel does."""
+def test_a_field_of_a_users_descriptor_is_not_a_launch_argument(of_descriptor: bool) -> None:
+    """A starts at a row number that only the kernel knows: it is a size of the user's descriptor."""
     kinds = {"d": "!tt.tensordesc<tensor<64x32xf16>>"} if of_descriptor else {}
     kinds |= {"rows": "i32", "columns": "i32", "far": "i64", "near": "i64"}
     p = TileProgram(("a", "b", "s", "k", "rows"), **kinds, **ARGUMENTS)
@@ -337,7 +290,7 @@ def test_what_belongs_to_a_users_descriptor_is_no_argument_of_a_launch(of_descri
 
 
 def with_store(**changes: bool) -> Module:
-    """`gemm` with rows of C behind its loop, at multiples of 16 bytes or not."""
+    """`gemm` with a store of rows of C after its loop, at multiples of 16 bytes or not."""
     known = {"aligned": True, "masked": True, "wrapped": False, "read": False, "again": False, "barrier": False,
              **changes}  # fmt: skip
     p = TileProgram(("a", "b", "s", "k", *(["c", "n"] if known["aligned"] else [])), **ARGUMENTS, n="i32")
@@ -372,17 +325,17 @@ def with_store(**changes: bool) -> Module:
 
 
 def stored(in_turn: bool = True, **changes: bool) -> tuple[Module, RaiseResult]:
-    """`with_store` behind the pass."""
+    """`with_store` after the pass."""
     module = with_store(**changes)
     return module, raised(module, in_turn=in_turn)
 
 
-def test_a_store_that_another_tile_follows_goes_by_tma() -> None:
+def test_a_store_becomes_a_tma_store_if_another_tile_follows() -> None:
     module, result = stored()
     check(brief(module), r'CHECK: "tt.descriptor_store"(%tawa_desc_2_0, %{{\w+}}, %{{\w+}}, %{{\w+}})')
     descriptor = result.launch.descriptors[2]
     assert (descriptor.base, descriptor.block, [str(it) for it in descriptor.shape]) == (2, (64, 32), ["m", "32"])
-    assert any(remark.reason == "a store through pointers is made by TMA: boxes of 64x32" for remark in result.remarks)
+    assert any(remark.reason == "a pointer store becomes a TMA store: boxes of 64x32" for remark in result.remarks)
 
 
 def test_without_a_mask_all_rows_are_stored() -> None:
@@ -408,7 +361,7 @@ def test_other_stores_stay(changes: dict[str, bool], reason: str) -> None:
 
 
 def queries(aligned: bool = True, in_turn: bool = True, make: Make = "host") -> tuple[Module, RaiseResult]:
-    """A loop whose dots read one tile that is loaded in front of it, of rows at multiples of 16 bytes or not."""
+    """A loop whose dots read a tile that is loaded before it, with rows at multiples of 16 bytes or not."""
     p = TileProgram(("a", "b", "k", *(["s"] if aligned else [])), **ARGUMENTS)
     rows = p.expand(p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64)), 1)
     at = p.add(p.broadcast(p.mul(rows, p.splat(p.args["s"], 64, 1)), 64, 32), p.spread(p.range(32), 0, 64, 32))
@@ -429,7 +382,7 @@ def queries(aligned: bool = True, in_turn: bool = True, make: Make = "host") -> 
     return module, raised(module, make, in_turn=in_turn)
 
 
-def test_a_tile_that_a_whole_loop_reads_comes_by_tma_where_another_follows() -> None:
+def test_an_invariant_tile_is_loaded_by_tma_if_another_tile_follows() -> None:
     module, result = queries()
     assert "tt.load" not in brief(module) and result.raised == 2
     blocks = {descriptor.base: descriptor.block for descriptor in result.launch.descriptors}
@@ -444,7 +397,7 @@ def test_a_tile_that_a_whole_loop_reads_comes_by_tma_where_another_follows() -> 
         ({"aligned": False}, "that rows begin at multiples of 16 bytes is not known when the kernel is compiled"),
     ],
 )
-def test_otherwise_it_stays(changes: dict[str, Any], reason: str) -> None:
+def test_other_invariant_tiles_stay(changes: dict[str, Any], reason: str) -> None:
     module, result = queries(**changes)
     assert "tt.load" in brief(module) and result.raised == 1
     assert not reason or any(f"a load stays with pointers: {reason}" in remark.reason for remark in result.remarks)

@@ -1,4 +1,4 @@
-"""`split_rows`: a program for the whole tile becomes one for a group's part of it."""
+"""`split_rows`: the program for a whole tile becomes the program of one consumer group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.filecheck import brief, check
 
 
 def split(text: str, groups: int = 2) -> Module:
-    """The module behind the pass, checked for its structure."""
+    """The module after the pass, with its structure checked."""
     module = parse_module(text)
     result = SplitRows(groups).run(module)
     assert result.changed, result.remarks
@@ -107,7 +107,7 @@ def test_one_range_that_numbers_rows_and_columns_is_made_twice() -> None:
     )
 
 
-def test_nothing_of_the_whole_tile_is_left_behind() -> None:
+def test_no_type_of_the_whole_tile_is_left() -> None:
     text = print_module(split(kernel(MASK, store("masked"))), locations=False)
     for type in ("tensor<128x1xi32>", WIDE, "tensor<128x128xi1>", "tensor<128x128xf32>"):
         assert type not in text, type

@@ -1,4 +1,4 @@
-"""Structure flow: kernels that return early or jump, as one block; simulated before and after."""
+"""`structure_flow`: kernels with early returns and forward branches become one block; simulated before and after."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def jump(target: str, given: list[str]) -> str:
 
 
 def store(tag: int, value: str) -> list[str]:
-    """Adds `value` and a tag to what lies at p[tag], so that each execution can be seen."""
+    """Stores `value` plus a tag at p[tag], so that executed blocks are observable."""
     return [
         f'    %t{tag} = "arith.constant"() <{{value = {tag} : i32}}> : () -> i32',
         f'    %q{tag} = "tt.addptr"(%p, %t{tag}) : (!tt.ptr<i32>, i32) -> !tt.ptr<i32>',
@@ -89,7 +89,7 @@ def test_a_function_without_jumps_stays_as_it_is() -> None:
     assert print_module(module) == before
 
 
-def test_jumps_that_go_back_stay() -> None:
+def test_a_function_with_a_back_edge_does_not_change() -> None:
     body = [
         *bit("c", 0, 0),
         "    " + jump("^bb1", []).strip(),
@@ -103,7 +103,7 @@ def test_jumps_that_go_back_stay() -> None:
 
 
 def random_graph(seed: int) -> str:
-    """A function of a few blocks with two arguments each, whose jumps go forward to any later block or to a return."""
+    """A function of a few blocks with two arguments each, whose branches go to any later block or to a return."""
     lot = random.Random(seed)
     count = lot.randrange(2, 8)
     lines: list[str] = []
@@ -134,7 +134,7 @@ def random_graph(seed: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_any_jumps_forward_have_the_same_effects(seed: int) -> None:
+def test_any_forward_branches_have_the_same_effects(seed: int) -> None:
     body = random_graph(seed)
     jumping, structured = module_of(body), module_of(body)
     if not StructureFlow().run(structured).changed:

@@ -1,4 +1,4 @@
-"""What asks for warp specialisation is taken off each loop of each function; what else a loop says stays."""
+"""`take_annotations`: the annotation is removed from every loop of every function; other attributes stay."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOOPS = """
 """
 
 
-def test_every_loop_of_every_function_loses_it_and_those_that_asked_are_named() -> None:
+def test_every_loop_loses_the_annotation_and_those_that_set_it_are_reported() -> None:
     module = parse_module(LOOPS)
     result = TakeAnnotations().run(module)
     assert result.changed

@@ -1,4 +1,4 @@
-"""`unit_strides`: strides become 1, and each launch is asked."""
+"""`unit_strides`: strides become 1, under a condition for each launch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tests.analysis.tma.test_unit_strides import ALL, product
 
 
-def test_one_stands_in_the_place_of_a_stride() -> None:
+def test_a_stride_is_replaced_by_the_constant_one() -> None:
     module = product()
     args = FuncOp(module.body.ops[0]).body.args
     assert AssumeUnitStrides((Argument(4, "sk"),)).run(module).changed
@@ -20,7 +20,7 @@ def test_one_stands_in_the_place_of_a_stride() -> None:
     assert [bool(args[at].uses) for at in (3, 4, 5)] == [True, False, True]
 
 
-def test_each_launch_is_asked() -> None:
+def test_each_launch_has_a_condition_per_stride() -> None:
     result = AssumeUnitStrides((Argument(4, "sk"), Argument(5, "sc"))).run(product())
     assert [str(it) for it in result.conditions] == ["sk == 1", "sc == 1"]
 

@@ -1,4 +1,4 @@
-"""`ask_limits`: a loop where strides are as TMA needs them, and beside it one that keeps to pointers."""
+"""`version_loop`: a runtime check of strides selects between a loop and a copy that keeps its pointer loads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tawa.dialects.tt import STAYS, LoadOp
 from tawa.ir import Value, print_module, verify_structure
 from tawa.symbolic.affine import Affine
 from tawa.transforms.materialize import Materializer
-from tawa.transforms.ttir.version_loop import ask_limits
+from tawa.transforms.ttir.version_loop import version_loop
 from tests.analysis.tile_programs import TileProgram
 from tests.support.filecheck import brief, check
 
 
 def asked() -> TileProgram:
-    """A loop that loads a tile, asked whether a stride is kept."""
+    """A loop that loads a tile, versioned by two strides."""
     p = TileProgram((), a="!tt.ptr<f16>", s="i32", t="i32", n="i32")
     rows = p.broadcast(p.mul(p.expand(p.range(64), 1), p.splat(p.args["s"], 64, 1)), 64, 32)
     tile = p.add(p.splat(p.args["a"], 64, 32), p.add(rows, p.spread(p.range(32), 0, 64, 32)))
@@ -28,12 +28,12 @@ def asked() -> TileProgram:
     p.finish()
     affine = Affine()
     limits = [Limit(affine.poly(p.args[name]), 1 << 39) for name in ("s", "t")]
-    ask_limits(loop, limits, Materializer(affine.atoms), lambda op: op.name == "tt.load")
+    version_loop(loop, limits, Materializer(affine.atoms), lambda op: op.name == "tt.load")
     assert verify_structure(p.module, structure_rules()) == []
     return p
 
 
-def test_the_loop_stands_where_all_limits_hold_and_a_copy_where_not() -> None:
+def test_the_loop_is_executed_if_all_limits_hold_and_else_its_copy() -> None:
     check(
         brief(asked().module),
         """

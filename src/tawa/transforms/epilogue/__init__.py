@@ -1,1 +1,1 @@
-"""Passes on what follows the last access to a ring."""
+"""Passes on the epilogue: the code after a consumer's last ring access, and its TMA stores."""

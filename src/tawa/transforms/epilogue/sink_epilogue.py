@@ -1,4 +1,4 @@
-"""Sink epilogue: what the consumer does behind its last ring access runs after the partitions have joined.
+"""Sink epilogue: moves the consumer's code after its last ring access to after the join of the partitions.
 
     group producer { … }              group producer { … }
     group consumer {                  %acc = group consumer {
@@ -6,12 +6,13 @@
       store f(acc) }           →        end acc }
                                       store f(acc)
 
-The consumer's warps go on either way. But behind the join the rings are dead, so that staging buffers and layout
-scratch of the epilogue take their place in shared memory: a kernel with one tile a program needs room for its rings or
-for its epilogue, not for both, and more CTAs fit on one SM. A persistent kernel has nothing behind its loop.
+The consumer's warps execute the epilogue either way. After the join the rings are dead, so the allocator reuses their
+shared memory for the epilogue's staging buffers and layout scratch. A kernel with one tile per program then needs room
+for its rings or its epilogue, not for both, and more CTAs fit on one SM. A persistent kernel has no code after its
+loop, so it does not change.
 
 Requires: `partition`, `pipeline_mma` (which moves releases).
-Ensures: nothing behind the groups touches a ring, and no wgmma is in flight there.
+Ensures: no operation after the groups accesses a ring, and no wgmma is in flight there.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class SinkEpilogue:
     """No options."""
 
     def run(self, module: Module) -> PassResult:
-        """Moves the tail of the one consumer behind the groups."""
+        """Moves the tail of the consumer after the groups; a kernel with several consumers stays as it is."""
         groups = find_groups(module)
         consumers = [group for group in groups if group.role == "consumer"]
         if len(consumers) != 1:
@@ -47,12 +48,12 @@ class SinkEpilogue:
         builder = Builder.before(groups[0].op.parent.terminator)
         for op in tail:
             builder.insert(op.detach())
-        _hand_over(consumers[0], tail)
+        _rewire(consumers[0], tail)
         return PassResult(changed=True)
 
 
 def _tail(group: GroupOp) -> list[Operation]:
-    """The operations behind the last one that touches a ring, the wait for its wgmmas, and what ends with that."""
+    """The operations after the last ring access and after the waits and deallocations that directly follow it."""
     ops = group.body.ops[:-1]
     last = max((index for index, op in enumerate(ops) if _touches_ring(op)), default=len(ops))
     while last + 1 < len(ops) and ops[last + 1].name in _BEHIND_LOOP:
@@ -64,8 +65,8 @@ def _touches_ring(op: Operation) -> bool:
     return any(operand.type.startswith("!aref.ring<") for nested in op.walk() for operand in nested.operands)
 
 
-def _hand_over(group: GroupOp, tail: list[Operation]) -> None:
-    """Gives the tail what it uses from the group: constants again, everything else as results of the group."""
+def _rewire(group: GroupOp, tail: list[Operation]) -> None:
+    """Replaces the tail's uses of values of the group: constants are cloned, all others become results of the group."""
     replaced: dict[Value, Value] = {}
     front = Builder.before(tail[0])
     for op in tail:
@@ -74,7 +75,7 @@ def _hand_over(group: GroupOp, tail: list[Operation]) -> None:
                 if not _inside(group, value):
                     continue
                 if value not in replaced:
-                    replaced[value] = _again(value, front) or _returned(group, value)
+                    replaced[value] = _cloned_constant(value, front) or _returned(group, value)
                 nested.set_operand(index, replaced[value])
 
 
@@ -83,11 +84,11 @@ def _inside(group: GroupOp, value: Value) -> bool:
     return op is not None and op.parent is group.body
 
 
-def _again(value: Value, builder: Builder) -> Value | None:
+def _cloned_constant(value: Value, builder: Builder) -> Value | None:
     op = value.defining_op
     return builder.insert(clone_op(op, {})).result if op is not None and ConstantOp.of(op) else None
 
 
 def _returned(group: GroupOp, value: Value) -> Value:
-    """A value of the group as a result of it."""
+    """Returns a value of the group as one more result of the group."""
     return carry_through(group.op, value, lambda _, inside: inside, value.hint)

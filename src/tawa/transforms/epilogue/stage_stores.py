@@ -1,7 +1,7 @@
-"""Stage stores: TMA stores of the consumer leave from a staging buffer whose wait is deferred to its next use.
+"""Stage stores: the consumer's TMA stores go through a staging buffer, and the wait moves to the buffer's next use.
 
     c = convert_layout acc            stage = local_alloc                     (once, outside of all loops)
-    descriptor_store C[m, n], c   →   async_tma_store_wait 0                  (the buffer's last store has left)
+    descriptor_store C[m, n], c   →   async_tma_store_wait 0                  (TMA has read the previous store)
                                       local_store acc, stage
                                       fence_async_shared
                                       async_tma_copy_local_to_global C[m, n], stage
@@ -9,15 +9,16 @@
                                       async_tma_store_wait 0                  (once, at the end)
                                       local_dealloc stage
 
-Triton's own lowering waits right behind each store. Here the store of a tile overlaps the next tile's main loop. The
-layout change before the store is dropped: the staging buffer is written from any layout. A buffer is made as late as
-can be, so that it takes the place of tiles that the consumer needs no more, and lives until its last store has left.
-Stores behind the partitions (`sink_epilogue`) stay as they are: nothing is left to overlap them with. Where a loop
-makes the descriptor of a store anew, the stores that use the one before are waited for first.
+Triton's own lowering waits right after each store. Here the store of a tile overlaps the next tile's main loop. The
+layout conversion before the store is dropped because any layout can be written to the staging buffer. A buffer is
+allocated as late as possible, so that it can reuse the memory of tiles that are dead by then, and lives until TMA has
+read its last store. Stores after the join (`sink_epilogue`) do not change: there is no work left to overlap them with.
+If a loop redefines the descriptor of a store, a wait for the stores through the previous descriptor precedes the new
+definition.
 
 Requires: `sink_epilogue`; stores that may be deferred (`analysis.memory.stores_must_not_wait`).
-Ensures: neither a staging buffer nor a descriptor is ever written while TMA reads it; the proxy fence stands between
-write and copy.
+Ensures: neither a staging buffer nor a descriptor is written while TMA reads it; a proxy fence separates the write of
+the buffer from the copy.
 Source: PTX ISA, "cp.async.bulk.wait_group" (its `.read` ends the reads of the tensormap too) and "Async proxy".
 """
 
@@ -40,7 +41,7 @@ from tawa.transforms.result import PassResult
 
 @dataclass(frozen=True, slots=True)
 class StageStores:
-    """Options: the Plan, which may say of a store that it is waited for where it stands."""
+    """Options: the Plan, which may exclude a store (`staged=false`): it then waits right after the copy."""
 
     plan: Plan = Plan()
 
@@ -70,7 +71,7 @@ class StageStores:
 
 
 def _buffer(type: str, store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, Value]) -> Value:
-    """The staging buffer for tiles of `type`, made in front of what holds the first store of one."""
+    """The staging buffer for tiles of `type`, allocated before the group's operation that holds the first store."""
     if type not in buffers:
         builder = Builder.before(ancestor_in(group.body, store.op))
         builder.loc = store.op.loc

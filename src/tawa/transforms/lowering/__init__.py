@@ -1,1 +1,1 @@
-"""Passes from arefs to mbarriers and partition regions."""
+"""Passes that lower arefs to mbarriers and groups to partition regions."""

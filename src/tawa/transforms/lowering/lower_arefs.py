@@ -5,27 +5,36 @@
     aref.advance (s, p)            s' = s + 1 == 3 ? 0 : s + 1;   p' = p ^ (s + 1 == 3)
     aref.put (s, p) { loads }      wait(empty[s], p ^ 1); expect(full[s], bytes of A and B); TMA copies into a[s], b[s]
     aref.get (s, p)                wait(full[s], p); views a[s], b[s]
-    aref.consumed (s, _)           arrive(empty[s]), behind a fence if need be (`release_fences`)
+    aref.consumed (s, _)           arrive(empty[s]), after a proxy fence if necessary (see below)
     aref.landed (s, p)             for each slot t: wait(full[t], p where t < s, p ^ 1 from there on)
 
-A put into a ring that is not filled by TMA is
+A put into a ring that TMA does not fill becomes
 
-    cp.async     wait(empty[s], p ^ 1); async copies into a[s], b[s]; each thread arrives at full[s] when its own landed
+    cp.async     wait(empty[s], p ^ 1); async copies into a[s], b[s]; each thread arrives at full[s] after its own land
     registers    loads; wait(empty[s], p ^ 1); local_store into a[s], b[s]; fence_async_shared; arrive(full[s])
 
-`full` of a cp.async ring counts the threads of the producer. They write through the generic proxy and cannot fence what
-has yet to land, so a get whose slot a wgmma reads has the fence behind its wait.
+The arrival count of `full` in a cp.async ring is the number of producer threads. These write through the generic proxy
+and cannot fence copies that have not landed yet. So a get whose slot a wgmma reads has the fence after its wait.
 
-A ring with an empty payload is a token: its put is wait(empty[s], p ^ 1); arrive(full[s]). A ring whose slots are known
-to be empty at each put (`implied_empty`) has no empty barriers, no wait in a put, and nothing to do for a release.
+A ring with an empty payload is a token: its put is wait(empty[s], p ^ 1); arrive(full[s]). If the slots of a ring are
+known to be empty at each put (`implied_empty`), the ring has no empty barriers, its puts do not wait, and its releases
+are dropped.
 
-Both halves of a count are carried through loops and branches: no division anywhere. A fresh mbarrier lets
-`wait(p ^ 1)` pass, so the first round of puts finds every slot empty.
+Slot and parity are carried separately through loops and branches, so no division is needed. On a fresh mbarrier
+`wait(p ^ 1)` returns at once, so the first round of puts finds every slot empty.
+
+A consumer that loads a slot into registers must execute a proxy fence before it releases the slot to TMA. A load may
+still be in flight when its thread arrives at the barrier. Generic-proxy writes by other threads are ordered after it,
+but TMA writes through the async proxy are not. Without the fence, tiles were overwritten while they were read (seen on
+an H200 with two CTAs per SM, where loads queue behind the stores of the other CTA).
+
+    local_load; fence; arrive(empty)                        a fence of its own
+    local_load; local_store; fence; arrive(empty); wgmma    the fence for the operand computed in between suffices
 
 Requires: `partition`; every put holds loads only, of the kind its ring says.
 Ensures: no aref operation or type is left.
 Source: arXiv 2510.14719, section 4.2; PTX ISA, "mbarrier" (phase parity, expect-tx), "cp.async.mbarrier.arrive"
-(noinc).
+(noinc), "Async proxy".
 """
 
 from __future__ import annotations
@@ -45,6 +54,7 @@ from tawa.dialects.ttng import (
     AsyncCopyMbarrierArriveOp,
     AsyncTMACopyGlobalToLocalOp,
     BarrierExpectOp,
+    FenceAsyncSharedOp,
     InitBarrierOp,
     WaitBarrierOp,
 )
@@ -52,10 +62,10 @@ from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
 from tawa.machine.hopper import WARP
-from tawa.transforms.lowering.release_fences import FENCE, fence_behind, is_fenced
-from tawa.transforms.lowering.slots import slot_behind
+from tawa.transforms.lowering.slots import next_slot
 from tawa.transforms.result import PassResult
 
+_FENCE = FenceAsyncSharedOp.NAME
 _BARRIER_LAYOUT = "#barriers"
 _BARRIER_ATTRIBUTE = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
 
@@ -76,7 +86,7 @@ class LowerArefs:
 
 @dataclass(frozen=True, slots=True)
 class _Ring:
-    """The memory of one ring."""
+    """The buffers and mbarriers of one ring."""
 
     depth: int
     buffers: list[Value]
@@ -96,7 +106,7 @@ class _Count:
 
 
 class _Lowering:
-    """One walk in textual order: a count is lowered before anything that uses it."""
+    """One walk in textual order, so that each count is lowered before its uses."""
 
     def __init__(self) -> None:
         self.rings: dict[Value, _Ring] = {}
@@ -127,7 +137,7 @@ class _Lowering:
             handler(op)
 
     def finish(self) -> None:
-        """Drops what was replaced. Users come later in the text, so the last goes first."""
+        """Erases the replaced operations, last first, so that users go before definitions."""
         for op in reversed(self.dead):
             op.erase()
 
@@ -147,7 +157,7 @@ class _Lowering:
         writers = _writer_threads(op.result) if view.fill == "cp.async" else 1
         counts = [(full, writers)] if empty is None else [(full, writers), (empty, _readers(op.result))]
         for slot in range(type.depth):
-            # Triton separates writes to one buffer by a barrier of all warps: by turns it takes half as many.
+            # Triton puts a CTA barrier between two writes to one allocation: alternating halves the number of barriers.
             for barriers, arrivals in counts:
                 barrier = _slot_view(builder, barriers, builder.constant(slot))
                 builder.create(InitBarrierOp.NAME, (barrier,), properties={"count": int_attr(arrivals)})
@@ -173,7 +183,7 @@ class _Lowering:
             parity = XOrIOp.create(builder, count.parity, builder.constant(1), "parity")
             self.counts[op.result] = _Count(count.slot, parity)
         else:
-            slot, wrapped = slot_behind(builder, count.slot, depth)
+            slot, wrapped = next_slot(builder, count.slot, depth)
             flip = builder.create(ExtUIOp.NAME, (wrapped,), ("i32",)).result
             parity = XOrIOp.create(builder, count.parity, flip, "parity")
             self.counts[op.result] = _Count(slot, parity)
@@ -188,7 +198,7 @@ class _Lowering:
         yes = builder.constant(1, "i1")
         if ring.fill == "registers" and ring.buffers:
             for nested in view.body.ops[:-1]:
-                builder.insert(nested.detach())  # what is loaded may be on its way while the slot is not yet empty
+                builder.insert(nested.detach())  # the loads overlap the wait for the empty slot
         if not view.fresh and ring.empty is not None:
             opposite = XOrIOp.create(builder, count.parity, builder.constant(1))
             _wait(builder, _slot_view(builder, ring.empty, count.slot), opposite, yes)
@@ -212,7 +222,7 @@ class _Lowering:
         builder = Builder.before(op)
         _wait(builder, _slot_view(builder, ring.full, count.slot), count.parity, builder.constant(1, "i1"))
         if ring.fill == "cp.async" and any(_read_by_async_proxy(result) for result in op.results):
-            builder.create(FENCE, properties={"bCluster": bool_attr(False)})
+            builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
         for result, buffer in zip(op.results, ring.buffers, strict=True):
             slot = _slot_view(builder, buffer, count.slot)
             slot.hint = result.hint
@@ -224,12 +234,12 @@ class _Lowering:
         ring, count = self.rings[view.ring], self.counts[view.index]
         self.dead.append(op)
         if ring.empty is None:
-            return  # whoever fills the slot next knows of the release
+            return  # the next put is ordered after this release by other means
         builder = Builder.before(op)
-        if ring.fill == "tma" and not all(is_fenced(load, op) for load in ring.loads):
-            fence = fence_behind(op, view.ring)
+        if ring.fill == "tma" and not all(_is_fenced(load, op) for load in ring.loads):
+            fence = _next_fence(op, view.ring)
             if fence is None:
-                builder.create(FENCE, properties={"bCluster": bool_attr(False)})
+                builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
             else:
                 builder = Builder.after(fence)
         condition = (view.condition,) if view.condition else ()
@@ -240,7 +250,7 @@ class _Lowering:
         )
 
     def landed(self, op: Operation) -> None:
-        """Slots before the next one were filled in this round, others in the round before, or never: that passes."""
+        """Slots before the next one were filled in this round, the others in the previous round or never (no wait)."""
         view = LandedOp(op)
         ring, count = self.rings[view.ring], self.counts[view.index]
         builder = Builder.before(op)
@@ -315,7 +325,7 @@ def _copy_by_tma(builder: Builder, tiles: list[Value], ring: _Ring, count: _Coun
 
 
 def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
-    """Lanes outside the mask are filled with zeros, whether the load says so or leaves them open."""
+    """Masked-off elements become zeros, both if `other` is zero and if the load leaves them undefined."""
     where = builder.loc
     for tile, buffer in zip(tiles, ring.buffers, strict=True):
         load = LoadOp(_load_of(tile))
@@ -341,17 +351,17 @@ def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _
 def _store_tiles(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
     for tile, buffer in zip(tiles, ring.buffers, strict=True):
         builder.create(LocalStoreOp.NAME, (tile, _slot_view(builder, buffer, count.slot)))
-    builder.create(FENCE, properties={"bCluster": bool_attr(False)})
+    builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
     builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
 
 
 def _load_of(tile: Value) -> Operation:
-    assert tile.defining_op is not None, "a put hands over what it loads"
+    assert tile.defining_op is not None, "the operands of a put's terminator are loads"
     return tile.defining_op
 
 
 def _read_by_async_proxy(view: Value) -> bool:
-    """Whether anything but a load into registers reads a slot."""
+    """Whether a slot has readers other than loads into registers."""
     return len(_loads(view)) < len(slot_readers(view))
 
 
@@ -360,14 +370,45 @@ def _loads(view: Value) -> list[Operation]:
     return [reader for reader in slot_readers(view) if LocalLoadOp.matches(reader)]
 
 
+def _is_fenced(load: Operation, release: Operation) -> bool:
+    """Whether a fence separates a load from a slot and the release of that slot, or they are in different partitions.
+
+    The fence must follow the load in its block, with no release in between, which could be that of the same round.
+    """
+    if _partition(load) is not _partition(release):
+        return True
+    block = load.parent
+    assert block is not None
+    at = block.index_of(load)
+    fence = next((place for place, op in enumerate(block.ops) if place > at and op.name == _FENCE), None)
+    inside = release.within(block)
+    return fence is not None and (inside is None or not at < block.index_of(inside) < fence)
+
+
+def _next_fence(release: Operation, ring: Value) -> Operation | None:
+    """The next fence in the block after `release`; None if the ring is used, or a region follows, before it."""
+    block = release.parent
+    assert block is not None
+    for op in block.ops[block.index_of(release) + 1 :]:
+        if op.name == _FENCE:
+            return op
+        if op.regions or ring in op.operands:
+            return None
+    return None
+
+
+def _partition(op: Operation) -> Operation | None:
+    return next((outer for outer in op.ancestors() if GroupOp.of(outer)), None)
+
+
 def _writer_threads(ring: Value) -> int:
-    """Threads of the partition that fills the ring."""
+    """The number of threads of the partition that fills the ring."""
     groups = [group for use in ring.uses if PutOp.of(use.op) for it in use.op.ancestors() if (group := GroupOp.of(it))]
     return groups[0].num_warps * WARP
 
 
 def _readers(ring: Value) -> int:
-    """How many partitions release each slot."""
+    """The number of partitions that release each slot."""
     groups = [outer for use in ring.uses if ConsumedOp.of(use.op) for outer in use.op.ancestors() if GroupOp.of(outer)]
     return max(1, len(dict.fromkeys(groups)))
 
@@ -383,7 +424,7 @@ def _memdesc(text: str) -> MemDescType:
 
 
 def _slot_view(builder: Builder, ring: Value, slot: Value) -> Value:
-    """One slot of a buffer or of a row of barriers."""
+    """A view of one slot of a buffer or of an array of barriers."""
     type = _memdesc(ring.type)
     view = MemDescType(type.shape[1:], type.element, type.encoding, type.space, mutable=True)
     return builder.create(MemDescIndexOp.NAME, (ring, slot), (str(view),)).result

@@ -4,11 +4,12 @@
     warp.group producer { B }      →       default   { A; warp_yield }
                                            partition0(args) num_warps(1) { B'; warp_return }
 
-The first consumer runs in the kernel's own warps and sees everything above; what it returns, the op returns. The
-regions of further consumers, and then of producers, are isolated: what they use from above is handed to them.
+The first consumer becomes the default region: it runs in the kernel's own warps, may use values from above, and its
+results are the results of the operation. The regions of the other consumers, followed by those of the producers, are
+isolated from above: the values that they use are captured as operands.
 
 Requires: `lower_arefs`; at least one consumer group.
-Ensures: plain TTGIR that Triton's back end takes (3.6 spelling; see `tawa.bridge.triton.versions` for others).
+Ensures: plain TTGIR that Triton's back end accepts (3.6 spelling; see `tawa.bridge.triton.versions` for others).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class OutlinePartitions:
             return PassResult(changed=False)
         consumers = [group for group in groups if group.role == "consumer"]
         producers = [group for group in groups if group.role == "producer"]
-        others = [*consumers[1:], *producers]  # larger ones first, as their warps are aligned to warp groups
+        others = [*consumers[1:], *producers]  # larger groups first, because their warps are aligned to warp groups
         captures = _captures(others)
         regions = [_isolate(group, captures) for group in others]
         holder = Operation(WarpSpecializePartitionsOp.NAME, regions=regions, loc=groups[0].op.loc)
@@ -77,7 +78,7 @@ def _captures(groups: list[GroupOp]) -> list[Value]:
 
 
 def _take(group: GroupOp, terminator: str) -> Region:
-    """The group's block in a new region, with another terminator."""
+    """Moves the group's block into a new region and replaces its terminator."""
     block = group.body
     group.op.regions[0].blocks.remove(block)
     end = block.terminator

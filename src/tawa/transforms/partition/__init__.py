@@ -1,1 +1,1 @@
-"""Passes that make partitions: rings, slices, consumer groups."""
+"""Passes that insert rings and split the program into partitions and consumer groups."""

@@ -1,4 +1,4 @@
-"""Early puts: the first slots are filled before the partitions start.
+"""Early puts: moves the first E puts in front of the start of the partitions.
 
     create r                              create r
     group producer {                      for k in range(lower, split) { put }        split = lower + E·step, or upper
@@ -6,16 +6,16 @@
         put } }                             for k in range(split, upper) { put } }
     group consumer { … }                  group consumer { … }
 
-Starting partitions takes a handshake between all warps. A kernel with one tile a program pays it before its first load;
-with the first E loads under way before it, it is hidden behind their latency. The first D slots are empty, so these
-puts wait for nothing (`fresh`).
+Starting the partitions requires a handshake between all warps. A kernel with one tile per program pays for it before
+its first load. If E loads are in flight already, their latency hides the handshake. The first D slots are empty, so
+these puts do not wait (`fresh`).
 
 Requires: `partition`.
 Ensures: every ring sees the same puts in the same order.
-Leaves a kernel as it is when its first loop with puts is not right at the top of the producer (a persistent kernel pays
-the handshake once), when that loop counts unsigned, when its step is not a known number, when the producer makes
-descriptors (they would be made twice, which takes longer than the handshake), or when the warps of the producer fill
-slots themselves: before the partitions start, there are other warps.
+Leaves a kernel as it is if its first loop with puts is nested in other control flow (a persistent kernel pays for the
+handshake once), if that loop is unsigned, if its step is not constant, if the producer makes descriptors (making them
+twice takes longer than the handshake), or if producer warps fill slots themselves (before the start of the partitions
+other warps would execute the put).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class EarlyPuts:
 
 
 def _first_loop(group: GroupOp) -> ForOp | None:
-    """The first operation of the group that holds puts, if it is a loop with the puts right inside."""
+    """The first operation of the group that contains puts, if it is a loop with all of them directly in its body."""
     for op in group.body.ops:
         puts = [nested for nested in op.walk() if PutOp.of(nested)]
         if puts:
@@ -75,14 +75,14 @@ def _before(group: GroupOp, loop: ForOp) -> list[Operation]:
 
 
 def _split(first: Operation, group: GroupOp, loop: ForOp, distance: int) -> None:
-    """Clones what stands before the loop, and the loop itself with a nearer end, to the front of the `first` group."""
+    """Clones the code before the loop, and the loop with its upper bound reduced, to before the `first` group."""
     builder = Builder.before(first)
     mapping: ValueMap = {}
     for op in _before(group, loop):
         builder.insert(clone_op(op, mapping))
     lower, upper = (mapping.get(value, value) for value in loop.bounds[:2])
     builder.loc = loop.op.loc
-    some = CmpIOp.create(builder, Predicate.SLT, lower, upper)  # then the difference is exact as an unsigned number
+    some = CmpIOp.create(builder, Predicate.SLT, lower, upper)  # if so, the difference fits an unsigned number
     length = SubIOp.create(builder, upper, lower)
     ahead = builder.constant(distance, lower.type)
     longer = CmpIOp.create(builder, Predicate.UGT, length, ahead)

@@ -1,17 +1,18 @@
-"""Gather loads: rows that feed a dot stand beside its tiles, so that one slot, one wait and one release do for all.
+"""Hoist row loads: moves loads of rows next to the tile loads that feed the same dot, so that they share a slot.
 
     words = load w                          words = load w
     b = words >> shifts               →     scale = load s
     scale = load s                          b = words >> shifts
     c = dot(load a, b * scale, c)           c = dot(load a, b * scale, c)
 
-A kernel that computes its operands loads scales and zeros where it needs them, behind what it has begun to compute; as
-rings of their own each costs two barriers of all warps in every iteration. A load of a row by descriptor is moved up,
-with what its indices are computed from, to the load before it that feeds the same dots. Whole tiles keep their place:
-one that is read into registers gives its slot back before the dot begins.
+A kernel that computes its operands loads scales and zero points at their first use, after it has begun to compute. In a
+ring of its own, each such load costs two barriers of all warps per iteration. A descriptor load of a row is hoisted,
+with the definitions of its indices, to the preceding load that feeds the same dots; they then share one slot, one wait
+and one release. Loads of whole tiles are not moved: a tile that is read into registers releases its slot before the dot
+starts.
 
 Requires: TTGIR before anything is specialised.
-Ensures: the same reads of memory; nothing is moved over a write, or over what gives an order.
+Ensures: the same reads of memory; no load moves across a write or any other operation with a side effect.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from tawa.transforms.result import PassResult
 
 @dataclass(frozen=True, slots=True)
 class HoistRowLoads:
-    """Options: the Plan, which may say of a load that it keeps its place, or must not.
+    """Options: the Plan, which may forbid or demand hoisting for a load.
 
-    Raises PlanError for a load that must be moved and cannot be. The result has entries for the loads that were moved.
+    Raises PlanError if a load must be hoisted and cannot be. The result lists the loads that were hoisted.
     """
 
     plan: Plan = Plan()
 
     def run(self, module: Module) -> PassResult:
-        """Moves loads up in every loop."""
+        """Hoists row loads in every loop."""
         before: dict[tuple[int, ...], Operation] = {}
         moved: list[OperandPlan] = []
         for op in [op for op in module.walk() if DescriptorLoadOp.of(op) and enclosing_loops(op)]:
@@ -51,15 +52,15 @@ class HoistRowLoads:
             name = name_of(op)
             if earlier is None or has_rows(op.result) or self.plan.operand(name).hoisted is False:
                 continue
-            if _move_behind(earlier, op):
+            if _move_after(earlier, op):
                 moved.append(OperandPlan(*name, hoisted=True))
         reached = {entry.key for entry in moved}
         for op in (op for op in module.walk() if DescriptorLoadOp.of(op)):
             name = name_of(op)
             if name not in reached and name[0] is not None and self.plan.operand(name).hoisted:
                 raise PlanError(
-                    f"the Plan moves the load of {name_text(name)} ({source_of(module, op)}) up: no load that feeds "
-                    "the same dots stands before it, or something that must stay is in between; cure: hoisted=false"
+                    f"the Plan hoists the load of {name_text(name)} ({source_of(module, op)}), but no preceding load "
+                    "feeds the same dots, or an operation in between cannot be crossed; cure: hoisted=false"
                 )
         return PassResult(bool(moved), decided=Plan(operands=_named(moved)))
 
@@ -68,8 +69,8 @@ def _named(entries: list[OperandPlan]) -> tuple[OperandPlan, ...]:
     return tuple(entry for entry in entries if entry.argument is not None)
 
 
-def _move_behind(earlier: Operation, load: Operation) -> bool:
-    """Moves a load, and what its indices need, right behind an earlier one, if nothing stands against it."""
+def _move_after(earlier: Operation, load: Operation) -> bool:
+    """Moves a load and the definitions of its indices to right after an earlier load; returns whether it did."""
     block = load.parent
     assert block is not None
     between = block.ops[block.index_of(earlier) + 1 : block.index_of(load)]
@@ -86,7 +87,7 @@ def _move_behind(earlier: Operation, load: Operation) -> bool:
 
 
 def _needed(load: Operation, between: list[Operation]) -> list[Operation]:
-    """The operations in between that a load depends on, in order."""
+    """The load's dependences among `between`, in order."""
     block, found = load.parent, {load}
     assert block is not None
     for op in reversed(between):

@@ -1,4 +1,4 @@
-"""Insert arefs: loads that feed dots go through rings. The program stays sequential and keeps its meaning.
+"""Insert arefs: routes loads that feed dots through rings. The program stays sequential with the same semantics.
 
     for k:                                            i0 = aref.first(r)
       a = descriptor_load A[m, k]                     for k, i = i0:
@@ -8,12 +8,12 @@
                                                         acc = dot(x, y, acc)
                                                         aref.consumed(r, i)
 
-The running count is carried through every loop and branch around a site, so that it counts over the whole kernel; only
-guards (`tawa.analysis.rings.guards`) are outside: the rings are made inside of them.
+The running count is carried through every loop and branch around a site, so that it spans the whole kernel. The one
+exception are guards (`tawa.analysis.rings.guards`): the rings are created inside of them.
 
-A descriptor that a loop makes anew lies in one place of global memory, which TMA reads some time between the issue of a
-copy and its landing. In front of it stands a wait for all copies that were put before, in this ring and in any other
-that it serves. Copies of the loop before are then over, their slots still full: the consumer works on meanwhile.
+A descriptor that a loop redefines has one location in global memory, which TMA reads at any time between the issue and
+the completion of a copy. So a wait for all earlier copies (`landed`) precedes the definition, for each ring that the
+descriptor feeds. It does not wait for the consumer: the slots may still be full, and the consumer keeps working.
 
     for g:                                            for g:
       d = make_tensor_descriptor                        aref.landed(r, i)
@@ -22,7 +22,7 @@ that it serves. Copies of the loop before are then over, their slots still full:
         …                                                 aref.put(r, i) { descriptor_load d } …
 
 Requires: channels of this module, each with its depth in the Plan.
-Ensures: each load of a channel stands in a put; each slot is released once, behind its last reader.
+Ensures: each load of a channel is inside a put; each slot is released once, after its last reader.
 Source: arXiv 2510.14719, section 4 (tuple payloads, loads that feed one dot share an aref).
 """
 
@@ -44,7 +44,7 @@ from tawa.plan import Plan
 from tawa.transforms.lowering.slots import make_mutable
 from tawa.transforms.result import PassResult
 
-_SHARED = "#smem"  # as the payloads of channels spell it
+_SHARED = "#smem"  # the alias that the payload types of channels use
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class InsertArefs:
     def run(self, module: Module) -> PassResult:
         """Rewrites every site of every channel."""
         depths = {ring.name: ring.slots for ring in self.plan.rings}
-        if self.channels:  # a kernel whose dots all read registers has no name for it yet
+        if self.channels:  # not yet defined if all dots of the kernel read registers
             module.aliases.setdefault(_SHARED, "#ttg.shared_memory")
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
         loads = [info.load.op for channel in self.channels for site in channel.sites for info in site.loads]
@@ -84,7 +84,7 @@ def _insert_ring(work: Block, loc: str, channel: ChannelInfo, depth: int) -> Non
 
 
 def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation, Operation, Operation]:
-    """Puts put, get and consumed in place of the site's loads; the counts are filled in by `_thread`."""
+    """Replaces the loads of a site by put, get and consumed; `_thread` sets their counts."""
     last_load = site.loads[-1].load.op
     builder = Builder.before(last_load)
     loads = [info.load.op for info in site.loads]
@@ -104,7 +104,7 @@ def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation,
 
 
 def _wait_for_copies(work: Block, ring: Value, first: Value, puts: set[Operation]) -> list[Operation]:
-    """Waits in front of descriptors that loops make anew, until no copy of the ring uses the one before."""
+    """Inserts waits before descriptors that loops redefine, until no copy of the ring uses the previous one."""
     loads = [load for put in puts for op in put.walk() if (load := DescriptorLoadOp.of(op))]
     makers = {maker for load in loads if (maker := remade_for(load)) is not None}
     waits: list[Operation] = []
@@ -119,7 +119,7 @@ def _wait_for_copies(work: Block, ring: Value, first: Value, puts: set[Operation
 
 
 def _use_view(tile: Value, view: Value, allocations: tuple[Operation, ...], builder: Builder) -> None:
-    """Lets the users of a loaded tile read the slot: allocations become the view, others load it into registers."""
+    """Redirects the users of a loaded tile: allocations become the view of the slot, others a load into registers."""
     for allocation in allocations:
         allocation.result.replace_all_uses_with(view)
         allocation.erase()
@@ -129,7 +129,7 @@ def _use_view(tile: Value, view: Value, allocations: tuple[Operation, ...], buil
 
 
 def _thread(block: Block, count: Value, accesses: set[Operation]) -> Value:
-    """Carries the running count through `block`; returns it as it stands at the end."""
+    """Threads the running count through `block`; returns its value at the end."""
     current: Value = count
     for op in list(block.ops):
         if op in accesses:

@@ -1,13 +1,13 @@
-"""Lay out producer: the tiles of a producer of four warps get layouts of four warps, and wide enough for cp.async.
+"""Lay out producer: tiles in a four-warp producer get layouts for four warps, with accesses wide enough for cp.async.
 
     warp.group producer num_warps 4 {                       warp.group producer num_warps 4 {
       %o = make_range : tensor<64xi32, #slice of #blocked>    %o = make_range : tensor<64xi32, #slice of #producer0>
       put { load %p : tensor<…, #blocked> } }           →     put { load %p : tensor<…, #producer0> } }
 
-A producer whose program was laid out so already stays as it is.
+A producer whose layouts fit already stays as it is.
 
-Requires: `resolve_groups`; `analysis.legality.check_producer` found every layout to be a blocked one or a slice of one.
-Ensures: each tile in a producer is laid out for its warps.
+Requires: `resolve_groups`; `check_producer` has accepted the layouts: each is blocked, or a slice of a blocked one.
+Ensures: the layout of each tile in a producer has the producer's number of warps.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tawa.transforms.result import PassResult
 
 @dataclass(frozen=True, slots=True)
 class LayOutProducer:
-    """No options: the number of warps is that of the group."""
+    """No options: the group has the number of warps."""
 
     def run(self, module: Module) -> PassResult:
-        """Renames the layouts in every producer."""
+        """Replaces the layouts in every producer."""
         changed = False
         for group in find_groups(module):
             if group.role != "producer" or group.num_warps != PRODUCER_WARPS:
-                continue  # there is no tile in a smaller one
+                continue  # a producer of fewer warps has no tiles
             inside = list(group.op.walk())
             names = layouts_for(module, inside, group.num_warps, _copies(inside))
             for nested in inside if names else []:
@@ -41,7 +41,7 @@ class LayOutProducer:
 
 
 def _copies(ops: list[Operation]) -> list[LoadOp]:
-    """The loads that become cp.async."""
+    """The loads that `lower_arefs` turns into cp.async."""
     return [
         load for op in ops if (load := LoadOp.of(op)) and op.parent is not None and _by_cp_async(op.parent.parent_op)
     ]

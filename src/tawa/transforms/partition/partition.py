@@ -1,4 +1,4 @@
-"""Partition: the sequential program with arefs becomes one program slice a partition, side by side.
+"""Partition: splits the sequential program with arefs into one program slice per partition.
 
     tt.func { create; loop { put; get; dot; consumed }; store }
     →
@@ -6,18 +6,18 @@
       warp.group producer { loop { put } }
       warp.group consumer { loop { get; dot; consumed }; store } }
 
-Roots of the producer: puts, and its waits for what it has put. Roots of the consumer: every other operation that must
-happen. Each slice takes along what it needs, the control flow around it included; pure operations that both need are in
-both.
+The roots of the producer are the puts and the waits for its own copies (`landed`). The roots of the consumer are all
+other operations with side effects, gets and releases. Each slice is the backward slice of its roots, enclosing control
+flow included. Pure operations that both slices need are duplicated.
 
-Guards (`tawa.analysis.rings.guards`) stay around the groups, with what they are decided by and what happens instead:
+Guards (`tawa.analysis.rings.guards`) stay around the groups, together with their conditions and their other branches:
 
     %x = load; scf.if (cmp %x) {                  %x = load; scf.if (cmp %x) {
       create; loop { put; get; dot; … %x } }   →    create; warp.group … { %x = load; … }; warp.group … }
 
 Requires: `insert_arefs`; a structured function; the producer's slice is scalar (`analysis.legality.check_producer`).
-Ensures: the block of the rings is ring creations, one group a partition, and its end; around it are guards alone.
-Groups share rings and arguments only.
+Ensures: the block of the rings consists of the ring creations, one group per partition and its terminator, and only
+guards enclose it. Groups share nothing but rings and arguments.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ENDS = ENDS | op_names(ReturnOp)
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Options: the Plan, which names the partitions."""
+    """Options: the Plan, which lists the partitions."""
 
     plan: Plan
 
@@ -69,12 +69,12 @@ class Partition:
             builder.create(GroupOp.NAME, properties=_properties(part), regions=[Region([block])])
         for op in reversed(replaced):
             op.erase()
-        _clear_way(found)
+        _clear_around(found)
         return PassResult(changed=True)
 
 
-def _clear_way(found: GuardInfo) -> None:
-    """Leaves around the work only what stays there."""
+def _clear_around(found: GuardInfo) -> None:
+    """Erases everything around the groups but the guards and their dependences."""
     beside = [op for block in found.way[:-1] for op in block.ops[:-1] if op not in found.guards]
     nested = [nested for op in beside for nested in op.walk()]
     keep_only([*nested, *found.instead], found.stays())
@@ -92,7 +92,7 @@ def _properties(part: PartitionPlan) -> dict[str, str]:
 
 
 def _roots(found: GuardInfo, part: PartitionPlan) -> list[Operation]:
-    """The operations that must happen in this partition, in textual order."""
+    """The root operations of this partition, in textual order."""
     roots: list[Operation] = []
     instead = set(found.instead)
 
@@ -107,19 +107,19 @@ def _roots(found: GuardInfo, part: PartitionPlan) -> list[Operation]:
             elif PutOp.of(op) or LandedOp.of(op):
                 if part.role == "producer":
                     roots.append(op)
-            elif part.role == "consumer" and op.name not in _ENDS and _must_happen(op):
+            elif part.role == "consumer" and op.name not in _ENDS and _is_root(op):
                 roots.append(op)
 
     visit(found.function.body)
     return roots
 
 
-def _must_happen(op: Operation) -> bool:
+def _is_root(op: Operation) -> bool:
     return bool(GetOp.of(op) or ConsumedOp.of(op)) or has_side_effect(op)
 
 
 def _clone_block(source: Block, target: Block, part: SliceInfo, mapping: ValueMap) -> None:
-    """Copies what a partition needs of a block, without its terminator."""
+    """Clones the operations of a block that are in a slice, without the terminator."""
     for op in source.ops[:-1]:
         if op in part and CreateOp.of(op) is None:
             target.append(_clone(op, part, mapping))

@@ -1,4 +1,4 @@
-"""Resolve groups: each consumer group gets its number, and the producer serves all of them.
+"""Resolve groups: replaces the group index by a constant in each consumer; the producer fills the rings of all groups.
 
     warp.group producer {                        warp.group producer {
       put q[i] { load Q[m + group · 64] }          put q0[i] { load Q[m] }; put q1[i] { load Q[m + 64] }
@@ -7,25 +7,36 @@
       get q[i] …; store O[m + group · 64] }        get q0[i] …; store O[m] }
     warp.group consumer1 { the same }            warp.group consumer1 { get q1[i] …; store O[m + 64] }
 
-A ring whose tile depends on the number of the group becomes one ring a group, with the counts of the one it was. All
-other rings are shared: each slot is released by every group.
+A ring whose tile depends on the group index becomes one ring per group, with the counts of the original. All other
+rings are shared: every group releases each slot.
+
+Whatever the producer computes from the group index, it computes once per group:
+
+    g = group                                     m0 = row + 0; m1 = row + 64
+    p = addptr(%a, row + g · 64)                  p0 = addptr(%a, m0); p1 = addptr(%a, m1)
+    for … iter p { put q[i] { load p } }    →     for … iter p0, p1 { put q0[i] { load p0 }; put q1[i] { load p1 }
+      yield addptr(p, 64)                           yield addptr(p0, 64), addptr(p1, 64) }
+
+The values of group 0 keep their positions in loops and branches; those of the other groups are appended.
 
 Requires: `partition` with a Plan of several consumers, on a program whose rows are split (`split_rows`).
-Ensures: no number of a group is left.
-Declines when the trip count of a loop of the producer, or a branch, depends on the number of the group.
+Ensures: no group index is left.
+Declines if a trip count or a branch of the producer depends on the group index.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tawa.dialects.aref import CreateOp, PutOp
+from tawa.dialects.aref import CreateOp, LandedOp, PutOp
+from tawa.dialects.control_flow import carry_all_through, deciding, incoming, loop_carried
+from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp
 from tawa.dialects.tt import GroupIndexOp
 from tawa.dialects.warp import GroupOp, find_groups
-from tawa.ir import Builder, Module, Operation, Value, clone_op, source_of
+from tawa.ir import Block, Builder, Module, Operation, Value, ValueMap, clone_op, source_of
 from tawa.ir.attributes import string_attr
 from tawa.remarks import Remark
-from tawa.transforms.partition.serve_groups import GroupServer, dependent_values, obstacle
 from tawa.transforms.result import PassResult
 
 _CURE = "num_consumer_groups=1 keeps the tile together"
@@ -36,24 +47,24 @@ class ResolveGroups:
     """No options."""
 
     def run(self, module: Module) -> PassResult:
-        """Puts the numbers in."""
+        """Resolves the group index in the producers and consumers."""
         groups = find_groups(module)
         consumers = [group for group in groups if group.role == "consumer"]
         if not any(GroupIndexOp.of(op) for op in module.walk()):
             return PassResult(changed=False)
         for producer in groups:
             if producer.role == "producer":
-                obstacle = _serve(producer, consumers)
+                obstacle = _fill_all_groups(producer, consumers)
                 if obstacle is not None:
                     op, reason = obstacle
                     return PassResult(False, (Remark("declined", reason, source_of(module, op), _CURE),))
         for number, consumer in enumerate(consumers):
-            _number(consumer, number)
+            _set_index(consumer, number)
         return PassResult(changed=True)
 
 
-def _number(group: GroupOp, number: int) -> None:
-    """Replaces the marker in a group by a constant."""
+def _set_index(group: GroupOp, number: int) -> None:
+    """Replaces the group index in a consumer by a constant."""
     for op in [op for op in group.op.walk() if GroupIndexOp.of(op)]:
         constant = Builder.before(op).constant(number)
         op.result.replace_all_uses_with(constant)
@@ -63,23 +74,23 @@ def _number(group: GroupOp, number: int) -> None:
 # -- the producer ------------------------------------------------------------------------------------------------------
 
 
-def _serve(producer: GroupOp, consumers: list[GroupOp]) -> tuple[Operation, str] | None:
-    """Makes a ring for each group of those whose puts depend on its number, and a put into each; or says why not."""
+def _fill_all_groups(producer: GroupOp, consumers: list[GroupOp]) -> tuple[Operation, str] | None:
+    """Splits rings whose puts depend on the group index, with one put per group; or returns the obstacle and why."""
     dependent = dependent_values(producer.body)
-    op = obstacle(producer.body, dependent)
+    op = divergent_control_flow(producer.body, dependent)
     if op is not None:
-        return op, "the control flow of the producer depends on the number of the group"
+        return op, "the control flow of the producer depends on the group index"
     every = [op for op in producer.op.walk() if PutOp.of(op)]
     puts = [op for op in every if any(operand in dependent for nested in op.walk() for operand in nested.operands)]
     rings = list(dict.fromkeys(PutOp(put).ring for put in puts))
-    mixed = next((op for op in every if PutOp(op).ring in rings and op not in puts), None)
-    if mixed is not None:
-        return mixed, "a ring carries tiles of one group and tiles of all"
+    shared = next((op for op in every if PutOp(op).ring in rings and op not in puts), None)
+    if shared is not None:
+        return shared, "a ring carries both tiles of one group and tiles that all groups share"
     own = {ring: [_own_ring(ring, number) for number in range(len(consumers))] for ring in rings}
-    GroupServer(dependent, own, len(consumers)).run(producer.body)
+    _GroupCopies(dependent, own, len(consumers)).run(producer.body)
     for ring, copies in own.items():
         for use in list(ring.uses):
-            use.op.set_operand(use.index, copies[_group_number(use.op, consumers)])
+            use.op.set_operand(use.index, copies[_group_index(use.op, consumers)])
         assert ring.defining_op is not None
         ring.defining_op.erase()
     return None
@@ -94,9 +105,134 @@ def _own_ring(ring: Value, number: int) -> Value:
     return Builder.before(create.op).insert(copy).result
 
 
-def _group_number(op: Operation, consumers: list[GroupOp]) -> int:
-    """Which consumer an operation stands in; 0 for the producer, whose counts are those of every group."""
+def _group_index(op: Operation, consumers: list[GroupOp]) -> int:
+    """The index of the consumer that contains `op`; 0 for the producer, whose counts are the same for all groups."""
     for number, consumer in enumerate(consumers):
         if consumer.op.is_ancestor_of(op):
             return number
     return 0
+
+
+# -- copies for each group ---------------------------------------------------------------------------------------------
+
+
+def dependent_values(block: Block) -> set[Value]:
+    """The values outside of puts that depend on the group index, also through loop-carried values."""
+    ops = [op for op in _walk(block) if not any(PutOp.of(outer) for outer in (op, *op.ancestors()))]
+    found: set[Value] = set()
+    before = -1
+    while len(found) != before:
+        before = len(found)
+        for op in ops:
+            found.update(_newly_dependent(op, found))
+    return found
+
+
+def divergent_control_flow(block: Block, dependent: set[Value]) -> Operation | None:
+    """The first loop or branch on whose decision groups may diverge, because it depends on the group index."""
+    for op in _walk(block):
+        decisive = [use.value for use in deciding(op)]
+        if WhileOp.of(op) or ConditionOp.matches(op):
+            decisive = [*op.operands, *op.results]
+        if any(value in dependent for value in decisive):
+            return op
+    return None
+
+
+class _GroupCopies:
+    """The rewrite of the producer. rings: the rings to split, with the copy for each group."""
+
+    def __init__(self, dependent: set[Value], rings: dict[Value, list[Value]], groups: int) -> None:
+        self.dependent = dependent
+        self.rings = rings
+        self.maps: list[ValueMap] = [{ring: own[number] for ring, own in rings.items()} for number in range(groups)]
+        self.dead: list[Operation] = []
+
+    def run(self, block: Block) -> None:
+        """Rewrites everything in `block`."""
+        self._block(block)
+        for op in reversed(self.dead):
+            if not any(result.uses for result in op.results):
+                op.erase()
+
+    def _block(self, block: Block) -> None:
+        for op in list(block.ops):
+            if GroupIndexOp.of(op):
+                builder = Builder.before(op)
+                for number, values in enumerate(self.maps):
+                    values[op.result] = builder.constant(number)
+                self.dead.append(op)
+            elif access := PutOp.of(op) or LandedOp.of(op):
+                if access.ring in self.rings:
+                    self._copies(op)
+                    op.erase()
+            elif (ForOp.of(op) or IfOp.of(op)) and any(result in self.dependent for result in op.results):
+                self._control(op)
+            elif op.regions:
+                for region in op.regions:
+                    for nested in region.blocks:
+                        self._block(nested)
+            elif any(result in self.dependent for result in op.results):
+                self._copies(op)
+                self.dead.append(op)
+
+    def _copies(self, op: Operation) -> None:
+        """Clones an operation once per group."""
+        builder = Builder.before(op)
+        builder.loc = op.loc
+        for values in self.maps:
+            builder.insert(clone_op(op, values))
+
+    def _control(self, op: Operation) -> None:
+        """Carries each dependent value once per group; the value of group 0 keeps its position."""
+        found = [(result, loop_carried(result)) for result in op.results if result in self.dependent]
+        added: list[Value] = []
+        hints: list[str] = []
+        for result, carried in found:
+            self.maps[0][result] = result
+            start = carried.init if carried else result
+            added += [values.get(start, start) for values in self.maps[1:]]
+            hints += [carried.argument.hint if carried else result.hint] * len(self.maps[1:])
+            if carried:
+                self.maps[0][carried.argument] = carried.argument
+                op.set_operand(3 + carried.index, self.maps[0].get(start, start))
+
+        def step(block: Block, inside: Sequence[Value]) -> list[Value]:
+            self._record([carried.argument for _, carried in found if carried], inside)
+            self._block(block)
+            return self._yield_copies(block.terminator, [result.index for result, _ in found])
+
+        self._record([result for result, _ in found], carry_all_through(op, added, step, hints))
+
+    def _record(self, values: Sequence[Value], others: Sequence[Value]) -> None:
+        """Records the counterparts of `values` in every group but the first."""
+        if values:
+            places = [(value, own) for value in values for own in self.maps[1:]]
+            for (value, own), other in zip(places, others, strict=True):
+                own[value] = other
+
+    def _yield_copies(self, terminator: Operation, indices: Sequence[int]) -> list[Value]:
+        """Sets the operands of a terminator to the values of group 0; returns those of the other groups."""
+        others: list[Value] = []
+        for index in indices:
+            value = terminator.operands[index]
+            terminator.set_operand(index, self.maps[0].get(value, value))
+            others += [values.get(value, value) for values in self.maps[1:]]
+        return others
+
+
+def _walk(block: Block) -> list[Operation]:
+    return [nested for op in block.ops for nested in op.walk()]
+
+
+def _newly_dependent(op: Operation, known: set[Value]) -> list[Value]:
+    """The values that an operation makes dependent, given those known to be."""
+    if ForOp.of(op) or IfOp.of(op):
+        results = [result for result in op.results if any(use.value in known for use in incoming(result))]
+        return [*results, *(carried.argument for result in results if (carried := loop_carried(result)))]
+    if GroupIndexOp.of(op) or any(operand in known for operand in op.operands):
+        return list(op.results)
+    return []
+
+
+__all__ = ["ResolveGroups", "dependent_values", "divergent_control_flow"]

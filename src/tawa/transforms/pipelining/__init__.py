@@ -1,1 +1,1 @@
-"""Passes that overlap: wgmmas in flight, stages, turns, prefetched loads."""
+"""Passes that overlap work: wgmmas in flight, stages, ping-pong, prefetched loads."""

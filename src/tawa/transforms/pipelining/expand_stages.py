@@ -1,7 +1,6 @@
-"""Expand stages: writes one loop anew as its schedule says; `pipeline_stages` shows before and after.
+"""Expand stages: rewrites one loop by its modulo schedule; `pipeline_stages` shows before and after.
 
-Longer than most: one class knows, for each of prologue, steady loop and epilogue, where a value of another iteration
-is found.
+One class resolves, for prologue, steady loop and epilogue alike, where the value of another iteration is found.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ Key = tuple[Value, int]
 
 
 def expand_stages(graph: DependenceInfo, schedule: Schedule) -> None:
-    """Replaces the loop of `graph` by prologue, steady loop and epilogue. The schedule keeps its dependences."""
+    """Replaces the loop of `graph` by prologue, steady loop and epilogue. The schedule must respect its dependences."""
     _Expander(graph, schedule).run()
 
 
 @dataclass(slots=True, eq=False)
 class _Flight:
-    """A dot in flight: its node, its result, and whether another dot has taken that over."""
+    """A dot in flight: its node, its result, and whether a later dot accumulates onto that result."""
 
     node: int
     result: Value
     taken: bool = False
-    alone: bool = True  # nothing but free operations was issued since
+    alone: bool = True  # only free operations were issued after it
 
 
 @dataclass(slots=True, eq=False)
 class _Section:
-    """One kernel iteration as it is written: where, how it finds the values it uses, and what is in flight."""
+    """One kernel iteration being emitted: insertion point, lookup of operands, and dots in flight."""
 
     builder: Builder
     find: Callable[[Value, int], Value]
@@ -48,14 +47,14 @@ class _Section:
     waited: ValueMap = field(default_factory=dict[Value, Value])
 
     def current(self, value: Value) -> Value:
-        """`value` behind the waits so far."""
+        """`value` as the latest wait returned it."""
         while value in self.waited:
             value = self.waited[value]
         return value
 
 
 class _Expander:
-    """Writes one loop anew. A value of iteration t − r, seen from kernel iteration t, is the key (value, r)."""
+    """Rewrites one loop. The key (value, r) denotes, in kernel iteration t, the value of iteration t − r."""
 
     def __init__(self, graph: DependenceInfo, schedule: Schedule) -> None:
         self.graph = graph
@@ -99,7 +98,7 @@ class _Expander:
         op.erase()
 
     def _enough_trips(self, builder: Builder) -> Value:
-        """Whether there are at least S trips; the difference of the bounds is exact as an unsigned number."""
+        """Whether the trip count is at least S; the difference of the bounds fits an unsigned number."""
         lower, upper, step = self.loop.bounds
         some = CmpIOp.create(builder, Predicate.SLT, lower, upper)
         if self.last == 1:
@@ -110,7 +109,7 @@ class _Expander:
         return AndIOp.create(builder, some, longer)
 
     def _steps(self, builder: Builder, step: Value, count: int) -> Value:
-        """`count` steps of the loop variable."""
+        """`count` steps of the induction variable."""
         known = constant_int(step)
         if count == 1:
             return step
@@ -120,7 +119,7 @@ class _Expander:
         return MulIOp.create(builder, step, factor)
 
     def _moved(self, builder: Builder, value: Value, count: int) -> Value:
-        """The loop variable `count` iterations later (earlier where it is negative)."""
+        """The induction variable `count` iterations later (earlier if negative)."""
         if count == 0:
             return value
         distance = self._steps(builder, self.loop.bounds[2], abs(count))
@@ -130,18 +129,18 @@ class _Expander:
     # -- what is carried from one kernel iteration to the next -----------------------------------------------------
 
     def _stage_of(self, value: Value) -> int | None:
-        """The stage that makes `value`; None for what the loop carries and for what comes from outside."""
+        """The stage that defines `value`; None for block arguments and for loop invariants."""
         number = self.numbers.get(value.defining_op) if value.defining_op else None
         return None if number is None else self.stages[number]
 
-    def _before(self, value: Value) -> Value | None:
-        """What a carried value was one iteration earlier; None for any other value."""
+    def _previous(self, value: Value) -> Value | None:
+        """The value yielded for a loop-carried argument in the previous iteration; None for any other value."""
         if value.owner is self.loop.body and value.index > 0:
             return self.loop.yielded[value.index - 1]
         return None
 
     def _canonical(self, value: Value, age: int) -> Key:
-        """One key for what has two names: a result an iteration later is what the loop carries of it."""
+        """The canonical key: a yielded result one iteration later is the same value as its loop-carried argument."""
         stage = self._stage_of(value)
         if stage is not None and age > stage:
             for arg, source in zip(self.loop.iter_args, self.loop.yielded, strict=True):
@@ -150,9 +149,9 @@ class _Expander:
         return value, age
 
     def _made_now(self, value: Value, age: int, earliest: int) -> Key | None:
-        """The result, and its iteration, that (value, age) is, where a kernel iteration not before `earliest` makes it.
+        """The (result, age) that (value, age) resolves to, if kernel iteration `earliest` or a later one defines it.
 
-        earliest: 0 is the present one, −1 the one before.
+        earliest: relative to the current kernel iteration; 0 is the current one, −1 the one before.
         """
         seen: set[Value] = set()
         while value not in seen:
@@ -160,30 +159,30 @@ class _Expander:
             stage = self._stage_of(value)
             if stage is not None:
                 return (value, age) if stage - age >= earliest else None
-            source = self._before(value)
+            source = self._previous(value)
             if source is None:
                 return None
             value, age = source, age + 1
         return None
 
     def _demand(self, value: Value, age: int) -> None:
-        """Carries what is needed so that (value, age) is known in each kernel iteration."""
+        """Carries (value, age) unless the current kernel iteration defines it."""
         if not self._made_now(value, age, 0):
             self._carry(value, age)
 
     def _carry(self, value: Value, age: int) -> None:
-        """Carries (value, age), and what it is made from."""
-        if self._stage_of(value) is None and self._before(value) is None:
+        """Carries (value, age), and the values from which its next value is obtained."""
+        if self._stage_of(value) is None and self._previous(value) is None:
             return
         key = self._canonical(value, age)
         if key not in self.carried:
             self.carried[key] = None
             value, age = key
-            source = self._before(value)
+            source = self._previous(value)
             self._demand(value if source is None else source, age - 1 if source is None else age)
 
     def _find_carried(self) -> None:
-        """What the steady loop itself needs, then what the epilogue and the results of the loop need of it."""
+        """Collects the values that the steady loop, the epilogue and the results of the loop need carried."""
         for number in self.sequence:
             for value in captured(self.graph.nodes[number]):
                 self._demand(value, self.stages[number])
@@ -191,27 +190,27 @@ class _Expander:
             for number in self.sequence:
                 if self.stages[number] > turn:
                     for value in captured(self.graph.nodes[number]):
-                        self._demand_behind(value, self.stages[number], turn)
+                        self._demand_in_epilogue(value, self.stages[number], turn)
         for arg in self.loop.iter_args:
-            self._demand_behind(arg, 0, 0)
+            self._demand_in_epilogue(arg, 0, 0)
 
-    def _demand_behind(self, value: Value, age: int, turn: int) -> None:
-        """Carries (value, age) as kernel iteration trips + `turn` needs it, unless one from trips on makes it."""
+    def _demand_in_epilogue(self, value: Value, age: int, turn: int) -> None:
+        """Carries (value, age) for the epilogue's kernel iteration `turn`, unless the epilogue defines it itself."""
         if not self._made_now(value, age, -turn):
             self._carry(value, age - turn)
 
     # -- the three parts -------------------------------------------------------------------------------------------
 
     def _pipeline(self, builder: Builder) -> list[Value]:
-        """Prologue, steady loop and epilogue; returns what the loop returns."""
+        """Emits prologue, steady loop and epilogue; returns the results of the original loop."""
         known: dict[Key, Value] = {}  # (result, iteration)
         for turn in range(self.last):
             self._iteration(builder, turn, lambda stage, at=turn: stage <= at, self._from_start(builder, known), known)
         start = self._from_start(builder, known)
-        loop, behind, keys = self._steady(builder, start)
+        loop, after_last, keys = self._steady(builder, start)
         at_end: dict[Key, Value] = dict(zip(keys, loop.results, strict=False))
         made: dict[Key, Value] = {}  # (result, iteration − trips)
-        find = self._from_end(builder, made, at_end, behind)
+        find = self._from_end(builder, made, at_end, after_last)
         for turn in range(self.last):
             self._iteration(builder, turn, lambda stage, at=turn: stage > at, find, made)
         return [find(arg, 0) for arg in self.loop.iter_args]
@@ -224,7 +223,7 @@ class _Expander:
         find: Callable[[Value, int], Value],
         known: dict[Key, Value],
     ) -> None:
-        """A partial kernel iteration in straight code; its results go to `known` by iteration."""
+        """Emits a partial kernel iteration as straight-line code; records its results in `known` by iteration."""
         section = _Section(builder, lambda value, age: find(value, turn - age))
         for number in self.sequence:
             stage = self.stages[number]
@@ -237,14 +236,14 @@ class _Expander:
             known[key] = section.current(value)
 
     def _from_start(self, builder: Builder, known: dict[Key, Value]) -> Callable[[Value, int], Value]:
-        """Finds values by iteration, the first being 0."""
+        """Looks up values by iteration; the first iteration is 0."""
 
         def find(value: Value, iteration: int) -> Value:
             if value is self.loop.induction:
                 return self._moved(builder, self.loop.bounds[0], iteration)
             if (value, iteration) in known:
                 return known[value, iteration]
-            source = self._before(value)
+            source = self._previous(value)
             if source is None:
                 return value
             return self.loop.inits[value.index - 1] if iteration == 0 else find(source, iteration - 1)
@@ -252,24 +251,24 @@ class _Expander:
         return find
 
     def _from_end(
-        self, builder: Builder, made: dict[Key, Value], at_end: dict[Key, Value], behind: Value
+        self, builder: Builder, made: dict[Key, Value], at_end: dict[Key, Value], after_last: Value
     ) -> Callable[[Value, int], Value]:
-        """Finds values by iteration, the first behind the last being 0. behind: the loop variable there."""
+        """Looks up values by iteration; the one after the last trip is 0. after_last: the induction variable there."""
 
         def find(value: Value, iteration: int) -> Value:
             if value is self.loop.induction:
-                return self._moved(builder, behind, iteration)
+                return self._moved(builder, after_last, iteration)
             found = self._made_now(value, -iteration, -self.last)
             if found and (found[0], -found[1]) in made:
                 return made[found[0], -found[1]]
-            if self._stage_of(value) is None and self._before(value) is None:
+            if self._stage_of(value) is None and self._previous(value) is None:
                 return value
             return at_end[self._canonical(value, -iteration)]
 
         return find
 
     def _steady(self, builder: Builder, start: Callable[[Value, int], Value]) -> tuple[Operation, Value, list[Key]]:
-        """The loop over whole kernel iterations; also the loop variable behind the last, and what results stand for."""
+        """Emits the steady loop; returns it, the induction variable after its last trip, and its results' keys."""
         keys = list(self.carried)
         lower, upper, step = self.loop.bounds
         begin = self._moved(builder, lower, self.last)
@@ -300,15 +299,15 @@ class _Expander:
             for op, stage in zip(self.graph.nodes, self.stages, strict=True)
             if stage
         )
-        behind = begin
+        after_last = begin
         if uses_variable:
             view = ForOp(loop)
             view.carry(begin, "next")
             following.append(self._moved(inside, induction, 1))
-            behind = loop.results[-1]
+            after_last = loop.results[-1]
         inside.create(YieldOp.NAME, following)
         builder.insert(loop)
-        return loop, behind, keys
+        return loop, after_last, keys
 
     def _in_steady(
         self, builder: Builder, value: Value, age: int, induction: Value, args: dict[Key, Value], local: ValueMap
@@ -318,20 +317,20 @@ class _Expander:
         found = self._made_now(value, age, 0)
         if found:
             return local[found[0]]
-        if self._stage_of(value) is None and self._before(value) is None:
+        if self._stage_of(value) is None and self._previous(value) is None:
             return value
         return args[self._canonical(value, age)]
 
     def _next(self, section: _Section, value: Value, age: int) -> Value:
-        """What (value, age) is in the following kernel iteration."""
-        source = self._before(value)
+        """The value of (value, age) in the next kernel iteration."""
+        source = self._previous(value)
         found = section.find(value, age - 1) if source is None else section.find(source, age)
         return section.current(found)
 
     # -- one operation ---------------------------------------------------------------------------------------------
 
     def _emit(self, section: _Section, number: int) -> Operation:
-        """Writes one node, behind the waits that it needs."""
+        """Emits one node after the waits that it requires."""
         op, stage = self.graph.nodes[number], self.stages[number]
         used = captured(op)
         found = {value: section.find(value, stage) for value in used}
@@ -350,7 +349,9 @@ class _Expander:
         if (dot and waits_for_itself(dot)) or (op.regions and any(nested.name in _DOTS for nested in op.walk())):
             needed = len(section.flights)
         for position, flight in takes:
-            flight.taken = flight.taken or position >= needed  # what is waited for has landed before it is taken over
+            flight.taken = (
+                flight.taken or position >= needed
+            )  # a dot that was waited for is complete, not taken over in flight
         self._wait_for(section, needed)
         copy = clone_op(op, {value: section.current(new) for value, new in found.items()})
         section.builder.insert(copy)
@@ -362,18 +363,18 @@ class _Expander:
         return copy
 
     def _wait_for(self, section: _Section, count: int) -> None:
-        """Waits for the first `count` dots in flight; their results are used as the wait returns them."""
+        """Waits for the first `count` dots in flight; later uses of their results go through the wait."""
         done = section.flights[:count]
         if not done:
             return
         section.flights = section.flights[count:]
         issued = done[0].result.defining_op
         if len(done) == 1 and done[0].alone and not section.flights and issued is not None:
-            # Triton may copy a wait of its own accord, when it changes layouts, and then tiles in flight with it.
+            # Triton's layout passes may duplicate a wait, and with it in-flight accumulators: keep the dot synchronous.
             issued.properties["isAsync"] = bool_attr(False)
             return
         through = [flight for flight in done if not flight.taken]
-        if not through:  # a wait must return something: what took their sums over, still in flight
+        if not through:  # a wait needs a result: that of the dot in flight which accumulates onto theirs
             through = [flight for flight in section.flights if not flight.taken]
         values = [section.current(flight.result) for flight in through]
         section.builder.loc = self.graph.nodes[done[-1].node].loc

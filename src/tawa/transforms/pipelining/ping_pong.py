@@ -1,4 +1,4 @@
-"""Ping-pong: consumer groups take turns on the tensor cores. A ring with an empty payload is the token.
+"""Ping-pong: consumer groups take turns on the tensor cores, with a ring of empty payload as the token.
 
                                           create turn0, turn1: D = 1, no payload;  put turn0[0]
     group consumer0 { for k {             group consumer0 { for k, i {
@@ -8,21 +8,20 @@
     group consumer1 { the same }          group consumer1 { for k, i {
                                             get turn1[i]; … ; consumed turn1[i]; put turn0[i + 1] … } }
 
-A turn is a *section*: dots that are issued one after another (`tawa.plan.decide.turns`). While one group issues its
-dots, the others do the arithmetic of theirs.
+A turn covers a *section*: dots that are issued back to back (`tawa.plan.decide.turns`). While one group issues its
+dots, the other groups execute their arithmetic.
 
-No section holds a release, hence rings need no more slots than before: of two groups that run one program, the one
-that waits for its turn has released all that the other one had released when its section began.
+No section contains a release, so rings do not need more slots. All groups run the same program: a group that waits for
+its turn has already released every slot that the other group had released at the start of its section.
 
-A group is given the token only when it has released the one before, for it gave that on: the rings of tokens need no
-barriers for empty slots (`implied_empty`), and a turn costs one wait and one arrival.
+A group receives a token only after it has released and passed on the previous one. So token rings need no empty
+barriers (`implied_empty`), and a turn costs one wait and one arrival.
 
-The last group hands the token back to the first, which takes it at its end, so that no credit is left.
+The last group passes the token back to the first, which consumes it at its end, so that no credit is left over.
 
-Requires: `resolve_groups`, `pipeline_mma` and `pipeline_stages`: sections are what those made of the loops.
-Ensures: every group makes the same number of turns, in the order of the groups.
-Declines when there is one group, when no loop has dots, or when the control flow around a section may differ from
-group to group.
+Requires: `resolve_groups`, `pipeline_mma` and `pipeline_stages`: sections are found in the loops that these produce.
+Ensures: every group takes the same number of turns, in the order of the groups.
+Declines if there is one group, if no loop has dots, or if the control flow around a section may diverge between groups.
 Source: J. Shah et al., "FlashAttention-3" (2024), section 3.1.
 """
 
@@ -48,12 +47,12 @@ _CURE = "ping_pong=False lets the groups run freely"
 
 @dataclass(frozen=True, slots=True)
 class PingPong:
-    """Options: the Plan, whose `ping_pong` says whether to do it, and whose `turns` say of which dots."""
+    """Options: the Plan, whose `ping_pong` enables the pass and whose `turns` list the dots of each turn."""
 
     plan: Plan
 
     def run(self, module: Module) -> PassResult:
-        """Puts the tokens in."""
+        """Inserts the tokens."""
         if not self.plan.ping_pong:
             return PassResult(changed=False)
         groups = find_groups(module)
@@ -72,23 +71,23 @@ class PingPong:
         return PassResult(True, (Remark("note", text, source_of(module, sections[0][0].first)),))
 
     def _sections(self, module: Module, group: GroupOp) -> list[Section]:
-        """The turns of a group, as the Plan says; raises PlanError where its dots cannot make such turns."""
+        """The turns of a group from the Plan; raises PlanError if its dots do not fit."""
         dots = dots_of_group(group)
         found: list[Section] = []
         for first, last in self.plan.turns or ():
-            alike = 0 <= first <= last < len(dots) and dots[first].parent is dots[last].parent
-            if not alike or any(it.last is dots[first] for it in found):
+            fits = 0 <= first <= last < len(dots) and dots[first].parent is dots[last].parent
+            if not fits or any(it.last is dots[first] for it in found):
                 where = source_of(module, dots[min(first, len(dots) - 1)]) if dots else None
                 raise PlanError(
                     f"the Plan has a turn from dot {first} to dot {last} ({where}); a group has {len(dots)}, and "
-                    "a turn is of dots in one block; cure: leave turns out"
+                    "the dots of a turn must be in one block; cure: omit `turns`"
                 )
             found.append(Section(dots[first], dots[last]))
         return found
 
 
 def _make_tokens(first_group: GroupOp, count: int) -> list[Value]:
-    """A token for each group; that of group 0 is there before the groups start."""
+    """Creates a token ring for each group; that of group 0 is filled before the groups start."""
     builder = Builder.before(first_group.op)
     tokens = [
         builder.create(CreateOp.NAME, (), (str(_TOKEN),), properties=_properties(name), hints=(name,)).result
@@ -117,21 +116,21 @@ def _put(builder: Builder, token: Value, count: Value, *, fresh: bool = False) -
 
 
 def _obstacle(groups: list[GroupOp], sections: list[list[Section]]) -> tuple[Operation | None, str] | None:
-    """Why the groups cannot take turns, and where; None when they can."""
+    """Why the groups cannot take turns, and where; None if they can."""
     if len(groups) < 2:
-        return None, "one consumer group has nobody to take turns with"
+        return None, "ping-pong needs at least two consumer groups"
     if not sections[0]:
-        return None, "no loop has dots on the tensor cores that groups could take turns with"
+        return None, "no loop has dots for which groups could take turns on the tensor cores"
     for group, others in zip(groups[1:], sections[1:], strict=True):
         comparison = TwinInfo()
         if not comparison.pair(groups[0].body, group.body) or len(others) != len(sections[0]):
-            return None, "the programs of the groups differ, so that their turns may not match"
+            return None, "the programs of the groups differ, so their turns may not match"
         for section in sections[0]:
             for outer in section.first.ancestors():
                 if outer is groups[0].op:
                     break
                 if not comparison.decides_alike(outer):
-                    return outer, "how often a group's dots are issued may differ from group to group"
+                    return outer, "how often the dots are issued may differ from group to group"
     return None
 
 
@@ -139,7 +138,7 @@ def _obstacle(groups: list[GroupOp], sections: list[list[Section]]) -> tuple[Ope
 
 
 class _Turns:
-    """Writes the turns of one group, and carries their running count through its control flow."""
+    """Inserts the turns of one group, and threads their running count through its control flow."""
 
     def __init__(self, number: int, tokens: list[Value], sections: list[Section]) -> None:
         self.mine = tokens[number]
@@ -150,7 +149,7 @@ class _Turns:
         self.ends = {section.last: section for section in sections}
 
     def write(self, group: GroupOp) -> None:
-        """All turns; the first group takes the last token that comes round."""
+        """Inserts all turns; the first group also consumes the token that comes back last."""
         builder = Builder.at_start(group.body, group.op.loc)
         count = self._through_block(group.body, _first(builder, self.mine))
         if self.leads:
@@ -159,22 +158,22 @@ class _Turns:
             end.create(ConsumedOp.NAME, (self.mine, count))
 
     def _through_block(self, block: Block, count: Value) -> Value:
-        """Writes the turns of a block, which begins with `count`; returns the count at its end."""
+        """Inserts the turns of a block. count: at its start; returns the count at its end."""
         for op in list(block.ops):
             if op in self.starts:
                 Builder.before(op).create(GetOp.NAME, (self.mine, count))
             if op in self.ends:
-                count = self._hand_on(op, count)
+                count = self._pass_on(op, count)
             elif any(nested in self.starts for nested in op.walk() if nested is not op):
                 count = carry_through(op, count, self._through_block, "turn")
         return count
 
-    def _hand_on(self, last: Operation, count: Value) -> Value:
-        """Gives the token to the next group, behind the last dot of a section; the count after that."""
+    def _pass_on(self, last: Operation, count: Value) -> Value:
+        """Passes the token to the next group after the last dot of a section; returns the next count."""
         builder = Builder.after(last)
         following = builder.create(AdvanceOp.NAME, (count,), (count.type,), hints=("turn",)).result
         builder.create(ConsumedOp.NAME, (self.mine, count))
-        _put(builder, self.following, following if self.wraps else count)  # group 0 has had one token already
+        _put(builder, self.following, following if self.wraps else count)  # group 0 is one token ahead
         return following
 
 

@@ -1,4 +1,4 @@
-"""Pipeline MMA: keep P iterations of wgmmas in flight and release their slots P iterations later.
+"""Pipeline MMA: keeps P iterations of wgmmas in flight and releases their slots P iterations later.
 
     for k, acc, i:                          for k, acc, i, prev = i0, old = false:
       x, y = aref.get(r, i)                   x, y = aref.get(r, i)
@@ -8,13 +8,13 @@
                                             acc = dot_wait(acc) {pendings = 0}
                                             aref.consumed(r, prev) if old
 
-`prev` is the count P iterations ago and `old` says whether there was one; both are carried, so that no trip count need
-be known and none is assumed. What is left is released right behind the loop, before the epilogue, so that the
-producer fills the next tile's slots meanwhile. With P = 0 the wgmmas of one iteration still run together: one wait
-behind the last of them.
+`prev` is the count of P iterations ago and `old` is true if that iteration exists. Both are loop-carried, so no trip
+count is assumed. The remaining slots are released right after the loop and before the epilogue, so that the producer
+can fill them for the next tile. With P = 0 the wgmmas of one iteration still overlap each other: there is one wait,
+after the last of them.
 
-An operand that the loop computes (weights made wider, scaled) gets P + 1 buffers by turns, so that it is computed while
-the tensor cores work on the one before:
+An operand that the loop computes (converted or scaled weights) gets P + 1 buffers in rotation, so that it is computed
+while the tensor cores work on the previous one:
 
     for k, acc:                             y' = local_alloc() of P + 1 buffers
       y = local_alloc(t)          →         for k, acc, s = 0:
@@ -22,15 +22,15 @@ the tensor cores work on the one before:
                                               next s = (s + 1) mod (P + 1)
                                             acc = dot_wait(acc) {pendings = 0};  local_dealloc y'
 
-Buffer s is written again P + 1 iterations later, when the consumer has waited for the dot that read it. Triton's back
-end puts a barrier of the partition's warps between that wait and the store, for other warps wait by themselves. The
-`local_dealloc` behind the wait (with P = 0 in the loop) keeps the bytes: Triton's back end gives a buffer to the next
-tile behind its last use, and does not know that a wgmma in flight reads it.
+Buffer s is written again P + 1 iterations later, after the consumer has waited for the dot that read it. Each warp
+waits for its own wgmmas only, so Triton's back end inserts a barrier of the partition's warps between that wait and the
+store. The `local_dealloc` after the wait (inside the loop if P = 0) extends the buffer's live range: Triton's allocator
+ends it at the last use and does not know that a wgmma in flight still reads the buffer.
 
 Requires: `partition`. Works on loops of the consumer.
-Ensures: every slot is released after the wgmmas that read it are complete.
-Leaves a loop at P = 0 (with a note) when a wgmma may not stay in flight: its accumulator is used inside the loop, its
-operand lives in registers or in a buffer that others use too, the slot's count is not the loop's own, or it is a
+Ensures: every slot is released after the wgmmas that read it have completed.
+Leaves a loop at P = 0 (with a note) if a wgmma must not stay in flight: its accumulator is used inside the loop, its
+operand is in registers or in a buffer with other uses, the slot's count is not carried by the loop, or the loop is a
 `while`.
 Source: arXiv 2510.14719, section 5.1 (fine-grained pipeline); PTX ISA, "wgmma.wait_group".
 """
@@ -52,7 +52,7 @@ from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.plan import LoopPlan, Plan
 from tawa.remarks import Remark
-from tawa.transforms.lowering.slots import make_mutable, slot_behind
+from tawa.transforms.lowering.slots import make_mutable, next_slot
 from tawa.transforms.result import PassResult
 
 _NOT_IN_FLIGHT = "no wgmma of this loop stays in flight over an iteration"
@@ -62,13 +62,13 @@ _NOT_IN_FLIGHT = "no wgmma of this loop stays in flight over an iteration"
 class PipelineMma:
     """Options: the Plan, whose loops say P.
 
-    The result has the P of each loop: 0 where no wgmma may stay in flight.
+    The result has the P of each loop: 0 if no wgmma may stay in flight.
     """
 
     plan: Plan
 
     def run(self, module: Module) -> PassResult:
-        """Pipelines every loop of every consumer that has wgmmas right inside."""
+        """Pipelines every loop of every consumer with wgmmas directly in its body."""
         remarks: list[Remark] = []
         reached: dict[int, int] = {}
         changed = False
@@ -101,7 +101,7 @@ class PipelineMma:
 
 
 def _obstacle(loop: ForOp) -> str:
-    """Why no wgmma of this loop may stay in flight; empty when all may."""
+    """Why no wgmma of this loop may stay in flight; empty if all may."""
     reason = obstacle(loop)
     if reason:
         return reason
@@ -112,8 +112,8 @@ def _obstacle(loop: ForOp) -> str:
     return ""
 
 
-def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> list[Value]:
-    """Gives the loop `count` buffers by turns for each that an iteration fills; returns them."""
+def _rotate_buffers(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> list[Value]:
+    """Multi-buffers what an iteration fills: `count` copies of each buffer in rotation; returns the allocations."""
     made: list[Value] = []
     front = Builder.before(loop.op)
     front.loc = buffers[0].op.loc
@@ -135,7 +135,7 @@ def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> list[Va
             buffer.op.erase()
         end = Builder.before(body.terminator)
         end.loc = buffers[0].op.loc
-        return slot_behind(end, turn, count)[0]
+        return next_slot(end, turn, count)[0]
 
     carry_through(loop.op, front.constant(0), fill, "turn")
     return made
@@ -144,7 +144,7 @@ def _take_turns(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> list[Va
 def _pipeline(loop: ForOp, depth: int) -> None:
     dots = dots_in(loop)
     filled = own_buffers(loop)
-    buffers = _take_turns(loop, filled, depth + 1) if depth and filled else [it.op.result for it in filled]
+    buffers = _rotate_buffers(loop, filled, depth + 1) if depth and filled else [it.op.result for it in filled]
     for dot in dots:
         dot.op.properties["isAsync"] = bool_attr(True)
     ends = [dot for dot in dots if dot.op.result.uses[0].op is loop.body.terminator]
@@ -157,13 +157,13 @@ def _pipeline(loop: ForOp, depth: int) -> None:
 
     consumed = [view for op in loop.body.ops if (view := ConsumedOp.of(op)) and _feeds_dot(loop, view)]
     if depth == 0:
-        # What stands behind the wait already has a later reader there, such as a dot in a branch.
+        # Releases after the wait stay: they have a later reader there, such as a dot in a branch.
         end = loop.body.index_of(waited)
         moved = [view.op.detach() for view in consumed if loop.body.index_of(view.op) < end]
         release = Builder.after(waited)
         for op in moved:
             release.insert(op)
-        _end_lives(release, buffers)
+        _end_live_ranges(release, buffers)
         return
     after = Builder.after(loop.op)
     after.loc = dots[-1].op.loc
@@ -174,7 +174,7 @@ def _pipeline(loop: ForOp, depth: int) -> None:
     for use in users:
         use.op.set_operand(use.index, renamed[use.op.operands[use.index]])
 
-    _end_lives(after, buffers)
+    _end_live_ranges(after, buffers)
     if not consumed:
         return
     never = Builder.before(loop.op).constant(0, "i1")
@@ -187,20 +187,20 @@ def _pipeline(loop: ForOp, depth: int) -> None:
         release.insert(op)
         view.op.set_operand(1, loop.iter_args[previous[-1].index])
         view.op.add_operand(loop.iter_args[old[-1].index])
-    # Slots go back in the order in which they came: all rings of the oldest iteration first.
+    # Slots are released in the order in which they were acquired: all rings of the oldest iteration first.
     for age in reversed(range(depth)):
         for view, previous in zip(consumed, delayed, strict=True):
             after.create(ConsumedOp.NAME, (view.ring, previous[age], old[age]))
 
 
-def _end_lives(builder: Builder, buffers: list[Value]) -> None:
-    """Keeps buffers until the wgmmas that read them are done: Triton gives them to others behind their last use."""
+def _end_live_ranges(builder: Builder, buffers: list[Value]) -> None:
+    """Extends the live ranges of buffers to the wait; Triton's allocator would end them at their last use."""
     for buffer in buffers:
         builder.create(LocalDeallocOp.NAME, (buffer,))
 
 
 def _delay(loop: ForOp, inits: list[Value], value: Value, hint: str) -> list[Value]:
-    """Carries `value` as it was 1, 2, … iterations ago; returns the loop's results, nearest first."""
+    """Carries the values of `value` of 1, 2, … iterations ago; returns the loop's results in that order."""
     results: list[Value] = []
     for init in inits:
         results.append(carry_through(loop.op, init, lambda _, __, before=value: before, hint))

@@ -1,4 +1,4 @@
-"""Pipeline stages: dots of one iteration run beside the arithmetic of another, as the schedule of the loop says.
+"""Pipeline stages: software-pipelines a loop by its schedule: dots overlap the arithmetic of another iteration.
 
     for k, acc:                        x = get; s = dot(q, x) {isAsync}; s = wait(s) {pendings = 0}
       x = get                          consumed x; p = exp(s)                             prologue: stage 0 of 0
@@ -10,17 +10,18 @@
       consumed y                       y = get; acc = dot(p, y, acc) …                    epilogue: stage 1 of the last
 
 With S + 1 stages, in kernel iteration t the operations of stage s work on iteration t − s. S kernel iterations before
-the loop and S behind it are partial: `if trips >= S { prologue; steady loop; epilogue } else { the loop as it was }`.
-What an operation needs from an earlier kernel iteration is carried, and a running count is carried like any other
-value, so that rings are left in the same state as before.
+the loop and S after it are partial: `if trips >= S { prologue; steady loop; epilogue } else { the original loop }`.
+Values from an earlier kernel iteration are loop-carried. That includes running counts, so the rings are left in the
+same state as by the original loop.
 
-Waits are placed by need in each kernel iteration: before the first use of a dot's result, before the release of a slot
-that it reads, and at the end, so that nothing is in flight from one to the next. `pendings` is the number of dots
-issued since. A dot that nothing runs beside stays synchronous, as does one that reads a buffer which the loop fills.
+Each kernel iteration waits for a dot before the first use of its result, before the release of a slot that it reads,
+and at the latest at the end, so that no dot is in flight across kernel iterations. `pendings` is the number of dots
+issued after it. A dot that nothing overlaps stays synchronous, and so does one that reads a buffer which the loop
+fills.
 
-Requires: `partition`; behind `pipeline_mma`, whose loops (dots that are asynchronous already) are left alone.
-Ensures: an in-flight accumulator is not touched; every slot is released once, behind its last reader.
-Leaves a loop as it is when the Plan has no schedule for it (`tawa.plan.decide.loops`).
+Requires: `partition`; runs after `pipeline_mma`, whose loops (their dots are asynchronous) are skipped.
+Ensures: no in-flight accumulator is accessed; every slot is released once, after its last reader.
+Leaves a loop as it is if the Plan has no schedule for it (`tawa.plan.decide.loops`).
 Source: arXiv 2510.14719, section 5.2 (coarse-grained pipeline); B. R. Rau, "Iterative Modulo Scheduling" (1996).
 """
 
@@ -39,12 +40,12 @@ from tawa.transforms.result import PassResult
 
 @dataclass(frozen=True, slots=True)
 class PipelineStages:
-    """Options: the Plan, whose loops have the schedules."""
+    """Options: the Plan, whose loops contain the schedules."""
 
     plan: Plan
 
     def run(self, module: Module) -> PassResult:
-        """Stages every loop of every consumer that has a schedule."""
+        """Pipelines every loop of every consumer that has a schedule."""
         changed = False
         remarks: list[Remark] = []
         for number, loop in list(numbered(staged_loops(module))):

@@ -1,4 +1,4 @@
-"""Load ahead: what a consumer loads by itself in a loop, it loads an iteration before it is used.
+"""Prefetch loads: moves the consumer's own loads of rows in a loop one iteration ahead of their use.
 
     for k:                            x0 = load(p + lower), where lower < upper
       …                               for k, x:
@@ -6,16 +6,16 @@
       … use x                           … use x
                                         yield n
 
-Rows that meet a product stay with the consumer: gates, softmax statistics, biases. Where it loads them it waits for
-global memory in each iteration; stock Triton's pipeliner copies them ahead. The forward pass of the gated delta rule,
-whose iterations wait for each other, is slower than stock Triton's without.
+Rows that are combined with a dot's result (gates, softmax statistics, biases) are loaded by the consumer. Without
+prefetching it waits for global memory in every iteration, while stock Triton's pipeliner prefetches them. The forward
+pass of the gated delta rule, whose iterations depend on each other, is slower than in stock Triton without this pass.
 
-Only loads of numbers and rows, whose address is computed from the loop's variable, from what the loop counts, and from
-what it does not change, and that nothing written in the loop may lie in. The schedule of a staged loop moves loads by
-itself.
+A load qualifies if it loads a scalar or a row, if its address depends only on the induction variable, on loop-carried
+values that advance predictably and on loop invariants, and if no store in the loop may alias it. Staged loops are
+excluded: their schedule already moves loads.
 
 Requires: `partition`.
-Ensures: the same values; no address is read that the loop as it was does not read.
+Ensures: the same values; no address is read that the original loop does not read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PrefetchLoads:
     plan: Plan
 
     def run(self, module: Module) -> PassResult:
-        """Moves them in every consumer. Raises PlanError for one that cannot be."""
+        """Prefetches in every consumer. Raises PlanError for a load that cannot be prefetched."""
         wanted = {it.key for it in self.plan.operands if it.prefetched and it.argument is not None}
         moved: set[object] = set()
         for group in find_groups(module) if wanted else ():
@@ -59,7 +59,7 @@ class PrefetchLoads:
             if it.key in wanted and it.key not in moved:
                 where = f" ({it.line})" if it.line else ""
                 raise PlanError(
-                    f"the Plan prefetches {name_text(it.key)}{where}, which its loop cannot load an iteration ahead; "
+                    f"the Plan prefetches {name_text(it.key)}{where}, which its loop cannot load one iteration ahead; "
                     "cure: prefetched=false"
                 )
         return PassResult(bool(moved))
@@ -67,7 +67,7 @@ class PrefetchLoads:
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """One loop under change, and what is known of it."""
+    """The rewrite of one loop, and its analysis."""
 
     loop: ForOp
     found: AheadLoads
@@ -89,14 +89,14 @@ class _Ahead:
         for arg, end in zip(self.loop.iter_args, self.loop.yielded, strict=True):
             if self.found.is_known(arg) and self._leads_to(load, arg):
                 ahead[arg] = self._computed(end, start, now)
-        # What is left of a loop is exact as an unsigned number.
+        # The remaining distance to the upper bound fits an unsigned number.
         made = self._load(load, start, ahead, CmpIOp.create(start, Predicate.ULT, step, left))
         result = carry_through(self.loop.op, init, lambda _, __: made, load.op.result.hint)
         load.op.result.replace_all_uses_with(self.loop.iter_args[result.index])
         load.op.erase()
 
     def _leads_to(self, load: LoadOp, arg: Value) -> bool:
-        """Whether the address or the mask depends on a carried value."""
+        """Whether the address or the mask of a load depends on a loop-carried value."""
         seen: set[Value] = set()
         work = list(load.op.operands)
         while work:
@@ -111,7 +111,7 @@ class _Ahead:
         return False
 
     def _load(self, load: LoadOp, builder: Builder, values: dict[Value, Value], some: Value) -> Value:
-        """The load with other values for what the loop changes, where `some` holds."""
+        """Clones the load with other values for the loop's block arguments, masked by `some`."""
         operands = [self._computed(operand, builder, values) for operand in load.op.operands]
         pointers, *rest = operands
         tile, mask = load.tile, load.mask
@@ -127,7 +127,7 @@ class _Ahead:
         return builder.insert(made).result
 
     def _computed(self, value: Value, builder: Builder, values: dict[Value, Value]) -> Value:
-        """A value of the loop's body, computed again from other values for its arguments."""
+        """Recomputes a value of the loop's body from other values for its block arguments."""
         op = value.defining_op
         if value in values or op is None or op.parent is not self.loop.body:
             return values.get(value, value)

@@ -1,21 +1,22 @@
-"""Keep operands: a left operand that does not change in a loop is read from shared memory once.
+"""Register operands: a loop-invariant left operand is loaded from shared memory into registers once.
 
     %a = local_alloc %q                              %a = local_alloc %q
     for … {                                          %r = local_load %a → dot operand, in registers
       %s = warp_group_dot %a, %b, %c }         →     for … {
                                                        %s = warp_group_dot %r, %b, %c }
 
-A wgmma reads A and B from shared memory at 128 bytes a cycle. One of 64 x 64 x 16 in fp16 wants 4 KiB, 32 cycles, and
-computes for 32: together with the other dot of an attention loop, and TMA, shared memory sets the pace. With A in
-registers it wants half. FlexAttention, which takes 64 keys at a time, gains most (bench/results/flex.json).
+A wgmma reads A and B from shared memory at 128 bytes per cycle. One of 64 x 64 x 16 in fp16 reads 4 KiB, which takes 32
+cycles, and also computes for 32 cycles. Together with the other dot of an attention loop and TMA, shared memory
+bandwidth becomes the bottleneck. With A in registers the wgmma reads half as much. FlexAttention with blocks of 64 keys
+gains most (bench/results/flex.json).
 
-A slot of a ring that only such dots read is free as soon as it is loaded: in a persistent kernel the queries of the
-next tile are on their way while this one is computed, in one slot.
+If only such dots read a slot of a ring, the slot is released right after the load. In a persistent kernel the queries
+of the next tile are then in flight while the current tile is computed, with a single slot.
 
-The Plan says which: dots of a loop, by their number in it, that `tawa.analysis.loops.register_operands` allows.
+The Plan lists the dots by their index in the loop; `tawa.analysis.loops.register_operands` says which are allowed.
 
 Requires: `partition`.
-Ensures: the same products of the same numbers. The tile is complete when it is loaded: what fills it stands before.
+Ensures: the same products of the same operands. The load comes after the operation that fills the tile.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from tawa.transforms.result import PassResult
 
 @dataclass(frozen=True, slots=True)
 class KeepInRegisters:
-    """Options: the Plan, whose loops name the dots."""
+    """Options: the Plan, whose loops list the dots."""
 
     plan: Plan
 
     def run(self, module: Module) -> PassResult:
-        """Rewrites the dots of the consumers for whose operands there is room."""
+        """Rewrites the listed dots in every consumer; raises PlanError for a dot that does not qualify."""
         kept: dict[tuple[Value, TensorType], Value] = {}
-        asked = any(loop.kept for loop in self.plan.loops)
-        consumers = [group for group in find_groups(module) if group.role == "consumer"] if asked else []
+        listed = any(loop.kept for loop in self.plan.loops)
+        consumers = [group for group in find_groups(module) if group.role == "consumer"] if listed else []
         for op in [op for group in consumers for op in group.op.walk()]:
             number = loop_number(op)
             for index in () if number is None else self.plan.loop(number).kept or ():
@@ -53,7 +54,7 @@ class KeepInRegisters:
                     where = source_of(module, op)
                     raise PlanError(
                         f"the Plan keeps the left operand of dot {index} of loop {number} ({where}) in registers, "
-                        "which is possible for tiles of 16 bits that lie complete in shared memory before it; "
+                        "which requires a tile of 16-bit elements that is complete in shared memory before the loop; "
                         f"cure: kept without {index}"
                     )
                 dot = dots[index]
@@ -65,12 +66,12 @@ class KeepInRegisters:
                     kept[key] = load.result
                 dot.op.set_operand(0, kept[key])
         for load in kept.values():
-            _release_behind(load)
+            _release_after(load)
         return PassResult(bool(kept))
 
 
-def _release_behind(loaded: Value) -> None:
-    """Gives a slot back where it was loaded, if that is all that reads it."""
+def _release_after(loaded: Value) -> None:
+    """Moves the release of a slot to right after its load, if the load is the only reader."""
     load = loaded.defining_op
     assert load is not None
     get = GetOp.of(LocalLoadOp(load).buffer.defining_op)

@@ -1,14 +1,14 @@
-"""Scale behind max: the largest of scaled numbers is the largest number, scaled.
+"""Scale behind max: moves a multiplication by a positive constant from the operand of a max reduction to its result.
 
     %s = mulf %x, dense<1.44>                      %s = mulf %x, dense<1.44>
     %m = reduce(%s, max)                     →     %n = reduce(%x, max)
                                                    %m = mulf %n, dense<1.44>
     %d = subf %s, broadcast %m                     %d = subf %s, broadcast %m
 
-Rounding never changes the order of two numbers, and a positive factor neither: the bits are the same, infinities and
-NaN included. What is left of %s is a difference, which the back end makes one instruction with the product, so that a
-softmax multiplies a row where it multiplied a tile. Where something else needs the product, nothing is won, and
-nothing is done.
+Rounding and multiplication by a positive factor are monotonic, so the result is bitwise the same, infinities and NaN
+included. The remaining use of %s is a difference, which the back end fuses with the product into one instruction. A
+softmax then multiplies a row instead of a tile. If the product has other uses, the rewrite gains nothing and is not
+done.
 
 Requires: nothing. Ensures: the same values.
 """
@@ -35,7 +35,7 @@ class ScaleBehindMax:
     """No options."""
 
     def run(self, module: Module) -> PassResult:
-        """Reduces first and multiplies then, wherever that saves the products of a tile."""
+        """Rewrites every reduction for which this saves the multiplication of a tile."""
         changed = False
         for op in list(module.walk()):
             if ReduceOp.matches(op) and _keeps_order(op):
@@ -46,7 +46,7 @@ class ScaleBehindMax:
 
 
 def _keeps_order(reduce: Operation) -> bool:
-    """Whether `reduce` finds the largest, or smallest, number of one f32 tile."""
+    """Whether `reduce` computes the maximum or minimum of one f32 tile."""
     inside = [op.name for op in reduce.regions[0].block.ops]
     one = len(reduce.operands) == 1 and len(inside) == 2
     return (
@@ -58,7 +58,7 @@ def _keeps_order(reduce: Operation) -> bool:
 
 
 def _saved_factor(reduce: Operation) -> int | None:
-    """Which operand of the product that is reduced is a positive factor; None where the product must be made anyway."""
+    """The index of the positive factor of the reduced product; None if the product has uses that keep it alive."""
     product = ReduceOp(reduce).sources[0].defining_op
     if product is None or not MulFOp.matches(product):
         return None
@@ -69,20 +69,20 @@ def _saved_factor(reduce: Operation) -> int | None:
 
 
 def _positive(value: Value) -> bool:
-    """Whether `value` is a tile of one constant that is positive and finite."""
+    """Whether `value` is a splat of a positive and finite constant."""
     splat = _splat(value)
     return splat is not None and 0 < float(splat) < math.inf
 
 
 def _splat(value: Value) -> str | None:
-    """The number that a constant tile is made of, as it is written."""
+    """The text of the number in a splat constant."""
     view = ConstantOp.of(value.defining_op)
     match = _SPLAT.fullmatch(view.text) if view else None
     return match[1] if match else None
 
 
 def _reduce_first(reduce: Operation, factor: int) -> None:
-    """Reduces what the product was made of, and multiplies the result."""
+    """Reduces the unscaled operand, and scales the result."""
     product = ReduceOp(reduce).sources[0].defining_op
     assert product is not None
     type, number = reduce.result.type, _splat(product.operands[factor])

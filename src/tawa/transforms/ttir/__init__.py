@@ -1,1 +1,1 @@
-"""Passes on Triton's tile program, before it has layouts."""
+"""Passes on TTIR, where tiles have no layouts yet."""

@@ -1,4 +1,4 @@
-"""Arguments added to a kernel's function: a host descriptor, as Triton's launcher passes one, or a number.
+"""Added arguments: appends a host descriptor, in the form that Triton's launcher passes, or a number to a kernel.
 
     (…) →  (…, !tt.tensordesc<tensor<128x64xf16>> {tawa.base = 0 : i32}, i32, i32, i64, i64)
 
@@ -29,7 +29,7 @@ def add_number(function: FuncOp, name: str) -> Value:
 
 
 def _add(function: FuncOp, name: str, types: Sequence[str], attributes: Sequence[str]) -> Value:
-    """Appends arguments of one name; returns the first."""
+    """Appends arguments that share a name; returns the first."""
     block = function.body
     before = len(block.args)
     for type in types:
@@ -43,7 +43,7 @@ def _add(function: FuncOp, name: str, types: Sequence[str], attributes: Sequence
 
 
 def descriptor_type(block: tuple[int, ...], element: str, nested: bool) -> str:
-    """The type of a descriptor. nested: as Triton 3.6 spells it, with the type of the box inside."""
+    """The type of a descriptor. nested: in the spelling of Triton 3.6, with a tensor type inside."""
     signed = f"s{element}" if element.startswith("i") else element
     inner = f"{'x'.join(map(str, block))}x{signed}"
     return f"!tt.tensordesc<tensor<{inner}>>" if nested else f"!tt.tensordesc<{inner}>"

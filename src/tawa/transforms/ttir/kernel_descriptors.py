@@ -1,15 +1,16 @@
-"""Kernel descriptors: a box's tensor described in the kernel, outside of the loop of the load.
+"""Kernel descriptors: makes the descriptor of a box in the kernel, outside of the loop of the load.
 
     %d = make_tensor_descriptor (addptr %a, offset), [max(M, 1), K], [s, 1]
 
-`tawa.analysis.tma.descriptor_places` finds where it can be made, if anywhere. One whose pointer is known before all
-loops stands in the entry block, right behind the last of what it is computed from. One whose pointer a loop around
-loads from a table is made in front of what holds the load, in the outermost block that knows all it needs: once for a
-group of tiles, or for a tile, which then begins where the tensor does.
+`tawa.analysis.tma.descriptor_places` finds the insertion point, if there is one. A descriptor whose pointer is defined
+before all loops goes into the entry block, right after the last definition that it depends on. If an enclosing loop
+loads the pointer from a table, the descriptor goes into the outermost block in which all of its operands are available,
+before the operation that holds the load: it is then made once per group of tiles, or once per tile with its base at the
+tile's origin.
 
-A size of 0 or less, which no descriptor can have, becomes 1, and every index is moved far past the end, so that what is
-read is still zero. A stride that comes from memory may be anything: its limits say what must hold of it for the
-descriptor to be used at all, and where that does not hold the descriptor is one of 16 bytes a row, which no copy uses.
+Descriptors do not support sizes of 0 or less. Such a size is clamped to 1 and every index is moved far out of bounds,
+so that loads still yield zeros. A stride loaded from memory may have any value. Its limits state when the descriptor
+may be used; if they do not hold, the descriptor gets a valid dummy stride of 16 bytes and no copy uses it.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from tawa.dialects.tt import AddPtrOp, FuncOp, MakeTensorDescOp
 from tawa.ir import Builder, Operation, Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Poly
-from tawa.transforms.materialize import Materializer, cast, last_of
+from tawa.transforms.materialize import Materializer, cast, last_definition
 from tawa.transforms.ttir.added_arguments import descriptor_type
 
 _PADDING = {"padding": "1 : i32"}  # zero
-_BEYOND = 1 << 30  # an index that is past every size that is 1, and a multiple of 16 bytes
+_BEYOND = 1 << 30  # an index that is out of bounds for size 1, and a multiple of 16 bytes
 
 
 class KernelDescriptors:
-    """Descriptors made in one function."""
+    """The descriptors made in one function."""
 
     def __init__(self, function: FuncOp, affine: Affine) -> None:
         self.function, self.affine = function, affine
@@ -40,7 +41,7 @@ class KernelDescriptors:
     def make(
         self, box: Box, place: Place, limits: Sequence[Limit], numbers: Materializer, nested: bool
     ) -> tuple[Value, Sequence[Value | None]]:
-        """The descriptor of a box, and what is to be added to each index; equal ones are made once."""
+        """The descriptor of a box and the offset to add to each index; equal descriptors are made once."""
         dims = tuple((dim.stride, dim.sizes, dim.run, dim.last, dim.block) for dim in box.dims)
         key = (place.before, box.base, box.offset, dims)
         if key not in self._made:
@@ -69,7 +70,7 @@ class KernelDescriptors:
         return made.result, shifts
 
     def _size(self, dim: BoxDim, numbers: Materializer, builder: Builder) -> tuple[Value, Value | None]:
-        """The size of a dimension, at least 1, and how far its indices are moved where it was less."""
+        """The size of a dimension, clamped to at least 1, and the shift of its indices if it was clamped."""
         if not dim.sizes:
             last = OPEN if dim.last is None else min(OPEN, dim.last + dim.block)
             return builder.constant(last), None
@@ -88,7 +89,7 @@ class KernelDescriptors:
         return some, SelectOp.create(builder, holds, zero, beyond, "shift")
 
     def _number(self, poly: Poly, numbers: Materializer, builder: Builder) -> Value:
-        """A size, the greatest there can be where it is greater still."""
+        """A size as an i32, clamped to the largest size that a descriptor supports."""
         if not self.affine.atoms.wide(poly):
             return numbers.number(poly, builder, "i32", "size")
         size = numbers.number(poly, builder, "i64", "size")
@@ -106,21 +107,21 @@ class KernelDescriptors:
         return SelectOp.create(builder, holds, value, least, "stride")
 
     def _point(self, box: Box, place: Place) -> Builder:
-        """In a loop right in front of the load's; in the entry block behind the last that the descriptor needs."""
+        """Inside a loop: right before `place.before`. In the entry block: after the last definition that is needed."""
         if place.block is not self.function.body:
             return Builder.before(place.before)
         needed: list[Value] = [box.base]
         for poly in (box.offset, *(part for dim in box.dims for part in (dim.stride, *dim.sizes))):
             atoms = [atom for atom in self.affine.atoms.of(poly) if isinstance(atom, Value)]
             needed += [made for atom in atoms if (made := place.version(atom)) is not None]
-        last: Operation | None = last_of(needed, self.function.body.ops)
+        last: Operation | None = last_definition(needed, self.function.body.ops)
         return Builder.after(last) if last is not None else Builder.at_start(self.function.body, box.access.loc)
 
 
 def holds_at(builder: Builder, limit: Limit, numbers: Materializer) -> Value:
-    """Whether a limit is kept, as an i1."""
+    """Emits the check of a limit; returns an i1."""
     stride = numbers.number(limit.stride, builder, "i64", "stride")
-    # Below nothing as an unsigned number: what is 0 or less becomes the greatest there is.
+    # Compared as unsigned numbers: a stride of 0 or less wraps around to a huge one.
     less = SubIOp.create(builder, stride, builder.constant(1, "i64"))
     most = builder.constant(limit.below - 1, "i64")
     return CmpIOp.create(builder, Predicate.ULT, less, most, "fits")

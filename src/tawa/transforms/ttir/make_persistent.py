@@ -1,4 +1,4 @@
-"""Make persistent: a program of a kernel with one tile a program works on one tile after another, on TTIR.
+"""Make persistent: wraps the body of a kernel with one tile per program in a loop over tiles, on TTIR.
 
     func(%a, …)                          func(%a, …, %grid_0, %grid_1)
       %x = get_program_id x                %tiles = muli %grid_0, %grid_1
@@ -7,18 +7,17 @@
       return                                 %y = divsi %tile, %grid_0
                                              work }
 
-Return:
-The first programs of the grid are launched, as many as there are SMs, and the size of the grid comes as arguments added
-behind the others (i32), one for each axis up to the last that the kernel looks at; the grid has to be 1 along the rest.
-Then the producer loads the first operands of the next tile while the consumer stores this one, and partitions are
-started once. Scalars that are the same for all tiles, and descriptors made of such, stay in front of the loop.
+The launcher starts as many programs as there are SMs. The grid size is passed as added arguments (i32), one for each
+axis up to the last one that the kernel reads; the grid must be 1 along the other axes. The producer then loads the
+first operands of the next tile while the consumer stores the current one, and the partitions start once. Scalars that
+are invariant over tiles, and descriptors made from them, stay before the loop.
 
-Programs of a grid have no order among them, so that any order does; but one that waits for another could wait for what
-it would do itself later: with atomics, volatile loads, barriers, printing, or unknown effects a kernel stays as it is,
-and so does one whose assembly asks the hardware for its place in the grid.
+The programs of a grid are unordered, so any order of tiles is correct unless programs communicate: a tile that waits
+for a later tile of the same persistent program would deadlock. Hence a kernel with atomics, volatile loads, barriers,
+prints or unknown effects stays as it is, and so does one whose inline assembly reads its position in the grid.
 
 Requires: TTIR without layouts, one structured function.
-Ensures: launched on any number of programs, it does what the whole grid did.
+Ensures: launched with any number of programs, the kernel has the effects of the whole grid.
 Source: S. Gupta, J. Stuart and J. Owens, "A Study of Persistent Threads Style GPU Programming" (InPar 2012).
 """
 
@@ -44,7 +43,7 @@ _PLACE = re.compile(r"%(n?ctaid|n?clusterid|cluster_)")
 
 @dataclass(frozen=True, slots=True)
 class PersistentResult(PassResult):
-    """axes: how many sizes of the grid were added as arguments."""
+    """axes: how many grid sizes were added as arguments."""
 
     axes: int = 0
 
@@ -54,7 +53,7 @@ class MakePersistent:
     """No options."""
 
     def run(self, module: Module) -> PersistentResult:
-        """Puts the loop around the work; a `declined` remark where that may not be."""
+        """Wraps the body in the loop, or returns a `declined` remark."""
         refusal = why_not_persistent(module)
         if refusal is not None:
             return PersistentResult(False, (refusal,))
@@ -65,15 +64,15 @@ class MakePersistent:
 
 
 def grid_axes(module: Module) -> int:
-    """How many axes of the grid the kernel looks at, those before the last of them included; at least 1."""
+    """One more than the highest grid axis that the kernel reads; at least 1."""
     return max((_axis(op) + 1 for op in module.walk() if op.name in (_ID, _COUNT)), default=1)
 
 
 def why_not_persistent(module: Module) -> Remark | None:
-    """Why the programs of a kernel may not be done in turn; None where they may."""
+    """Why the kernel must not be made persistent; None if it may be."""
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if len(functions) != 1 or not functions[0].structured:
-        return Remark("declined", "a persistent kernel is made of one function without jumps")
+        return Remark("declined", "only one function without branches between blocks can be made persistent")
     for op in functions[0].op.walk():
         if gives_order(op) or _PLACE.search(op.properties.get("asm_string", "")):
             reason = f"{op.name} may give programs an order, which a persistent kernel would change"
@@ -83,7 +82,7 @@ def why_not_persistent(module: Module) -> Remark | None:
 
 def _wrap(function: FuncOp, axes: int) -> None:
     sizes = [add_number(function, f"{GRID_SIZE}{axis}") for axis in range(axes)]
-    body, asked = function.body, [op for op in function.op.walk() if op.name in (_ID, _COUNT)]
+    body, queries = function.body, [op for op in function.op.walk() if op.name in (_ID, _COUNT)]
     front = Builder(body, body.ops[0], function.op.loc)
     tiles = sizes[0]
     for size in sizes[1:]:
@@ -92,20 +91,20 @@ def _wrap(function: FuncOp, axes: int) -> None:
     step = front.create(_COUNT, (), ("i32",), properties={"axis": "0 : i32"}, hints=("programs",))
     inside = Block(("i32",), ("tile",))
     ids = _ids(Builder.at_end(inside, function.op.loc), inside.args[0], sizes)
-    for op in asked:
+    for op in queries:
         op.result.replace_all_uses_with((ids if op.name == _ID else sizes)[_axis(op)])
         op.erase()
     work = body.ops[body.index_of(step) + 1 : -1]
     for op in work:
-        if not _same_for_all(op, body):
+        if not _tile_invariant(op, body):
             inside.append(op.detach())
     inside.append(Operation(YieldOp.NAME, loc=function.op.loc))
     bounds = (first.result, tiles, step.result)
     Builder.before(body.terminator).create(ForOp.NAME, bounds, regions=[Region([inside])])
 
 
-def _same_for_all(op: Operation, body: Block) -> bool:
-    """Whether `op` may stay in front of the loop over tiles, and is better there."""
+def _tile_invariant(op: Operation, body: Block) -> bool:
+    """Whether `op` is invariant over tiles and worth keeping live: a scalar, a constant or a descriptor."""
     if op.regions or not is_pure(op) or any(_block(operand) is not body for operand in op.operands):
         return False
     return op.name in (_CONSTANT, _DESCRIPTOR) or all(is_scalar(result.type) for result in op.results)
@@ -120,7 +119,7 @@ def _axis(op: Operation) -> int:
 
 
 def _ids(builder: Builder, tile: Value, sizes: list[Value]) -> list[Value]:
-    """The program ids of a tile, the first axis fastest, as the hardware counts."""
+    """The program ids of a tile; the first axis varies fastest, as in hardware."""
     ids: list[Value] = []
     for size in sizes[:-1]:
         ids.append(RemSIOp.create(builder, tile, size, "pid"))

@@ -1,4 +1,4 @@
-"""Raise loads: pointer loads that provably read a box become TMA loads, on TTIR.
+"""Promote to TMA: pointer loads that provably read a box become TMA loads, on TTIR.
 
     %at  = addptr splat(%a), (rows·s + ks)               %d = argument, or make_tensor_descriptor %a, [M, K], [s, 1]
     for %i … iter_args(%p = %at) {                       for %i … {
@@ -11,18 +11,25 @@ cannot be promoted, or that the Plan does not choose, stays as it is, and a rema
 
 Where the descriptor is made:
 
-    make="host"     as arguments added behind the kernel's own: the descriptor, its sizes (i32), its strides (i64), as
-                    Triton's launcher passes a host descriptor. The attribute ``tawa.base = i : i32`` of the descriptor
-                    says from which argument its memory comes. `RaiseResult.launch` says what the launcher makes, and
-                    when it has to launch the kernel as it was: sizes, strides, alignment of this launch.
-    make="kernel"   by ``tt.make_tensor_descriptor`` in the entry block, behind what it is computed from.
+    make="host"     by the launcher, and passed as added arguments: the descriptor, its sizes (i32), its strides (i64),
+                    in the form of Triton's host descriptors. The attribute ``tawa.base = i : i32`` of the descriptor
+                    names the argument that is its base pointer. `RaiseResult.launch` lists the descriptors to make and
+                    the conditions (sizes, strides, alignment); a launch that violates one runs the original kernel.
+    make="kernel"   by ``tt.make_tensor_descriptor`` in the entry block, after the definitions of its operands.
 
-A pointer that the kernel loads from a table is described in front of the loop of the load; where a stride comes from
-memory, the loop stands beside one that keeps to pointers (`tawa.transforms.ttir.version_loop`).
+The descriptor of a pointer that the kernel loads from a table is made right before the loop of the load. If a stride
+comes from memory, the loop is versioned: a runtime check selects between TMA and pointer loads
+(`tawa.transforms.ttir.version_loop`).
 
-Requires: TTIR without layouts, as it was analysed.
-Ensures: the raised loads give the same tiles as the pointer loads did, but for elements on which nothing that is
-stored depends; the raised stores write the same elements. Without a raised load, nothing changes.
+The promoted load yields its tile in the form that the pointer load had:
+
+    box of 64 x 128 of a tensor in the other order                descriptor_load, trans
+    box of 8 x 64 whose rows are each repeated 8 times            descriptor_load, expand_dims, broadcast, reshape
+    box of 1 x 64 x 128                                           descriptor_load of two dimensions, reshape
+
+Requires: TTIR without layouts, unchanged since the analysis.
+Ensures: promoted loads yield the same tiles as the pointer loads, except for elements on which no store depends;
+promoted stores write the same elements. If no load is promoted, the module does not change.
 """
 
 from __future__ import annotations
@@ -30,16 +37,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tawa.analysis.boxes import BoxDim
+from tawa.analysis.boxes import Box, BoxDim
 from tawa.analysis.tma.accesses import is_operand_load
 from tawa.analysis.tma.descriptor_places import Limit
 from tawa.analysis.tma.promotions import AccessInfo, Choice, Decision, Raises
 from tawa.dialects.arith import AddIOp, CmpIOp, Predicate, RemSIOp, SelectOp
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import DescriptorStoreOp, ReshapeOp, StoreOp
+from tawa.dialects.tt import (
+    BroadcastOp,
+    DescriptorLoadOp,
+    DescriptorStoreOp,
+    ExpandDimsOp,
+    ReshapeOp,
+    StoreOp,
+    TransOp,
+)
 from tawa.ir import Builder, Module, Operation, Value, replace_op
+from tawa.ir.attributes import array_attr, int_attr
 from tawa.remarks import Remark
 from tawa.symbolic.affine import Affine
+from tawa.symbolic.dim_relations import shape_of
 from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
 from tawa.symbolic.polynomial import Poly
 from tawa.transforms.drop_dead import DropDead
@@ -47,19 +64,19 @@ from tawa.transforms.materialize import Materializer
 from tawa.transforms.result import PassResult
 from tawa.transforms.ttir.added_arguments import add_descriptor
 from tawa.transforms.ttir.kernel_descriptors import KernelDescriptors
-from tawa.transforms.ttir.load_box import load_box, tile_type
-from tawa.transforms.ttir.version_loop import ask_limits
+from tawa.transforms.ttir.version_loop import version_loop
 
+_PLAIN = {"cache": "1 : i32", "evict": "1 : i32"}
 _OUTSIDE = -(1 << 30)
-"""An index at which a box lies outside of every tensor."""
+"""An index at which a box is out of bounds of every tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaiseResult(PassResult):
-    """What became of a kernel.
+    """The result of the promotion.
 
-    launch: what the launcher has to do. taken: what was taken for granted. raised, left: how many loads that feed a dot
-    in a loop were raised, and how many were not.
+    launch: the descriptors that the launcher makes, and its conditions. taken: assumptions that no launch checks.
+    raised, left: how many loads that feed a dot in a loop were promoted, and how many were not.
     """
 
     launch: LaunchSpec = field(default_factory=LaunchSpec)
@@ -72,7 +89,7 @@ class RaiseResult(PassResult):
 class PromoteToTma:
     """Options.
 
-    raises: what was found of the module. loads, stores: which of them are raised; None means all that can be.
+    raises: the result of the analysis of the module. loads, stores: which of them to promote (None: all that can be).
     """
 
     raises: Raises
@@ -80,13 +97,13 @@ class PromoteToTma:
     stores: frozenset[Operation] | None = None
 
     def run(self, module: Module) -> RaiseResult:
-        """Raises what was chosen."""
+        """Promotes the chosen accesses."""
         assert module is self.raises.module
         if self.raises.declined is not None:
             return RaiseResult(False, (self.raises.declined,))
         choice = self.raises.choose(self.loads, self.stores)
         remarks = tuple(_remarks(self.raises, choice))
-        descriptors = _Raise(self.raises).run(choice) if choice.loads else ()
+        descriptors = _Promotion(self.raises).run(choice) if choice.loads else ()
         if choice.loads:
             DropDead().run(module)
         raised, left = len(choice.loads), len(self.raises.loads) - len(choice.loads)
@@ -95,7 +112,7 @@ class PromoteToTma:
 
 
 def _remarks(raises: Raises, choice: Choice) -> Iterator[Remark]:
-    """What becomes of each access; of stores only where a load is raised."""
+    """A remark for each load, and for each store if any load is promoted."""
     for load in raises.loads:
         yield _remark("load", load, load in choice.loads, raises.affine)
     for store in raises.stores if choice.loads else ():
@@ -108,17 +125,17 @@ def _remark(kind: str, access: AccessInfo, chosen: bool, affine: Affine) -> Rema
         reason = access.reason if decision is None else "the Plan says so"
         return Remark("note", f"a {kind} stays with pointers: {reason}", access.location, access.cure)
     blocks = "x".join(str(size) for size in decision.box.block if size > 1)
-    text = f"a {kind} through pointers is made by TMA: boxes of {blocks}"
+    text = f"a pointer {kind} becomes a TMA {kind}: boxes of {blocks}"
     runs = [dim.run for dim in decision.box.dims if dim.run > 1]
-    text += f", of which {runs[0]} elements of the tile share each" if runs else ""
+    text += f", each element repeated {runs[0]} times in the tile" if runs else ""
     if decision.limits:
         strides = ", ".join(affine.atoms.text(limit.stride) for limit in decision.limits)
-        text += f", where {strides} turns out to be positive"
+        text += f", if {strides} is positive at run time"
     return Remark("done", text, access.location)
 
 
-class _Raise:
-    """One kernel under change."""
+class _Promotion:
+    """The rewrite of one kernel."""
 
     def __init__(self, raises: Raises) -> None:
         self.function, self.affine, self.nested = raises.function, raises.affine, raises.nested
@@ -128,27 +145,27 @@ class _Raise:
         self.specs: dict[DescriptorSpec, Value] = {}
 
     def run(self, choice: Choice) -> tuple[DescriptorSpec, ...]:
-        """Rewrites what was chosen; the descriptors that the host makes for it."""
+        """Rewrites the chosen accesses; returns the descriptors that the host must make."""
         loads, stores = ([it.decision for it in part if it.decision] for part in (choice.loads, choice.stores))
-        self.ask(loads)
+        self.version_loops(loads)
         for load in loads:
             self.rewrite(load)
         for store in stores:
             self.rewrite_store(store)
         return tuple(self.specs)
 
-    def ask(self, decisions: Sequence[Decision]) -> None:
-        """Where strides must be looked at first, puts each loop of such loads beside a copy that keeps to pointers."""
+    def version_loops(self, decisions: Sequence[Decision]) -> None:
+        """Versions each loop with loads whose strides must be checked at run time; the copy keeps its pointer loads."""
         limits: dict[Operation, dict[Limit, None]] = {}
         for decision in decisions:
             if decision.limits:
                 loop = enclosing_loops(decision.box.access)[0]
                 limits.setdefault(loop, {}).update(dict.fromkeys(decision.limits))
-        for loop, asked in limits.items():
-            ask_limits(loop, tuple(asked), self.numbers, is_operand_load)
+        for loop, needed in limits.items():
+            version_loop(loop, tuple(needed), self.numbers, is_operand_load)
 
     def rewrite(self, decision: Decision) -> None:
-        """Puts a TMA load in the place of a pointer load."""
+        """Replaces a pointer load by a TMA load."""
         box = decision.box
         descriptor, shifts = self._descriptor(decision)
         builder = Builder.before(box.access)
@@ -156,11 +173,11 @@ class _Raise:
         outer = next((at for at, dim in enumerate(box.dims) if dim.tile is not None))
         for gate in box.gates:
             indices[outer] = self._gated(builder, gate, indices[outer])
-        tile = load_box(builder, box, descriptor, indices, self.nested)
+        tile = _load_box(builder, box, descriptor, indices, self.nested)
         replace_op(box.access, [tile])
 
     def rewrite_store(self, decision: Decision) -> None:
-        """Puts a TMA store in the place of a pointer store."""
+        """Replaces a pointer store by a TMA store."""
         box = decision.box
         store = StoreOp(box.access)
         descriptor, _ = self._descriptor(decision)
@@ -169,14 +186,14 @@ class _Raise:
         for gate in box.gates:
             indices[0] = self._gated(builder, gate, indices[0])
         tile = store.source
-        type = tile_type([dim.block for dim in box.dims], box.element)
+        type = _tile_type([dim.block for dim in box.dims], box.element)
         if tile.type != type:
             tile = builder.create(ReshapeOp.NAME, (tile,), (type,), hints=(tile.hint,)).result
         builder.create(DescriptorStoreOp.NAME, (descriptor, tile, *indices))
         store.op.erase()
 
     def _descriptor(self, decision: Decision) -> tuple[Value, Sequence[Value | None]]:
-        """The descriptor, and for each dimension what is to be added to its index."""
+        """The descriptor, and for each dimension the offset to add to its index (None: no offset)."""
         box, place = decision.box, decision.place
         if place is not None:
             return self.kernel.make(box, place, decision.limits, self.numbers, self.nested)
@@ -197,12 +214,54 @@ class _Raise:
         return index if shift is None else AddIOp.create(builder, index, shift, "at")
 
     def _gated(self, builder: Builder, gate: Poly, index: Value) -> Value:
-        """The index where a condition holds; outside of the tensor otherwise."""
+        """`index` if the gate is positive, else an index that is out of bounds."""
         type = "i64" if self.affine.atoms.wide(gate) else "i32"
         room = self.numbers.number(gate, builder, type)
         zero, outside = builder.constant(0, type), builder.constant(_OUTSIDE)
         holds = CmpIOp.create(builder, Predicate.SGT, room, zero)
         return SelectOp.create(builder, holds, index, outside, "at")
+
+
+def _load_box(builder: Builder, box: Box, descriptor: Value, indices: Sequence[Value], nested: bool) -> Value:
+    """The tile, with its dimensions in order and those of size one restored. nested: in the spelling of Triton 3.6."""
+    inside = [dim for dim in box.dims if dim.tile is not None]
+    type, hints = _tile_type([dim.block for dim in inside], box.element), (box.access.result.hint,)
+    properties = dict(_PLAIN) if nested else {}
+    tile = builder.create(DescriptorLoadOp.NAME, (descriptor, *indices), (type,), properties=properties, hints=hints)
+    places = [dim.tile for dim in inside if dim.tile is not None]
+    order = [places.index(place) for place in sorted(places)]
+    if order != sorted(order):
+        type = _tile_type([inside[at].block for at in order], box.element)
+        properties = {"order": array_attr(order)}
+        tile = builder.create(TransOp.NAME, (tile.result,), (type,), properties=properties, hints=hints)
+    whole = _repeat(builder, tile.result, [inside[at].run for at in order], box.element)
+    if shape_of(whole) != shape_of(box.access.result):
+        whole = builder.create(ReshapeOp.NAME, (whole,), (box.access.result.type,), hints=hints).result
+    return whole
+
+
+def _repeat(builder: Builder, tile: Value, runs: Sequence[int], element: str) -> Value:
+    """Repeats each element along dimension d `runs[d]` times, next to each other."""
+    if all(run == 1 for run in runs):
+        return tile
+    hints, sizes = (tile.hint,), shape_of(tile)
+    apart: list[int] = []
+    spread: list[int] = []
+    for dim, (size, run) in enumerate(zip(sizes, runs, strict=True)):
+        apart, spread = [*apart, size], [*spread, size]
+        if run > 1:
+            properties = {"axis": int_attr(len(apart))}
+            apart, spread = [*apart, 1], [*spread, run]
+            type = _tile_type((*apart, *sizes[dim + 1 :]), element)
+            tile = builder.create(ExpandDimsOp.NAME, (tile,), (type,), properties=properties, hints=hints).result
+    tile = builder.create(BroadcastOp.NAME, (tile,), (_tile_type(spread, element),), hints=hints).result
+    whole = [size * run for size, run in zip(sizes, runs, strict=True)]
+    return builder.create(ReshapeOp.NAME, (tile,), (_tile_type(whole, element),), hints=hints).result
+
+
+def _tile_type(shape: Sequence[int], element: str) -> str:
+    """The type of a tile without a layout."""
+    return f"tensor<{'x'.join(map(str, shape))}x{element}>"
 
 
 __all__ = ["PromoteToTma", "RaiseResult"]

@@ -1,4 +1,4 @@
-"""Split rows: a program for the whole tile becomes one for a group's part of it, on TTIR.
+"""Split rows: rewrites the program for a whole tile into the program of one consumer group, on TTIR.
 
     %r = make_range {0..128}                     %g = elementwise_inline_asm "tawa.group"(2)
     %rows = addi splat(%row), %r                 %offset = muli %g, 64
@@ -8,13 +8,13 @@
                                                  %s = dot %q, %k, %zeros : 64x128
                                                  descriptor_store %o, %s, (addi %row, %offset), 0
 
-The boxes of %d and %o are halved too, in the type of the kernel's argument: the launcher takes the box of a host
-descriptor from there. The number of the group stays a marker (`tawa.dialects.tt.GroupIndexOp`) until the partition of
-the consumer is cloned. Loop bounds and branches stay those of the whole tile, so all groups run in step.
+The boxes of %d and %o are halved in the types of the kernel's arguments, because the launcher reads the box of a host
+descriptor from there. The group index stays a marker (`tawa.dialects.tt.GroupIndexOp`) until the consumer's partition
+is cloned. Loop bounds and branches do not change, so all groups have the same trip counts.
 
 Requires: TTIR without layouts.
-Ensures: running the program once for each number of a group does what the whole program did, element by element.
-Declined when `tawa.analysis.dims.split_dims` finds an operation that needs more than a part.
+Ensures: running the program once per group index computes and stores the same elements as the whole program.
+Declines when `tawa.analysis.dims.split_dims` finds an operation that needs more than the group's part of a tile.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from tawa.transforms.result import PassResult
 
 @dataclass(frozen=True, slots=True)
 class SplitRows:
-    """Options: the number of consumer groups, and what is split; None: rows where they suffice, columns otherwise."""
+    """Options: the number of consumer groups, and the axis to split (None: rows if there are enough, else columns)."""
 
     groups: int
     axis: Axis | None = None
 
     def run(self, module: Module) -> PassResult:
-        """Rewrites the kernel for one group, or says why not."""
+        """Rewrites the kernel for one group, or returns a `declined` remark."""
         info = find_split(module, self.groups, self.axis)
         if isinstance(info, Remark):
             return PassResult(changed=False, remarks=(info,))
@@ -53,7 +53,7 @@ class SplitRows:
 
 
 class _Rewrite:
-    """One kernel under change."""
+    """The rewrite of one kernel."""
 
     def __init__(self, function: FuncOp, info: SplitInfo) -> None:
         self.function = function
@@ -64,7 +64,7 @@ class _Rewrite:
         self.versions: dict[tuple[Value, int], Value] = {}
 
     def run(self) -> None:
-        """Free values first, while the types are still those of the whole tile."""
+        """Rewrites freely splittable values first, while all types are still those of the whole tile."""
         for (op, index), dim in self.info.uses.items():
             op.set_operand(index, self.version(op.operands[index], dim))
         views = [DescriptorLoadOp.of(op) or DescriptorStoreOp.of(op) for op in self.function.op.walk()]
@@ -77,20 +77,20 @@ class _Rewrite:
         self.drop_unused()
 
     def offset(self, part: int) -> Value:
-        """Where a group's part of `part` elements begins; made once, at the top."""
+        """The offset of a group's part of `part` elements; emitted once, at the top of the function."""
         if part not in self.offsets:
             self.offsets[part] = MulIOp.create(self.top, self.group, self.top.constant(part), "offset")
         return self.offsets[part]
 
     def shift(self, access: DescriptorLoadOp | DescriptorStoreOp, dim: int) -> None:
-        """A box begins where the group's part begins."""
+        """Adds the group's offset to the index of a box along `dim`."""
         start = access.indices[dim]
         offset = self.offset(shape_of(access.descriptor)[dim] // self.info.groups)
         shifted = AddIOp.create(Builder.before(access.op), start, offset, start.hint)
         access.op.set_operand(type(access).indices.first + dim, shifted)
 
     def version(self, value: Value, dim: int) -> Value:
-        """The group's part of a free value along `dim`."""
+        """The group's part along `dim` of a value that can be split along any dimension (a range, a constant, …)."""
         known = self.versions.get((value, dim))
         if known is not None:
             return known
@@ -111,7 +111,7 @@ class _Rewrite:
         return self.versions[value, dim]
 
     def part_of_range(self, op: Operation) -> Value:
-        """``start .. start + size/G``, moved by the group's offset."""
+        """``start .. start + size/G`` plus the group's offset."""
         start = read_int(op.properties["start"])
         part = (read_int(op.properties["end"]) - start) // self.info.groups
         type = part_type(op.result.type, 0, self.info.groups)
@@ -122,13 +122,13 @@ class _Rewrite:
         return AddIOp.create(builder, numbers, offset, op.result.hint)
 
     def retype_function(self) -> None:
-        """The function's type says what its arguments say."""
+        """Updates the function's type to the types of its arguments."""
         _, arrow, results = self.function.op.properties["function_type"].rpartition(" -> ")
         arguments = ", ".join(arg.type for arg in self.function.body.args)
         self.function.op.properties["function_type"] = f"({arguments}){arrow}{results}"
 
     def drop_unused(self) -> None:
-        """Free values of the whole tile that nothing needs any more."""
+        """Erases the whole-tile versions of freely splittable values that have no uses left."""
         free = {value.owner: None for value, _ in self.versions if isinstance(value.owner, Operation)}
         for op in reversed([op for op in self.function.op.walk() if op in free]):
             if not any(result.uses for result in op.results):
@@ -136,7 +136,7 @@ class _Rewrite:
 
 
 def part_type(text: str, dim: int, groups: int) -> str:
-    """The type of a group's part of a tile or of a box, spelled as the whole one was."""
+    """The type of a group's part of a tile or box, in the same spelling as the type of the whole."""
     type = parse_type(text)
     whole = type.block if isinstance(type, TensorDescType) else type
     assert isinstance(whole, TensorType)

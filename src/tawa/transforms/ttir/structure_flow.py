@@ -1,14 +1,14 @@
-"""Structure flow: jumps become `scf.if`s again, on TTIR.
+"""Structure flow: converts forward branches between blocks into `scf.if`, on TTIR.
 
-Triton's front end writes a `return` that is not the last statement as a branch to a block that leaves:
+Triton's front end lowers a `return` that is not the last statement to a branch to a block that returns:
 
     cond_br %c, ^out, ^on                      %go = xori %c, true
     ^out: return                       →       scf.if %go { rest }
     ^on: rest; return                          return
 
-Each block is put where all ways to it have been decided: inside the branch that alone leads to it, or behind the `if`
-whose branches lead to it. Where some of these ways leave before, the `if` says whether the block is reached, and with
-what:
+A block with one predecessor goes into the branch that leads to it. A block with several goes after the `if` of its
+immediate dominator. If some paths return before the block, the `if` yields a flag that says whether the block is
+reached, and the values of its arguments:
 
     cond_br %c, ^a, ^b(%x)                     %go, %v = scf.if %c {
     ^a: A; cond_br %d, ^out, ^b(%y)     →        A; %g, %w = scf.if %d { yield false, 0 } else { yield true, %y }
@@ -17,9 +17,9 @@ what:
                                                scf.if %go { B }
 
 Requires: TTIR, before layouts.
-Ensures: the same effects in the same order; one block, unless jumps go back, a function returns values, or a value
-that only some ways bring is of a type that has no zero: then the function stays as it is.
-Source: N. Ramsey, "Beyond Relooper" (ICFP 2022): a block goes behind the code of its immediate dominator.
+Ensures: the same effects in the same order, in one block. A function stays as it is if it has a back edge, if it
+returns values, or if a block argument has a type without a zero (needed on paths that do not reach the block).
+Source: N. Ramsey, "Beyond Relooper" (ICFP 2022): a block is placed after the code of its immediate dominator.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class StructureFlow:
     """No options."""
 
     def run(self, module: Module) -> PassResult:
-        """Structures every function that jumps."""
+        """Structures every function of several blocks."""
         changed = False
         for op in module.body.ops:
             function = FuncOp.of(op)
             if function is not None and not function.structured:
                 graph = _Graph(function)
-                if graph.understood():
+                if graph.can_be_structured():
                     _Structurer(graph).run()
                     changed = True
         return PassResult(changed)
@@ -57,7 +57,7 @@ class StructureFlow:
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """A way from the end of one block to another, with what it gives to the arguments."""
+    """A control-flow edge: the target block and the values of its arguments."""
 
     target: Block
     given: tuple[Value, ...]
@@ -65,53 +65,53 @@ class _Edge:
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """That a block is to come next: when (None for always), and with what."""
+    """Under which condition control reaches a block (None: always), and the values of its arguments."""
 
     when: Value | None
     given: tuple[Value, ...]
 
 
 _Arrivals = dict[Block, _Arrival]
-"""The blocks behind a piece of code that it may lead to; exactly one of them, or none if it left the function."""
+"""The pending successors of a piece of code. Exactly one of them is reached, or none if the code has returned."""
 
 
 class _Graph:
-    """The blocks of a function in an order in which every jump goes forward."""
+    """The control-flow graph of a function, in reverse postorder: every forward edge goes to a later block."""
 
     def __init__(self, function: FuncOp) -> None:
         self.function = function
         self.blocks = function.op.regions[0].blocks
-        self.order = self._forward()
-        self.ways: dict[Block, list[Block]] = {block: [] for block in self.blocks}
+        self.order = self._reverse_postorder()
+        self.predecessors: dict[Block, list[Block]] = {block: [] for block in self.blocks}
         for block in self.order:
             for edge in _edges(block):
-                self.ways[edge.target].append(block)
-        self.dominator = self._dominators() if self.understood_jumps() else {}
+                self.predecessors[edge.target].append(block)
+        self.dominator = self._dominators() if self.has_forward_edges_only() else {}
 
-    def understood_jumps(self) -> bool:
-        """Whether only jumps that go forward leave the blocks."""
+    def has_forward_edges_only(self) -> bool:
+        """Whether all terminators are known and there is no back edge."""
         places = {block: place for place, block in enumerate(self.order)}
         return all(
             block.terminator.name in _ENDS and all(places[edge.target] > places[block] for edge in _edges(block))
             for block in self.order
         )
 
-    def understood(self) -> bool:
+    def can_be_structured(self) -> bool:
         """Whether the function can be structured."""
-        if not self.understood_jumps() or any(b.terminator.operands for b in self.order if not _edges(b)):
+        if not self.has_forward_edges_only() or any(b.terminator.operands for b in self.order if not _edges(b)):
             return False
         return all(_has_zero(arg.type) for block in self.order[1:] for arg in block.args)
 
-    def leaves(self, block: Block) -> bool:
-        """Whether there is nothing in a block but the return."""
+    def only_returns(self, block: Block) -> bool:
+        """Whether a block consists of the return alone."""
         return len(block.ops) == 1 and ReturnOp.matches(block.terminator)
 
     def joins(self, block: Block) -> list[Block]:
-        """The blocks that come behind `block` and several ways lead to, from the first to the last."""
-        return [it for it in self.order if self.dominator.get(it) is block and len(self.ways[it]) > 1]
+        """The blocks with several predecessors whose immediate dominator is `block`, in order."""
+        return [it for it in self.order if self.dominator.get(it) is block and len(self.predecessors[it]) > 1]
 
-    def _forward(self) -> list[Block]:
-        """The blocks that can be reached: each before those it leads to, where no jump goes back."""
+    def _reverse_postorder(self) -> list[Block]:
+        """The reachable blocks in reverse postorder."""
         found: list[Block] = []
         seen: set[Block] = set()
 
@@ -126,11 +126,11 @@ class _Graph:
         return found[::-1]
 
     def _dominators(self) -> dict[Block, Block]:
-        """For each block but the first the last one that every way to it passes."""
+        """The immediate dominator of each block but the entry."""
         places = {block: place for place, block in enumerate(self.order)}
         found: dict[Block, Block] = {}
         for block in self.order[1:]:
-            common, *others = self.ways[block]
+            common, *others = self.predecessors[block]
             for other in others:
                 while common is not other:
                     if places[common] > places[other]:
@@ -142,13 +142,13 @@ class _Graph:
 
 
 def _edges(block: Block) -> list[_Edge]:
-    """The ways out of a block."""
+    """The outgoing edges of a block."""
     edges = successor_operands(block.terminator)
     return [_Edge(target, tuple(use.value for use in uses)) for target, uses in edges]
 
 
 class _Structurer:
-    """Writes the one block that a function becomes."""
+    """Builds the single block of the structured function."""
 
     def __init__(self, graph: _Graph) -> None:
         self.graph = graph
@@ -169,7 +169,7 @@ class _Structurer:
         region.append(body)
 
     def code(self, block: Block, into: Block) -> _Arrivals:
-        """Moves the operations of `block`, and of all that comes behind it alone, to the end of `into`."""
+        """Appends the code of `block` and of the blocks that it dominates to `into`; returns the pending successors."""
         end = block.terminator
         for op in block.ops[:-1]:
             into.append(op.detach())
@@ -187,16 +187,16 @@ class _Structurer:
         return pending
 
     def follow(self, edge: _Edge, into: Block) -> _Arrivals:
-        """What comes behind an edge: nothing, the code that it alone leads to, or a block that others lead to too."""
-        if self.graph.leaves(edge.target):
+        """Follows an edge: to a return, to a block with no other predecessor (its code is appended), or to a join."""
+        if self.graph.only_returns(edge.target):
             return {}
-        if len(self.graph.ways[edge.target]) > 1:
+        if len(self.graph.predecessors[edge.target]) > 1:
             return {edge.target: _Arrival(None, edge.given)}
         _bind(edge.target, edge.given)
         return self.code(edge.target, into)
 
     def join(self, block: Block, arrival: _Arrival, others: _Arrivals, into: Block) -> _Arrivals:
-        """The code of a block that several ways lead to; `others`: what those lead to that do not come here."""
+        """Appends the code of a join. others: the pending successors of the paths that do not reach it."""
         _bind(block, arrival.given)
         if arrival.when is None:
             return self.code(block, into)
@@ -208,7 +208,7 @@ class _Structurer:
     def choose(
         self, condition: Value, sides: tuple[Block, Block], arrived: list[_Arrivals], into: Block, loc: str
     ) -> _Arrivals:
-        """An `if` with these sides, which hands on where they lead to."""
+        """Builds an `if` of two sides that yields the flags and arguments of their pending successors."""
         builder = Builder.at_end(into, loc)
         ends = [Builder.at_end(side, loc) for side in sides]
         yields: list[list[Value]] = [[], []]
@@ -216,7 +216,7 @@ class _Structurer:
         for join in [block for block in self.graph.order if block in arrived[0] or block in arrived[1]]:
             found = [arrivals.get(join) for arrivals in arrived]
             sure = all(arrival is not None and arrival.when is None for arrival in found)
-            flag = None if sure else _hand_on(yields, [_flag(end, it) for end, it in zip(ends, found, strict=True)])
+            flag = None if sure else _add_result(yields, [_flag(end, it) for end, it in zip(ends, found, strict=True)])
             given: list[int | Value] = []
             for index, arg in enumerate(join.args):
                 values = [it.given[index] if it else None for it in found]
@@ -224,7 +224,7 @@ class _Structurer:
                     given.append(values[0])
                 else:
                     given.append(
-                        _hand_on(yields, [it or _zero(end, arg.type) for end, it in zip(ends, values, strict=True)])
+                        _add_result(yields, [it or _zero(end, arg.type) for end, it in zip(ends, values, strict=True)])
                     )
             places[join] = flag, given
         results = _make_if(builder, condition, sides, yields)
@@ -238,27 +238,27 @@ class _Structurer:
 
 
 def _bind(block: Block, given: tuple[Value, ...]) -> None:
-    """Lets the code of a block use what it is given."""
+    """Replaces the arguments of a block by the values of its one incoming edge."""
     for arg, value in zip(block.args, given, strict=True):
         arg.replace_all_uses_with(value)
 
 
-def _hand_on(yields: list[list[Value]], values: list[Value]) -> int:
-    """One more result of an `if`, with its value on each side; returns its number."""
+def _add_result(yields: list[list[Value]], values: list[Value]) -> int:
+    """Adds a result to an `if`, with its value on each side; returns its index."""
     for side, value in zip(yields, values, strict=True):
         side.append(value)
     return len(yields[0]) - 1
 
 
 def _flag(builder: Builder, arrival: _Arrival | None) -> Value:
-    """Whether a block is to come next, as a number."""
+    """Whether control reaches a block, as an i1."""
     if arrival is not None and arrival.when is not None:
         return arrival.when
     return builder.constant(int(arrival is not None), "i1")
 
 
 def _make_if(builder: Builder, condition: Value, sides: tuple[Block, Block], yields: list[list[Value]]) -> list[Value]:
-    """The `if`; none where neither side does anything, and a negated one where only the second does."""
+    """Builds the `if`: omitted if both sides are empty, with a negated condition if only the second side has code."""
     then, other = sides
     if not (then.ops or other.ops or yields[0]):
         return []
@@ -280,7 +280,7 @@ def _has_zero(type: str) -> bool:
 
 
 def _zero_text(type: str) -> str:
-    """How MLIR spells the zero of a scalar type; empty where there is none."""
+    """The text of the zero of a scalar type in MLIR; empty if the type has none."""
     if type == "i1":
         return "false"
     if type.startswith("i") and type[1:].isdigit():
@@ -289,7 +289,7 @@ def _zero_text(type: str) -> str:
 
 
 def _zero(builder: Builder, type: str) -> Value:
-    """What nobody reads: a value for the side of an `if` that does not lead to the block which takes it."""
+    """A placeholder, never read: the side of an `if` that does not lead to the block yields it for an argument."""
     parsed = parse_type(type)
     if isinstance(parsed, TensorType):
         if isinstance(parse_type(parsed.element), PointerType):

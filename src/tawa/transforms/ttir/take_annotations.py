@@ -1,12 +1,13 @@
-"""Takes ``tl.range(..., warp_specialize=True)`` off the loops of a kernel, on TTIR.
+"""Take annotations: removes ``tl.range(..., warp_specialize=True)`` from the loops of a kernel, on TTIR.
 
     scf.for %k = … { … } {tt.flatten, tt.warp_specialize}     →     scf.for %k = … { … } {tt.flatten}
 
-On Hopper, Triton's own passes abort at the annotation, or ignore it. The other attributes of a loop (``tt.num_stages``,
-``tt.flatten``, ``tt.disallow_acc_multi_buffer``, …) stay.
+On Hopper, Triton's own passes either abort at the annotation or ignore it. The other attributes of a loop
+(``tt.num_stages``, ``tt.flatten``, ``tt.disallow_acc_multi_buffer``, …) stay.
 
 Requires: TTIR, before layouts.
-Ensures: no loop of any function bears the annotation. One note for each that asked, with its place, outer loops first.
+Ensures: no loop of any function has the annotation. Returns one located note for each loop that set it to true, outer
+loops first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class TakeAnnotations:
     """No options."""
 
     def run(self, module: Module) -> PassResult:
-        """Takes the annotation off every loop."""
+        """Removes the annotation from every loop."""
         changed = False
         remarks: list[Remark] = []
         for op in module.walk():

@@ -1,15 +1,15 @@
-"""Ask limits: a loop whose loads become TMA loads only where strides from memory are as TMA needs them.
+"""Version loop: a runtime check of strides loaded from memory selects between a loop with TMA loads and a copy without.
 
     %c = for %k … { load %a; load %b; dot }      →      %fits = (1 <= %s < 2^40 bytes)
                                                         %c = if %fits { for %k … { load %a; load %b; dot } }
                                                              else     { for %k … { load %a'; load %b'; dot } }
 
-A stride that the kernel loads may be 0 or less: pointers take that, a descriptor does not, and no launch can look. The
-first loop is the one whose loads are raised. In the second they stay with the warps that compute (``tawa.stays``): it
-is hardly ever executed, and asks neither for a ring nor for warps of a producer.
+A stride that the kernel loads from memory may be 0 or negative. Pointer loads support that, descriptors do not, and the
+launcher cannot check it. The loads of the first loop are promoted to TMA. The loads of the second stay in the consumer
+(``tawa.stays``): that loop is rarely executed and justifies neither a ring nor producer warps.
 
-Requires: TTIR; every scalar of the limits is known in front of the loop.
-Ensures: the same values as before, whichever loop is executed.
+Requires: TTIR; every scalar of the limits dominates the loop.
+Ensures: both versions compute the same values as the original loop.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tawa.transforms.materialize import Materializer
 from tawa.transforms.ttir.kernel_descriptors import holds_at
 
 
-def ask_limits(
+def version_loop(
     loop: Operation, limits: Sequence[Limit], numbers: Materializer, moves: Callable[[Operation], bool]
 ) -> None:
-    """Puts `loop` where all limits hold, and a copy where not. moves: which loads of the copy have to stay."""
+    """Executes `loop` if all limits hold, else a copy. moves: selects the loads that stay pointer loads in the copy."""
     builder = Builder.before(loop)
     fits: Value | None = None
     for limit in limits:
@@ -51,4 +51,4 @@ def ask_limits(
         block.append(Operation(YieldOp.NAME, version.results, loc=loop.loc))
 
 
-__all__ = ["ask_limits"]
+__all__ = ["version_loop"]

@@ -1,4 +1,4 @@
-"""`serve_groups`: what the producer carries for one group, it carries for each."""
+"""`resolve_groups`: whatever the producer computes from the group index, it computes and carries once per group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import GroupIndexOp
 from tawa.ir import Module, parse_module
 from tawa.plan import PlanOptions
-from tawa.transforms.partition.serve_groups import dependent_values, obstacle
+from tawa.transforms.partition.resolve_groups import dependent_values, divergent_control_flow
 from tests.cases.pointers.cases import find
 from tests.cases.programs.ttgir import for_loop, kernel, op, ops_named, parse
 from tests.cases.small.pointer_kernels import made, ttgir
@@ -33,7 +33,7 @@ def add(left: str, right: str, result: str) -> str:
     return op("arith.addi", f"%{left}, %{right}", "i32, i32", f"%{result}", "i32")
 
 
-def test_a_carried_value_depends_on_the_group_if_its_first_or_its_next_does() -> None:
+def test_a_carried_value_depends_on_the_group_if_its_initial_or_yielded_value_does() -> None:
     loop = for_loop(
         "\n".join((add("at", "one", "next"), add("free", "one", "more"))),
         carried={"at": ("g", "next", "i32"), "free": ("n", "more", "i32")},
@@ -42,11 +42,11 @@ def test_a_carried_value_depends_on_the_group_if_its_first_or_its_next_does() ->
     assert hints(parse(kernel(f"{TWO}\n{GROUP}\n{loop}"))) == ["at", "end", "g", "next"]
 
 
-def test_a_trip_count_that_depends_on_the_group_stands_in_the_way() -> None:
+def test_a_trip_count_that_depends_on_the_group_is_an_obstacle() -> None:
     body = f"{TWO}\n{GROUP}\n{for_loop(add('at', 'one', 'next'), carried={'at': ('n', 'next', 'i32')}, results='%end')}"
     for text, found in ((body, False), (body.replace('"scf.for"(%zero, %n,', '"scf.for"(%zero, %g,'), True)):
         block = next(it for it in parse(kernel(text)).body.ops if it.name == "tt.func").regions[0].block
-        assert (obstacle(block, dependent_values(block)) is not None) == found
+        assert (divergent_control_flow(block, dependent_values(block)) is not None) == found
 
 
 def test_a_loop_of_the_producer_carries_the_addresses_of_each_group() -> None:
@@ -60,7 +60,7 @@ def test_a_loop_of_the_producer_carries_the_addresses_of_each_group() -> None:
     assert len([it for it in producer.walk() if PutOp.of(it)]) == 3  # A of each group; B, which both read
 
 
-def test_before_a_descriptor_is_made_anew_the_copies_of_every_group_have_landed() -> None:
+def test_the_copies_of_every_group_have_landed_before_a_descriptor_is_redefined() -> None:
     options = PlanOptions(enable_warp_specialization=True, num_consumer_groups=2, aref_depth=2)
     module = parse_module(specialised_levels(find("grouped_tma"), options).asm["aref"])
     producer = next(it for it in ops_named(module, "warp.group") if "producer" in it.properties["role"])
