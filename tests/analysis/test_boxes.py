@@ -150,7 +150,7 @@ def test_a_mask_on_what_wraps_around_does_not_cut_it_off() -> None:
 def test_the_remainder_of_a_negative_number_is_no_index() -> None:
     t = tile(row=lambda p: p.add(p.mul(p.pid(), p.number(64)), p.number(-64)))
     wrapped = Tile(t.p, t.p.binary("remsi", t.rows, t.p.splat(t.p.args["m"], 64)), t.columns, t.stride)
-    assert "what wraps around in the index" in reason(t, t.p.load(wrapped.address(), t.below()))
+    assert "the index that wraps around" in reason(t, t.p.load(wrapped.address(), t.below()))
 
 
 def test_a_mask_beside_a_wrap_around_is_remembered() -> None:
@@ -205,7 +205,7 @@ def test_an_eviction_policy_and_ordinary_caches_do_not_matter() -> None:
 def test_a_stride_of_one_is_needed_and_only_once() -> None:
     t = tile()
     t.columns = t.p.mul(t.columns, t.p.splat(t.p.args["k"], 32))
-    assert "no dimension of the tile lies in memory element by element" in reason(t, t.p.load(t.address()))
+    assert "no dimension of the tile is contiguous in memory" in reason(t, t.p.load(t.address()))
     t = tile()
     t.stride = t.p.number(1)
     assert "more than one dimension" in reason(t, t.p.load(t.address()))
@@ -251,7 +251,7 @@ def test_a_division_that_rounds_towards_zero_from_below_is_no_row() -> None:
     """In the first program (8·pid - 8 + r) // 8 is -1 at r = 0, and 0 from 1 to 15: no runs of eight."""
     before = tile(row=lambda p: p.binary("subi", p.mul(p.pid(), p.number(8)), p.number(8)))
     t = shared(before, "divsi", 8, then=1)
-    assert "what is divided in the index" in reason(t, t.p.load(t.address()))
+    assert "the dividend in the index" in reason(t, t.p.load(t.address()))
     shifted = shared(before, "shrsi", 3, then=1)
     box, text = box_of(shifted, shifted.p.load(shifted.address()))
     assert "scalar" in text(box.dims[0].index) and box.dims[0].run == 8

@@ -87,5 +87,5 @@ def test_a_constant_that_tma_does_not_take_declines_the_box() -> None:
     p = TileProgram(("a",), **ARGUMENTS)
     host = sizes(p)
     box, facts = box_of(p, host, p.number(20))
-    with pytest.raises(NotABox, match="TMA takes such strides"):
+    with pytest.raises(NotABox, match="TMA limits strides"):
         host.conditions(box, facts)

@@ -233,7 +233,7 @@ def test_a_store_to_an_unknown_address_is_declined() -> None:
     write = op("tt.store", "%p, %h", "!tt.ptr<f16>, f16", line=22)
     remark = first_remark(gemm(behind=f"{pointer}\n{half}\n{write}"))
     assert remark.reason.startswith(
-        "tt.store goes to an address of unknown origin, which may be what the load at kernel.py:10"
+        "tt.store goes to an address of unknown origin, which may alias what the load at kernel.py:10"
     )
     assert str(remark.location) == "kernel.py:22" and remark.cure == "derive each pointer from one kernel argument"
 
@@ -243,7 +243,8 @@ def test_a_load_from_an_unknown_descriptor_is_declined_where_the_kernel_writes()
     pointer = op("tt.int_to_ptr", "%n", "i32", "%p", "!tt.ptr<f16>")
     made = op("tt.make_tensor_descriptor", "%p, %n, %n, %n", "!tt.ptr<f16>, i32, i32, i32", "%made", DESC)
     remark = first_remark(gemm(pointer, made, unknown, loop=gemm_loop().replace("%a_desc", "%picked")))
-    assert remark.reason == "tt.descriptor_load reads an address of unknown origin, which the kernel may write"
+    reason = "tt.descriptor_load reads an address of unknown origin, which may alias what the kernel writes"
+    assert remark.reason == reason
     assert str(remark.location) == "kernel.py:10"
 
 
@@ -298,7 +299,7 @@ def test_tables_of_addresses_are_taken_to_lead_to_different_memory_and_a_note_sa
     made = specialise(text, LEGAL, Target(num_warps=4, num_stages=3))
     assert made.applied
     assert [remark.reason for remark in made.remarks if "taken" in remark.reason] == [
-        "taken for granted: what is loaded through 'lock', 'b_desc' is not what is written through 'c_desc', 'other'"
+        "taken for granted: loads through 'lock', 'b_desc' do not alias stores through 'c_desc', 'other'"
     ]
 
 

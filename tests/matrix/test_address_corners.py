@@ -131,7 +131,7 @@ def test_distant_batches_are_a_dimension_of_their_own() -> None:
 
 def test_a_loaded_64_bit_offset_is_no_tma_coordinate() -> None:
     found = same_bits(wide_launch("memory", 2), "host", 1)
-    assert "TMA takes such strides only as 2 >= 16" in found.reasons()
+    assert "TMA limits strides: 2 >= 16" in found.reasons()
 
 
 @pytest.mark.parametrize("make", ["host", "kernel"])

@@ -167,7 +167,7 @@ def test_a_wide_stride_is_checked_against_the_limit_of_tma() -> None:
         ({"HINT": 0}, 2, "its pointer is not known to be a multiple of 16 bytes"),
         ({"HINT": 8}, 2, "its pointer is not known to be a multiple of 16 bytes"),
         ({"MASK": "diagonal"}, 1, "the mask is not a conjunction of bounds of one dimension each"),
-        ({"WHERE": "iteration"}, 1, "its pointer is made in the loop of the load"),
+        ({"WHERE": "iteration"}, 1, "its pointer is defined in the loop of the load"),
     ],
 )
 def test_unproved_loads_stay_with_a_reason(choices: dict[str, Any], left: int, expected: str) -> None:
@@ -178,7 +178,7 @@ def test_unproved_loads_stay_with_a_reason(choices: dict[str, Any], left: int, e
 
 def test_tables_are_left_where_a_program_has_little_work() -> None:
     result, _, _ = raised(tables=False)
-    assert not result.changed and "where a program computes one tile" in reasons(result)
+    assert not result.changed and "if a program computes a single tile" in reasons(result)
 
 
 @pytest.mark.parametrize(

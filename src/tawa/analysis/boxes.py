@@ -1,25 +1,26 @@
-"""Boxes: a pointer load or store whose tile provably is a box of a strided tensor, which a TMA copy moves as a whole.
+"""Boxes: pointer loads and stores whose tile is provably a box of a strided tensor, so that one TMA copy can move it.
 
     tl.load(a + rows[:, None] * s + ks[None, :], (rows[:, None] < M) & (ks[None, :] < K), other=0)
                                                           rows = 128·pid + r0, ks = 64·i + r1
     →   base a, dimensions   stride s   size M   index 128·pid   block 128   from dimension 0 of the tile
                              stride 1   size K   index 64·i      block 64    from dimension 1
 
-Each dimension of the tile becomes one of the box. Its mask ``index + r < size`` tells the index from the size: the
-*fixed* terms (known where the descriptor is made) belong to the size, all others to the index. Without a mask the size
-is *open*: nothing is cut off. Of the rest of the address, fixed terms are added to the base. Every other term is a
-fixed stride times an index and becomes a dimension of its own with a block of one (batches, heads).
+Each dimension of the tile becomes a dimension of the box. Its mask ``index + r < size`` is split into index and size:
+the *fixed* terms (known where the descriptor is made) belong to the size, all others to the index. Without a mask, the
+size is *open*: no element is out of bounds. The remaining terms of the address are divided the same way: fixed terms
+are added to the base; every other term is a fixed stride times an index and becomes a dimension with a block of one
+(batches, heads).
 
 The TMA load gives the same tile as the pointer load if
 
-  - every index is 0 or more, or the mask cuts off what lies below,
+  - every index is 0 or more, or the mask excludes the elements below 0,
   - the innermost index is a multiple of 16 bytes,
   - the mask fills with zero.
 
-The indices of TMA have 32 bits. A term that the kernel multiplies in 64 bits leads to another row and becomes a
-dimension of its own. A mask that does not depend on the place in the tile is a *gate*: where it does not hold, the box
-is moved outside of the tensor. Stores follow the same rules: TMA writes nothing where it would read zero. Where runs
-of places share an address (packed weights: row ``r // 8``), the box has one row for each run.
+TMA indices have 32 bits. A term that the kernel multiplies in 64 bits selects another row and becomes a dimension of
+its own. A mask that is uniform over the tile is a *gate*: where it is false, the box is moved out of bounds. Stores
+follow the same rules: TMA writes no element that is out of bounds. Where runs of neighbouring elements share an address
+(packed weights: row ``r // 8``), the box has one row for each run.
 
 Source of the limits: CUDA driver API, cuTensorMapEncodeTiled; the 16 bytes of a box's start were measured on an H200.
 """
@@ -42,13 +43,13 @@ from tawa.symbolic.polynomial import ONE, Atom, Monomial, Poly, constant
 from tawa.symbolic.value_ranges import ValueRanges
 
 OPEN = 0x7FFF0000
-"""The size of a dimension in which nothing is cut off; Triton's own ragged descriptors use the same."""
+"""The size of a dimension without a bound; Triton's own ragged descriptors use the same."""
 BOX_BYTES = 16
 STRIDE_LIMIT = 1 << 40
 """In bytes."""
 MAX_RANK = 5
 _FAR = 1 << 12
-"""A term with such a factor leads to another row, where the length of rows is not known."""
+"""A term with at least this factor selects another row; used where the length of a row is unknown."""
 _MASK_CURE = "bound it by sizes that are arguments of the kernel: rows[:, None] < M"
 
 Fixed = Callable[[Atom], bool]
@@ -58,11 +59,11 @@ Fixed = Callable[[Atom], bool]
 class BoxDim:
     """One dimension of the tensor. stride: in elements.
 
-    tile: the dimension of the tile; None for one of block 1 that the tile does not have. run: how many neighbouring
-    places of the tile read one place of the box. sizes: in places of the tile; the smallest one holds, and without any
-    the dimension is open. last: the greatest index, where known. guards: those of the address, which cut off what the
-    pointer load reads from elsewhere. masked: whether the mask cuts something off as well. wraps: whether whole boxes
-    wrap around at the size; then the index is taken modulo it.
+    tile: the corresponding dimension of the tile; None for a dimension of block 1 that the tile does not have. run: how
+    many neighbouring elements of the tile read one element of the box. sizes: in elements of the tile; the smallest is
+    the bound, and a dimension without sizes is open. last: the greatest index, if known. guards: guards of the address;
+    beyond them the pointer load reads other elements. masked: whether the mask bounds the dimension as well. wraps:
+    whether whole boxes wrap around at the size; then the index is taken modulo the size.
     """
 
     stride: Poly
@@ -79,7 +80,11 @@ class BoxDim:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A load or a store as a box: `base + offset` (elements), dimensions slowest first, gates (each > 0), the proof."""
+    """A load or a store as a box.
+
+    base, offset: the tensor starts at `base + offset` (offset in elements). dims: slowest first. gates: the access
+    touches memory only where each is > 0. proof: the premises under which the access is this box.
+    """
 
     access: Operation
     base: Value
@@ -104,8 +109,8 @@ class Box:
 class BoxFinder:
     """Finds boxes in one function.
 
-    in_size: which atoms are fixed for sizes and strides; in_offset: for the offset of the base. All other atoms must
-    go into an index.
+    in_size: which atoms are fixed in sizes and strides; in_offset: which are fixed in the offset of the base. All other
+    atoms must be part of an index.
     """
 
     affine: Affine
@@ -164,16 +169,16 @@ class BoxFinder:
         return bounds
 
     def _check_runs(self, access: Operation, address: AffineTile, bounds: tuple[Bound, ...]) -> None:
-        """Where places of the tile share an address, the mask bounds them from above only."""
+        """Where elements of the tile share an address, the mask must bound them from above only."""
         for run in address.runs:
-            self._prove_index(access, run.divided, "what is divided in the index")
+            self._prove_index(access, run.divided, "the dividend in the index")
             for bound in bounds:
                 if bound.dim == run.dim and (bound.kind == "lower" or (bound.kind == "upper" and bound.guards)):
                     reason = f"{run.length} elements of the tile share an address, and the mask may cut between them"
                     raise NotABox(reason, _MASK_CURE)
 
     def _certain(self, bound: Bound, at: Operation) -> bool:
-        """Whether a condition always holds where the access is executed, without any premise."""
+        """Whether a bound is proved, without any premise, wherever the access is executed."""
         proof = self.facts.positive(bound.room, at)
         return proof is not None and not proof.arguments and not proof.taken
 
@@ -190,14 +195,14 @@ class BoxFinder:
             stride = address.lanes[dim]
             upper = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim]
             masked = dict.fromkeys(bound.room for bound in upper)
-            # A bound of an index that wraps around cuts nothing off there: only one without guards does.
-            sure = {bound.room for bound in upper if not bound.guards}
-            cut = dict.fromkeys(guard for guard in guards if guard.dim == dim and guard.room not in sure)
-            if masked or cut:
-                rooms = tuple(dict.fromkeys((*masked, *(guard.room for guard in cut))))
+            # A comparison with guards says nothing beyond them, so that only bounds without guards imply a guard.
+            unguarded = {bound.room for bound in upper if not bound.guards}
+            open_guards = dict.fromkeys(guard for guard in guards if guard.dim == dim and guard.room not in unguarded)
+            if masked or open_guards:
+                rooms = tuple(dict.fromkeys((*masked, *(guard.room for guard in open_guards))))
                 index, sizes = self._bounded(access, stride, rooms, dim, bounds)
                 index = self._in_runs(index, address.run(dim))
-                found[dim] = BoxDim(stride, sizes, index, shape[dim], dim, guards=tuple(cut))
+                found[dim] = BoxDim(stride, sizes, index, shape[dim], dim, guards=tuple(open_guards))
                 rest = rest - stride * index
         for dim in sorted(order, key=lambda at: _rank(address.lanes[at])):
             if dim not in found:
@@ -208,9 +213,9 @@ class BoxFinder:
         return [replace(dim, run=address.run(dim.tile or 0)) for dim in tile], rest
 
     def _check_loaded_offset(self, access: Operation, dims: Sequence[BoxDim]) -> None:
-        """Declines an offset in elements that the kernel loads: it may lead to a row before the first of the tile.
+        """Declines an unmasked innermost offset that the kernel loads: it may point to a row before the tile's first.
 
-        An offset that a mask keeps in its row is fine.
+        A mask keeps such an offset in its row.
         """
         proof = self.facts.not_negative(dims[-1].index, access) if not dims[-1].sizes else None
         if proof and LOADED in proof.taken and any(dim.index.number is None for dim in dims[:-1]):
@@ -218,13 +223,13 @@ class BoxFinder:
             raise NotABox(reason, "load the index of a row instead, or state tl.assume(offset >= 0)")
 
     def _check_wraps(self, access: Operation, guards: tuple[Guard, ...]) -> None:
-        """Numbers that wrap around must be 0 or more: the remainder of a negative number is not in the tile's range."""
+        """The dividend of a remainder must be 0 or more: the remainder of a negative number is negative."""
         for guard in guards:
             if guard.modulus is not None:
-                self._prove_index(access, guard.modulus - guard.room, "what wraps around in the index")
+                self._prove_index(access, guard.modulus - guard.room, "the index that wraps around")
 
     def _order(self, access: Operation, address: AffineTile, width: int) -> list[int]:
-        """The dimensions of the tile that are longer than one; the contiguous one is last."""
+        """The dimensions of the tile with more than one element, the contiguous one last."""
         shape = shape_of(tile_of(access))
         dims = [dim for dim, size in enumerate(shape) if size > 1]
         for dim in dims:
@@ -233,7 +238,7 @@ class BoxFinder:
         inner = [dim for dim in dims if address.lanes[dim] == ONE]
         if len(inner) != 1:
             what = "no dimension" if not inner else "more than one dimension"
-            reason = f"{what} of the tile lies in memory element by element (stride 1)"
+            reason = f"{what} of the tile is contiguous in memory (stride 1)"
             raise NotABox(
                 reason, "pass the tensor with a stride of 1, known when the kernel is compiled, in one dimension"
             )
@@ -247,9 +252,9 @@ class BoxFinder:
     def _bounded(
         self, access: Operation, stride: Poly, rooms: tuple[Poly, ...], dim: int, bounds: tuple[Bound, ...]
     ) -> tuple[Poly, tuple[Poly, ...]]:
-        """Splits ``room = size - index``: fixed terms are the size, the others the index. Returns index and sizes.
+        """Splits ``room = size - index`` into the index and the sizes: fixed terms belong to the size.
 
-        Where the mask also has a lower bound, that bound is the index.
+        If the mask also has a lower bound, that bound defines the index.
         """
         self._check_fixed(stride, "a stride")
         for bound in bounds:
@@ -272,7 +277,7 @@ class BoxFinder:
         return index, tuple(room + index for room in rooms)
 
     def _in_runs(self, index: Poly, length: int) -> Poly:
-        """An index in places of the tile, converted to places of the box."""
+        """Converts an index in elements of the tile to elements of the box."""
         found = index.divided_by(constant(length))
         if found is None:
             text = self.affine.atoms.text(index)
@@ -280,9 +285,9 @@ class BoxFinder:
         return found
 
     def _plain(self, index: Poly, access: Operation) -> bool:
-        """Whether an index is proved to be 0 or more without any premise.
+        """Whether an index is proved to be 0 or more without assuming anything about memory or divisors.
 
-        Otherwise it must not be split: where a sum is assumed to be 0 or more, a part of it may still be negative.
+        Otherwise it must not be split: a part of a sum may be negative even if the sum is assumed to be 0 or more.
         """
         proof = self.facts.not_negative(index, access)
         return proof is not None and not proof.taken
@@ -291,7 +296,7 @@ class BoxFinder:
         return all(self.in_size(atom) for atom in self.affine.atoms.of(poly))
 
     def _parted(self, room: Poly) -> tuple[Poly, Poly]:
-        """The terms that are fixed for a size, and the others."""
+        """The terms that belong to a size, and the others."""
         fixed = [(monomial, factor) for monomial, factor in room.terms if self._all(monomial, self.in_size)]
         return Poly.of(fixed), room - Poly.of(fixed)
 
@@ -306,7 +311,7 @@ class BoxFinder:
                 raise NotABox(reason, "pass it as an argument of the kernel")
 
     def _unbounded(self, access: Operation, strides: Mapping[int, Poly], dim: int, rest: Poly) -> tuple[Poly, Poly]:
-        """The index of a dimension without a mask, and the rest of the address without it."""
+        """The index of a dimension without a mask, and the remaining terms of the address."""
         stride = strides[dim]
         self._check_fixed(stride, "a stride")
         moving = Poly.of((mono, factor) for mono, factor in rest.terms if not self._all(mono, self.in_offset))
@@ -320,18 +325,18 @@ class BoxFinder:
         index = Poly.of(
             (monomial, factor)
             for monomial, factor in moving.terms
-            if abs(factor) < limit and not self._apart(Poly(((monomial, factor),)))
+            if abs(factor) < limit and not self._is_strided(Poly(((monomial, factor),)))
         )
         if not self._plain(index, access) and not self.affine.atoms.wide(rest - moving):
             index = index + rest - moving
         return index, rest - index
 
-    def _apart(self, term: Poly) -> bool:
-        """Whether a term of an address is not a place in a row: it needs 64 bits, or has a stride of its own."""
+    def _is_strided(self, term: Poly) -> bool:
+        """Whether a term of an address selects a row: it needs 64 bits, or has a stride of its own."""
         return self.affine.atoms.wide(term) or any(self.in_size(atom) for atom in self.affine.atoms.of(term))
 
     def _above_zero(self, access: Operation, dim: BoxDim, address: AffineTile, bounds: Iterable[Bound]) -> BoxDim:
-        """Checks that no index below 0 is read, unless the mask cuts it off; adds the greatest index and the mask."""
+        """Checks that no index below 0 is read unless the mask excludes it; fills in `last` and `masked`."""
         lower = [bound for bound in bounds if bound.kind == "lower" and bound.dim == dim.tile]
         proved = any(bound.room == dim.index + ONE and not bound.guards for bound in lower)
         for bound in lower:
@@ -361,7 +366,7 @@ class BoxFinder:
         self._arguments.update(dict.fromkeys(proof.arguments))
         self._taken.update(dict.fromkeys(proof.taken))
 
-    # -- what is left of the address -------------------------------------------------------------------------------
+    # -- the remaining terms of the address ------------------------------------------------------------------------
 
     def _extra_dims(self, access: Operation, rest: Poly) -> tuple[Poly, list[BoxDim]]:
         """The offset of the base, and one dimension for each stride among the terms that are not fixed."""
@@ -387,7 +392,7 @@ class BoxFinder:
         return Poly.of(fixed), dims
 
     def _check_alignment(self, inner: BoxDim, width: int) -> None:
-        """Checks that the innermost index is a multiple of 16 bytes in every iteration: otherwise the kernel traps."""
+        """Checks that the innermost index is always a multiple of 16 bytes: otherwise TMA traps."""
         multiple = self.facts.multiple(inner.index)
         if multiple * width % BOX_BYTES:
             raise NotABox(
@@ -398,12 +403,12 @@ class BoxFinder:
 
 
 def _shape(access: Operation, address: AffineTile) -> tuple[int, ...]:
-    """The shape of the box that is read for a tile."""
+    """The shape of the box for the tile of an access."""
     return tuple(size // address.run(dim) for dim, size in enumerate(shape_of(tile_of(access))))
 
 
 def _rank(stride: Poly) -> tuple[bool, int]:
-    """Orders strides for the assignment of terms: symbolic strides first, then numbers, the greatest first."""
+    """The order in which strides claim terms of the address: symbolic strides first, then the greatest constants."""
     number = stride.number
     return number is not None, -(number or 0)
 

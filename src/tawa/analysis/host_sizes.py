@@ -1,9 +1,9 @@
-"""Host sizes: the tensor of a box in terms of the kernel's arguments, which the launcher knows.
+"""Host sizes: the tensor of a box as host expressions over the kernel's arguments.
 
     size M + 127, stride K       →   ("sum", M, 127), K; conditions 1 <= M + 127, K·2 % 16 == 0, …
 
-The launcher knows a scalar if it is an integer argument, or computed from such arguments without reading memory. The
-sizes and strides of a descriptor that the user passes are arguments of the function, but not of the launch.
+The launcher can compute a scalar that is an integer argument, or that is computed from such arguments without reading
+memory. The sizes and strides of a descriptor that the user passes are arguments of the function, but not of the launch.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _OPERATORS: Mapping[str, Operator] = by_name(
 
 
 class HostSizes:
-    """What the launcher can compute of one function. Built once for a module, and handed on to its rewrite."""
+    """What the launcher can compute about one function. Built once for a module and passed on to the rewrite."""
 
     def __init__(self, module: Module, function: FuncOp, affine: Affine) -> None:
         self.module, self.function, self.affine = module, function, affine
         self.of_descriptors = frozenset(_of_descriptors(function.body.args))
 
     def in_size(self, atom: Atom) -> bool:
-        """Whether the launcher knows a scalar."""
+        """Whether the launcher can compute a scalar."""
         if not isinstance(atom, Value):
             return False
         op = atom.defining_op
@@ -53,11 +53,11 @@ class HostSizes:
     in_offset = in_size
 
     def name(self, argument: Value) -> str:
-        """The name of an argument in the kernel's source, else that of the IR."""
+        """The name of an argument in the kernel's source, or its name in the IR."""
         return parameter_name(self.module, argument, f"argument {argument.index}")
 
     def value(self, poly: Poly) -> HostValue:
-        """A polynomial of atoms that the launcher knows, as a host expression."""
+        """A polynomial over atoms that the launcher can compute, as a host expression."""
         terms: list[HostValue] = []
         for monomial, factor in poly.terms:
             factors = [self._atom(self.affine.atoms[index]) for index in monomial]
@@ -73,7 +73,7 @@ class HostSizes:
         return Apply(_OPERATORS[op.name], operands)
 
     def size(self, dim: BoxDim) -> HostValue:
-        """The size of a dimension; of an open one, the last place that is read, or the largest possible size."""
+        """The size of a dimension; for an open one, the end of the last box, or the largest possible size."""
         if not dim.sizes:
             return Number(min(OPEN, dim.last + dim.block) if dim.last is not None else OPEN)
         parts = [(size, size.divided_by(constant(dim.run))) for size in dim.sizes]
@@ -84,7 +84,7 @@ class HostSizes:
         return sizes[0] if len(sizes) == 1 else Apply("smallest", sizes)
 
     def spec(self, box: Box) -> DescriptorSpec:
-        """The descriptor of a box. Its index among the arguments is not known yet; it is 0."""
+        """The descriptor of a box. Its argument index is not known yet and is set to 0."""
         return DescriptorSpec(
             base=box.base.index,
             offset=self.value(box.offset),
@@ -107,42 +107,42 @@ class HostSizes:
             found.append(Condition(start, _ALIGNED, multiple=BOX_BYTES))
         found += self.strides(box)
         sizes = [self.size(dim) for dim in box.dims if dim.sizes]
-        found += [Condition(size, "TMA takes tensors of such sizes", 1, OPEN) for size in sizes]
+        found += [Condition(size, "TMA limits sizes", 1, OPEN) for size in sizes]
         for dim in box.dims:
             cut = [size for size in dim.sizes if facts.multiple(size) % dim.run]
-            reason = "the mask cuts nothing that shares an address"
+            reason = "the mask must not cut elements that share an address"
             found += [Condition(self.value(size), reason, multiple=dim.run) for size in cut]
         return _open(found)
 
     def aligned(self, box: Box, facts: ValueRanges) -> bool:
-        """Whether the alignment that TMA needs is proved at compile time."""
+        """Whether the alignment that TMA requires is proved at compile time."""
         width = box.element_bytes
         parts = [facts.value_multiple(box.base), width * facts.multiple(box.offset)]
         parts += [width * facts.multiple(dim.stride) for dim in box.dims[:-1]]
         return all(part % BOX_BYTES == 0 for part in parts)
 
     def beside(self, box: Box, arguments: Iterable[Value]) -> tuple[Condition, ...]:
-        """The conditions where the kernel makes the descriptor. arguments: those that are assumed to be 0 or more."""
+        """The launch conditions if the kernel makes the descriptor. arguments: assumed to be 0 or more."""
         found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in arguments]
         return _open((*found, *self.strides(box)))
 
     def strides(self, box: Box) -> tuple[Condition, ...]:
-        """The conditions on the strides that the launcher knows, constants among them."""
+        """The conditions on the strides that the launcher can compute, including constant strides."""
         known = [dim.stride for dim in box.dims[:-1] if all(map(self.in_size, self.affine.atoms.of(dim.stride)))]
         bytes = [multiply(self.value(stride), Number(box.element_bytes)) for stride in known]
-        return tuple(Condition(it, "TMA takes such strides", BOX_BYTES, STRIDE_LIMIT - 1, BOX_BYTES) for it in bytes)
+        return tuple(Condition(it, "TMA limits strides", BOX_BYTES, STRIDE_LIMIT - 1, BOX_BYTES) for it in bytes)
 
 
 def _open(found: Iterable[Condition]) -> tuple[Condition, ...]:
-    """The conditions that depend on the launch; raises NotABox where a constant violates one."""
+    """The conditions that depend on the launch; raises NotABox if a constant violates one."""
     for condition in found:
         if isinstance(condition.value, Number) and not condition.holds(()):
-            raise NotABox(f"{condition.reason} only as {condition}", "change the constant")
+            raise NotABox(f"{condition.reason}: {condition} does not hold", "change the constant")
     return tuple(condition for condition in found if not isinstance(condition.value, Number))
 
 
 def _of_descriptors(args: Sequence[Value]) -> Iterator[Value]:
-    """The sizes and strides that follow each descriptor among the arguments: one of each per dimension."""
+    """The arguments that follow each descriptor: one size and one stride per dimension."""
     for at, arg in enumerate(args):
         type = parse_type(arg.type)
         if isinstance(type, TensorDescType):

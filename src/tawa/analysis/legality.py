@@ -1,7 +1,7 @@
-"""Legality: why a kernel may not be specialised. Every refusal is a `declined` remark with place and cure.
+"""Legality: checks whether a kernel may be specialised. Every refusal is a `declined` remark with location and cure.
 
-The producer runs ahead of the consumer. That is safe only if nothing the consumer does can change what the producer
-reads, and if the producer can compute its addresses and its control flow by itself.
+The producer runs ahead of the consumer. That is safe only if the consumer never writes memory that the producer reads,
+and if the producer can compute its addresses and its control flow without the consumer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def declined(module: Module, op: Operation | None, reason: str, cure: str = "") 
 
 
 def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
-    """Refusals that need no loads: shape of the module, operations nobody may move anything across."""
+    """Refusals that do not depend on the loads: module shape, and operations that no load may be moved across."""
     functions = [op for op in module.body.ops if FuncOp.of(op)]
     if (ctas := ctas_of(module)) != 1:
         yield declined(module, None, f"num_ctas={ctas}: clusters of CTAs are not supported", "use num_ctas=1")
@@ -64,23 +64,24 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
 
 
 def _of_consumer(barrier: Operation, module: Module) -> bool:
-    """Whether a barrier of the consumer's warps alone does what the kernel means by it.
+    """Whether a barrier keeps its meaning if only the consumer's warps execute it.
 
-    It orders what these warps store and load again, and no moved load reads what the kernel stores; but of addresses
-    that lie in memory this is taken for granted only where no barrier gives them an order. With an atomic or a volatile
-    load it may be part of a wait for other CTAs, and in a loop nobody writes one that tiles may run ahead of.
+    A barrier orders the stores and loads of the warps that execute it, and no moved load reads what the kernel stores.
+    For addresses loaded from memory, non-aliasing is only assumed, and only in kernels without barriers. In a kernel
+    with an atomic or a volatile load, the barrier may be part of a wait for other CTAs. A barrier in a loop usually
+    orders loads of later iterations, so loads must not run ahead of it.
     """
     waits = any(op.name in ATOMICS or (LoadOp.matches(op) and not is_plain_load(op)) for op in module.walk())
     return not waits and not enclosing_loops(barrier) and not follows_addresses(module)
 
 
 def wrong_warps(num_warps: int) -> tuple[str, str]:
-    """Why a consumer cannot have so many warps, and the cure."""
+    """The reason and the cure for a number of warps that a consumer cannot have."""
     return f"num_warps={num_warps}: a consumer has 4 or 8 warps", "use num_warps=4 or 8"
 
 
 def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
-    """Refusals about what there is to move: no dot, no loop, no load in one."""
+    """Refusals because there is nothing to move: no dot, no dot in a loop, or no operand loaded in a loop."""
     dots = find_dots(module)
     if not dots:
         yield declined(module, None, "no dot: there is nothing for tensor cores to overlap loads with")
@@ -99,7 +100,7 @@ def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
 
 
 def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
-    """Refusals about what may change while a moved load runs ahead: its descriptor, and what it reads."""
+    """Refusals because a moved load runs ahead of a write to its descriptor or to the memory that it reads."""
     writes = _global_writes(module)
     for info in loads:
         load = info.load
@@ -117,13 +118,13 @@ def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
 
 
 def taken_apart(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
-    """A note where addresses that lie in memory are taken to lead elsewhere than where the kernel writes."""
+    """A note if loaded addresses are assumed not to alias the memory that the kernel writes."""
     reads = [_address_of(info) for info in loads]
     writes = _global_writes(module)
     loaded, written = _roots(reads), _roots([target for _, target in writes])
     if written and any(root.behind for root in (*loaded, *written)):
         names = [", ".join(dict.fromkeys(root.name for root in roots)) for roots in (loaded, written)]
-        reason = f"taken for granted: what is loaded through {names[0]} is not what is written through {names[1]}"
+        reason = f"taken for granted: loads through {names[0]} do not alias stores through {names[1]}"
         yield Remark("note", reason, source_of(module, writes[0][0]))
 
 
@@ -136,7 +137,7 @@ def _address_of(info: DotLoadInfo) -> Value:
 
 
 def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
-    """Refusals about operations that order reads: what is read behind a wait for somebody may not be read before."""
+    """Refusals because of operations with acquire semantics: loads after them must not be moved before them."""
     body = _guarded(module, loads).work
     last = max((body.index_of(ancestor_in(body, info.load.op)) for info in loads), default=-1)
     for outer in body.ops[: last + 1]:
@@ -151,20 +152,20 @@ def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
 
 
 def _acquires(op: Operation) -> bool:
-    """Whether reads behind `op` must see what others wrote: acquiring atomics with a used result, volatile loads."""
+    """Whether `op` acts as an acquire: an acquiring atomic whose result is used, or a volatile load."""
     if op.name in ATOMICS:
         return bool(op.result.uses) and acquires(op)
     return LoadOp.matches(op) and not is_plain_load(op)
 
 
 def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation, num_warps: int) -> Iterator[Remark]:
-    """Refusals about addresses and control flow that the producer cannot compute by itself.
+    """Refusals because the producer cannot compute the addresses or the control flow of a load by itself.
 
-    num_warps: of a consumer, for which the tiles of the program are laid out.
+    num_warps: the warps of a consumer; the layouts of the program are for this number.
     """
     part = slice_from([info.load.op for info in loads], function, _guarded(module, loads).guards)
     own = {info.load.op for info in loads}
-    tiles = any(info.fill != "tma" for info in loads)  # then the producer has warps to work on them
+    tiles = any(info.fill != "tma" for info in loads)  # then the producer has enough warps to compute tiles
     writes = _global_writes(module)
     blocked: Operation | None = None
     for op in ordered(part, function):
@@ -173,11 +174,11 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
         if op in own or op.name in _FLOW:
             continue
         if _not_duplicable(op, tiles):
-            blocked = op  # the last one is nearest to the load
+            blocked = op  # the last one in textual order is the nearest to the load
         elif load := LoadOp.of(op):
             yield from _conflicts(module, op, load.pointers, writes)
     if blocked:
-        why = _not_duplicable(blocked, tiles) or "whose tile goes to a dot, too"
+        why = _not_duplicable(blocked, tiles) or "whose tile is also an operand of a dot"
         yield declined(
             module,
             blocked,
@@ -198,7 +199,7 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
 
 
 def _guarded(module: Module, loads: list[DotLoadInfo]) -> GuardInfo:
-    """The work of the kernel, in the guards that stay outside of the partitions."""
+    """The guards that stay outside of the partitions, and the work inside of them."""
     function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
     return find_guards(function, [info.load.op for info in loads])
 
@@ -209,7 +210,7 @@ def ordered(part: SliceInfo, function: Operation) -> list[Operation]:
 
 
 def _global_writes(module: Module) -> list[tuple[Operation, Value]]:
-    """Every operation that writes global memory, with the address."""
+    """Every operation that writes global memory, with its address."""
     return [
         (op, address)
         for op in module.walk()
@@ -221,9 +222,9 @@ def _global_writes(module: Module) -> list[tuple[Operation, Value]]:
 
 
 def _not_duplicable(op: Operation, tiles: bool) -> str:
-    """Why a second copy of `op` cannot run in the producer, which may work on `tiles`; empty when it can."""
+    """Why the producer cannot execute a copy of `op`; empty if it can. tiles: whether the producer computes tiles."""
     if op.name in DOTS:
-        return "a product, which the consumer makes"
+        return "which only the consumer computes"
     if not is_plain_load(op) and not is_pure(op):
         return "which reads or writes memory" if DescriptorLoadOp.of(op) else "which has side effects"
     values = (*op.operands, *op.results)
@@ -247,9 +248,9 @@ def _conflicts(
             yield declined(
                 module,
                 unknown,
-                f"{unknown.name} goes to an address of unknown origin, which may be what the load at {place} reads"
+                f"{unknown.name} goes to an address of unknown origin, which may alias what the load at {place} reads"
                 if written is None
-                else f"{unknown.name} reads an address of unknown origin, which the kernel may write",
+                else f"{unknown.name} reads an address of unknown origin, which may alias what the kernel writes",
                 "derive each pointer from one kernel argument",
             )
             return

@@ -1,11 +1,11 @@
-"""Names of loads, stores and loops, by which a Plan has its entries: an edit elsewhere in the kernel keeps them.
+"""Names of loads, stores and loops: the keys of a Plan's entries. They survive edits elsewhere in the kernel.
 
-A name is written on the operation, so that it stays with what passes move, clone and wrap:
+A name is an attribute of the operation, so that it survives when passes move, clone or wrap the operation:
 
-    %k = tt.descriptor_load %K[…] {tawa.name = "K|0|1"}     the second load of K right in the first loop
+    %k = tt.descriptor_load %K[…] {tawa.name = "K|0|1"}     the second load of K whose innermost loop is the first one
     scf.for … {tawa.loop = 0 : i32}                         the first loop
 
-`name_module` writes them, `drop_names` takes them away again before anything is printed.
+`name_module` writes the names; `drop_names` removes them before the module is printed.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _NAME, _LOOP = "tawa.name", "tawa.loop"
 def name_module(module: Module, *, in_turn: bool = False) -> None:
     """Names every load, store and loop of the kernel, in program order.
 
-    in_turn: whether the outermost loop is one that makes the kernel persistent; it has no number.
+    in_turn: whether the outermost loop was added to make the kernel persistent; that loop gets no number.
     """
     function = next((view for op in module.body.ops if (view := FuncOp.of(op))), None)
     if function is None:
         return
     tiles = next((op for op in function.body.ops if op.name in LOOPS), None) if in_turn else None
-    aside = _loops_aside(function.op)
+    fallbacks = _fallback_loops(function.op)
     loops = 0
     counts: dict[tuple[str, str, int | None], int] = {}
     for op in function.op.walk():
-        if aside and (op in aside or any(loop in aside for loop in enclosing_loops(op))):
+        if fallbacks and (op in fallbacks or any(loop in fallbacks for loop in enclosing_loops(op))):
             continue
         if op.name in LOOPS and op is not tiles:
             op.attributes[_LOOP] = f"{loops} : i32"
@@ -51,13 +51,13 @@ def name_module(module: Module, *, in_turn: bool = False) -> None:
             op.attributes[_NAME] = string_attr(f"{argument}|{'' if loop is None else loop}|{ordinal}")
 
 
-def _loops_aside(function: Operation) -> frozenset[Operation]:
-    """Copies of loops for launches that hardly ever come (`tawa.transforms.ttir.version_loop`): they have no names."""
+def _fallback_loops(function: Operation) -> frozenset[Operation]:
+    """Fallback versions of loops, for rare launches (`tawa.transforms.ttir.version_loop`): they get no names."""
     return frozenset(loop for op in function.walk() if STAYS in op.attributes for loop in enclosing_loops(op)[:1])
 
 
 def drop_names(module: Module) -> None:
-    """Takes the names away."""
+    """Removes the names."""
     for op in module.walk():
         if op.attributes:
             op.attributes.pop(_NAME, None)
@@ -65,7 +65,7 @@ def drop_names(module: Module) -> None:
 
 
 def name_of(op: Operation) -> Name:
-    """The name of a load or store; one without is of no argument."""
+    """The name of a load or store; ``(None, None, 0)`` if it has none."""
     text = op.attributes.get(_NAME)
     if text is None:
         return None, None, 0
@@ -74,20 +74,23 @@ def name_of(op: Operation) -> Name:
 
 
 def loop_number(loop: Operation) -> int | None:
-    """The number of a loop; None where it has none."""
+    """The number of a loop; None if it has none."""
     text = loop.attributes.get(_LOOP)
     return None if text is None else read_int(text)
 
 
 def name_text(name: Name) -> str:
-    """A name for readers: ``K, loop 0``, and which one where it is not the first."""
+    """A name for messages: ``K, loop 0``, followed by the ordinal unless that is 0."""
     argument, loop, ordinal = name
     where = "outside of loops" if loop is None else f"loop {loop}"
     return f"{argument}, {where}" + (f", number {ordinal}" if ordinal else "")
 
 
 def argument_of(module: Module, address: Value) -> str:
-    """The parameter that an address or a descriptor belongs to; several, or what lies behind one, spelt out."""
+    """The parameter that an address or a descriptor is derived from: ``a``, or ``a|b`` for several, ``?`` for unknown.
+
+    ``a[]`` stands for memory that is reached through addresses stored in `a`.
+    """
     roots = memory_roots(address)
     if roots is None:
         return "?"
@@ -99,7 +102,7 @@ def argument_of(module: Module, address: Value) -> str:
 
 
 def _loop_around(op: Operation) -> int | None:
-    """The number of the innermost loop around an operation that has one."""
+    """The number of the innermost numbered loop around an operation."""
     return next((number for loop in enclosing_loops(op) if (number := loop_number(loop)) is not None), None)
 
 

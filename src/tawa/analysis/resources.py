@@ -1,4 +1,4 @@
-"""What a kernel needs of an SM beside its rings: shared memory and registers."""
+"""Resources: shared memory and registers that a kernel needs in addition to its rings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from tawa.machine.hopper import REGISTERS, SLACK_BYTES, WARP
 
 @dataclass(frozen=True, slots=True)
 class SharedInfo:
-    """Bytes of shared memory that a kernel needs for anything but its rings.
+    """Bytes of shared memory that a kernel needs in addition to its rings.
 
-    staging: buffers of the stores inside loops of the consumer. inside: the most that tiles it keeps there by itself,
-    or layout changes, take at a time. behind: the same for the epilogue behind the last ring access, whose memory is
-    that of the rings. again: buffers that a loop fills for its dots, which each iteration in flight needs once more.
+    staging: staging buffers of the stores in loops of the consumer. inside: the peak of the consumer's own tiles and of
+    the scratch memory of layout conversions while the rings are live. behind: the same peak for the epilogue after the
+    last ring access; it reuses the memory of the rings. again: the buffers that a loop fills for its dots; each further
+    iteration in flight needs another copy.
     """
 
     staging: int
@@ -33,7 +34,7 @@ class SharedInfo:
     again: int = 0
 
     def with_in_flight(self, iterations: int) -> SharedInfo:
-        """The same with dots of so many iterations in flight."""
+        """The same with the dots of this many earlier iterations in flight."""
         return replace(self, inside=self.inside + iterations * self.again, again=0)
 
     def total(self, ring_bytes: int) -> int:
@@ -43,7 +44,7 @@ class SharedInfo:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Bytes of shared memory from one place of the program to another, both ends included."""
+    """A live range of shared memory: bytes, and the first and last position in program order (inclusive)."""
 
     first: int
     last: int
@@ -51,9 +52,9 @@ class _Span:
 
 
 def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo], groups: int = 1) -> SharedInfo:
-    """Estimates what the kernel keeps in shared memory beside its rings.
+    """Estimates the shared memory that the kernel needs in addition to its rings.
 
-    groups: consumer groups, each with buffers of its own. The epilogues of several stay inside them.
+    groups: consumer groups, each with its own buffers. With several groups, the epilogue does not reuse ring memory.
     """
     infos = [info for channel in channels for site in channel.sites for info in site.loads]
     moved = {info.load.op for info in infos} | {op for info in infos for op in info.allocations}
@@ -84,7 +85,7 @@ def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo], groups:
 
 
 def _last_use(op: Operation, places: Mapping[Operation, int]) -> int:
-    """The last place where what `op` puts into shared memory is needed; a loop around a use needs it to its end."""
+    """The end of the live range of the shared memory that `op` fills; a use in a loop extends it to the loop's end."""
     if not LocalAllocOp.of(op):
         return places[op]
     assert op.parent is not None
@@ -99,18 +100,18 @@ def _last_use(op: Operation, places: Mapping[Operation, int]) -> int:
 
 
 def _end(op: Operation, places: Mapping[Operation, int]) -> int:
-    """The place of the last operation in `op`."""
+    """The position of the last operation nested in `op`."""
     return max(places[nested] for nested in op.walk())
 
 
 def _peak(spans: Sequence[_Span], first: int, last: int) -> int:
-    """The most bytes alive at a place from `first` to `last`."""
+    """The most bytes that are live at one position between `first` and `last`."""
     begins = [max(span.first, first) for span in spans if span.first <= last and span.last >= first]
     return max((sum(it.bytes for it in spans if it.first <= place <= it.last) for place in begins), default=0)
 
 
 def _tile_bytes(op: Operation) -> int:
-    """Shared memory that an operation takes while it runs: loads, stores and layout changes pass through it."""
+    """The shared memory that an operation allocates: staging buffers, layout conversions, and `local_alloc`."""
     store, load = DescriptorStoreOp.of(op), DescriptorLoadOp.of(op)
     if store:
         tile = parse_type(store.source.type)
@@ -131,10 +132,10 @@ def _tile_bytes(op: Operation) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RegisterInfo:
-    """Registers a consumer thread needs for its wgmmas.
+    """Registers that a consumer thread needs for its wgmmas.
 
-    accumulators: of all wgmmas of one block, which are live together. instruction: of the widest single wgmma.
-    largest: of the accumulator of a single dot.
+    accumulators: for the accumulators of one block, which are live together. instruction: for the accumulator of the
+    widest single wgmma instruction. largest: for the largest accumulator of a single dot.
     """
 
     accumulators: int
@@ -142,12 +143,12 @@ class RegisterInfo:
     largest: int = 0
 
     def fill_an_sm(self, num_warps: int, groups: int = 1) -> bool:
-        """Whether one accumulator takes all registers of an SM, whatever else the kernel does: it must spill."""
+        """Whether one accumulator alone takes all registers of an SM, so that the kernel must spill."""
         return self.largest * num_warps * WARP * groups >= REGISTERS
 
 
 def wgmma_registers(module: Module, num_warps: int) -> RegisterInfo:
-    """What the accumulators of the kernel take."""
+    """The registers that the accumulators of the kernel need."""
     blocks: dict[Block, int] = {}
     widest = largest = 0
     for op in module.walk():
@@ -163,10 +164,10 @@ def wgmma_registers(module: Module, num_warps: int) -> RegisterInfo:
 
 
 def unfit_dots(module: Module) -> str:
-    """Why a kernel is left alone for its dots.
+    """Why the dots of a kernel do not benefit from specialisation; empty if they do.
 
-    A dot that is too small for wgmma reads its operands through registers, so that none stays in flight; one in fp8
-    that adds up partial sums has two accumulators, and a wait in every dot.
+    A dot that is too small for wgmma reads its operands through registers, so that no dot stays in flight. An fp8 dot
+    that adds up partial sums has two accumulators, and waits in every dot.
     """
     dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))]
     if not dots:
@@ -182,13 +183,13 @@ def _only_stored(op: Operation) -> bool:
 
 
 def _first_spread(tile: Value) -> Value:
-    """What a broadcast spreads: Triton changes its layout before, not that of the tile."""
+    """The source of a chain of broadcasts: Triton converts the layout of the source, not of the broadcast tile."""
     while broadcast := BroadcastOp.of(tile.defining_op):
         tile = broadcast.source
     return tile
 
 
 def _only_kept(op: Operation) -> bool:
-    """Whether a load goes right into tiles that stay in shared memory, which count by themselves."""
+    """Whether a load goes directly to `local_alloc`s, which are counted themselves."""
     users = op.result.users
     return bool(users) and all(LocalAllocOp.of(user) for user in users)

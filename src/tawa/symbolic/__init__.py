@@ -1,1 +1,1 @@
-"""Abstract interpretation: what scalars and tiles are, as expressions of values that are known. No program changes."""
+"""Abstract interpretation: affine tiles, value ranges with divisibility, host expressions."""

@@ -1,4 +1,4 @@
-"""The affine interpretation: what a scalar, a tile of numbers or pointers, or a mask is, as an affine tile.
+"""The affine interpretation: scalars, tiles of integers or pointers, and masks as affine tiles.
 
     %rows = addi splat(muli %pid, 128), make_range {0..128}        →  128·pid + r0
     %at = addptr splat(%a), addi(muli(expand %rows, splat %s), …)  →  a + s·128·pid + s·r0 + r1
@@ -6,11 +6,11 @@
     loop-carried %p = addptr %p, splat(64·s)                       →  its initial tile + 64·s·iv  (a loop from 0 by 1)
 
 Each operation has one transfer function in `_TRANSFER`, from the interpretation of its operands to that of its result;
-what a loop carries is interpreted by induction. Each value is interpreted once, and once more under the hypothesis of
+loop-carried values are interpreted by induction. Each value is interpreted once, and once more under the hypothesis of
 each induction that needs it.
 
-Assumption: sums and products of addresses and indices do not overflow. One that does reaches memory outside of the
-tensor; Triton's own option `sanitize_overflow` treats it as the error that it is.
+Assumption: sums and products of addresses and indices do not overflow. A kernel in which one does accesses memory out
+of bounds; Triton's own option `sanitize_overflow` reports it as an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tawa.symbolic.affine_tile import AffineTile, Bound, Guard, Mask, Places, le
 from tawa.symbolic.polynomial import ONE, ZERO, Atoms, Carried, Poly, Trip, constant
 
 Meaning = AffineTile | Mask
-"""What a value is: a mask for booleans, an affine tile for numbers and pointers."""
+"""The interpretation of a value: a mask for booleans, an affine tile for integers and pointers."""
 
 _NUMBERED = op_names(
     *(arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.ShRSIOp, arith.ShRUIOp, arith.AndIOp),
@@ -41,7 +41,7 @@ _NUMBERED = op_names(
 class Affine:
     """The interpretation of the values of one function.
 
-    atoms: numbers what the polynomials are made of. assumed: the hypotheses of an induction.
+    atoms: numbers the atoms of the polynomials. assumed: the hypotheses of an induction.
     """
 
     def __init__(self, atoms: Atoms | None = None, assumed: Mapping[Value, AffineTile] | None = None) -> None:
@@ -50,27 +50,27 @@ class Affine:
         self._meanings: dict[Value, Meaning | None] = {}
 
     def tile(self, value: Value) -> AffineTile | None:
-        """An integer, a pointer, or a tile of them, as an affine tile; None where it is not affine."""
+        """An integer, a pointer, or a tile of them, as an affine tile; None if it is not affine."""
         found = None if _is_boolean(value) else self.meaning(value)
         return found if isinstance(found, AffineTile) else None
 
     def bounds(self, value: Value) -> tuple[Bound, ...] | None:
-        """The bounds that hold together exactly where a mask is true; None where it is no such conjunction."""
+        """The bounds whose conjunction is the mask; None if the mask is not a conjunction of bounds."""
         found = self.meaning(value) if _is_boolean(value) else None
         return found.bounds if isinstance(found, Mask) else None
 
     def poly(self, value: Value) -> Poly:
-        """A scalar integer as a polynomial; one that is not affine is an atom."""
+        """A scalar integer as a polynomial; a scalar that is not affine is an atom."""
         tile = self.tile(value)
         return tile.offset if tile is not None and tile.base is None else self.atoms.poly(value)
 
     def uniform(self, value: Value) -> Poly | None:
-        """The number that all elements of a tile of integers are."""
+        """The common value of all elements of a tile of integers; None if they differ."""
         tile = self.tile(value)
         return tile.offset if tile is not None and tile.uniform else None
 
     def meaning(self, value: Value) -> Meaning | None:
-        """What any value is."""
+        """The interpretation of any value."""
         if value in self._assumed:
             return self._assumed[value]
         if value not in self._meanings:
@@ -92,7 +92,7 @@ class Affine:
         return transfer(self, op)
 
     def _opaque(self, value: Value) -> AffineTile | None:
-        """A scalar of which nothing more is known."""
+        """A scalar that is an atom: a pointer, or an integer that is not affine."""
         if isinstance(parse_type(value.type), PointerType):
             return AffineTile(ZERO, base=value)
         if width_of(value.type) in (None, 1):
@@ -100,16 +100,16 @@ class Affine:
         op = value.defining_op
         if op is not None and op.name in _NUMBERED:
             operands = tuple(self.poly(operand) for operand in op.operands)
-            # A hint on one number need not hold where an equal number is computed.
+            # Values with different hints get different atoms: a hint need not hold for an equal value elsewhere.
             hints = tuple(sorted((*op.properties.items(), *op.attributes.items())))
             types = tuple(operand.type for operand in op.operands)
             value = self.atoms.equal(value, (op.name, value.type, hints, types, operands))
         return AffineTile(self.atoms.poly(value))
 
-    # -- values that a loop carries --------------------------------------------------------------------------------
+    # -- loop-carried values ---------------------------------------------------------------------------------------
 
     def _carried(self, value: Value) -> AffineTile | None:
-        """The initial tile plus what all earlier iterations added, where that is the same for all elements."""
+        """The initial tile plus the sum of the steps of all earlier iterations, if it is uniform over the tile."""
         owner = value.owner
         assert isinstance(owner, Block)
         loop = ForOp.of(owner.parent_op)
@@ -123,14 +123,14 @@ class Affine:
         if self.atoms.invariant(step, loop.op):
             return start.plus(AffineTile(self._trips(loop, step)))
         if scalar and start.base is None:
-            return None  # the value itself is that sum
+            return None  # the loop-carried value itself is the atom for that sum
         return start.plus(AffineTile(self._running(loop, step)))
 
     def _step(self, loop: ForOp, value: Value) -> Poly | None:
-        """What an iteration adds to a carried value.
+        """The amount that one iteration adds to a loop-carried value.
 
-        Induction: the value is assumed to be a symbol, and what the iteration yields is interpreted under that
-        hypothesis. The difference must not depend on the symbol.
+        Induction: the value is assumed to be a symbol, and the yielded value is interpreted under that hypothesis. The
+        difference must not depend on the symbol.
         """
         pointer = _is_pointer(value)
         symbol = self.atoms.poly(value)
@@ -152,7 +152,7 @@ class Affine:
         return step * self.atoms.poly(Trip(loop.op))
 
     def _running(self, loop: ForOp, step: Poly) -> Poly:
-        """The sum of `step` over earlier iterations: through a number that the loop carries anyway, if there is one."""
+        """The sum of `step` over earlier iterations, in terms of a loop-carried scalar if one holds this sum."""
         same, varying = self._factored(loop, step)
         for arg, init in zip(loop.iter_args, loop.inits, strict=True):
             if shape_of(arg) or width_of(arg.type) in (None, 1) or arg in self._assumed:
@@ -167,7 +167,7 @@ class Affine:
         return same * self.atoms.poly(Carried(loop.op, varying))
 
     def _factored(self, loop: ForOp, step: Poly) -> tuple[Poly, Poly]:
-        """The loop-invariant factors that all terms of `step` share, and what is left."""
+        """The common loop-invariant factor of all terms of `step`, and the cofactor."""
         shared: list[int] | None = None
         for monomial, _ in step.terms:
             fixed = [atom for atom in monomial if self.atoms.invariant(Poly((((atom,), 1),)), loop.op)]
@@ -243,7 +243,7 @@ def _shifted_left(affine: Affine, op: Operation) -> AffineTile | None:
 
 
 def _quotient(affine: Affine, op: Operation) -> AffineTile | None:
-    """``(8·i + r) // 8``: runs of eight places share a number."""
+    """``(8·i + r) // 8``: runs of eight neighbouring elements are equal."""
     view = arith.DivSIOp(op)
     tile, number = affine.tile(view.lhs), _number(affine, view.rhs)
     if tile is None or number is None or number < 2:
@@ -261,7 +261,7 @@ def _shifted_right(affine: Affine, op: Operation) -> AffineTile | None:
 
 
 def _remainder(affine: Affine, op: Operation) -> AffineTile | None:
-    """``(x + r) % M``: x + r where that is less than M."""
+    """``(x + r) % M``: x + r, guarded by x + r < M."""
     view = arith.RemSIOp(op)
     counted, modulus = _counted(affine, view.lhs), affine.uniform(view.rhs)
     if counted is None or modulus is None:
@@ -271,7 +271,7 @@ def _remainder(affine: Affine, op: Operation) -> AffineTile | None:
 
 
 def _least(affine: Affine, op: Operation) -> AffineTile | None:
-    """``min(x + r, last)``: x + r where that is at most `last`."""
+    """``min(x + r, last)``: x + r, guarded by x + r <= last."""
     view = arith.MinSIOp(op)
     counted, last = _counted(affine, view.lhs), affine.uniform(view.rhs)
     if counted is None or last is None:
@@ -281,7 +281,7 @@ def _least(affine: Affine, op: Operation) -> AffineTile | None:
 
 
 def _selected(affine: Affine, op: Operation) -> AffineTile | None:
-    """``where(x + r < M, …, elsewhere)``: the first choice where the mask holds."""
+    """``where(x + r < M, …, elsewhere)``: the true value, guarded by the mask."""
     view = arith.SelectOp(op)
     if _is_boolean(op.result):
         return None
@@ -337,14 +337,14 @@ _TRANSFER: Mapping[str, Callable[[Affine, Operation], Meaning | None]] = by_name
     }
 )
 _OF_TILES = op_names(arith.DivSIOp, arith.ShRSIOp, arith.RemSIOp, arith.MinSIOp, arith.SelectOp)
-"""Operations that are transferred for tiles only: a scalar result is an atom."""
+"""Operations with a transfer function for tiles only: a scalar result is an atom."""
 _SUMS = op_names(arith.AddIOp, arith.SubIOp, arith.MulIOp, arith.ShLIOp)
 _INDEX_BITS = 32
-"""Narrower numbers wrap around on purpose; an index that does is an error."""
+"""Narrower integers may wrap around on purpose; an index that wraps around is an error."""
 
 
 def _counted(affine: Affine, value: Value) -> tuple[int, AffineTile] | None:
-    """A tile ``x + r`` that counts along one dimension, and that dimension."""
+    """The dimension and the tile ``x + r``, if a value counts along one dimension in steps of 1."""
     tile = affine.tile(value)
     if tile is None or len(tile.lanes) != 1 or tile.runs:
         return None
@@ -360,13 +360,13 @@ def _times(affine: Affine, op: Operation, tile: AffineTile, factor: Poly) -> Aff
 
 
 def _number(affine: Affine, value: Value) -> int | None:
-    """The number that all elements of a tile are, where it is a constant."""
+    """The constant that all elements of a tile equal; None if there is none."""
     same = affine.uniform(value)
     return same.number if same is not None else None
 
 
 def _places(op: Operation) -> Places | None:
-    """Where each dimension of the operand goes, without those of size one; None where one is split or merged."""
+    """The result dimension of each operand dimension, except those of size one; None if one is split or merged."""
     source, target = shape_of(op.operands[0]), shape_of(op.result)
     long = [dim for dim, size in enumerate(source) if size > 1]
     if expanded := tt.ExpandDimsOp.of(op):
@@ -381,7 +381,7 @@ def _places(op: Operation) -> Places | None:
 
 
 def _bits(value: Value) -> int | None:
-    """The width of an integer, or of each in a tile."""
+    """The width of an integer, or of the elements of a tile of integers."""
     type = parse_type(value.type)
     return width_of(type.element if isinstance(type, TensorType) else value.type)
 

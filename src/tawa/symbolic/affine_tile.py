@@ -1,19 +1,19 @@
-"""Affine tiles: what a tile of numbers or pointers, or a mask, is as a sum of products, and where that sum holds.
+"""Affine tiles: a tile of integers or pointers, or a mask, as a sum of products, and the region where the sum holds.
 
-    base + offset + Σ lanes[d]·r_d        r_d: the place along dimension d, from 0
+    base + offset + Σ lanes[d]·r_d        r_d: the position along dimension d, from 0
 
-`offset` is the polynomial that all elements share, ``lanes[d]`` the polynomial that the place along dimension d is
-multiplied with. A scalar is a tile without dimensions. Three things go with the sum:
+`offset` is the polynomial that all elements share; ``lanes[d]`` is the coefficient of the position along dimension d. A
+scalar is a tile without dimensions. The sum is qualified by:
 
-guard   The sum holds only in a part of the tile: ``(x + r0) % M`` is x + r0 where that is less than M. What the tile is
-        elsewhere is not described, so a user of a tile with guards has to show that elements outside do not matter.
-run     Neighbouring places share a number: in ``(8·i + r0) // 8``, as where eight weights are packed in one word, 8
-        places do. Then r0 // 8 stands for r0.
+guard   The sum holds only in a part of the tile: ``(x + r0) % M`` is x + r0 where that is less than M. The other
+        elements are unknown, so that a client has to show that they do not matter.
+run     Neighbouring elements are equal: in ``(8·i + r0) // 8``, runs of 8 elements are, as for weights packed eight to
+        a word. Then r0 // 8 stands for r0.
 bound   A mask is a conjunction of bounds, ``(rows < M) & (ks >= 0) & (k < K)``:
 
         upper     room - r_d > 0          rows[:, None] < M with rows = 128·pid + r0   →   room = M - 128·pid
-        lower     room + r_d > 0          the same the other way round
-        uniform   room > 0                a condition that does not depend on the place in the tile
+        lower     room + r_d > 0          the same from below
+        uniform   room > 0                a condition that is uniform over the tile
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Kind = Literal["upper", "lower", "uniform"]
 class Guard:
     """The sum holds where ``room - r_dim > 0``.
 
-    modulus: elsewhere the number wraps around to it, ``(x + r) % modulus``; None where it is clamped or selected.
-    whole: whether everything that depends on the place does so; not in ``(x + r) % modulus + r``.
+    modulus: the sum wraps around at it, ``(x + r) % modulus``; None if the sum is clamped or selected instead. whole:
+    whether the whole dependence on the position wraps around; it does not in ``(x + r) % modulus + r``.
     """
 
     dim: int
@@ -46,7 +46,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`length` places of a dimension share a number. divided: the dividend, which must be 0 or more for that."""
+    """Runs of `length` elements of a dimension are equal. divided: the dividend; it must be 0 or more for that."""
 
     dim: int
     length: int
@@ -74,14 +74,14 @@ class AffineTile:
         return replace(self, offset=self.offset * factor, lanes=lanes, runs=self.runs if lanes else ())
 
     def run(self, dim: int) -> int:
-        """How many places of a dimension share a number."""
+        """The length of the runs of equal elements along a dimension."""
         return next((run.length for run in self.runs if run.dim == dim), 1)
 
     def plus(self, other: AffineTile) -> AffineTile | None:
         """The sum; at most one of the two is a pointer.
 
-        None where places share numbers in only one of the two, and where the lane of a run cancels: its requirement on
-        the dividend would be lost.
+        None if only one of the two has runs, and if the lane of a run cancels: its requirement on the dividend would be
+        lost.
         """
         if any(self.run(dim) != other.run(dim) for dim in self.lanes.keys() & other.lanes.keys()):
             return None
@@ -96,9 +96,10 @@ class AffineTile:
         return AffineTile(self.offset + other.offset, lanes, self.base or other.base, guards, runs)
 
     def divided(self, number: int, sizes: Sequence[int], towards_zero: bool) -> AffineTile | None:
-        """A range of numbers, each divided by `number`, where whole runs of places share the quotient.
+        """The quotient by a constant, if the tile divides into whole runs of equal quotients.
 
-        sizes: the shape of the tile. towards_zero: as ``//`` rounds in a kernel; below 0 that differs from a shift.
+        sizes: the shape of the tile. towards_zero: the rounding of ``//`` in a kernel; for negative dividends it
+        differs from that of a shift.
         """
         if len(self.lanes) != 1 or self.guards or self.runs or self.base is not None:
             return None
@@ -109,7 +110,7 @@ class AffineTile:
         return AffineTile(first, dict(self.lanes), runs=(Run(dim, number, self.offset if towards_zero else ZERO),))
 
     def guarded(self, guards: Sequence[Guard]) -> AffineTile:
-        """The same sum, which holds only where these guards do as well."""
+        """The same sum with additional guards."""
         return replace(self, guards=tuple(dict.fromkeys((*self.guards, *guards))))
 
     def moved(self, places: Places) -> AffineTile:
@@ -119,7 +120,7 @@ class AffineTile:
         return replace(self, lanes=lanes, guards=_moved_guards(self.guards, places), runs=runs)
 
     def _guards_beside(self, other: AffineTile) -> tuple[Guard, ...]:
-        """The guards in a sum with `other`: where that depends on the same place, not all of the sum wraps around."""
+        """The guards in a sum with `other`: if `other` depends on the same position, the sum wraps around in part."""
         apart = [guard for guard in self.guards if guard.dim in other.lanes and guard not in other.guards]
         return tuple(replace(guard, whole=False) if guard in apart else guard for guard in self.guards)
 
@@ -158,10 +159,9 @@ class Mask:
         )
 
     def as_guards(self) -> tuple[Guard, ...] | None:
-        """Guards that together hold only where the mask does; None where it has bounds other than upper ones.
+        """Guards whose conjunction implies the mask; None if the mask has bounds other than upper ones.
 
-        The guards of the compared sums are among them: a comparison of a number that wraps around says something only
-        where it does not.
+        They include the guards of the compared sums: the comparison is only known where the sums hold.
         """
         if any(bound.kind != "upper" for bound in self.bounds):
             return None
@@ -173,7 +173,7 @@ def _moved_guards(guards: Sequence[Guard], places: Places) -> tuple[Guard, ...]:
 
 
 def less(left: AffineTile, right: AffineTile, or_equal: bool) -> Mask | None:
-    """``left < right`` as ``right - left > 0``; None where that is no bound of one dimension."""
+    """``left < right`` as ``right - left > 0``; None if that is not a bound of one dimension."""
     if left.base is not None or right.base is not None:
         return None
     gap = right.plus(left.times(constant(-1)))

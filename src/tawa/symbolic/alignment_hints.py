@@ -1,18 +1,18 @@
-"""Alignment hints: what `tl.multiple_of` on a tile of addresses says of the scalars that the addresses are made of.
+"""Alignment hints: what `tl.multiple_of` on a tile of addresses implies for the scalars in the addresses.
 
     at = base + rows[:, None] * s + columns[None, :]        tl.multiple_of(at, [16, 16]), fp16
-    →   rows begin at multiples of 16 bytes, the first row and each further one: s is a multiple of 8 elements
+    →   every row begins at a multiple of 16 bytes: s is a multiple of 8 elements
     →   base is a multiple of 16 bytes, if the offset of the tile from it is one
 
-A hint means what Triton makes of it (AxisInfo.h): the *first* of each run of elements that are contiguous in memory is
-at a multiple of that many bytes. The first element of a row of the tile begins a run, whatever length of runs Triton
-finds; so the hint for the contiguous dimension holds for every row. Triton relies on it to copy 16 bytes at a time, and
-the GPU stops a kernel whose rows begin elsewhere. A hint for another dimension would say that every element of a row is
-aligned, which is never so; it is ignored.
+A hint has Triton's semantics (AxisInfo.h): the *first* of each run of contiguous elements is aligned to this many
+bytes. The first element of a row of the tile begins a run, whatever run length Triton finds, so that the hint for the
+contiguous dimension holds for every row. Triton relies on it for 16-byte copies, and the GPU traps if a row is
+misaligned. A hint for another dimension would imply that every element of a row is aligned, which is never true; it is
+ignored.
 
 A hint holds where its operation is executed. The hints on the operations that compute the address of a load hold
-wherever the load is executed. Triton keeps a hint on a value that a loop carries for the first iteration: its front end
-puts the hint on the operation that makes the initial tile.
+wherever the load is executed. A hint on a loop-carried value holds in the first iteration only: Triton's front end
+attaches it to the operation that defines the initial tile.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ADDRESSES = op_names(AddPtrOp, SplatOp, BroadcastOp, ExpandDimsOp, TransOp, Res
 
 
 def hinted_divisors(load: Operation, function: FuncOp, affine: Affine) -> dict[Value, int]:
-    """What divides the scalars in the address of `load`, pointers in bytes, because hints on the address say so."""
+    """Divisors of the scalars in the address of `load` (of pointers in bytes) that follow from hints on the address."""
     divisors: dict[Value, int] = {}
     for op, numbers in _hints(load.operands[0]):
         tile, bytes = affine.tile(op.result), _element_bytes(op.result)
@@ -53,7 +53,7 @@ def _add(divisors: dict[Value, int], found: Mapping[Value, int]) -> None:
 
 
 def _stride_divisors(op: Operation, tile: AffineTile, number: int, bytes: int, affine: Affine) -> dict[Value, int]:
-    """What divides the strides of a tile whose rows all begin at multiples of `number` bytes."""
+    """Divisors of the strides of a tile whose rows all begin at multiples of `number` bytes."""
     shape = shape_of(op.result)
     divisors: dict[Value, int] = {}
     for dim, stride in tile.lanes.items():
@@ -64,7 +64,7 @@ def _stride_divisors(op: Operation, tile: AffineTile, number: int, bytes: int, a
 
 
 def _scalar(stride: Poly, affine: Affine) -> tuple[Value, int] | None:
-    """The scalar and the number whose product a stride is."""
+    """A stride as the product of a scalar and a constant; None if it is not one."""
     if len(stride.terms) != 1 or len(stride.terms[0][0]) != 1:
         return None
     ((index,), factor) = stride.terms[0]
@@ -73,13 +73,13 @@ def _scalar(stride: Poly, affine: Affine) -> tuple[Value, int] | None:
 
 
 def _of_rows(tile: AffineTile, numbers: tuple[int, ...]) -> int:
-    """What a hint says of the first element of each row."""
+    """The part of a hint that holds for the first element of each row."""
     inner = [dim for dim, lane in tile.lanes.items() if lane == ONE]
     return numbers[inner[0]] if inner else max(numbers)
 
 
 def _hints(value: Value) -> Iterator[tuple[Operation, tuple[int, ...]]]:
-    """The hints on tiles of addresses from which `value` is computed, nearest first."""
+    """The hints on the tiles of addresses from which `value` is computed, nearest first."""
     while True:
         op = value.defining_op
         if op is None:
@@ -97,7 +97,7 @@ def _hints(value: Value) -> Iterator[tuple[Operation, tuple[int, ...]]]:
 
 
 def _element_bytes(tile: Value) -> int:
-    """Bytes of what each address of a tile points to; 0 where that is not known."""
+    """Bytes of the pointee type of a tile of pointers; 0 if it is unknown."""
     type = parse_type(tile.type)
     pointer = parse_type(type.element) if isinstance(type, TensorType) else type
     element = parse_type(pointer.pointee) if isinstance(pointer, PointerType) else None

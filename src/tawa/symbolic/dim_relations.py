@@ -1,8 +1,8 @@
-"""How the dimensions of an operation's tiles hang together: one table, a rule for each kind of operation.
+"""Dimension relations: how an operation relates the dimensions of its operands and results. One rule per operation.
 
-Two dimensions are *tied* when element i of the one is computed from element i of the other alone, so that a part of the
-one needs just the same part of the other. A dimension is *mixed* by an operation where that does not hold: a reduction
-over it, a contraction, a reshape through it, an operation that no rule knows.
+Two dimensions are *tied* if element i of one depends only on element i of the other, so that a part of one needs only
+the same part of the other. An operation *mixes* a dimension otherwise: a reduction over it, a contraction, a reshape
+through it, an operation without a rule.
 
     %s = "tt.dot"(%q, %k, %0)         rows of %q, %0 and %s; columns of %k, %0 and %s; contracted: columns of %q
     %m = "tt.reduce"(%s) {axis = 1}   rows of %s and %m; mixed: columns of %s
@@ -29,7 +29,7 @@ from tawa.ir.attributes import read_int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """Dimension `dim` of `value`, where it is operand `index` of `user`; user is None for a result or an argument."""
+    """Dimension `dim` of `value`. user, index: the operand that it is; user is None for a result or an argument."""
 
     value: Value
     dim: int
@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixed:
-    """`op` needs the whole of dimension `place`. reason: what it does with it, which stands there as ``{}``."""
+    """`op` needs the whole of dimension `place`. reason: a message; ``{}`` stands for the dimension."""
 
     place: Place
     op: Operation
@@ -49,14 +49,14 @@ class Mixed:
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """What one operation says of dimensions: `ties` are groups of places of one size, `mixed` what it mixes."""
+    """The relations of one operation. ties: groups of tied dimensions of equal size. mixed: the dimensions it mixes."""
 
     ties: tuple[tuple[Place, ...], ...] = ()
     mixed: tuple[Mixed, ...] = ()
 
 
 class MixedError(Exception):
-    """What `demanded` found in the way."""
+    """The mixed dimension that makes `demanded` fail."""
 
     def __init__(self, mixed: Mixed) -> None:
         self.mixed = mixed
@@ -66,12 +66,12 @@ Rule = Callable[[Operation], Relations]
 
 
 def has_rows(tile: Value) -> bool:
-    """Whether a tile is longer than one in several dimensions; a row, a column and a number are not."""
+    """Whether a tile has several dimensions longer than one; a row, a column and a scalar do not."""
     return sum(size > 1 for size in shape_of(tile)) > 1
 
 
 def relations_of(op: Operation) -> Relations:
-    """The ties and mixtures of one operation; those of control flow stand at the loop or the if, not at its yields."""
+    """The relations of one operation; those of control flow are given for the loop or the if, not for its yields."""
     rule = _RULES.get(op.name)
     if rule is not None:
         return rule(op)
@@ -81,7 +81,7 @@ def relations_of(op: Operation) -> Relations:
 
 
 def box_dims(box: Sequence[int], tile: Sequence[int]) -> tuple[int, ...] | None:
-    """For each dimension of a tile that of the box it is read from or written to; leading ones may be left out."""
+    """The dimension of the box for each dimension of a tile that goes through it; the tile may omit leading ones."""
     lead = len(box) - len(tile)
     if lead < 0 or any(size != 1 for size in box[:lead]) or tuple(box[lead:]) != tuple(tile):
         return None
@@ -89,14 +89,14 @@ def box_dims(box: Sequence[int], tile: Sequence[int]) -> tuple[int, ...] | None:
 
 
 def is_splat(constant: Operation) -> bool:
-    """Whether every element of a constant is the same: ``dense<1.0>``, not ``dense<[1.0, 2.0]>``."""
+    """Whether all elements of a constant are equal: ``dense<1.0>``, not ``dense<[1.0, 2.0]>``."""
     return not constant.properties["value"].startswith(("dense<[", 'dense<"', "dense_resource", "sparse"))
 
 
 def demanded(op: Operation, dim: int) -> dict[int, int]:
-    """Which dimension of which operand a free operation needs in parts where dimension `dim` of its results is.
+    """The dimension of each operand that must be split if dimension `dim` of the results of a free operation is split.
 
-    Raises MixedError where it cannot be had in parts.
+    Returns a dimension by operand index. Raises MixedError if the operation mixes the dimension.
     """
     relations = relations_of(op)
     for mixed in relations.mixed:
@@ -125,7 +125,7 @@ def _size(place: Place) -> int:
 
 
 def _tie(*places: Place) -> tuple[Place, ...]:
-    """A tie of what is longer than one; a size of one is spread, not shared."""
+    """A tie of the dimensions longer than one; a dimension of size one is broadcast."""
     return tuple(place for place in places if _size(place) > 1)
 
 
@@ -134,14 +134,14 @@ def _nothing(_: Operation) -> Relations:
 
 
 def _unknown(op: Operation) -> Relations:
-    """An operation without a rule needs everything whole."""
+    """An operation without a rule mixes all dimensions."""
     places = [*operand_places(op), *(place for result in op.results for place in _dims_of(result))]
     reason = f"nothing is known of what {op.name} does with {{}}"
     return Relations((), tuple(Mixed(place, op, reason) for place in places))
 
 
 def _elementwise(op: Operation) -> Relations:
-    """Tiles of one shape, element by element; scalars are the same for all elements."""
+    """Elementwise on tiles of one shape; scalar operands are uniform."""
     shapes = {shape_of(value): None for value in (*op.operands, *op.results) if shape_of(value)}
     if len(shapes) > 1:
         return _unknown(op)
@@ -162,7 +162,7 @@ def _straight(
 
 
 def _access(op: Operation) -> Relations:
-    """A load or store through pointers: element by element over the tile of pointers."""
+    """A load or store through pointers: elementwise over the tile of pointers."""
     tiled = any(shape_of(value) for value in (*op.operands, *op.results))
     return _unknown(op) if tiled and not shape_of(global_address(op)) else _elementwise(op)
 
@@ -185,7 +185,7 @@ def _trans(op: Operation) -> Relations:
 
 
 def _along(op: Operation, what: str) -> Relations:
-    """A reduction or scan of several tiles at once: mixes its axis."""
+    """A reduction or scan, possibly of several tiles: mixes its axis."""
     axis = read_int(op.properties["axis"])
     lost = tt.ReduceOp.matches(op)
     ties: list[tuple[Place, ...]] = []
@@ -203,7 +203,7 @@ def _along(op: Operation, what: str) -> Relations:
 
 
 def _dot(op: Operation) -> Relations:
-    """``D = A·B + C``, with batches in front where the tiles have three dimensions."""
+    """``D = A·B + C``; tiles with three dimensions have a leading batch dimension."""
     view = tt.DotOp(op)
     a, b, c = view.a, view.b, view.accumulator
     row, column = len(shape_of(c)) - 2, len(shape_of(c)) - 1
@@ -218,7 +218,7 @@ def _dot(op: Operation) -> Relations:
 
 
 def _reshape(op: Operation) -> Relations:
-    """A dimension passes where the same number of elements stands before and within it on both sides."""
+    """A dimension is preserved if source and result have one of the same size after the same number of elements."""
     tile = tt.ReshapeOp(op).source
     source, target = shape_of(tile), shape_of(op.result)
     places = (
@@ -275,7 +275,7 @@ def _gather(op: Operation) -> Relations:
 
 
 def _control(op: Operation) -> Relations:
-    """Loops and branches hand elements on as they are."""
+    """Loops and branches pass tiles on unchanged."""
     repeat = WhileOp.of(op)
     ties: list[tuple[Place, ...]] = []
     for value in (*(repeat.before.args if repeat else ()), *op.results):
@@ -293,12 +293,12 @@ _TT_ELEMENTWISE = op_names(
 FREE = _TT_ELEMENTWISE | {
     it.NAME for it in declared_ops() if it.NAME.startswith(("arith.", "math.")) and it is not ConstantOp
 }
-"""Element by element and without effect."""
+"""Elementwise operations without effects."""
 ELEMENTWISE = FREE | op_names(tt.AssertOp)
 SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
-"""Tiles out of nothing or of a scalar."""
+"""Operations that make tiles from attributes or scalars."""
 SHAPING = op_names(tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, tt.TransOp)
-"""Another shape of the same elements."""
+"""Operations that change the shape of a tile only."""
 
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(
@@ -306,7 +306,7 @@ _RULES: dict[str, Rule] = {
     ),
     ConstantOp.NAME: lambda op: _nothing(op) if is_splat(op) else _unknown(op),
     **dict.fromkeys((ModuleOp.NAME, tt.FuncOp.NAME, tt.ReturnOp.NAME, *ENDS), _nothing),
-    # Their tiles are tied to the boxes of descriptors: `tawa.analysis.dims.split_dims` compares them.
+    # Their tiles are tied to the boxes of descriptors, which `tawa.analysis.dims.split_dims` handles.
     **dict.fromkeys((tt.DescriptorLoadOp.NAME, tt.DescriptorStoreOp.NAME), _nothing),
     tt.LoadOp.NAME: _access,
     tt.StoreOp.NAME: _access,

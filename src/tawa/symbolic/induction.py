@@ -1,10 +1,10 @@
-"""Induction over loops: what an induction variable is, and what is known of a value that a loop carries.
+"""Induction over loops: closed forms of induction variables, and facts about loop-carried values.
 
-    for %i in range(%first, %end, %step)        %i = first + step · (iterations before this one)
-      carried %x = (%init, %next)               holds of %init, and of %next if it holds of %x   →   holds of %x
+    for %i in range(%first, %end, %step)        %i = first + step · (number of earlier iterations)
+      carried %x = (%init, %next)               true of %init, and of %next if true of %x   →   true of %x
 
-`tawa.symbolic.affine` has closed forms of carried values that grow by a loop-invariant step. Induction is for all
-others: counters that are reset, numbers chosen by a condition, pointers into tables.
+`tawa.symbolic.affine` has closed forms of loop-carried values that grow by a loop-invariant step. Induction handles all
+others: counters that are reset, numbers selected by a condition, pointers into tables.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from tawa.symbolic.affine import Affine
 from tawa.symbolic.known import Known
 from tawa.symbolic.polynomial import ZERO, Atom, Poly, Trip
 
-_ROUNDS = 8  # in which the divisor of one value may shrink; each at least halves it
+_ROUNDS = 8  # limit on how often the divisor of one value may shrink; each time it is at least halved
 
 
 def first_and_next(value: Value) -> tuple[Value, Value] | None:
-    """The value in the first iteration and the one in the next, for an argument that a loop carries.
+    """The initial value and the yielded value of a loop-carried block argument.
 
-    None for any other value, and for the second half of a `scf.while`, which gets what the first half hands on.
+    None for any other value, and for arguments of the `after` region of an `scf.while`, which the `before` region
+    passes on.
     """
     if not isinstance(value.owner, Block):
         return None
@@ -38,11 +39,11 @@ def first_and_next(value: Value) -> tuple[Value, Value] | None:
 class Induction:
     """Hypotheses about loop-carried values: a lower bound and divisibility for each.
 
-    The first hypothesis is what is known of the value in the first iteration. All hypotheses are weakened until each
-    follows, for the first and for the next iteration, from all of them together.
+    The first hypothesis is what is known of the initial value. All hypotheses are weakened until each of them follows,
+    for the initial value and for the yielded value, from all of them together.
 
-    known_of: what is known of a number under the hypotheses; it asks `hypothesis` for values that loops carry. forget:
-    is called when hypotheses have changed. running_index: what to take for granted of a value that has no lower bound.
+    known_of: what is known of a value under the hypotheses; it calls `hypothesis` for loop-carried values. forget: is
+    called when hypotheses have changed. running_index: the fallback for a value whose lower bound does not hold.
     """
 
     def __init__(
@@ -57,14 +58,14 @@ class Induction:
         self._rounds: dict[Value, int] = {}
 
     def hypothesis(self, value: Value) -> Known:
-        """What is assumed of an argument that a loop carries."""
+        """The hypothesis about a loop-carried block argument."""
         if value not in self.hypotheses:
             first = self._known_of(_first_and_next(value)[0])
             self.hypotheses[value] = Known(first.low, inf, first.multiple_of)
         return self.hypotheses[value]
 
     def settle(self) -> None:
-        """Weakens the hypotheses until they hold, and finds the premises that they rest on."""
+        """Weakens the hypotheses until they are inductive, then collects the premises that they depend on."""
         for step in (self._weakened, self._with_premises):
             changed = True
             while changed:
@@ -76,7 +77,7 @@ class Induction:
         self._forget()
 
     def _weakened(self, value: Value) -> Known:
-        """The hypothesis of a value without what does not follow."""
+        """The hypothesis of a value, reduced to what follows from the hypotheses."""
         guess, found = self.hypotheses[value], [self._known_of(it) for it in _first_and_next(value)]
         multiple = gcd(guess.multiple_of, *(it.multiple_of for it in found))
         if multiple != guess.multiple_of:
@@ -90,7 +91,7 @@ class Induction:
         return taken
 
     def _with_premises(self, value: Value) -> Known:
-        """The hypothesis of a value with the premises of what it follows from."""
+        """The hypothesis of a value, with the premises of the values that it follows from."""
         guess = self.hypotheses[value]
         if value in self._taken:
             return guess
@@ -105,14 +106,14 @@ def _first_and_next(value: Value) -> tuple[Value, Value]:
 
 
 class InductionVariables:
-    """Induction variables in terms of iterations, for the polynomials of one function."""
+    """Induction variables as functions of the iteration number, for the polynomials of one function."""
 
     def __init__(self, affine: Affine) -> None:
         self.affine = affine
         self._expanded: dict[Poly, Poly] = {}
 
     def expand(self, poly: Poly) -> Poly:
-        """`poly` with each induction variable as first + step · iterations."""
+        """`poly` with each induction variable replaced by first + step · iterations."""
         if poly not in self._expanded:
             self._expanded[poly] = self._expand_anew(poly)
         return self._expanded[poly]
@@ -129,7 +130,7 @@ class InductionVariables:
 
 
 def _loop_of(atom: Atom) -> ForOp | None:
-    """The loop whose induction variable an atom is."""
+    """The loop of which an atom is the induction variable; None if it is none."""
     if not isinstance(atom, Value) or atom.index != 0 or not isinstance(atom.owner, Block):
         return None
     return ForOp.of(atom.owner.parent_op)

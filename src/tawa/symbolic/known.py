@@ -1,11 +1,11 @@
-"""What is known of one number: the lattice of the abstract interpreter (`tawa.symbolic.value_ranges`).
+"""Known facts about one integer: the lattice of the abstract interpreter (`tawa.symbolic.value_ranges`).
 
     program_id              0 <= it <= 2³¹ - 1, a multiple of 1
     64 * iteration          0 <= it, a multiple of 64
-    an argument             a multiple of 16 if Triton found that; 0 <= it under the premise that a launch checks
+    an argument             a multiple of 16 if Triton found that; 0 <= it under a premise that the launch checks
 
-A bound may rest on *premises*: statements that nothing proves and that are taken for granted. `Trust` says which kinds
-of them may be. An element without bounds needs no premise.
+A bound may depend on *premises*: statements that are assumed without proof. `Trust` says which kinds of premises may be
+used. An element without bounds needs no premise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOADED = "an index that the kernel loads from memory is not negative"
 
 
 class Trust(IntEnum):
-    """Which premises may be used: each member allows those of the members before it, too."""
+    """Which premises may be used: each member includes the premises of all earlier members."""
 
     NOTHING = 0
     ARGUMENTS = 1
@@ -35,7 +35,7 @@ class Trust(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Why something holds. arguments: premises that these are 0 or more; taken: the texts of all other premises."""
+    """The premises of a statement. arguments: these are assumed to be 0 or more; taken: all other premises, as text."""
 
     arguments: tuple[Value, ...] = ()
     taken: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ _NOTHING = Proof()
 class Known:
     """``low <= number <= high``, and `multiple_of` divides the number (0 divides only 0).
 
-    premises: what the bounds rest on. Divisibility rests on none.
+    premises: those of the bounds. Divisibility has no premises.
     """
 
     low: float = -inf
@@ -90,7 +90,7 @@ class Known:
         return Known.from_operands((self, other), min(corners), max(corners), multiple)
 
     def join(self, other: Known) -> Known:
-        """What holds of a number that is one or the other."""
+        """What holds for both: the join of the lattice."""
         low, high = min(self.low, other.low), max(self.high, other.high)
         return Known.from_operands((self, other), low, high, gcd(self.multiple_of, other.multiple_of))
 

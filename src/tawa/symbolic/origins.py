@@ -1,10 +1,10 @@
-"""Origins: what a value is computed from, through arithmetic and control flow.
+"""Origins: the backward slice of a value, through arithmetic and control flow.
 
     %n = load %counts[%pid / 8]; for %i in range(0, %n): … %x …        origins_of(%i, decisions=True):
                                                                        load, divsi, get_program_id, %counts, …
 
-Data flows through operands and through what loops and branches hand on. Decisions are the other way in which a value
-depends on another: the bounds of a loop and the condition of a branch.
+Data dependences run through operands, loop-carried values and yields. Control dependences ("decisions") are the bounds
+of a loop and the condition of a branch.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from tawa.ir import Block, Operation, Use, Value
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """What values are computed from. operations: not those of control flow; arguments: of the function.
-
-    Each is in the order in which it was found.
-    """
+    """The sources of values. operations: without control flow; arguments: of the function. In order of discovery."""
 
     operations: tuple[Operation, ...]
     arguments: tuple[Value, ...]
@@ -35,10 +32,10 @@ def _all(_: Operation) -> bool:
 def origins_of(
     values: Iterable[Value], *, decisions: bool = False, follow: Callable[[Operation], bool] = _all
 ) -> Origins:
-    """What `values` are computed from.
+    """The operations and arguments that `values` are computed from.
 
-    decisions: whether what decides loops and branches counts as a source of what they hand on. follow: whether to go on
-    to the operands of an operation; the operation itself is a source in any case.
+    decisions: whether to include control dependences. follow: whether to continue with the operands of an operation;
+    the operation itself is a source in any case.
     """
     operations: dict[Operation, None] = {}
     arguments: dict[Value, None] = {}

@@ -109,7 +109,7 @@ class Trip:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The sum over all earlier iterations of a loop of what `step` was there."""
+    """The sum of `step` over all earlier iterations of a loop."""
 
     loop: Operation
     step: Poly

@@ -1,10 +1,10 @@
-"""Transfer functions: what is known of the result of an operation, from what is known of its operands.
+"""Transfer functions: range and divisibility of the result of an operation, from those of its operands.
 
-    remsi %x, %y        0 <= it < y where x is 0 or more and y is positive; what divides both divides it
+    remsi %x, %y        0 <= it < y if x is 0 or more and y is positive; a common divisor of x and y divides it
 
-Sums and products are not among them: the interpreter sees them as polynomials (`tawa.symbolic.affine`), in which equal
-terms cancel. Numbers of 32 bits and more are taken not to overflow, and unsigned ones to be less than 2³¹ (2⁶³), as for
-all addresses and indices; Triton's option `sanitize_overflow` treats an overflow as the error that it is.
+Sums and products have no transfer function: the interpreter sees them as polynomials (`tawa.symbolic.affine`), in which
+equal terms cancel. Integers of 32 bits and more are assumed not to overflow, and unsigned ones to be less than 2³¹
+(2⁶³), as for all addresses and indices; Triton's option `sanitize_overflow` reports an overflow as an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Transfer = Callable[[Operation, KnownOf, Trust], Known]
 
 
 def transfer(op: Operation, known: KnownOf, trust: Trust) -> Known:
-    """What is known of the result of an operation on scalars. known: says what is known of an operand."""
+    """Known facts about the result of an operation on scalars. known: returns those about an operand."""
     function = _TRANSFERS.get(op.name)
     return UNKNOWN if function is None else function(op, known, trust)
 
@@ -115,7 +115,7 @@ def _and(op: Operation, known: KnownOf, trust: Trust) -> Known:
 
 
 def _rounded(op: Operation, known: KnownOf, trust: Trust) -> Known:
-    """An integer from a float: an index times a constant, as for a block that is half a group of scales."""
+    """A float rounded to an integer. Kernels compute indices this way, as an index times a float constant."""
     wide = (width_of(op.result.type) or 0) >= _INDEX_BITS
     return _float(op.operands[0], known) if wide else UNKNOWN
 
@@ -169,6 +169,6 @@ _TRANSFERS: dict[str, Transfer] = by_name(
         arith.FPToSIOp: _rounded,
     }
 )
-"""By name; nothing is known of the results of other operations."""
+"""Transfer functions by operation name; the results of all other operations are unknown."""
 
 __all__ = ["KnownOf", "transfer"]

@@ -1,12 +1,12 @@
-"""Value ranges: what is known of the scalars of a function. One abstract interpreter finds bounds and divisibility.
+"""Value ranges: bounds and divisibility of the scalars of a function, found by one abstract interpreter.
 
-It starts from constants, program ids, hints, and what Triton found of the arguments (`tawa.dialects.hints`). Operations
-(`tawa.symbolic.transfer`) and loops (`tawa.symbolic.induction`) pass on what is known. Sums and products are
-polynomials, in which equal terms cancel. At an operation, `tl.assume` and the conditions of the branches and loops
+It starts from constants, program ids, hints, and Triton's specialisation of the arguments (`tawa.dialects.hints`), and
+propagates facts through operations (`tawa.symbolic.transfer`) and loops (`tawa.symbolic.induction`). Sums and products
+are polynomials, in which equal terms cancel. At an operation, `tl.assume` and the conditions of the branches and loops
 around it hold as well.
 
 A statement that does not follow from these may follow from premises: an argument is not negative (a launch can check
-that), a divisor is positive (a number of tiles), a number from memory is not negative (an index). A `Proof` names its
+that), a divisor is positive (a number of tiles), a loaded integer is not negative (an index). A `Proof` names its
 premises, and the caller decides whether to accept them.
 """
 
@@ -33,9 +33,10 @@ _LOAD = LoadOp.NAME
 
 
 class ValueRanges:
-    """What is known of the scalars of one function: signs, bounds and divisibility.
+    """Signs, bounds and divisibility of the scalars of one function.
 
-    hints: divisors known besides, where the question is asked (`tawa.symbolic.alignment_hints`); pointers in bytes.
+    hints: additional divisors that hold at the operations asked about (`tawa.symbolic.alignment_hints`); for pointers
+    in bytes.
     """
 
     def __init__(self, function: FuncOp, affine: Affine, hints: Mapping[Value, int] | None = None) -> None:
@@ -48,19 +49,19 @@ class ValueRanges:
     # -- anywhere --------------------------------------------------------------------------------------------------
 
     def known(self, poly: Poly, trust: Trust = Trust.NOTHING) -> Known:
-        """What is known of `poly` wherever it is computed."""
+        """The facts about `poly` that hold wherever it is computed."""
         return self._interpreters[trust].of_sum(poly)
 
     def multiple(self, poly: Poly) -> int:
-        """The greatest number known to divide `poly`; 0 divides only 0."""
+        """The greatest known divisor of `poly`; 0 divides only 0."""
         return self.known(poly).multiple_of
 
     def value_multiple(self, value: Value) -> int:
-        """The greatest number known to divide a scalar that is no sum or product; of a pointer in bytes."""
+        """The greatest known divisor of a scalar that is not a sum or product; for a pointer in bytes."""
         return self._interpreters[Trust.NOTHING].of_value(value).multiple_of
 
     def greatest(self, poly: Poly) -> int | None:
-        """The greatest value of `poly`, where it is known."""
+        """The upper bound of `poly`, if known."""
         high = self.known(poly).high
         return int(high) if high < inf else None
 
@@ -71,7 +72,7 @@ class ValueRanges:
     # -- at an operation -------------------------------------------------------------------------------------------
 
     def not_negative(self, poly: Poly, at: Operation) -> Proof | None:
-        """Why `poly` is 0 or more wherever `at` is executed; None where nothing says so."""
+        """A proof that `poly` is 0 or more wherever `at` is executed; None if there is none."""
         poly = self._variables.expand(poly)
         if at not in self._facts:
             self._facts[at] = tuple(self._variables.expand(fact) for fact in self._known_at(at))
@@ -83,13 +84,13 @@ class ValueRanges:
         return None
 
     def positive(self, poly: Poly, at: Operation) -> Proof | None:
-        """Why `poly` is 1 or more wherever `at` is executed."""
+        """A proof that `poly` is 1 or more wherever `at` is executed; None if there is none."""
         return self.not_negative(poly - ONE, at)
 
     def counted_from_the_end(self, poly: Poly, at: Operation) -> Poly:
-        """`poly` moved up to where a loop that counts down makes it 0 in its last iteration.
+        """`poly` plus a loop-invariant amount, so that an index that counts down is 0 in the last iteration.
 
-        ``-64·iv`` becomes ``64·(end - 1 - iv)``: what is added is the same in every iteration.
+        ``-64·iv`` becomes ``64·(end - 1 - iv)``.
         """
         for outer in at.ancestors():
             loop = ForOp.of(outer)
@@ -121,9 +122,9 @@ class ValueRanges:
 
 
 class _Interpreter:
-    """The abstract interpreter of one function: an element of the lattice for each scalar, computed on demand.
+    """The abstract interpreter of one function: a lattice element for each scalar, computed on demand.
 
-    trust: which premises may be used. During an induction, `_following` holds what follows from its hypotheses.
+    trust: which premises may be used. During an induction, `_following` holds the facts that depend on its hypotheses.
     """
 
     def __init__(
@@ -154,15 +155,15 @@ class _Interpreter:
         return result
 
     def of_scalar(self, value: Value) -> Known:
-        """Any integer, a sum or product too; a pointer, in bytes."""
+        """Any integer, including sums and products; a pointer in bytes."""
         return self.of_poly(self.affine.poly(value))
 
     def of_value(self, value: Value) -> Known:
-        """An integer that is no sum or product, or a pointer, in bytes."""
+        """An integer that is not a sum or product, or a pointer in bytes."""
         found = self._found if self._induction is None or value in self._found else self._following
         if value not in found:
             if value in self._open:
-                return UNKNOWN  # a cycle that is no loop of `scf`
+                return UNKNOWN  # a cycle that is not an `scf` loop
             self._open.add(value)
             known = self._through_control_flow(value) if incoming(value) else self._from_origin(value)
             self._open.discard(value)
@@ -220,14 +221,14 @@ class _Interpreter:
         return self._running_index(self.affine.atoms.poly(value), multiple)
 
     def _running_index(self, poly: Poly, multiple: int) -> Known:
-        """A loop-carried number that may go down; one that moves by loaded numbers may be trusted to stay an index."""
+        """A loop-carried integer that may decrease. If it changes by loaded integers, the premise `LOADED` applies."""
         if self.trust >= Trust.MEMORY and _from_memory(self.affine, poly):
             return Known.from_operands((), 0, multiple_of=multiple, taken=LOADED)
         return Known(multiple_of=multiple)
 
 
 def _from_memory(affine: Affine, poly: Poly) -> bool:
-    """Whether integer arithmetic makes `poly` of a scalar that was loaded."""
+    """Whether `poly` depends on a loaded scalar through integer arithmetic."""
     values: list[Value] = []
     work = [poly]
     while work:
@@ -252,7 +253,7 @@ def _remainders(poly: Poly, facts: tuple[Poly, ...]) -> Iterator[Poly]:
 
 
 def _times(poly: Poly, fact: Poly) -> int:
-    """How often `fact` goes into `poly`, judged by its first product of atoms."""
+    """The integer quotient of `poly` by `fact`, judged by the first monomial that they share."""
     factors = dict(poly.terms)
     for monomial, factor in fact.terms:
         if monomial and monomial in factors:

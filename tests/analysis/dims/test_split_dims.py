@@ -278,7 +278,7 @@ def test_what_mixes_the_rows_is_declined_with_its_line(name: str) -> None:
 def test_a_tile_that_meets_its_own_transpose_is_declined() -> None:
     turned = unary("tt.trans", "s", F32, "q", F32, "order = array<i32: 1, 0>")
     remark = refused(kernel(f"{turned}\n{binary('arith.addf', 's', 'q', 't', F32)}"))
-    assert "both dimensions of a tile hang together with the rows" in remark.reason
+    assert "both dimensions of a tile are tied to the rows" in remark.reason
 
 
 def test_two_stores_of_different_rows_of_one_tensor_are_declined() -> None:
@@ -379,7 +379,7 @@ def test_dots_of_unrelated_rows_are_declined() -> None:
     )
     text = kernel(middle).replace("%row: i32)", "%row: i32, %v_desc: !tt.tensordesc<tensor<128x64xf16>>)")
     remark = refused(text)
-    assert "the rows of this dot have nothing to do with those of the first one" in remark.reason
+    assert "the rows of this dot are not tied to those of the first dot" in remark.reason
     assert remark.location is not None and remark.location.line == 7
 
 

@@ -26,7 +26,7 @@ QUOTIENT = LaunchSpec(
 )
 
 
-@pytest.mark.parametrize(("k", "why"), [(1, ""), (0, "not so that K >= 1")])
+@pytest.mark.parametrize(("k", "why"), [(1, ""), (0, "the arguments do not satisfy K >= 1")])
 def test_conditions_decide_whether_it_can_be_launched(k: int, why: str) -> None:
     assert why_not_launchable(SPEC, [0, k], (1,)) == why
 

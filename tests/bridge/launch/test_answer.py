@@ -139,7 +139,7 @@ def test_one_argument_can_decline() -> None:
 
 def test_the_reason_is_the_launchers_and_has_a_cure_where_there_is_one() -> None:
     answer = answer_for(kernel(SPEC), {"K": 64, "M": 1}, (8, 2))
-    assert (answer.decision, answer.reason) == ("declined", "the launch is over too soon to pay")
+    assert (answer.decision, answer.reason) == ("declined", "the launch is too short to pay off")
     assert "only_if_faster=False" in answer.cure
     assert answer.known == {"M": 1, "K": 64, "programs": 16}
     broken = answer_for(kernel(SPEC), {"K": 64, "M": 0}, (8, 2))

@@ -347,7 +347,7 @@ def test_without_a_mask_all_rows_are_stored() -> None:
     ("changes", "reason"),
     [
         ({"in_turn": False}, ""),
-        ({"aligned": False}, "that rows begin at multiples of 16 bytes is not known when the kernel is compiled"),
+        ({"aligned": False}, "its rows are not known to begin at multiples of 16 bytes"),
         ({"wrapped": True}, "its index wraps around or is clamped"),
         ({"read": True}, "the kernel reads or writes that tensor elsewhere, too"),
         ({"again": True}, "the kernel reads or writes that tensor elsewhere, too"),
@@ -394,7 +394,7 @@ def test_an_invariant_tile_is_loaded_by_tma_if_another_tile_follows() -> None:
     [
         ({"in_turn": False}, ""),
         ({"make": "kernel"}, ""),
-        ({"aligned": False}, "that rows begin at multiples of 16 bytes is not known when the kernel is compiled"),
+        ({"aligned": False}, "its rows are not known to begin at multiples of 16 bytes"),
     ],
 )
 def test_other_invariant_tiles_stay(changes: dict[str, Any], reason: str) -> None:

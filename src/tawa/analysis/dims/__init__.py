@@ -1,1 +1,1 @@
-"""Dimensions: what can be split among consumer groups, and what stays in lockstep."""
+"""Dimensions: which tiles can be split among consumer groups, and which control flow the groups execute in lockstep."""

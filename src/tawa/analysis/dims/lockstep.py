@@ -1,11 +1,11 @@
-"""Twins: which values are the same in two partitions that are copies of one program.
+"""Lockstep: which values, trip counts and branches are equal in two partitions that are copies of one program.
 
-    consumer0: %g = 0; %n = load %p; for k in range(0, %n) { if %k < %m … }       the loop and the branch: alike
+    consumer0: %g = 0; %n = load %p; for k in range(0, %n) { if %k < %m … }       the loop and the branch: equal
     consumer1: %g = 1; %n = load %p; for k in range(0, %n) { if %k < %m … }       what is computed from %g: not
 
-Two values are the same when the same operation makes them from the same values; what a loop carries is, when it begins
-the same and goes on the same. Reads of memory count as the same: the producer, too, reads bounds for itself.
-What an operation with any other effect returns, an atomic's result for one, is not.
+Two values are equal if the same operation computes them from equal operands. A loop-carried value is equal if its
+initial values and its yielded values are equal. Reads of memory count as equal: the producer reads bounds for itself
+as well. The results of operations with other effects, such as atomics, are not equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from tawa.ir import Block, Operation, Use, Value
 
 
 class TwinInfo:
-    """Two programs of one text; `pair` first. Cycles through loops are the same until something in them is not."""
+    """Two copies of one program. Call `pair` first.
+
+    Loop-carried cycles are optimistically assumed to be equal until an operand that differs is found.
+    """
 
     def __init__(self) -> None:
         self.twins: dict[Value, Value] = {}
@@ -25,7 +28,7 @@ class TwinInfo:
         self.known: dict[Value, bool] = {}
 
     def pair(self, one: Block, other: Block) -> bool:
-        """Finds the twin of every value; False where the texts are not of one shape."""
+        """Matches every value with its counterpart; False if the two programs differ in structure."""
         if len(one.ops) != len(other.ops) or len(one.args) != len(other.args):
             return False
         self.twins.update(zip(one.args, other.args, strict=True))
@@ -45,7 +48,7 @@ class TwinInfo:
         return True
 
     def decides_alike(self, op: Operation) -> bool:
-        """Whether a loop makes as many trips, or a branch goes the same way, in both groups."""
+        """Whether a loop has the same trip count, or a branch takes the same side, in both copies."""
         uses = deciding(op)
         return bool(uses) and self._all_same(uses)
 
@@ -53,7 +56,7 @@ class TwinInfo:
         return all(self._same(use.op, use.index) for use in uses)
 
     def _same(self, op: Operation, index: int) -> bool:
-        """Whether an operand is the same in both groups."""
+        """Whether an operand is equal in both copies."""
         value, twin = op.operands[index], self.other[op].operands[index]
         if value is twin:
             return True
@@ -62,23 +65,23 @@ class TwinInfo:
         if value not in self.known:
             self.known[value] = True
             before = dict(self.known)
-            if not self._made_alike(value):
-                self.known = before  # what was found while this one was taken to be the same is not known
+            if not self._equal_at_definition(value):
+                self.known = before  # drops the results that rested on the assumption that this value is equal
                 self.known[value] = False
         return self.known[value]
 
-    def _made_alike(self, value: Value) -> bool:
+    def _equal_at_definition(self, value: Value) -> bool:
         owner, holder = value.owner, holder_of(value)
         if holder is None or holder.name not in CONTROL:
-            # An argument of another region, such as a reduction's, stands for many values.
-            return isinstance(owner, Operation) and self._computed_alike(owner)
+            # A block argument of another region, such as a reduction's, stands for many values.
+            return isinstance(owner, Operation) and self._computes_equal(owner)
         if isinstance(owner, Operation):
             return self.decides_alike(owner) and self._all_same(incoming(value))
         uses = incoming(value) or [holder.use(0), holder.use(2)]  # an induction variable: the lower bound and the step
         return self._all_same(uses)
 
-    def _computed_alike(self, op: Operation) -> bool:
-        """The same operation on the same operands, which gives the same whoever executes it."""
+    def _computes_equal(self, op: Operation) -> bool:
+        """Whether the counterpart of `op` is the same operation on equal operands, and deterministic."""
         other = self.other[op]
         if any(effect.kind != "read" for effect in effects_of(op)):
             return False
@@ -92,7 +95,7 @@ class TwinInfo:
 
     @staticmethod
     def _outside(op: Operation, index: int, holder: Operation) -> bool:
-        """Whether an operand comes from outside `holder`: what is inside was compared operation by operation."""
+        """Whether an operand is defined outside of `holder`; nested operations are compared one by one."""
         inside = holder_of(op.operands[index])
         return inside is None or not (inside is holder or holder.is_ancestor_of(inside))
 

@@ -1,13 +1,13 @@
 """Which dimension of which tile is split when several consumer groups share a program's tile.
 
-Every group gets rows/G of the rows of all dots (or columns, where rows would fall under 64), and of every tile whose
-rows hang together with those. What hangs together is a union-find over (value, dimension) through the ties of
-`split_rules`. *Free* values are left out of it: tiles computed without memory from scalars alone (ranges, constants,
-splats, and arithmetic on them). Triton merges equal ones, so one range may number rows here and columns there; a free
-value is made again for every way in which it is needed.
+Each of G groups gets 1/G of the rows of all dots (or of the columns, if it would get fewer than 64 rows), and of every
+tile whose rows are tied to them. A union-find over (value, dimension) follows the ties of
+`tawa.symbolic.dim_relations`. *Free* values are left out of it: tiles computed from scalars alone, without memory
+(ranges, constants, splats, and arithmetic on them). Triton's CSE merges equal ones, so that one range may index both
+rows and columns; a free value is rematerialised for each split in which it is used.
 
-    rows = tt.make_range {0..128}              free: split as rows, whole as columns
-    q    = tt.descriptor_load d, r, 0          rows split, so the box of d and its offset r are
+    rows = tt.make_range {0..128}              free: split where it indexes rows, whole where it indexes columns
+    q    = tt.descriptor_load d, r, 0          rows split, and with them the box of d and its offset r
     s    = tt.dot q, k, 0                      rows split; k is whole: every group needs all of it
     m    = tt.reduce s {axis = 1}              split
 """
@@ -52,19 +52,19 @@ from tawa.symbolic.dim_relations import (
 
 Axis = Literal["rows", "columns"]
 
-_LEAST = {"rows": 64, "columns": 16}  # a wgmma has 64 rows; a dot of Triton at least 16 columns
+_LEAST = {"rows": 64, "columns": 16}  # a wgmma has 64 rows; a Triton dot has at least 16 columns
 _DOTS = op_names(DotOp, DotScaledOp)
-_HARMLESS = op_names(AssertOp, AssumeOp)  # twice is as good as once
+_HARMLESS = op_names(AssertOp, AssumeOp)  # may be executed by every group
 _DIVISIBLE = op_names(StoreOp, DescriptorStoreOp, LoadOp)
 _KEEP = "keep one consumer group"
 
 
 @dataclass(frozen=True, slots=True)
 class SplitInfo:
-    """What to split. axis: of the dots' results. size: that of the whole dimension.
+    """What to split. axis: of the dots' results. size: of the whole dimension.
 
-    dims: the split dimension of every value that is not free, descriptors included. uses: operand `index` of `op` that
-    is a free value, and the dimension in which this use needs it split.
+    dims: the split dimension of every value that is not free, including descriptors. uses: for a free value used as
+    operand `index` of `op`, the dimension that this use needs to be split.
     """
 
     groups: int
@@ -80,14 +80,14 @@ class SplitInfo:
 
 
 def find_split(module: Module, groups: int, axis: Axis | None = None) -> SplitInfo | Remark:
-    """Decides what to split over `groups` groups; a declined remark says why nothing can be.
+    """Decides what to split over `groups` groups; a declined remark says why nothing can be split.
 
-    axis: what is asked for; None: rows where they suffice.
+    axis: the requested axis; None: rows if each group gets enough of them, else columns.
     """
     dots = [op for op in module.walk() if op.name in _DOTS]
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if not dots:
-        return _declined(module, None, "no dot: there are no rows to share out")
+        return _declined(module, None, "no dot: there are no rows to split")
     if len(functions) != 1 or not functions[0].structured:
         op = functions[-1].op
         return _declined(module, op, "calls or jumps between blocks: the tile cannot be followed", "inline the callee")
@@ -121,7 +121,7 @@ Node = tuple[Value, int]
 
 
 class _Classes:
-    """The union-find, and what each operation said."""
+    """The union-find over dimensions, and the relations of all operations."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -150,12 +150,12 @@ class _Classes:
         return node
 
     def members(self, root: Node) -> Iterator[Node]:
-        """The dimensions of a class, in the order in which they were met."""
+        """The dimensions of a class, in order of insertion."""
         return (node for node in list(self._parents) if self.root(node) == root)
 
 
 def _is_free(op: Operation, free: set[Value]) -> bool:
-    """Whether the results are tiles that depend on scalars alone."""
+    """Whether the results are free: tiles that are computed from scalars alone."""
     if not any(shape_of(result) for result in op.results):
         return False
     known = op.name in SOURCES or op.name in FREE or op.name in SHAPING
@@ -174,7 +174,7 @@ class _Choice:
     uses: dict[tuple[Operation, int], int] = field(default_factory=dict[tuple[Operation, int], int])
 
     def info(self) -> SplitInfo:
-        """Checks everything that could be in the way; raises _Refusal."""
+        """The split, after all checks; raises _Refusal."""
         self._check_sizes()
         self._check_once()
         self._check_mixed()
@@ -214,7 +214,7 @@ class _Choice:
     def _check_dots(self) -> None:
         for node in self.dots:
             if self.classes.root(node) != self.chosen:
-                reason = f"the {self.axis} of this dot have nothing to do with those of the first one"
+                reason = f"the {self.axis} of this dot are not tied to those of the first dot"
                 raise _Refusal(holder_of(node[0]), reason)
 
     def _mixes(self, mixed: Mixed) -> _Refusal:
@@ -231,17 +231,15 @@ class _Choice:
 
     def _set(self, value: Value, dim: int) -> None:
         if self.dims.setdefault(value, dim) != dim:
-            raise _Refusal(
-                holder_of(value), f"both dimensions of a tile hang together with the {self.axis} to be split"
-            )
+            raise _Refusal(holder_of(value), f"both dimensions of a tile are tied to the {self.axis} to be split")
 
     def _use(self, place: Place) -> None:
         assert place.user is not None
         if self.uses.setdefault((place.user, place.index), place.dim) != place.dim:
-            raise _Refusal(place.user, f"both dimensions of a tile hang together with the {self.axis} to be split")
+            raise _Refusal(place.user, f"both dimensions of a tile are tied to the {self.axis} to be split")
 
     def _follow_descriptors(self) -> None:
-        """Every box is split as the tiles that go through it are; a descriptor has one box for all of them."""
+        """Splits the box of every descriptor like its tiles; all accesses through a descriptor share one box."""
         boxes: dict[Node, tuple[Operation, int | None]] = {}
         for op in self.classes.ops:
             load, store = DescriptorLoadOp.of(op), DescriptorStoreOp.of(op)
@@ -263,13 +261,13 @@ class _Choice:
         self._split_boxes({box: dim for box, (_, dim) in boxes.items() if dim is not None})
 
     def _box(self, descriptor: Value) -> Node:
-        """The class of a descriptor: what flows through loops and branches is one with where it comes from."""
+        """The class of a descriptor; loop-carried and branch values are in the class of the values they come from."""
         sizes = shape_of(descriptor)
         longest = max(range(len(sizes)), key=lambda dim: sizes[dim], default=0)
         return self.classes.root((descriptor, longest))
 
     def _free_store(self, store: DescriptorStoreOp, boxes: dict[Node, tuple[Operation, int | None]]) -> int | None:
-        """A tile of scalars may be stored in parts of any dimension: that of the box, else the first that divides."""
+        """A free tile may be split in any dimension: that of the box, or the first one that the groups divide."""
         box, tile = shape_of(store.descriptor), shape_of(store.source)
         _, known = boxes.get(self._box(store.descriptor), (store.op, None))
         dim = self._free_dim(tile) if known is None else known - (len(box) - len(tile))
@@ -294,7 +292,7 @@ class _Choice:
                 raise _Refusal(mixed.op, mixed.reason.replace("{}", "a descriptor whose box would be split"))
 
     def _check_once(self) -> None:
-        """What must happen once in a program would happen in each group."""
+        """Declines effects that must happen once per program: each group would repeat them."""
         for op in self.classes.ops:
             if op.name in ATOMICS or DescriptorReduceOp.matches(op):
                 raise _Refusal(op, "an atomic would happen in each group, and their order is not that of one program")
@@ -305,16 +303,19 @@ class _Choice:
 
     def _check_stores(self) -> None:
         for op in self.classes.ops:
-            if self._must_happen(op) and not self._happens_in_parts(op):
+            if self._must_happen(op) and not self._is_split(op):
                 what = "a volatile load" if LoadOp.matches(op) else "a store"
                 cure = "do it in a kernel of its own, or keep one consumer group"
-                raise _Refusal(op, f"{what} does not have the {self.axis} to be split: each group would do it", cure)
+                raise _Refusal(
+                    op, f"{what} does not have the {self.axis} to be split: each group would repeat it", cure
+                )
 
     def _must_happen(self, op: Operation) -> bool:
-        """Whether the operation itself, not one nested in it, does more than read."""
+        """Whether the operation itself, apart from nested operations, has side effects."""
         return not op.regions and op.name not in _HARMLESS and has_side_effect(op)
 
-    def _happens_in_parts(self, op: Operation) -> bool:
+    def _is_split(self, op: Operation) -> bool:
+        """Whether each group executes its own part of the effect of `op`."""
         tiles = [(index, value) for index, value in enumerate(op.operands) if shape_of(value)]
         if store := DescriptorStoreOp.of(op):
             return store.descriptor in self.dims
@@ -327,7 +328,7 @@ class _Choice:
         return dim is not None
 
     def _check_free(self) -> None:
-        """Every free value can be made in the parts that its uses need."""
+        """Checks that every free value can be computed in the parts that its uses need."""
         work = [(op.operands[index], dim) for (op, index), dim in self.uses.items()]
         seen: set[Node] = set()
         while work:

@@ -1,8 +1,9 @@
-"""Whether groups that are not in step can get into each other's way in global memory.
+"""Whether consumer groups can race with each other in global memory.
 
-A whole program loads and stores in the order of its text. Groups have no order among them: while one still loads,
-another one may store already. So what one group loads, no other may store, and what two stores both write must be of
-one group. A store in a loop is taken to write something else in each iteration, as persistent kernels do.
+A program executes its loads and stores in program order, but groups are not ordered with each other: one group may
+store while another one still loads. So no group may load what another group stores, and two stores to the same memory
+must be executed by the same group. A store in a loop is assumed to write different memory in each iteration, as in
+persistent kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tawa.ir import Module, Operation, Value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conflict:
-    """An access that relies on an order that groups do not keep."""
+    """An access that relies on program order between groups."""
 
     op: Operation
     reason: str
@@ -28,30 +29,30 @@ class Conflict:
 
 
 def conflicts(module: Module, dims: Mapping[Value, int]) -> Iterator[Conflict]:
-    """Pairs of accesses to one tensor that may meet. dims: the split dimension of tiles and descriptors."""
+    """Accesses that may race with a store of another group. dims: the split dimension of tiles and descriptors."""
     ops = [op for op in module.walk() if not op.regions]
     kinds = [(op, {effect.kind for effect in effects_of(op) if effect.space == "global"}) for op in ops]
     writes = [op for op, found in kinds if "write" in found]
     for op, found in kinds:
-        if "read" in found and any(_may_meet(op, write) and not _same_part(op, write, dims) for write in writes):
+        if "read" in found and any(_may_alias(op, write) and not _same_part(op, write, dims) for write in writes):
             cure = "store to another tensor than the one that is loaded, or keep one consumer group"
             yield Conflict(op, "a group may load what another one has already overwritten", cure)
     for second in range(1, len(writes)):
         for first in range(second):
-            if _may_meet(writes[first], writes[second]) and not _ordered(writes[first], writes[second], dims):
+            if _may_alias(writes[first], writes[second]) and not _ordered(writes[first], writes[second], dims):
                 cure = "store to different tensors, or through one descriptor at the same rows"
-                reason = "a store may overwrite what another one wrote, and groups keep no order"
+                reason = "a store may overwrite what another one wrote, and groups are not ordered"
                 yield Conflict(writes[second], reason, cure)
 
 
-def _may_meet(first: Operation, second: Operation) -> bool:
-    """Whether both may touch the same memory: addresses from the same argument, or from who knows where."""
+def _may_alias(first: Operation, second: Operation) -> bool:
+    """Whether both may access the same memory: addresses from the same argument, or of unknown origin."""
     sources, targets = memory_roots(global_address(first)), memory_roots(global_address(second))
     return sources is None or targets is None or any(root in targets for root in sources)
 
 
 def _same_part(read: Operation, write: Operation, dims: Mapping[Value, int]) -> bool:
-    """Whether each group reads just the elements that it writes itself, once."""
+    """Whether each group reads only the elements that it writes itself, and each of them once."""
     if enclosing_loops(read) or enclosing_loops(write) or read.result not in dims:
         return False
     load, store = LoadOp.of(read), StoreOp.of(write)
@@ -64,7 +65,7 @@ def _same_part(read: Operation, write: Operation, dims: Mapping[Value, int]) -> 
 
 
 def _ordered(first: Operation, second: Operation, dims: Mapping[Value, int]) -> bool:
-    """Whether two stores never both happen, or each group does both to its own rows."""
+    """Whether two stores are mutually exclusive, or each group executes both on its own rows."""
     if _exclusive(first, second):
         return True
     if first.name != second.name or global_address(first) is not global_address(second):
@@ -82,13 +83,13 @@ def _ordered(first: Operation, second: Operation, dims: Mapping[Value, int]) -> 
 
 
 def _exclusive(first: Operation, second: Operation) -> bool:
-    """Whether both stand in different branches of one ``scf.if``."""
+    """Whether the operations are in different branches of one ``scf.if``."""
     path = _branches(second)
     return any(index != path.get(op, index) for op, index in _branches(first).items())
 
 
 def _branches(op: Operation) -> dict[Operation, int]:
-    """The ifs around `op`, each with the number of the branch in which it stands."""
+    """Each ``scf.if`` around `op`, with the index of the branch that contains `op`."""
     path: dict[Operation, int] = {}
     block = op.parent
     while block is not None and (outer := block.parent_op) is not None:

@@ -1,1 +1,1 @@
-"""Layouts of tiles in registers."""
+"""Layouts: how tiles are distributed over registers, and which elements are contiguous or equal."""

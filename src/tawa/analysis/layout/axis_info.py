@@ -1,13 +1,13 @@
-"""Axis information: how many elements of a tile are contiguous or constant, and what divides the first of them.
+"""Axis information: how many elements of a tile are contiguous or equal, and a divisor of the first of them.
 
     offs = make_range 0..64                 64 contiguous elements, the first divisible by 2³⁰
-    p = addptr(splat(%ptr), offs)           64 contiguous addresses, at multiples of 16 bytes if the argument is
-    m = cmpi slt, offs, splat(%K)           as many equal lanes as K is known to be divisible by
+    p = addptr(splat(%ptr), offs)           64 contiguous addresses, aligned to 16 bytes if the argument is
+    m = cmpi slt, offs, splat(%K)           groups of n equal lanes, where n is the known divisor of K
 
-This is the part of Triton's axis analysis (`AxisInfo.cpp`) that decides how wide a cp.async may be. It knows fewer
-operations, and for those that it knows it finds the same or less: Triton's back end finds everything that is found
-here. For that reason it is an interpretation of its own, and not a client of `tawa.symbolic.value_ranges`, which knows
-more than Triton does.
+This is the part of Triton's axis analysis (`AxisInfo.cpp`) that decides how wide a cp.async may be. It supports fewer
+operations, and it never finds more than Triton's back end does: a cp.async must not be wider than Triton can prove. For
+that reason it is a separate interpretation and not a client of `tawa.symbolic.value_ranges`, which proves more than
+Triton does.
 """
 
 from __future__ import annotations
@@ -38,15 +38,19 @@ from tawa.ir import Module, Operation, PointerType, ScalarType, TensorType, Valu
 from tawa.ir.attributes import read_int
 
 MOST = 1 << 30
-"""The largest divisor that is told; 0 has it."""
+"""The largest divisor that is recorded; it is also the divisor of 0."""
 CHUNK_BYTES = 16
-"""The most that one access reads."""
+"""The width of the widest access."""
 _DENSE = re.compile(r"(?:dense<)?(-?\d+|true|false)>?(?:\s*:.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class AxisInfo:
-    """By dimension (a scalar has one): contiguous elements, the divisor of the first of them, equal elements."""
+    """Per dimension (a scalar has one).
+
+    contiguity: length of runs of contiguous elements. divisibility: a divisor of the first element of each run.
+    constancy: length of runs of equal elements. constant: the value of all elements, if known.
+    """
 
     contiguity: tuple[int, ...]
     divisibility: tuple[int, ...]
@@ -59,7 +63,7 @@ class AxisInfo:
         return AxisInfo((1,) * rank, (1,) * rank, (1,) * rank)
 
     def join(self, other: AxisInfo) -> AxisInfo:
-        """What holds of a value that is one or the other."""
+        """The information that holds for both values."""
         contiguity = _gcds(self.contiguity, other.contiguity)
         return AxisInfo(
             contiguity,
@@ -70,7 +74,7 @@ class AxisInfo:
 
 
 class ModuleAxisInfo:
-    """The axis information of all values of a module: the fixed point over its loops, found once."""
+    """The axis information of all values of a module: a fixed point over its loops, computed once."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -85,7 +89,7 @@ class ModuleAxisInfo:
                     pass
 
     def of(self, value: Value) -> AxisInfo:
-        """What is known of a value."""
+        """The axis information of a value."""
         return self._infos.get(value) or _unknown(value)
 
     def vector_width(self, load: LoadOp) -> int:
@@ -123,22 +127,22 @@ class ModuleAxisInfo:
         return changed
 
     def _argument(self, holder: Operation, arg: Value) -> AxisInfo:
-        """An argument of the body of a loop."""
+        """A block argument of a loop body."""
         loop = ForOp.of(holder)
         if loop is None or arg is not loop.induction:
-            return self._handed_on(arg)
+            return self._join_incoming(arg)
         lower, _, step = (self.of(value) for value in loop.bounds)
         return AxisInfo((1,), _gcds(lower.divisibility, step.divisibility), (1,))
 
     def _result(self, op: Operation, result: Value) -> AxisInfo:
         if op.name in CONTROL:
-            return self._handed_on(result)
+            return self._join_incoming(result)
         rule = _RULES.get(op.name) if len(op.results) == 1 else None
         info = _unknown(result) if rule is None else rule(op, [self.of(operand) for operand in op.operands])
         return _hinted(op, info)
 
-    def _handed_on(self, value: Value) -> AxisInfo:
-        """The join of what control flow hands on, as far as it is known by now: a value not yet seen does not count."""
+    def _join_incoming(self, value: Value) -> AxisInfo:
+        """The join over the incoming values of control flow; values that are not visited yet are left out."""
         values = [use.value for use in incoming(value)]
         first, *others = [self._infos[it] for it in values if it in self._infos] or [self.of(values[0])]
         for info in others:
@@ -147,7 +151,7 @@ class ModuleAxisInfo:
 
 
 def _hinted(op: Operation, info: AxisInfo) -> AxisInfo:
-    """With what the user says: `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy`."""
+    """The information with the user's hints: `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy`."""
     return replace(
         info,
         contiguity=hint_of(op, "contiguity") or info.contiguity,
@@ -174,7 +178,7 @@ def _power_of_two(number: int) -> int:
     return min(number & -number, MOST) if number else MOST
 
 
-# -- what operations do ------------------------------------------------------------------------------------------------
+# -- transfer functions ------------------------------------------------------------------------------------------------
 
 Rule = Callable[[Operation, list[AxisInfo]], AxisInfo]
 
@@ -203,7 +207,7 @@ def _splat(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
 
 def _expand_dims(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
     axis, info = read_int(op.properties["axis"]), infos[0]
-    divisor = gcd(*(_of_every_element(info, dim) for dim in range(len(info.contiguity))))
+    divisor = gcd(*(_common_divisor(info, dim) for dim in range(len(info.contiguity))))
     divisor = _power_of_two(info.constant) if info.constant is not None else divisor
 
     def put(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
@@ -255,19 +259,19 @@ def _multiply(_: Operation, infos: list[AxisInfo]) -> AxisInfo:
         if one.constant == 1:
             return replace(other, constancy=_gcds(left.constancy, right.constancy))
     divisors = tuple(
-        min(_of_every_element(left, dim) * _of_every_element(right, dim), MOST) for dim in range(len(left.contiguity))
+        min(_common_divisor(left, dim) * _common_divisor(right, dim), MOST) for dim in range(len(left.contiguity))
     )
     number = left.constant * right.constant if left.constant is not None and right.constant is not None else None
     return AxisInfo((1,) * len(divisors), divisors, _gcds(left.constancy, right.constancy), number)
 
 
-def _of_every_element(info: AxisInfo, dim: int) -> int:
-    """The divisor of every element: in a contiguous run, the divisor of the first does not hold for the others."""
+def _common_divisor(info: AxisInfo, dim: int) -> int:
+    """A divisor of every element; in a contiguous run, `divisibility` holds for the first element only."""
     return info.divisibility[dim] if info.contiguity[dim] == 1 else 1
 
 
 def _starts(info: AxisInfo, contiguity: Sequence[int], width: int = 1) -> tuple[int, ...]:
-    """The divisors of the first elements of shorter runs: inside a run of `info`, numbers go up by `width`."""
+    """The divisors of the first elements if runs are cut to `contiguity`; within a run, values increase by `width`."""
     return tuple(
         gcd(divisor, size * width) if size < known else divisor
         for divisor, known, size in zip(info.divisibility, info.contiguity, contiguity, strict=True)
@@ -303,7 +307,10 @@ _LESS, _AT_MOST, _GREATER, _AT_LEAST = ((2, 6), (3, 7), (4, 8), (5, 9))  # arith
 
 
 def _compare(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
-    """A run of numbers against one number: as many lanes are equal as divide the first of the run and that number."""
+    """A contiguous run compared with a uniform value.
+
+    The result is constant in groups; their size is a common divisor of the run's first element and that value.
+    """
     left, right = infos
     predicate, shape = read_int(op.properties["predicate"]), _shape(op.result) or (1,)
     constancy = list(_gcds(left.constancy, right.constancy))
@@ -317,7 +324,7 @@ def _compare(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
 
 
 def _lanes(_: Operation, infos: list[AxisInfo]) -> AxisInfo:
-    """Bit by bit: only equal lanes stay equal."""
+    """Bitwise operations keep constancy only."""
     constancy = infos[0].constancy
     for info in infos[1:]:
         constancy = _gcds(constancy, info.constancy)
@@ -328,7 +335,7 @@ def _extreme(_: Operation, infos: list[AxisInfo]) -> AxisInfo:
     left, right = infos
     return AxisInfo(
         (1,) * len(left.contiguity),
-        tuple(gcd(_of_every_element(left, dim), _of_every_element(right, dim)) for dim in range(len(left.contiguity))),
+        tuple(gcd(_common_divisor(left, dim), _common_divisor(right, dim)) for dim in range(len(left.contiguity))),
         _gcds(left.constancy, right.constancy),
     )
 
@@ -353,9 +360,7 @@ def _select(_: Operation, infos: list[AxisInfo]) -> AxisInfo:
         return AxisInfo.unknown(len(joined.contiguity)) if condition.constant is None else joined
     return AxisInfo(
         _gcds(joined.contiguity, condition.constancy),
-        tuple(
-            gcd(_of_every_element(left, dim), _of_every_element(right, dim)) for dim in range(len(joined.contiguity))
-        ),
+        tuple(gcd(_common_divisor(left, dim), _common_divisor(right, dim)) for dim in range(len(joined.contiguity))),
         _gcds(joined.constancy, condition.constancy),
     )
 
@@ -392,4 +397,4 @@ _RULES: dict[str, Rule] = {
         _same,
     ),
 }
-"""By name; nothing is known of the results of other operations."""
+"""Transfer functions by operation name; the results of all other operations are unknown."""

@@ -1,9 +1,9 @@
-"""Layouts of tiles in registers, as far as loads through pointers need them: blocked ones, and slices of these.
+"""Register layouts that pointer loads use: blocked layouts and their slices.
 
     #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
     #ttg.slice<{dim = 1, parent = #blocked}>
 
-What else a layout says (of clusters of CTAs) is kept as text.
+Other parameters of a layout (those for clusters of CTAs) are kept as text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIELDS = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
 
 @dataclass(frozen=True, slots=True)
 class BlockedLayout:
-    """How a tile lies in registers, by dimension; `order` names the dimensions, the one that moves fastest first."""
+    """The distribution of a tile over registers, per dimension. order: the dimensions, fastest-varying first."""
 
     size_per_thread: tuple[int, ...]
     threads_per_warp: tuple[int, ...]
@@ -31,7 +31,7 @@ class BlockedLayout:
 
     @property
     def num_warps(self) -> int:
-        """Warps that hold the tile."""
+        """The number of warps that hold the tile."""
         return prod(self.warps)
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class BlockedLayout:
 
 @dataclass(frozen=True, slots=True)
 class SliceLayout:
-    """A tile of one dimension less: that of `parent`, an encoding, without dimension `dim`."""
+    """The layout of a tile with one dimension less: the encoding `parent` without its dimension `dim`."""
 
     dim: int
     parent: str
@@ -52,19 +52,19 @@ class SliceLayout:
 
 
 def layout_name(module: Module, encoding: str) -> str:
-    """What kind of layout an encoding is: ``#ttg.blocked``."""
+    """The kind of an encoding, for example ``#ttg.blocked``."""
     return module.aliases.get(encoding, encoding).partition("<")[0]
 
 
 def fields_of(module: Module, encoding: str) -> dict[str, str]:
-    """The parameters of an encoding, as text; empty where it has none."""
+    """The parameters of an encoding, as text; empty if it has none."""
     text = module.aliases.get(encoding, encoding)
     start = text.find("<{")
     return parse_dictionary(text[start + 2 : match_bracket(text, start) - 2]) if start >= 0 else {}
 
 
 def blocked_layout(module: Module, encoding: str) -> BlockedLayout | None:
-    """Reads a blocked layout; None for any other."""
+    """Parses a blocked layout; None for any other layout."""
     if layout_name(module, encoding) != _BLOCKED:
         return None
     fields = fields_of(module, encoding)
@@ -73,7 +73,7 @@ def blocked_layout(module: Module, encoding: str) -> BlockedLayout | None:
 
 
 def slice_layout(module: Module, encoding: str) -> SliceLayout | None:
-    """Reads a slice; None for any other layout."""
+    """Parses a slice layout; None for any other layout."""
     if layout_name(module, encoding) != _SLICE:
         return None
     fields = fields_of(module, encoding)
@@ -81,7 +81,10 @@ def slice_layout(module: Module, encoding: str) -> SliceLayout | None:
 
 
 def origin(module: Module, encoding: str, dim: int = 0) -> tuple[str, int] | None:
-    """The blocked layout that an encoding is, or is a slice of, and what dimension `dim` is there; None for others."""
+    """The blocked layout that an encoding is, or is a slice of, and the dimension of it that `dim` maps to.
+
+    None for other layouts.
+    """
     cut = slice_layout(module, encoding)
     while cut is not None:
         dim += dim >= cut.dim
@@ -91,14 +94,14 @@ def origin(module: Module, encoding: str, dim: int = 0) -> tuple[str, int] | Non
 
 
 def per_thread(module: Module, encoding: str, dim: int) -> int:
-    """Elements of one thread that lie side by side along a dimension; 1 where the layout is not known."""
+    """The number of contiguous elements that one thread holds along a dimension; 1 if the layout is unknown."""
     found = origin(module, encoding, dim)
     layout = blocked_layout(module, found[0]) if found else None
     return layout.size_per_thread[found[1]] if layout and found else 1
 
 
 def tile_order(module: Module, encoding: str) -> tuple[int, ...]:
-    """Dimensions of a tile in registers, the one that moves fastest first; empty where the layout is not known."""
+    """The dimensions of a tile in registers, fastest-varying first; empty if the layout is unknown."""
     cut = slice_layout(module, encoding)
     if cut is None:
         blocked = blocked_layout(module, encoding)

@@ -1,12 +1,13 @@
-"""The layouts in which a producer of four warps computes addresses.
+"""Producer layouts: the register layouts in which a producer of four warps computes addresses.
 
-The program is laid out for the warps of a consumer. Where these are eight, each blocked layout that the producer uses
-is cut to four warps; nothing else sees it, because only a slot leaves the producer:
+Triton assigns layouts for the warps of a consumer. If a consumer has eight warps, each blocked layout in the producer
+is reduced to four warps. No other partition is affected, because the producer passes data on only through slots:
 
     #ttg.blocked<{…, warpsPerCTA = [8, 1], order = [1, 0]}>  →  #ttg.blocked<{…, warpsPerCTA = [4, 1], order = [1, 0]}>
 
-Slices follow their parents. A thread that holds less than the 4 bytes of one cp.async side by side gets as many, where
-nothing relates the layouts of the addresses by more than their names; some threads then hold the same as others.
+Slices follow their parents. If a thread holds fewer contiguous bytes than the 4 of one cp.async, its `sizePerThread` is
+raised to 4 bytes; some threads then hold duplicates. This requires that no operation of the address computation
+constrains its layouts by more than equality.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ from tawa.ir import Module, Operation, ScalarType, TensorType, parse_type
 
 PRODUCER_WARPS = 4
 CP_ASYNC_BITS = 32
-"""The least that one cp.async brings."""
-# What relates the layouts of its operands and results by more than their names.
+"""The width of the narrowest cp.async."""
+# Operations whose layouts of operands and results are related by more than equality.
 _RELATED = op_names(CatOp, GatherOp, HistogramOp, JoinOp, ReshapeOp, SplitOp)
 _ALIAS = re.compile(r"#[A-Za-z_]\w*")
 
 
 def fixed_layout(module: Module, ops: Sequence[Operation], num_warps: int) -> tuple[Operation, str] | None:
-    """The first of `ops` whose layouts four warps cannot take over from `num_warps`, and which; None if they can."""
+    """The first of `ops` with a layout that cannot be reduced from `num_warps` to four warps, and that layout.
+
+    None if all layouts can be.
+    """
     if num_warps == PRODUCER_WARPS:
         return None
     for op in ops:
@@ -42,13 +46,13 @@ def fixed_layout(module: Module, ops: Sequence[Operation], num_warps: int) -> tu
 
 
 def may_widen(load: LoadOp) -> bool:
-    """Whether a thread may get more elements side by side than the program gave it."""
+    """Whether `sizePerThread` may be raised in the address computation of a load."""
     function = next((op for op in load.op.ancestors() if FuncOp.of(op)), None)
     return function is not None and not any(op.name in _RELATED for op in slice_from([load.op], function).ops)
 
 
 def layouts_for(module: Module, ops: Sequence[Operation], num_warps: int, copies: Sequence[LoadOp]) -> dict[str, str]:
-    """For each blocked layout that `ops` use and that is to change, by its name: that of `num_warps` warps.
+    """The new layout, for `num_warps` warps, of each blocked layout that `ops` use and that changes; by name.
 
     copies: the loads that become cp.async.
     """
@@ -78,7 +82,7 @@ def _widened(layout: BlockedLayout, least: Mapping[int, int]) -> BlockedLayout:
 
 
 def with_warps(layout: BlockedLayout, num_warps: int) -> BlockedLayout:
-    """The same with fewer warps, or more: taken from, or given to, the dimension that moves slowest and has some."""
+    """The layout with another number of warps. Warps are removed from, or added to, the slowest-varying dimension."""
     warps = list(layout.warps)
     for dim in reversed(layout.order):
         while layout.num_warps > num_warps and warps[dim] > 1 and _product(warps) > num_warps:
@@ -89,7 +93,7 @@ def with_warps(layout: BlockedLayout, num_warps: int) -> BlockedLayout:
 
 
 def rename(text: str, names: dict[str, str]) -> str:
-    """A type or an attribute with other layouts."""
+    """The text of a type or an attribute with its layouts replaced."""
     for inline, new in names.items():
         if "<" in inline:
             text = text.replace(inline, new)
@@ -97,19 +101,19 @@ def rename(text: str, names: dict[str, str]) -> str:
 
 
 def _origin(module: Module, encoding: str) -> str | None:
-    """The name of the blocked layout that an encoding is, or is a slice of; None where there is none."""
+    """The name of the blocked layout that an encoding is, or is a slice of; None if there is none."""
     found = origin(module, encoding)
     return found[0] if found else None
 
 
 def _encodings(ops: Iterable[Operation]) -> list[str]:
-    """The layouts of all tiles that operations use or make, in order."""
+    """The layouts of all tiles that the operations use or define, in order."""
     types = [parse_type(value.type) for op in ops for value in (*op.operands, *op.results)]
     return list(dict.fromkeys(type.encoding for type in types if isinstance(type, TensorType) and type.encoding))
 
 
 def _named(module: Module, layout: str) -> str:
-    """The alias of a layout in the module, a new one where there is none."""
+    """The alias of a layout in the module; it is added if there is none."""
     for name, text in module.aliases.items():
         if text == layout:
             return name

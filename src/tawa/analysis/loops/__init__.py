@@ -1,1 +1,1 @@
-"""Loops: dependences, costs, dots in flight, trip counts."""
+"""Loops: dependences, costs, wgmmas in flight, loads to prefetch, trip counts."""

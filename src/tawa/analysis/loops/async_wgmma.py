@@ -1,9 +1,9 @@
-"""Which wgmmas of a loop may stay in flight while its next iteration begins.
+"""Async wgmma: whether the wgmmas of a loop may stay in flight across its back edge.
 
 for k, acc:
   x = slot of a ring;  y = local_alloc(to f16(local_load(slot)))
-  acc = dot(x, y, acc)                   may: the sum comes from the iteration before, x stays until it is released,
-                                         and y does once the loop has a buffer for each iteration in flight
+  acc = dot(x, y, acc)                   may stay in flight: the accumulator is loop-carried, x is live until the slot
+                                         is released, and y is live once each iteration in flight has its own buffer
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from tawa.ir import MemDescType, Operation, Value, parse_type
 
 
 def dots_in(loop: ForOp) -> list[WarpGroupDotOp]:
-    """The dots right inside a loop."""
+    """The dots in the body of a loop, without nested ones."""
     return [dot for op in loop.body.ops if (dot := WarpGroupDotOp.of(op))]
 
 
 def is_aside(loop: ForOp) -> bool:
-    """Whether a loop reads its operands itself because it is hardly ever executed: nothing in it is worth memory."""
+    """Whether a loop is a rarely executed fallback that loads its own operands: it gets no buffers."""
     return any(load.stays for op in loop.body.ops if (load := LoadOp.of(op)))
 
 
 def obstacle(loop: ForOp, moved: Collection[Operation] = ()) -> str:
-    """Why no wgmma of this loop may stay in flight; empty when all may.
+    """Why no wgmma of this loop may stay in flight; empty if all may.
 
-    moved: allocations in the loop that slots of rings are going to replace.
+    moved: allocations in the loop that slots of rings will replace.
     """
     return next((reason for dot in dots_in(loop) if (reason := _obstacle(loop, dot, moved))), "")
 
 
 def own_buffers(loop: ForOp, moved: Collection[Operation] = ()) -> list[LocalAllocOp]:
-    """Buffers that each iteration fills with what it computed, and that only its dots read."""
+    """Buffers that each iteration fills with computed values and that only dots of the same iteration read."""
     found = [view for op in loop.body.ops if op not in moved and (view := LocalAllocOp.of(op)) and view.source]
-    return [view for view in found if _only_for_dots(loop, view.op.result)]
+    return [view for view in found if _read_by_dots_only(loop, view.op.result)]
 
 
 def own_buffer_bytes(loop: ForOp, moved: Collection[Operation] = ()) -> int:
-    """What one more iteration in flight takes in such buffers; 0 where none stays in flight."""
+    """Bytes of `own_buffers` for one more iteration in flight; 0 if no wgmma stays in flight."""
     if not dots_in(loop) or is_aside(loop) or obstacle(loop, moved):
         return 0
     types = [parse_type(view.op.result.type) for view in own_buffers(loop, moved)]
     return sum(type.bytes for type in types if isinstance(type, MemDescType))
 
 
-def _only_for_dots(loop: ForOp, view: Value) -> bool:
+def _read_by_dots_only(loop: ForOp, view: Value) -> bool:
     readers = slot_readers(view)
     return bool(readers) and all(WarpGroupDotOp.of(it) and it.parent is loop.body for it in readers)
 
@@ -86,7 +86,7 @@ def _obstacle(loop: ForOp, dot: WarpGroupDotOp, moved: Collection[Operation]) ->
 
 
 def _returns_to_itself(loop: ForOp, dot: WarpGroupDotOp, index: int) -> bool:
-    """Whether the chain of dots that ends in `dot` began with the carried value it is yielded to."""
+    """Whether the chain of dots that ends in `dot` starts from the loop-carried value that it is yielded to."""
     value = dot.accumulator
     while (before := WarpGroupDotOp.of(value.defining_op)) is not None:
         value = before.accumulator
@@ -94,7 +94,7 @@ def _returns_to_itself(loop: ForOp, dot: WarpGroupDotOp, index: int) -> bool:
 
 
 def _stays(loop: ForOp, operand: Value, moved: Collection[Operation]) -> bool:
-    """Whether the bytes behind a memdesc operand stay as they are until the wgmma is done, or can be made to."""
+    """Whether the buffer of a memdesc operand stays unchanged until the wgmma completes, or can be made to."""
     op = whole_of(operand).defining_op
     if op is None or op in moved or GetOp.of(op) is not None or not loop.op.is_ancestor_of(op):
         return True

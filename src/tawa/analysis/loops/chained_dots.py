@@ -1,9 +1,9 @@
-"""Dots that work on what other dots of the same iteration computed, through more than an accumulator.
+"""Chained dots: dots whose operand A or B depends on another dot of the same iteration.
 
-    s = dot(q, k); p = exp2(s - …); acc = dot(p, v, acc)        the second is chained to the first
-    acc = dot(a, b, acc); acc2 = dot(a, u, acc2)                neither is
+    s = dot(q, k); p = exp2(s - …); acc = dot(p, v, acc)        the second dot is chained to the first
+    acc = dot(a, b, acc); acc2 = dot(a, u, acc2)                no chained dots
 
-Between chained dots the CUDA cores work while the tensor cores wait, unless another consumer group has work for them.
+Between chained dots, the tensor cores wait for the CUDA cores, unless another consumer group keeps them busy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ACCUMULATOR = 2
 
 
 def has_chained_dots(module: Module) -> bool:
-    """Whether some loop of the kernel (TTIR or TTGIR) has a dot whose operand A or B comes from another one in it."""
+    """Whether some loop of the kernel (TTIR or TTGIR) has chained dots."""
     return any(_chained(op) for op in module.walk() if ForOp.of(op) or WhileOp.of(op))
 
 

@@ -1,9 +1,9 @@
-"""How long an operation keeps a partition or the tensor cores busy: what the scheduler weighs, in cycles of one SM.
+"""Costs: how long an operation occupies its partition or the tensor cores, in cycles of one SM. For the scheduler.
 
-A partition is one stream of instructions: it is held for `stream_cycles`. A dot is only issued by it; the tensor cores
-are busy for `tensor_cycles`, and its result is available `LATENCY_CYCLES` later. A scheduler needs proportions, not
-times: the clock of the simulator (`tawa.sim.time.cost`) has the finer model, with memory and several partitions. Rates
-and latencies are those of `tawa.machine.hopper`.
+A partition is one instruction stream; an operation occupies it for `stream_cycles`. The partition only issues a dot;
+the dot occupies the tensor cores for `tensor_cycles`, and its result is available `LATENCY_CYCLES` later. A scheduler
+needs relative costs only: the clock of the simulator (`tawa.sim.time.cost`) has the finer model, with memory and
+several partitions. Rates and latencies are those of `tawa.machine.hopper`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ UNITS: tuple[Unit, ...] = ("tensor cores", "cuda cores", "special functions", "s
 _ACCUMULATOR = "#mma"  # how Triton's text names layouts of dots
 
 REPEATS = op_names(tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, arith.ConstantOp)
-"""What repeats a value that is there: the tile takes no registers of its own."""
+"""Operations that repeat a value: their results take no registers."""
 _FREE = frozenset(
     {
         *(
@@ -73,13 +73,13 @@ _LOADS = op_names(tt.LoadOp, tt.DescriptorLoadOp, tt.AtomicRMWOp, tt.AtomicCASOp
 _COPIES = op_names(LocalLoadOp, LocalAllocOp, LocalStoreOp, tt.StoreOp, tt.DescriptorStoreOp)
 _SPECIAL = op_names(Exp2Op, ExpOp, Log2Op, LogOp, SinOp, CosOp, SqrtOp)
 _CONVERSIONS = op_names(TruncFOp, ExtFOp, FpToFpOp, SIToFPOp, FPToSIOp)
-# fp32 lane slots of what is a sequence of instructions; estimates.
+# fp32 issue slots per element of operations that expand to several instructions; estimates.
 _SEQUENCES = by_name({arith.DivFOp: 10, math_ops.ErfOp: 24, math_ops.TanhOp: 24, arith.DivSIOp: 40, arith.RemSIOp: 40})
 
 
 @dataclass(frozen=True, slots=True)
 class OpCost:
-    """stream_cycles: of the partition. tensor_cycles: of the tensor cores. unit: what is busy meanwhile."""
+    """stream_cycles: of the partition. tensor_cycles: of the tensor cores. unit: the functional unit that is busy."""
 
     stream_cycles: int = 0
     tensor_cycles: int = 0
@@ -87,12 +87,12 @@ class OpCost:
 
 
 def is_free(op: Operation) -> bool:
-    """Whether an operation becomes no instruction of the partition."""
+    """Whether an operation compiles to no instruction."""
     return cost_of(op, 1).stream_cycles == 0
 
 
 def cost_of(op: Operation, num_warps: int) -> OpCost:
-    """The cost of one execution of `op` by a partition of `num_warps`; only shapes count."""
+    """The cost of one execution of `op` by a partition of `num_warps`, estimated from shapes."""
     if op.name in _FREE:
         return OpCost()
     if WarpGroupDotOp.of(op):
@@ -111,20 +111,21 @@ def cost_of(op: Operation, num_warps: int) -> OpCost:
 
 
 def registers_of(type: str, num_warps: int) -> int:
-    """Registers a thread needs for a value of this type: of a tile its share, 1 of a number, 0 of a view."""
+    """Registers that a thread needs for a value of this type: its share of a tile, 1 for a scalar, 0 for a memdesc."""
     kind = parse_type(type)
     if isinstance(kind, TensorType):
         spread = 1
         if "slice<" in kind.encoding:
-            spread = 4  # a row value is held by the four threads that share the row of an accumulator
+            spread = 4  # the four threads that share a row of an accumulator all hold the value of that row
         return max(1, kind.bytes * spread // (4 * 32 * num_warps))
     return 0 if isinstance(kind, MemDescType) else 1
 
 
 def stays_in_registers(convert: Operation) -> bool:
-    """Whether a layout change is one in name: an accumulator that becomes operand A of a wgmma stays where it is.
+    """Whether a layout conversion is free: an accumulator that becomes operand A of a wgmma stays in its registers.
 
-    Layouts go by their names: wgmmas that differ in their columns have layouts of two names, and spread rows alike.
+    The names of the two mma layouts need not be equal: wgmmas with different numbers of columns have different layouts,
+    which distribute the rows in the same way.
     """
     source, target = parse_type(ConvertLayoutOp(convert).source.type), parse_type(convert.result.type)
     if not isinstance(source, TensorType) or not isinstance(target, TensorType):
@@ -133,13 +134,13 @@ def stays_in_registers(convert: Operation) -> bool:
 
 
 def fma_per_cycle(element: str) -> int:
-    """Multiply-adds of the tensor cores on operands of `element`."""
+    """Multiply-adds per cycle of the tensor cores on operands of type `element`."""
     bits = {"f32": 32, "tf32": 32, "f16": 16, "bf16": 16}.get(element, 8)
     return FP16_FMA_PER_CYCLE * 16 // bits
 
 
 def _products(dot: WarpGroupDotOp) -> int:
-    """The products, or the reads of shared memory where those take longer."""
+    """Cycles for the multiply-adds, or for the reads of shared memory if those take longer."""
     a, b, out = parse_type(dot.a.type), parse_type(dot.b.type), parse_type(dot.op.result.type)
     if not isinstance(a, TensorType | MemDescType) or not isinstance(b, MemDescType):
         return 0
@@ -151,7 +152,7 @@ def _products(dot: WarpGroupDotOp) -> int:
 
 
 def _nested(op: Operation, num_warps: int) -> int:
-    """A loop as often as it may run, a branch as its longer side; dots inside are waited for there."""
+    """The cost of a loop for an assumed trip count, or of the longer side of a branch; nested dots are synchronous."""
     sides: list[int] = []
     for region in op.regions:
         for block in region.blocks:
@@ -166,7 +167,7 @@ def _through_memory(op: Operation) -> int:
 
 
 def _convert_layout(op: Operation) -> OpCost:
-    """Through shared memory and back, where it does not stay in registers."""
+    """A round trip through shared memory, unless the tile stays in registers."""
     source = parse_type(ConvertLayoutOp(op).source.type)
     if not isinstance(source, TensorType) or stays_in_registers(op):
         return OpCost()
@@ -175,7 +176,7 @@ def _convert_layout(op: Operation) -> OpCost:
 
 
 def _arithmetic(op: Operation, num_warps: int) -> OpCost:
-    """Element by element; a number costs its issue. A reduction does its own operation, then shuffles."""
+    """Elementwise work; a scalar operation costs its issue. A reduction executes its combiner, then shuffles."""
     elements = max((_elements(value.type) for value in (*op.operands, *op.results)), default=1)
     if elements == 1:
         return OpCost(2)

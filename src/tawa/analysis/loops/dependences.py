@@ -1,19 +1,19 @@
-"""The dependence graph of a loop body: what must come before what, in the same iteration and in later ones.
+"""The dependence graph of a loop body, within an iteration and across iterations.
 
     for k, acc:                        edges (source → target, distance)
       s = dot(q, x)                    value     dot → exp, 0        exp → dot', 0
-      p = exp(s)                       value     dot' → scale, 1     (acc is carried: one iteration later)
+      p = exp(s)                       value     dot' → scale, 1     (acc is loop-carried: one iteration later)
       a = scale(acc, p)                release   dot → consumed, 0   (the slot that the dot reads)
-      acc' = dot'(p, y, a)             order     get r → get r, 1    (accesses to one ring stay in their order)
+      acc' = dot'(p, y, a)             order     get r → get r, 1    (accesses to one ring stay in order)
 
-Nodes are the operations right in the body; a branch or a loop in it is one node with all that is inside. Kinds:
+Nodes are the operations of the body; a nested branch or loop is one node. Kinds of edges:
 
     value       the target uses a result of the source
-    sum         the same, as the accumulator of a dot and nothing else: the tensor cores take it over in flight
-    release     the target gives back, or writes, memory that the source reads: the source must be complete
-    together    the value is a view of shared memory, or what an inner loop left in flight and a wait behind it ends:
-                neither is carried to another iteration of the pipeline
-    order       both touch a ring, or memory that may be the same
+    sum         the target is a dot that uses the source, a dot, only as its accumulator: both may be in flight
+    release     the target releases or overwrites memory that the source reads: the source must be complete
+    together    source and target must be in one pipeline stage: the value is a view of shared memory, or the wgmmas of
+                an inner loop that a wait completes
+    order       both access a ring, or memory that may alias
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DependenceKind = Literal["value", "sum", "release", "together", "order"]
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """`target` of iteration i + `distance` comes behind `source` of iteration i; both are indices of nodes."""
+    """`target` of iteration i + `distance` depends on `source` of iteration i; both are indices of nodes."""
 
     source: int
     target: int
@@ -66,7 +66,7 @@ def find_dependences(loop: ForOp) -> DependenceInfo:
 
 
 def captured(op: Operation) -> list[Value]:
-    """The values that `op`, or what is nested in it, uses from outside of it; each once."""
+    """The values defined outside of `op` that `op` or operations nested in it use; each once."""
     found: dict[Value, None] = {}
     for nested in op.walk():
         for value in nested.operands:
@@ -78,15 +78,15 @@ def captured(op: Operation) -> list[Value]:
 
 
 def sum_only(op: Operation, value: Value) -> bool:
-    """Whether `op` is a dot that takes `value` as its accumulator, and nothing else uses it."""
+    """Whether the only use of `value` is as the accumulator of `op`, a dot."""
     dot = WarpGroupDotOp.of(op)
     return dot is not None and dot.accumulator is value and len(value.uses) == 1
 
 
 def waits_for_itself(dot: WarpGroupDotOp) -> bool:
-    """Whether a dot in a loop must be complete before anything follows: it reads a buffer that the loop fills anew.
+    """Whether a dot in a loop must be synchronous: it reads a buffer that each iteration allocates.
 
-    Triton gives the memory of such a buffer to others behind its last reader in the text.
+    Triton's allocator may reuse the memory of such a buffer after its last reader in program order.
     """
     for operand in (dot.a, dot.b):
         op = whole_of(operand).defining_op
@@ -103,14 +103,14 @@ class _Finder:
         self.edges: dict[Dependence, None] = {}
 
     def add(self, source: int, target: int, distance: int, kind: DependenceKind) -> None:
-        """Adds an edge once; within an iteration no node waits for itself."""
+        """Adds an edge once; self-edges of distance 0 are dropped."""
         if source != target or distance:
             self.edges[Dependence(source, target, distance, kind)] = None
 
     # -- values --------------------------------------------------------------------------------------------------
 
     def values(self) -> None:
-        """Edges by what nodes use, carried values included."""
+        """Edges from definitions to uses, also through loop-carried values."""
         for target, op in enumerate(self.nodes):
             for value in captured(op):
                 found = self._origin(value)
@@ -125,7 +125,7 @@ class _Finder:
                     self.add(source, target, distance, "value")
 
     def _origin(self, value: Value) -> tuple[int, int, Value] | None:
-        """(node, distance, its result): where the value is made, and how many iterations before."""
+        """(node, distance, result): the node that defines the value, and how many iterations earlier."""
         distance, seen = 0, set[Value]()
         while value.owner is self.loop.body:
             if value.index == 0 or value in seen:
@@ -139,7 +139,7 @@ class _Finder:
     # -- rings ---------------------------------------------------------------------------------------------------
 
     def rings(self) -> None:
-        """Gets of one ring in their order, releases in theirs, and releases behind the readers of the slot."""
+        """Orders the gets of each ring, its releases, and each release after the readers of its slot."""
         accesses: dict[Value, list[int]] = {}
         for number, op in enumerate(self.nodes):
             for nested in op.walk():
@@ -150,11 +150,11 @@ class _Finder:
         for ring, numbers in accesses.items():
             for wait, number in product(waits, numbers):
                 if wait < number and ConsumedOp.of(self.nodes[number]):
-                    self.add(wait, number, 0, "order")  # it may end the last reader, in an inner loop
+                    self.add(wait, number, 0, "order")  # the wait may complete the slot's last reader, in an inner loop
             nested = [number for number in numbers if self.nodes[number].regions]
             if nested:
                 self._chain(numbers)
-                # It may take any number of slots: no ring is deep enough to be read out of turn beside it.
+                # A nested loop may take any number of slots, so that gets of other rings must not be reordered with it.
                 gets = [
                     number for other in accesses.values() for number in other if not ConsumedOp.of(self.nodes[number])
                 ]
@@ -177,7 +177,7 @@ class _Finder:
             self.add(numbers[-1], numbers[0], 1, "order")
 
     def _release(self, ring: Value, consumed: ConsumedOp, number: int) -> None:
-        """The slot's own readers where its get stands in the body with the same count; else every reader before."""
+        """Orders a release after the readers of its slot; if the slot's get is unknown, after all earlier readers."""
         gets = [get for op in self.nodes[:number] if (get := GetOp.of(op)) and get.ring is ring]
         own = [get for get in gets if get.index is consumed.index]
         for get in own or gets:
@@ -196,7 +196,7 @@ class _Finder:
     # -- memory --------------------------------------------------------------------------------------------------
 
     def memory(self) -> None:
-        """Operations whose effects do not commute keep their order, within an iteration and from one to the next."""
+        """Orders operations whose effects do not commute, within an iteration and across the back edge."""
         effects = [(number, found) for number, op in enumerate(self.nodes) if (found := _effects(op))]
         for place, (number, found) in enumerate(effects):
             for other, others in effects[place:]:
@@ -207,7 +207,7 @@ class _Finder:
 
 
 def _effects(op: Operation) -> tuple[Effect, ...]:
-    """What `op` does to memory or to the outside; rings and wgmmas have edges of their own."""
+    """The effects of `op`, except for those on rings and on wgmmas in flight, which have their own edges."""
     found: list[Effect] = []
     for nested in op.walk():
         if nested.regions or nested.name.startswith("aref.") or nested.name == WarpGroupDotWaitOp.NAME:
@@ -226,16 +226,16 @@ def _commute(one: Operation, left: Effect, other: Operation, right: Effect) -> b
     if left.kind == right.kind == "read":
         return True
     if left.kind not in ("read", "write") or right.kind not in ("read", "write"):
-        # What only has an order of its own (a print) does not see shared memory.
+        # An operation that is only ordered (a print) does not access shared memory.
         kinds = (left.kind, right.kind)
         return "any" not in kinds and "barrier" not in kinds and "shared" in (left.space, right.space)
     if left.space != right.space:
         return True
-    return left.space == "global" and _apart(one, left, other, right)
+    return left.space == "global" and _no_alias(one, left, other, right)
 
 
-def _apart(one: Operation, left: Effect, other: Operation, right: Effect) -> bool:
-    """Whether two accesses to global memory come from different arguments of the kernel."""
+def _no_alias(one: Operation, left: Effect, other: Operation, right: Effect) -> bool:
+    """Whether two accesses to global memory are derived from different kernel arguments."""
     if one.regions or other.regions:
         return False
     here, there = address_of(one, left), address_of(other, right)

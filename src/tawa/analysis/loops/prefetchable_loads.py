@@ -1,7 +1,7 @@
-"""Loads of a loop that can be done an iteration before their results are used.
+"""Prefetchable loads: loads of a loop that can be executed one iteration before their results are used.
 
-Only loads of numbers and rows, whose address is computed from the loop's variable, from what the loop counts, and from
-what it does not change, and that nothing written in the loop may lie in.
+They load scalars and rows. Their addresses are computed from the induction variable, from other loop-carried counters
+and pointers, and from loop-invariant values; and no store in the loop may alias them.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ _DIVISIONS = op_names(
 
 @dataclass(slots=True)
 class AheadLoads:
-    """What can be loaded ahead in one loop."""
+    """The prefetchable loads of one loop."""
 
     loop: ForOp
     _needed: dict[Value, bool] = field(default_factory=dict[Value, bool])
 
     def loads(self) -> list[LoadOp]:
-        """The loads that can be done ahead, in program order; none where the loop gives accesses an order."""
-        if any(gives_order(op) and not _is_of_rings(op) for op in self.loop.op.walk()):
+        """The prefetchable loads, in program order; none if an operation in the loop orders memory accesses."""
+        if any(gives_order(op) and not _orders_shared_only(op) for op in self.loop.op.walk()):
             return []
-        return [LoadOp(op) for op in self.loop.body.ops if self._may_go(op)]
+        return [LoadOp(op) for op in self.loop.body.ops if self._is_prefetchable(op)]
 
-    def _may_go(self, op: Operation) -> bool:
-        """Whether an operation is such a load. A tile with rows takes more registers than anybody has left."""
+    def _is_prefetchable(self, op: Operation) -> bool:
+        """Whether an operation is a prefetchable load. Tiles of several rows would take too many registers."""
         if not is_plain_load(op) or not op.result.uses:
             return False
         row = not isinstance(parse_type(op.result.type), TensorType) or not has_rows(op.result)
         return row and all(map(self.is_known, op.operands)) and not self.is_written(op)
 
     def is_known(self, value: Value) -> bool:
-        """Whether a value can be computed for the next iteration as well as for this one."""
+        """Whether the value of the next iteration can be computed in this iteration."""
         if value not in self._needed:
-            self._needed[value] = False  # while it is being worked out: what depends on itself
-            self._needed[value] = self._work_out(value)
+            self._needed[value] = False  # a cycle that is not a counter does not qualify
+            self._needed[value] = self._is_computable(value)
         return self._needed[value]
 
-    def _work_out(self, value: Value) -> bool:
+    def _is_computable(self, value: Value) -> bool:
         if value.owner is self.loop.body:
             return value.index == 0 or self._is_counted(value)
         op = value.defining_op
@@ -62,16 +62,16 @@ class AheadLoads:
         return all(map(self.is_known, op.operands))
 
     def _is_counted(self, value: Value) -> bool:
-        """Whether a carried value is the one before moved on, as pointers are: no tile of sums."""
+        """Whether a loop-carried value is advanced by computable steps, as pointers are; accumulators are not."""
         end = self.loop.yielded[value.index - 1]
-        self._needed[value] = True  # what it becomes may depend on what it is
+        self._needed[value] = True  # the yielded value may depend on the loop-carried value
         known = end is value or self.is_known(end)
         if not known:
             self._needed = {other: fact for other, fact in self._needed.items() if not fact}
         return known
 
     def is_written(self, load: Operation) -> bool:
-        """Whether something written in the loop may lie where `load` reads."""
+        """Whether a store in the loop may alias `load`."""
         roots = memory_roots(LoadOp(load).pointers)
         for op in self.loop.op.walk():
             for effect in effects_of(op) if not op.regions else ():
@@ -85,18 +85,18 @@ class AheadLoads:
 
 
 def bytes_ahead(load: LoadOp, num_warps: int) -> int:
-    """What a thread carries for a load; of a row, as much as there would be if no two threads held the same."""
+    """Bytes that a thread carries for a prefetched load; for a row, as if no element were duplicated across threads."""
     tile = load.tile
     return 4 if tile is None else max(4, tile.bytes // (num_warps * WARP))
 
 
-def _is_of_rings(op: Operation) -> bool:
-    """Whether what an operation orders is in shared memory."""
+def _orders_shared_only(op: Operation) -> bool:
+    """Whether an operation orders accesses to shared memory only."""
     return op.name.startswith(("aref.", "ttg.", "ttng.")) and not op.name.endswith("barrier")
 
 
 def _may_divide_by_zero(op: Operation) -> bool:
-    """Whether an operation may be undefined if it is done once too often."""
+    """Whether an operation may be undefined if it is executed speculatively."""
     if op.name not in _DIVISIONS:
         return False
     return not arith.ConstantOp.matches(op.operands[arith.DivSIOp.rhs.index].defining_op)

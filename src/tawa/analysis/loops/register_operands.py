@@ -1,7 +1,7 @@
-"""Operands of dots that a loop does not change, and for which registers are left.
+"""Register operands: loop-invariant A operands of dots that fit into the registers that are left.
 
-%a = local_alloc %q                             or a slot of a ring, which is filled once for the whole loop
-for … { %s = warp_group_dot %a, %b, %c }        A may wait in registers (`tawa.transforms.pipelining.register_operands`)
+%a = local_alloc %q                             or a slot of a ring that is filled once for the whole loop
+for … { %s = warp_group_dot %a, %b, %c }        A may stay in registers (`tawa.transforms.pipelining.register_operands`)
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _HALVES = ("f16", "bf16")
 
 
 def operands_to_keep(root: Operation, num_warps: int, most_registers: int) -> list[WarpGroupDotOp]:
-    """The dots inside `root` whose left operand can be kept.
+    """The dots inside `root` whose left operand can be kept in registers.
 
-    num_warps: that execute them. most_registers: of a thread, for the results of a loop's dots and what is kept.
+    num_warps: that execute the dots. most_registers: per thread, for the results of a loop's dots and kept operands.
     """
     dots = [dot for op in root.walk() if (dot := WarpGroupDotOp.of(op)) and enclosing_loops(op)]
     found: list[WarpGroupDotOp] = []
@@ -32,13 +32,13 @@ def operands_to_keep(root: Operation, num_warps: int, most_registers: int) -> li
 
 
 def dots_of(loop: Operation) -> list[WarpGroupDotOp]:
-    """The dots whose innermost loop is this one, in program order; those in branches are among them."""
+    """The dots whose innermost loop is `loop`, in program order, including those in branches."""
     dots = [dot for op in loop.walk() if (dot := WarpGroupDotOp.of(op))]
     return [dot for dot in dots if enclosing_loops(dot.op)[0] is loop]
 
 
 def may_be_kept(dot: WarpGroupDotOp, loop: Operation) -> bool:
-    """Whether the left operand of a dot in `loop` can be kept, if there is room."""
+    """Whether the left operand of a dot in `loop` can be kept, if there are enough registers."""
     return _stays(dot, loop)
 
 
@@ -51,7 +51,7 @@ def kept_type(dot: WarpGroupDotOp) -> TensorType:
 
 
 def _stays(dot: WarpGroupDotOp, loop: Operation) -> bool:
-    """Whether A is a tile of halves that is complete in shared memory in front of the loop."""
+    """Whether A is a 16-bit tile that is complete in shared memory before the loop."""
     made, tile = dot.a.defining_op, parse_type(dot.a.type)
     if dot.a_in_registers or made is None or loop.is_ancestor_of(made):
         return False
@@ -62,7 +62,7 @@ def _stays(dot: WarpGroupDotOp, loop: Operation) -> bool:
 
 
 def _bytes(stay: list[WarpGroupDotOp], inside: list[WarpGroupDotOp]) -> int:
-    """Of what is to be kept, and of the results of all dots beside it."""
+    """Bytes of the operands to be kept and of the results of all dots of the loop."""
     operands = dict.fromkeys((dot.a, kept_type(dot)) for dot in stay)
     results = [parse_type(dot.op.result.type) for dot in inside]
     return sum(type.bytes for _, type in operands) + sum(it.bytes for it in results if isinstance(it, TensorType))

@@ -1,1 +1,1 @@
-"""Memory: where pointers come from, and which accesses matter to others."""
+"""Memory: the origin of pointers, aliasing between accesses, and stores that another tile follows."""

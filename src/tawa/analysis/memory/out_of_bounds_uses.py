@@ -1,13 +1,13 @@
-"""Whether rows of a tile that lie outside the tensor can be seen in memory.
+"""Whether the out-of-bounds rows of a loaded tile can affect memory.
 
-    rows = (128·pid + r) % M        rows past M hold some other row of A; a TMA load has zeros there
+    rows = (128·pid + r) % M        rows past M hold another row of A; a TMA load fills them with zeros
     a = load a + rows[:, None]·s + …
     c = dot a, b, c                  rows of a are rows of c
-    store c, mask = 128·pid + r < M  those rows are not stored: nobody sees them
+    store c, mask = 128·pid + r < M  those rows are not stored: no use
 
-What is computed of the elements along a dimension is followed forward, through the ties of `split_rules`. It may end in
-stores whose mask cuts off at least what the load should have cut off. It is seen where an operation mixes the dimension
-(a reduction, a contraction), where it becomes an address, and in a store without such a mask.
+The elements along a dimension are followed forward through the ties of `tawa.symbolic.dim_relations`. Stores whose mask
+excludes the out-of-bounds rows are no uses. A use is an operation that mixes the dimension (a reduction, a
+contraction), an operation that takes the elements as addresses, and a store without such a mask.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tawa.symbolic.polynomial import Poly
 
 
 def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Poly) -> str | None:
-    """Who sees elements of `load` where ``room - r_dim > 0`` does not hold, in words; None if nobody does."""
+    """The first use of elements of `load` where ``room - r_dim > 0`` does not hold, as text; None if there is none."""
     seen: set[tuple[Value, int]] = set()
     work = [(load.result, dim)]
     while work:
@@ -38,20 +38,20 @@ def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Pol
             read = LoadOp.of(user)
             if read is not None and read.pointers is value:
                 return _place(module, user)
-            ruled = user.parent_op if user.name in ENDS else user
-            if ruled is None or (user.name in ENDS and _turns(affine, ruled, room)):
+            holder = user.parent_op if user.name in ENDS else user
+            if holder is None or (user.name in ENDS and _varies(affine, holder, room)):
                 return _place(module, user)
-            relations = relations_of(ruled)
+            relations = relations_of(holder)
             places = [tie for tie in relations.ties if any(_same(place, value, at) for place in tie)]
             mixed = any(_same(mixed.place, value, at) for mixed in relations.mixed)
-            if mixed or (not places and any(shape_of(result) for result in ruled.results)) or not ruled.results:
+            if mixed or (not places and any(shape_of(result) for result in holder.results)) or not holder.results:
                 return _place(module, user)
             work += [(place.value, place.dim) for tie in places for place in tie if place.user is None]
     return None
 
 
-def _turns(affine: Affine, op: Operation, room: Poly) -> bool:
-    """Whether what lies outside is something else in the next iteration, which a loop hands its values to."""
+def _varies(affine: Affine, op: Operation, room: Poly) -> bool:
+    """Whether `op` is a loop in which the bound varies, so that the next iteration has other out-of-bounds rows."""
     return op.name in LOOPS and not affine.atoms.invariant(room, op)
 
 
@@ -60,13 +60,13 @@ def _same(place: Place, value: Value, dim: int) -> bool:
 
 
 def _cuts(affine: Affine, store: Operation, dim: int, room: Poly) -> bool:
-    """Whether the mask of a store leaves out what lies outside ``room - r_dim > 0``."""
+    """Whether the mask of a store excludes the elements where ``room - r_dim > 0`` does not hold."""
     mask = StoreOp(store).mask
     if mask is None:
         return False
     bounds = affine.bounds(mask) or ()
     same = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim and bound.room == room]
-    return any(not bound.guards for bound in same)  # a bound of what wraps around itself cuts nothing off there
+    return any(not bound.guards for bound in same)  # a comparison with guards excludes nothing beyond them
 
 
 def _place(module: Module, op: Operation) -> str:

@@ -1,11 +1,12 @@
-"""Which argument of the kernel a pointer or descriptor comes from, and where a descriptor is made.
+"""Provenance: which kernel argument a pointer or descriptor is derived from, and where a descriptor is made.
 
-Two accesses that come from different arguments are taken to touch different memory, as Triton's own pipeliner does;
-two that come from the same argument, or from an unknown place, may touch the same. What is reached through addresses
-that lie in the memory of an argument is memory of its own: a grouped GEMM has one table of addresses for each operand,
-and no table leads to itself or to what another one leads to. Tables that break this are like tensors that overlap:
-programs of the grid have no order among them, so that it can only matter where one program loads what itself stored;
-and there Triton keeps an order among threads behind a barrier only, with which a kernel is declined.
+Accesses derived from different arguments are assumed not to alias, as in Triton's own pipeliner. Accesses derived from
+the same argument, or of unknown origin, may alias. Memory that is reached through addresses stored in an argument is a
+root of its own: a grouped GEMM has one table of addresses for each operand, and the memory behind one table is assumed
+to alias neither the table nor the memory behind another table. A kernel that breaks this assumption is like one with
+overlapping tensors. Programs of the grid are not ordered with each other, so that only a program that loads what it
+stored itself could tell the difference; Triton orders such accesses of different threads only by a barrier, and kernels
+with a barrier are declined.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
 
 _MAKE_DESCRIPTOR = tt.MakeTensorDescOp.NAME
-# What reads or writes global memory; the address is operand 0.
+# The operations that access global memory; the address is operand 0.
 _ACCESSES = ATOMICS | op_names(
     tt.DescriptorGatherOp,
     DescriptorLoadOp,
@@ -56,7 +57,7 @@ _ADDRESS = {
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Memory that an argument of the kernel leads to: its own, or `behind` it what addresses stored there lead to."""
+    """Memory that a kernel argument points to; with `behind`, memory that addresses stored in it point to."""
 
     argument: Value
     behind: bool = False
@@ -68,7 +69,7 @@ class Root:
 
 
 def memory_roots(address: Value) -> list[Root] | None:
-    """The memory that `address` may lie in; None when one of the places that it may come from is unknown."""
+    """The roots that `address` may be derived from; None if one of its origins is unknown."""
     roots: list[Root] = []
     seen: set[tuple[Value, bool]] = set()
     work = [(address, False)]
@@ -90,7 +91,7 @@ def memory_roots(address: Value) -> list[Root] | None:
 
 
 def _sources(value: Value) -> list[Value] | None:
-    """Where `value` comes from: an empty list for a kernel argument, None for an unknown place."""
+    """The values that `value` is derived from: an empty list for a kernel argument, None if unknown."""
     owner = value.owner
     if isinstance(owner, Block):
         function = FuncOp.of(owner.parent_op)
@@ -111,10 +112,10 @@ def _argument_sources(function: FuncOp, value: Value) -> list[Value] | None:
 
 
 def made_in_a_loop(module: Module, descriptor: Value) -> Operation | None:
-    """The operation in a loop that may have made `descriptor`; None when there is none.
+    """The operation in a loop that may have made `descriptor`; None if there is none.
 
-    Triton keeps such a descriptor in one place of global memory and writes it again in every iteration, while TMA
-    copies of the iteration before may still be about to read it.
+    Triton keeps such a descriptor at one address in global memory and overwrites it in every iteration, while in-flight
+    TMA copies of the previous iteration may still read it.
     """
     seen: set[Value] = set()
     work = [descriptor]
@@ -129,37 +130,38 @@ def made_in_a_loop(module: Module, descriptor: Value) -> Operation | None:
                 return op
             continue
         sources = _sources(value)
-        if sources is None:  # it may be any
+        if sources is None:  # it may be any descriptor
             return next((op for op in module.walk() if op.name == _MAKE_DESCRIPTOR and enclosing_loops(op)), None)
         work += sources
     return None
 
 
 def remade_for(load: DescriptorLoadOp) -> Operation | None:
-    """The operation that makes a load's own descriptor anew in a loop around the loop of the load; None for any other.
+    """The operation that remakes the descriptor of a load in each iteration of an outer loop; None if there is none.
 
-    Of such a descriptor all copies are known: nothing carries it on. Between two makings a producer can wait for them.
+    Such a descriptor is not loop-carried, so that all TMA copies that read it are known. The producer can wait for them
+    before it remakes the descriptor.
     """
     maker = own_maker(load.descriptor)
     return maker if maker and enclosing_loops(maker)[0] is not enclosing_loops(load.op)[0] else None
 
 
 def own_maker(descriptor: Value) -> Operation | None:
-    """The operation in a loop that makes `descriptor` itself; None where it is made elsewhere or carried."""
+    """The operation in a loop that defines `descriptor`; None if it is defined outside of loops or loop-carried."""
     op = descriptor.defining_op
     return op if op is not None and op.name == _MAKE_DESCRIPTOR and enclosing_loops(op) else None
 
 
 def remakes_descriptors(module: Module) -> bool:
-    """Whether a descriptor is made in a loop, so that its place in the program matters."""
+    """Whether a descriptor is made in a loop, so that its making must not be hoisted."""
     return any(op.results and own_maker(op.result) for op in module.walk() if op.name == _MAKE_DESCRIPTOR)
 
 
 def stores_must_not_wait(module: Module) -> bool:
-    """Whether a TMA store must have left before what stands behind it, and so may not be deferred.
+    """Whether TMA stores must be complete before the operations that follow them, and so must not be deferred.
 
-    That is so where the kernel touches what it stores in another way too, where an atomic releases to others what
-    stands before, and where the store's descriptor is written again in every iteration and carried from one to another.
+    That is the case if the kernel accesses the stored memory in another way too, if an atomic with release semantics
+    publishes it, or if the store uses a loop-carried descriptor that is remade in every iteration.
     """
     accesses = [op for op in module.walk() if op.name in _ACCESSES]
     if not any(tt.DescriptorStoreOp.matches(op) for op in accesses):
@@ -182,9 +184,9 @@ def stores_must_not_wait(module: Module) -> bool:
 
 
 def why_stored_in_order(module: Module, store: Operation) -> str:
-    """Why a store must be seen before what stands behind it, which a TMA store is not; empty where nothing asks for it.
+    """Why a store must be visible before later operations, which rules out a TMA store; empty if it need not be.
 
-    A bulk store is waited for until it has read shared memory. Loads behind it may still see what was there, other
+    The wait for a bulk store ends when it has read shared memory. Later loads may still see the old contents, later
     stores may overtake it, and a release does not cover it.
     """
     own = memory_roots(store.operands[0])
@@ -200,16 +202,16 @@ def why_stored_in_order(module: Module, store: Operation) -> str:
 
 
 def follows_addresses(module: Module) -> bool:
-    """Whether an access goes to an address that itself lies in memory, or that may."""
+    """Whether the address of some access is loaded from memory, or may be."""
     found = [memory_roots(op.operands[0]) for op in module.walk() if op.name in _ACCESSES]
     return any(roots is None or any(root.behind for root in roots) for roots in found)
 
 
 def may_run_twice(module: Module) -> bool:
-    """Whether a second run on the same arguments leaves memory as the first did: nothing is read that is written.
+    """Whether the kernel is idempotent: a second run on the same arguments leaves memory as the first run did.
 
-    False where the kernel has an atomic, prints, or has an address of unknown origin or from memory, which no launch
-    compares with others.
+    That requires that it reads nothing that it writes. False if the kernel has an atomic, prints, or uses an address
+    that is of unknown origin or loaded from memory, since the launcher cannot check such addresses for overlap.
     """
     read: list[Root] = []
     written: list[Root] = []

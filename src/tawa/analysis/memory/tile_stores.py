@@ -1,9 +1,9 @@
-"""Stores of tiles through pointers that another tile follows: by TMA, such a store overlaps the next tile.
+"""Tile stores: pointer stores at the end of a tile. As TMA stores they overlap with the loads of the next tile.
 
-for tile in …: { for k in …: dot;  store C }         it ends a tile
-for k in …: dot;  store C                            so does it where programs are done in turn
+for tile in …: { for k in …: dot;  store C }         qualifies
+for k in …: dot;  store C                            qualifies if the kernel will be persistent
 
-One that goes to the same place in each turn of a loop is none: of two TMA stores nobody knows which comes last.
+A store to the same address in every iteration does not qualify: TMA stores to one address are unordered.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from tawa.symbolic.dim_relations import has_rows
 
 
 def tile_stores(function: FuncOp, in_turn: bool) -> list[Operation]:
-    """Those stores, in textual order. in_turn: whether programs will be done in turn."""
+    """The tile stores, in textual order. in_turn: whether the kernel will be persistent."""
     ops = [op for op in function.op.walk() if StoreOp.matches(op) and has_rows(StoreOp(op).source)]
     return [op for op in ops if _ends_a_tile(op, in_turn)]
 
 
 def _ends_a_tile(store: Operation, in_turn: bool) -> bool:
-    """Whether another tile, made by a loop of its own, follows what a store writes."""
+    """Whether the store follows an inner loop with dots and another tile follows the store."""
     loops = enclosing_loops(store)
     if not loops:
         return in_turn
     dots = [op for op in loops[0].walk() if op.name in DOTS]
     ends = any(enclosing_loops(dot)[0] is not loops[0] for dot in dots)
-    return ends and all(_moves_with(global_address(store), loop) for loop in loops)
+    return ends and all(_varies_in(global_address(store), loop) for loop in loops)
 
 
-def _moves_with(address: Value, loop: Operation) -> bool:
-    """Whether an address depends on what changes from one turn of a loop to the next."""
+def _varies_in(address: Value, loop: Operation) -> bool:
+    """Whether an address depends on the induction variable or on a loop-carried value of `loop`."""
     work, seen = [address], set[Value]()
     while work:
         value = work.pop()

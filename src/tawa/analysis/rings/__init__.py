@@ -1,1 +1,1 @@
-"""Rings: which loads move to a producer, which of them share a ring, and what a partition needs."""
+"""Rings: which loads move to a producer, which of them share a ring, and the backward slice that a partition needs."""

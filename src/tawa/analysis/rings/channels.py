@@ -1,8 +1,8 @@
-"""Channels: which loads travel together, and which of those groups can share one ring.
+"""Channels: which loads are grouped into one put, and which of these groups share a ring.
 
-Loads that stand in one block, feed the same dots and are brought in the same way (`fill`) are one *site*: one put fills
-one slot with the tuple of their tiles. Sites with the same payload whose lifetimes never overlap (two loops in a row,
-the branches of an ``if``) share one ring and its running count.
+Loads in one block that feed the same dots and fill their slots in the same way (`fill`) are one *site*: one put fills
+one slot with all of their tiles. Sites with the same payload whose live ranges never overlap (consecutive loops, the
+branches of an ``if``) share one ring and its running count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tawa.ir import Block, Module, Operation, Value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SiteInfo:
-    """One place where a ring is written and read: loads of one block, in textual order."""
+    """One place where a ring is filled and read: the loads of one put, in textual order."""
 
     loads: tuple[DotLoadInfo, ...]
     last_use: Operation
@@ -37,7 +37,7 @@ class SiteInfo:
 
     @property
     def payload(self) -> tuple[str, ...]:
-        """Types of one slot's buffers."""
+        """The types of the buffers of one slot."""
         return tuple(str(info.payload) for info in self.loads)
 
     @property
@@ -47,25 +47,25 @@ class SiteInfo:
 
     @property
     def fills(self) -> int | None:
-        """How often a program fills a slot here, branches taken; None where that is not known when it is compiled."""
+        """How often a program fills a slot here, if all branches are taken; None if unknown at compile time."""
         return _trips(self.loads[0].load.op)
 
     @property
     def slot_bytes(self) -> int:
-        """Bytes of one slot: what the copies of one put deliver."""
+        """Bytes of one slot: the transaction bytes of one put."""
         return sum(info.payload.bytes for info in self.loads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelInfo:
-    """One ring to be: its name and its sites, in textual order."""
+    """One future ring: its name and its sites, in textual order."""
 
     name: str
     sites: tuple[SiteInfo, ...]
 
     @property
     def payload(self) -> tuple[str, ...]:
-        """Types of one slot's buffers."""
+        """The types of the buffers of one slot."""
         return self.sites[0].payload
 
     @property
@@ -75,7 +75,7 @@ class ChannelInfo:
 
     @property
     def fills(self) -> int | None:
-        """How often a program fills a slot; None where that is not known when it is compiled."""
+        """How often a program fills a slot; None if unknown at compile time."""
         each = [site.fills for site in self.sites]
         return None if None in each else sum(it or 0 for it in each)
 
@@ -88,8 +88,8 @@ class ChannelInfo:
 def find_channels(loads: list[DotLoadInfo], rings: Mapping[Operation, str] | None = None) -> list[ChannelInfo]:
     """Groups loads into sites and sites into channels, in textual order.
 
-    rings: names of rings, by load: loads of different rings, or with and without one, are kept apart. Loads of one
-    name that cannot share a ring give two channels of that name.
+    rings: requested ring names by load. Only loads with the same name, or without any, are grouped. Loads with the same
+    name that cannot share a ring become two channels of that name.
     """
     groups: list[list[DotLoadInfo]] = []
     rings = rings or {}
@@ -97,7 +97,7 @@ def find_channels(loads: list[DotLoadInfo], rings: Mapping[Operation, str] | Non
     for info in loads:
         for group in groups:
             same_ring = rings.get(info.load.op) == rings.get(group[0].load.op)
-            if same_ring and (info in own) is (group[0] in own) and _travel_together(group, info):
+            if same_ring and (info in own) is (group[0] in own) and _share_put(group, info):
                 group.append(info)
                 break
         else:
@@ -116,13 +116,13 @@ def find_channels(loads: list[DotLoadInfo], rings: Mapping[Operation, str] | Non
 
 
 def _share(sites: list[SiteInfo], site: SiteInfo) -> bool:
-    """Whether a site can use the slots of others by turns."""
+    """Whether a site can use the ring of other sites."""
     same = sites[0].payload == site.payload and sites[0].fill == site.fill
     return same and all(_disjoint(other, site) for other in sites)
 
 
 def slot_readers(view: Value) -> list[Operation]:
-    """Operations that read shared memory through `view` or through views of it; dead views read nothing."""
+    """Operations that read shared memory through `view` or through views of it."""
     readers: list[Operation] = []
     for user in view.users:
         if user.name in VIEWS:
@@ -133,7 +133,7 @@ def slot_readers(view: Value) -> list[Operation]:
 
 
 def ancestor_in(block: Block, op: Operation) -> Operation:
-    """The operation of `block` that is `op` or holds it. Raises ValueError when none does."""
+    """The operation of `block` that is `op` or contains it. Raises ValueError if there is none."""
     found = op.within(block)
     if found is not None:
         return found
@@ -141,7 +141,7 @@ def ancestor_in(block: Block, op: Operation) -> Operation:
 
 
 def _trips(op: Operation) -> int | None:
-    """How often an operation is executed, where all loops around it count from number to number."""
+    """How often an operation is executed, if all loops around it have constant trip counts; else None."""
     total = 1
     for outer in enclosing_loops(op):
         loop = ForOp.of(outer)
@@ -157,15 +157,15 @@ def _trips(op: Operation) -> int | None:
 
 
 def _of_one_group(loads: list[DotLoadInfo]) -> list[DotLoadInfo]:
-    """Loads of a split program whose tiles differ from consumer group to consumer group: all others are shared."""
+    """The loads of a split program whose tiles depend on the consumer group; all others are shared by the groups."""
     function = next((op for info in loads[:1] for op in info.load.op.ancestors() if FuncOp.of(op)), None)
     if function is None or not any(GroupIndexOp.of(op) for op in function.walk()):
         return []
     return [info for info in loads if any(GroupIndexOp.of(op) for op in slice_from([info.load.op], function).ops)]
 
 
-def _travel_together(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:
-    """Same block, same dots, same way, and nothing uses an earlier tile of the group before this load."""
+def _share_put(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:
+    """Same block, same dots, same fill, and no use of an earlier tile of the group before this load."""
     first = group[0].load.op
     op = info.load.op
     if info.fill != group[0].fill or op.parent is not first.parent:
@@ -181,7 +181,7 @@ def _travel_together(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:
 
 
 def _tile_readers(info: DotLoadInfo) -> list[Operation]:
-    """Operations that need the loaded tile: readers of the slot, and users of the tile in registers."""
+    """Operations that use the loaded tile: readers of the slot, and users of the tile in registers."""
     readers = [reader for allocation in info.allocations for reader in slot_readers(allocation.result)]
     return readers + [user for user in info.load.op.result.users if user not in info.allocations]
 
@@ -192,7 +192,7 @@ def _last_use(group: list[DotLoadInfo]) -> Operation:
     assert block is not None
     last = group[-1].load.op
     for info in group:
-        # A tile that goes to registers is read right behind the get; only views keep the slot in use.
+        # A tile that goes to registers is read directly after the get; only views keep the slot live.
         for allocation in info.allocations:
             for reader in slot_readers(allocation.result):
                 ancestor = ancestor_in(block, reader)
@@ -202,10 +202,10 @@ def _last_use(group: list[DotLoadInfo]) -> Operation:
 
 
 def _disjoint(first: SiteInfo, second: SiteInfo) -> bool:
-    """Whether one site is over, in program order, before the other begins, in every run.
+    """Whether, in every run, one site ends before the other begins.
 
-    A site beside another in one block, or in a block inside that of the other, counts as overlapping: once wgmmas stay
-    in flight, the one is released after the other began, and each may wait for the slot the other holds.
+    Two sites in one block, or one in a block nested in that of the other, count as overlapping: with wgmmas in flight,
+    the first slot is released after the second get, and each site may wait for the slot that the other holds.
     """
     chain = _block_chain(first.block)
     if second.block in chain or first.block in _block_chain(second.block):
@@ -249,7 +249,7 @@ def channels_of_groups(module: Module, channels: Sequence[ChannelInfo]) -> list[
 
 
 def outer_channels(channels: Sequence[ChannelInfo]) -> list[str]:
-    """Names of the channels whose sites are all in loops around other sites' loops: filled once a tile."""
+    """Names of the channels whose sites are all in loops around other sites' loops: filled once per tile."""
     sites = [site for channel in channels for site in channel.sites]
     around = {outer for site in sites for outer in enclosing_loops(site.loads[0].load.op)[1:]}
     return [

@@ -1,12 +1,12 @@
-"""Guards: branches that decide, before anything else, whether a program does its work at all.
+"""Guards: branches around all the work of a program, such as an early exit.
 
     %go = cmpi slt, %row, load %count
     scf.if %go {                       a guard
       loop { load; dot }; store        the work
-    } else { store zeros }             what is done instead, if anything
+    } else { store zeros }             the alternative, if any
 
-Where nothing that can be seen happens beside the branch, it stays outside of the partitions: a program that has nothing
-to do leaves before they start, and all of them agree on it, since it is decided once.
+If there are no side effects next to the branch, it stays outside of the partitions: a program without work exits before
+they start. All partitions agree on the branch, because it is decided once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FLOW = CONTROL | ENDS
 
 @dataclass(frozen=True, slots=True)
 class GuardInfo:
-    """The guards of a kernel, outermost first, and the block inside of them all: its body where there are none."""
+    """The guards of a kernel, outermost first. work: the block inside all of them, or the kernel's body."""
 
     function: FuncOp
     guards: tuple[Operation, ...]
@@ -35,25 +35,25 @@ class GuardInfo:
 
     @property
     def way(self) -> list[Block]:
-        """The blocks on the way to the work: the body of the kernel first, the work last."""
+        """The nested blocks from the body of the kernel to the work, both included."""
         return [*(guard.parent for guard in self.guards if guard.parent), self.work]
 
     @property
     def instead(self) -> list[Operation]:
-        """All that may happen instead of the work, operations inside of others included."""
+        """All operations of the alternatives to the work, including nested ones."""
         way = self.way
         others = [block for guard in self.guards for block in IfOp(guard).branches if block not in way]
         return [nested for block in others for op in block.ops[:-1] for nested in op.walk()]
 
     def stays(self) -> SliceInfo:
-        """What stays outside of the partitions: what the guards are decided by, and what happens instead."""
+        """The slice that stays outside of the partitions: the conditions of the guards, and the alternatives."""
         conditions = [IfOp(guard).condition for guard in self.guards]
         effects = [op for op in self.instead if _happens(op)]
         return slice_from(effects, self.function.op, self.guards, conditions)
 
 
 def find_guards(function: FuncOp, loads: Sequence[Operation]) -> GuardInfo:
-    """The guards around `loads`, the loads that are to be moved."""
+    """The guards around `loads`, which will move to the producer."""
     found = GuardInfo(function, (), function.body)
     while (deeper := _next_guard(found, loads)) is not None:
         found = deeper
@@ -61,13 +61,13 @@ def find_guards(function: FuncOp, loads: Sequence[Operation]) -> GuardInfo:
 
 
 def guards_around(function: FuncOp, work: Block) -> GuardInfo:
-    """The guards around the block of which `find_guards` said that it is the work."""
+    """The guards around `work`, a block that `find_guards` has found."""
     around = [op for op in function.op.walk() if op is not function.op and _is_in(work, op)]
     return GuardInfo(function, tuple(around), work)
 
 
 def _next_guard(found: GuardInfo, loads: Sequence[Operation]) -> GuardInfo | None:
-    """With one guard more; None where the work has no other, or something else happens beside it."""
+    """The guards with one more; None if there is none, or if it has side effects next to it."""
     ops = found.work.ops[:-1]
     guard = next((op for op in ops if IfOp.of(op) and loads and all(op.is_ancestor_of(load) for load in loads)), None)
     if guard is None or guard.results:
@@ -92,14 +92,14 @@ def _is_in_block(op: Operation, block: Block) -> bool:
 
 
 def _happens(op: Operation) -> bool:
-    """Whether an operation that holds no others in its control flow must happen."""
+    """Whether an operation other than control flow has side effects."""
     return op.name not in _FLOW and has_side_effect(op)
 
 
 def _may_stay(op: Operation) -> bool:
-    """Whether the warps of the kernel may execute an operation, before the partitions start or instead of them.
+    """Whether an operation may be executed outside of the partitions.
 
-    Dots belong to the consumers, and the number of a group means nothing outside of the groups.
+    Dots may not, because they belong to the consumers; nor may the group index, which is undefined there.
     """
     if op.name in DOTS or GroupIndexOp.of(op):
         return False

@@ -1,19 +1,19 @@
-"""Loads that feed a dot: the roots of the producer.
+"""Dot loads: loads that feed a dot. They are the roots of the producer.
 
-A load feeds a dot when its tile reaches operand A or B of one, through layouts, views, casts and elementwise work,
-without passing another dot. How it gets there decides what a slot of a ring holds and how long it is read:
+A load feeds a dot if its tile reaches operand A or B through layout conversions, views, casts and elementwise
+operations, without passing another dot. The path decides how the consumer reads the slot:
 
     shared     load → local_alloc → views → wgmma: the slot replaces the allocation
-    registers  anything else: the consumer reads the slot into registers first
+    registers  any other path: the consumer first reads the slot into registers
 
-What kind of load it is decides how the slot is filled:
+The kind of load decides how the producer fills the slot:
 
     descriptor_load                                     tma
-    load through pointers, 4 bytes or more side by side  cp.async, where lanes outside the mask are zero or undefined
-    any other load through pointers                      registers of the producer
+    pointer load, 4 or more contiguous bytes per thread cp.async, if masked-off lanes are zero or undefined
+    any other pointer load                              registers of the producer
 
-A load through pointers moves only where what it meets on its way is not computed from a dot: the tiles of masks and
-biases that meet a product stay where they are. So do loads that are marked to stay (`LoadOp.stays`).
+A pointer load does not feed a dot through values that depend on another dot: tiles of masks and biases that are
+combined with a product are not moved. Neither are loads that are marked to stay (`LoadOp.stays`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from tawa.ir.attributes import read_bool, read_int
 from tawa.ir.text import print_dictionary
 
 TMA_BYTES = 128
-"""Of shared memory, where a TMA copy may begin."""
+"""Alignment in shared memory of the destination of a TMA copy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DotLoadInfo:
-    """One load that feeds dots inside a loop. `payload` is the slot buffer; `allocations` are replaced by it.
+    """One load that feeds dots inside a loop.
 
-    fill: how the producer brings the tile into the slot.
+    payload: the type of the slot's buffer. allocations: those that the slot replaces. fill: how the producer fills the
+    slot.
     """
 
     load: DescriptorLoadOp | LoadOp
@@ -54,7 +55,7 @@ class DotLoadInfo:
 
     @property
     def through_registers(self) -> bool:
-        """Whether some user needs the tile in registers."""
+        """Whether some user reads the tile in registers."""
         return len(self.allocations) < len(self.load.op.result.users)
 
 
@@ -89,18 +90,18 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
 
 
 def is_persistent(loads: list[DotLoadInfo]) -> bool:
-    """Whether some load stands in a loop inside a loop: a program that works on one tile after another."""
+    """Whether some load is in a nested loop, so that the program computes several tiles."""
     return any(len(enclosing_loops(info.load.op)) > 1 for info in loads)
 
 
 def operand_bits(loads: list[DotLoadInfo]) -> int:
-    """Bits of the widest element that a moved load brings."""
+    """Bits of the widest element type among the payloads."""
     elements = [parse_type(info.payload.element) for info in loads]
     return max(element.bits for element in elements if isinstance(element, ScalarType))
 
 
 def dots_fed_by(tile: Value, apart: Collection[Value] = ()) -> list[Operation]:
-    """Dots whose A or B comes from `tile`, in the order in which they are met; not through the values `apart`."""
+    """Dots whose operand A or B depends on `tile`, in order of discovery. apart: values that are not followed."""
     dots: list[Operation] = []
     seen: set[Value] = set()
     work = [tile]
@@ -120,7 +121,7 @@ def dots_fed_by(tile: Value, apart: Collection[Value] = ()) -> list[Operation]:
 
 
 def from_dots(module: Module) -> set[Value]:
-    """Every value that is computed from what a dot gave, also in an earlier iteration."""
+    """Every value that depends on the result of a dot, including dots of earlier iterations."""
     found: set[Value] = set()
     work = [result for dot in find_dots(module) for result in dot.results]
     while work:
@@ -134,7 +135,7 @@ def from_dots(module: Module) -> set[Value]:
 
 
 def slot_type(module: Module, load: DescriptorLoadOp) -> MemDescType:
-    """The buffer TMA fills for `load`: its tile in the descriptor's layout, of the tile's rank."""
+    """The buffer that TMA fills for `load`: its tile in the descriptor's layout, reduced to the tile's rank."""
     tile = load.tile
     encoding = load.encoding
     for user in load.op.result.users:
@@ -148,15 +149,16 @@ def slot_type(module: Module, load: DescriptorLoadOp) -> MemDescType:
 
 
 def tma_alignment(module: Module, slot: MemDescType) -> int:
-    """Bytes of which each slot that TMA fills begins at a multiple: 128, or the eight rows that a swizzle spans."""
+    """Alignment of a slot that TMA fills: 128 bytes, or the eight rows that a swizzle spans."""
     swizzle = fields_of(module, slot.encoding).get("swizzlingByteWidth", "0")
     return max(TMA_BYTES, 8 * read_int(swizzle))
 
 
 def pointer_slot_type(module: Module, load: LoadOp) -> MemDescType:
-    """The buffer for a tile that comes by pointers: that of an allocation it goes to, else rows without a swizzle.
+    """The buffer for a tile of a pointer load: in the layout of its allocation, or without a swizzle.
 
-    What is read into registers again is read as it was written, thread by thread, so that no swizzle is needed.
+    A tile that the consumer reads into registers is read in the layout in which it was written, so that it needs no
+    swizzle.
     """
     tile = load.tile
     assert tile is not None
@@ -171,11 +173,11 @@ def pointer_slot_type(module: Module, load: LoadOp) -> MemDescType:
 
 
 def pointer_fill(module: Module, load: LoadOp, payload: MemDescType, axis_info: ModuleAxisInfo) -> Fill:
-    """How a tile that comes by pointers gets into its slot."""
+    """How the producer fills the slot of a pointer load."""
     element, tile = parse_type(payload.element), load.tile
     assert tile is not None
     if not isinstance(element, ScalarType) or (load.other is not None and not is_zero(load.other)):
-        return "registers"  # cp.async fills lanes outside the mask with zeros
+        return "registers"  # cp.async fills masked-off lanes with zeros
     if axis_info.vector_width(load) * element.bits < CP_ASYNC_BITS:
         return "registers"
     fastest = tile_order(module, tile.encoding)[0]
@@ -184,12 +186,12 @@ def pointer_fill(module: Module, load: LoadOp, payload: MemDescType, axis_info: 
 
 
 def _has_order(module: Module, load: LoadOp) -> bool:
-    """Whether the tile is one, in a layout of which something is known."""
+    """Whether the load has a tile with a known layout."""
     return load.tile is not None and bool(tile_order(module, load.tile.encoding))
 
 
 def _fastest(module: Module, type: MemDescType) -> int | None:
-    """The dimension that lies side by side in a buffer; None where the layout is not known."""
+    """The contiguous dimension of a buffer; None if the layout is unknown."""
     fields, rank = fields_of(module, type.encoding), len(type.shape)
     match layout_name(module, type.encoding):
         case "#ttg.nvmma_shared":
@@ -201,12 +203,12 @@ def _fastest(module: Module, type: MemDescType) -> int | None:
 
 
 def same_layout(module: Module, first: str, second: str) -> bool:
-    """Whether two shared encodings place a tile alike; the rank of a batched descriptor does not count."""
+    """Whether two shared encodings are the same layout, apart from the rank of a batched descriptor."""
     return first == second or _layout(module, first) == _layout(module, second)
 
 
 def _slot_like(module: Module, load: Operation, payload: MemDescType) -> tuple[Operation, ...]:
-    """The allocations that a slot replaces."""
+    """The allocations of a load's tile that the slot replaces."""
     return tuple(user for user in load.result.users if _is_slot_like(module, user, payload))
 
 
@@ -228,7 +230,7 @@ def _layout(module: Module, encoding: str) -> tuple[str, dict[str, str]]:
 
 
 def _of_rank(module: Module, encoding: str, rank: int) -> str:
-    """`encoding` for a tile of `rank` dimensions: unchanged where it already is of that rank."""
+    """`encoding` for a tile of `rank` dimensions."""
     fields = fields_of(module, encoding)
     if not fields or read_int(fields.pop("rank", "2")) == rank:
         return encoding

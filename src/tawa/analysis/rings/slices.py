@@ -1,8 +1,8 @@
-"""Slices: what a partition needs of the whole function.
+"""Backward slices: the part of the function that a partition needs.
 
-A slice starts from roots and takes in, backwards, what they are computed from, together with the control flow around
-them: loops and branches with their bounds and conditions, and of what a loop carries only the values somebody needs.
-This is aggressive dead-code elimination with the partition's roots as the only live operations.
+A slice contains its roots, the operations that they depend on, and the control flow around them: loops and branches
+with their bounds and conditions, and those loop-carried values that are used. This is aggressive dead-code elimination
+with the partition's roots as the only live operations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tawa.ir import Block, Operation, Value
 class SliceInfo:
     """The live operations, and for each live loop or branch the indices of the results it keeps.
 
-    inits: for each live `while` the indices of what it begins with and goes on with; its results are another list.
+    inits: for each live `scf.while` the indices of its loop-carried values; its results are a separate list.
     """
 
     ops: set[Operation] = field(default_factory=set[Operation])
@@ -30,11 +30,11 @@ class SliceInfo:
         return op in self.ops
 
     def kept_indices(self, op: Operation) -> list[int]:
-        """Which carried values or results of `op` the slice keeps, in order."""
+        """The indices of the loop-carried values or results of `op` that the slice keeps, in order."""
         return sorted(self.kept.get(op, ()))
 
     def kept_inits(self, op: Operation) -> list[int]:
-        """Which initial values of a `while` the slice keeps, in order."""
+        """The indices of the initial values of an `scf.while` that the slice keeps, in order."""
         return sorted(self.inits.get(op, ()))
 
 
@@ -46,7 +46,7 @@ def slice_from(
 ) -> SliceInfo:
     """The slice of `function` that `roots` and `values` need. Operations nested in a root belong to it.
 
-    guards: branches around roots that are not to be in the slice, nor what they are decided by.
+    guards: branches around the roots that are left out of the slice together with their conditions.
     """
     walker = _Walker(function, guards)
     for root in roots:

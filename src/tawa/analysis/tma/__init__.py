@@ -1,1 +1,1 @@
-"""TMA: which pointer accesses it can make, and what each launch must satisfy."""
+"""TMA: which pointer accesses can become TMA copies, and the conditions that each launch must satisfy."""

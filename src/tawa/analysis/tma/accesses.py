@@ -1,4 +1,4 @@
-"""Accesses: tiles that a kernel loads or stores through pointers, and which of them TMA could copy at all."""
+"""Accesses: pointer loads and stores of tiles, and the types and modifiers for which TMA copies exist."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tawa.symbolic.dim_relations import has_rows, shape_of
 
 MAX_BLOCK_ELEMENTS = 1 << 20
 _ELEMENTS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i16", "i32")
-_PLAIN_CACHES = (1, 2, 3)  # none, .ca, .cg: which cache keeps it, not what is read
+_PLAIN_CACHES = (1, 2, 3)  # none, .ca, .cg: they choose a cache level, and do not change the value that is read
 _PLAIN_STORES = _PLAIN_CACHES[:1]
 
 
 class NotABox(Exception):
-    """Why an access is no box, and what its author can do."""
+    """Why an access is not a box, and the cure."""
 
     def __init__(self, reason: str, cure: str = "") -> None:
         super().__init__(reason)
@@ -27,11 +27,11 @@ class NotABox(Exception):
 
 
 def is_operand_load(op: Operation, in_turn: bool = False, products: Collection[Value] = ()) -> bool:
-    """Whether a load is of a tile that feeds a dot, or of a row that goes into one, and is done more than once.
+    """Whether a load is executed repeatedly and its tile, or its row, feeds a dot.
 
-    in_turn: whether programs will be done in turn, so that tiles in front of a loop are.
-    products: what dots give (`from_dots`), through which a row is not followed: rows that meet sums, as those of a
-        softmax do, are loaded beside the dot anyway.
+    in_turn: whether the kernel will be persistent, so that loads of tiles before its loop repeat for every tile.
+    products: values that depend on dots (`from_dots`). A row is not followed through them: rows that are combined with
+        products, as in a softmax, do not feed a dot.
     """
     if not LoadOp.matches(op) or all(size == 1 for size in shape_of(op.result)):
         return False
@@ -42,13 +42,13 @@ def is_operand_load(op: Operation, in_turn: bool = False, products: Collection[V
 
 
 def tile_of(access: Operation) -> Value:
-    """What a load reads, or a store writes."""
+    """The tile that an access loads or stores."""
     store = StoreOp.of(access)
     return store.source if store else access.result
 
 
 def mask_of(access: Operation) -> Value | None:
-    """Which elements it touches; None means all."""
+    """The mask of an access; None if it has none."""
     store = StoreOp.of(access)
     return store.mask if store else LoadOp(access).mask
 
@@ -60,13 +60,13 @@ def bytes_of(element: str) -> int:
 
 
 def element_of(access: Operation) -> str:
-    """The element type of an access that TMA could do; raises NotABox."""
+    """The element type of an access; raises NotABox if TMA has no such copy."""
     element = getattr(parse_type(tile_of(access).type), "element", "")
     if read_bool(access.properties.get("isVolatile", "false")):
-        raise NotABox("a volatile load", "drop volatile=True where nobody else writes the tensor")
+        raise NotABox("a volatile load", "drop volatile=True if no other program writes the tensor")
     cache = read_int(access.properties.get("cache", "1"))
     if cache not in (_PLAIN_CACHES if LoadOp.of(access) else _PLAIN_STORES):
-        raise NotABox("its cache modifier says when it is read anew, which TMA cannot", "use .ca, .cg or none")
+        raise NotABox("TMA does not support its cache modifier", "use .ca, .cg or none")
     if element not in _ELEMENTS:
         raise NotABox(f"TMA does not copy elements of type {element}")
     elements = prod(shape_of(tile_of(access)))

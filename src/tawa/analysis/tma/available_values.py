@@ -1,4 +1,4 @@
-"""Known values: which values are there where an operation is to be made."""
+"""Available values: which values dominate an insertion point."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tawa.ir import Block, Builder, Operation, Value
 
 
 def is_known(value: Value, builder: Builder) -> bool:
-    """Whether a value is there where `builder` stands: made before it, in its block or in one around it."""
+    """Whether a value dominates the insertion point of `builder`."""
     owner = value.owner
     block: Block | None = builder.block
     anchor = builder.anchor

@@ -1,10 +1,10 @@
-"""Descriptor places: where in the kernel a box's tensor may be described, and why it can be described there.
+"""Descriptor places: where in the kernel the descriptor of a box may be made, and the proof that it is valid there.
 
-    for %tile … { %p = load table; for %k … { load %p + … } }       in front of the inner loop, once for each %tile
+    for %tile … { %p = load table; for %k … { load %p + … } }       before the inner loop, once for each %tile
 
-Memory of an argument is described before all loops. A pointer that a loop around loads from a table is described in
-front of what holds the load, outside of the loop of the load. All that a launch would check must be known when the
-kernel is compiled; of a stride that comes from memory, the kernel asks it (`Checked.limits`).
+The descriptor for memory of an argument is made before all loops. If an outer loop loads the pointer from a table, the
+descriptor is made inside of that loop, but outside of the loop of the load. Everything that the launcher would check
+must be proved at compile time; strides loaded from memory are checked by the kernel (`Checked.limits`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CURE = "let the stride be a multiple of 16, which Triton sees at the launch, or
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What must hold of a stride at run time: 1 or more, and less than `below` elements."""
+    """A run-time check of a stride: 1 or more, and less than `below` elements."""
 
     stride: Poly
     below: int
@@ -36,7 +36,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Why a descriptor can be made: what is taken for granted, and what the kernel has to ask before it uses it."""
+    """Why a descriptor is valid: the premises, and the run-time checks that the kernel makes before it is used."""
 
     proof: Proof
     limits: tuple[Limit, ...] = ()
@@ -44,10 +44,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a descriptor is made: in the block of `before`, which is or holds the load, and in front of it.
+    """Where a descriptor is made: directly before `before`, which is the load or contains it.
 
-    of_tile: whether the tensor begins where the tile does, and ends where its mask does: then nothing need be known of
-    the place of the tile in a larger one.
+    of_tile: whether the tensor of the descriptor is the tile itself, bounded by the mask. Then the position of the tile
+    in a larger tensor need not be known.
     """
 
     function: FuncOp
@@ -57,26 +57,26 @@ class Place:
 
     @property
     def block(self) -> Block:
-        """The block."""
+        """The block of `before`."""
         assert self.before.parent is not None
         return self.before.parent
 
     def knows(self, value: Value) -> bool:
-        """Whether a value is there."""
+        """Whether a value dominates this place."""
         return is_known(value, Builder.before(self.before))
 
     def version(self, atom: Value) -> Value | None:
-        """One of the values that an atom stands for which is there."""
+        """A value equal to an atom that dominates this place; None if there is none."""
         return next((it for it in self.affine.atoms.versions(atom) if self.knows(it)), None)
 
     def in_offset(self, atom: Atom) -> bool:
-        """Whether a scalar is known there."""
+        """Whether a scalar is available here, so that it may be part of the offset."""
         if not isinstance(atom, Value) or width_of(atom.type) in (None, 1):
             return False
         return self.version(atom) is not None
 
     def in_size(self, atom: Atom) -> bool:
-        """Whether, in addition, it has nothing to do with which program or iteration this is: a size, not a place."""
+        """Whether a scalar may also be part of a size or a stride: it must not depend on the program or iteration."""
         if not self.in_offset(atom) or not isinstance(atom, Value):
             return False
         op = atom.defining_op
@@ -93,9 +93,9 @@ class Place:
 
 
 def places_of(load: Operation, base: Value, function: FuncOp, affine: Affine) -> list[Place]:
-    """Where descriptors for a load may be made, outermost first: its pointer is known, and its loop is not begun.
+    """The places for the descriptor of a load, outermost first: its pointer dominates them, and its loop does not.
 
-    Last comes one of the tile alone. Memory of an argument is described before all loops, or not at all.
+    The last one is for the tile alone. For memory of an argument, the only place is before all loops.
     """
     loop = enclosing_loops(load)[0]
     holders = [load, *load.ancestors()]
@@ -108,7 +108,7 @@ def places_of(load: Operation, base: Value, function: FuncOp, affine: Affine) ->
 
 
 def check_descriptor(box: Box, facts: ValueRanges, affine: Affine) -> Checked:
-    """All that the host would check at a launch must be known here, or be asked; raises NotABox."""
+    """Proves what the launcher would check, or returns run-time checks for it; raises NotABox."""
     width = box.element_bytes
     if facts.value_multiple(box.base) % BOX_BYTES:
         cure = "pass tensors that are aligned; of pointers from memory tl.multiple_of says so"
@@ -124,8 +124,8 @@ def check_descriptor(box: Box, facts: ValueRanges, affine: Affine) -> Checked:
         if any(facts.multiple(size) % dim.run for size in dim.sizes):
             raise NotABox(f"its mask is not known to be a multiple of the {dim.run} that share an address", _CURE)
     limits = _limits(box, facts, affine)
-    asked = [limit.stride for limit in limits]
-    proofs = [facts.not_negative(dim.stride, box.access) for dim in box.dims if dim.stride not in asked]
+    checked = [limit.stride for limit in limits]
+    proofs = [facts.not_negative(dim.stride, box.access) for dim in box.dims if dim.stride not in checked]
     known = [proof for proof in proofs if proof is not None]
     if len(known) < len(proofs):
         raise NotABox("a stride may be negative, which a TMA descriptor cannot have", _CURE)
@@ -135,7 +135,7 @@ def check_descriptor(box: Box, facts: ValueRanges, affine: Affine) -> Checked:
 
 
 def _limits(box: Box, facts: ValueRanges, affine: Affine) -> tuple[Limit, ...]:
-    """The strides that come from memory and that nothing proves to be ones TMA takes."""
+    """The strides from memory that are not proved to be valid for TMA."""
     below = STRIDE_LIMIT // box.element_bytes
     found: dict[Limit, None] = {}
     for dim in box.dims[:-1]:

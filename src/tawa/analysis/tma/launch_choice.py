@@ -1,8 +1,7 @@
-"""Which kernel a launch gets: the specialised one, or stock Triton's.
+"""Launch choice: whether a launch gets the specialised kernel or stock Triton's.
 
-`why_not_launchable` and `why_slower` are what the launcher asks at each launch. `clauses_of` says the same of launches
-that are not known yet, as clauses over the kernel's arguments and, behind them, the number of programs and the sizes of
-the grid except the first.
+The launcher evaluates `why_not_launchable` and `why_slower` at each launch. `clauses_of` states the same in advance, as
+clauses over the kernel's arguments, followed by the number of programs and the second and third size of the grid.
 
     work 862 * ceil(K / 64), 132 SMs     →     ceil(programs / 132) * 862 * ceil(K / 64) >= 8000
 """
@@ -20,32 +19,32 @@ from tawa.symbolic.host.simplify import simplified_value
 from tawa.symbolic.host.text import value_text
 
 MOST_TILES = 1 << 30
-"""Of a persistent kernel: then no sum of a tile and the number of programs leaves 32 bits."""
+"""Limit for a persistent kernel: the sum of a tile index and the number of programs fits 32 bits."""
 
 _MOST_PROGRAMS = 2**31 - 1
 _MOST_OF_AXIS = 65535
 
 
 def why_not_launchable(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int]) -> str:
-    """Why the specialised kernel cannot be launched with these arguments and this grid; empty where it can.
+    """Why the specialised kernel cannot be launched with these arguments and this grid; empty if it can.
 
     values: of the arguments of the kernel's function, pointers as addresses. grid: its sizes.
     """
     broken = spec.broken(values)
     if broken is not None:
-        return f"not so that {broken}"
+        return f"the arguments do not satisfy {broken}"
     if spec.axes and not fits(grid, spec.axes):
-        return "the grid is not one that a persistent kernel can count"
+        return "the grid has more sizes or more programs than the persistent kernel supports"
     try:
         for descriptor in spec.descriptors:
             descriptor.evaluate(values)
     except ZeroDivisionError:
-        return "not so that a tensor's place can be computed: a divisor is zero"
+        return "a size or stride of a tensor cannot be computed: a divisor is zero"
     return ""
 
 
 def why_slower(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int], processors: int) -> str:
-    """Why the specialised kernel is expected to be slower than the stock kernel; empty where it is not.
+    """Why the specialised kernel is expected to be slower than the stock kernel; empty if it is not.
 
     Arguments as for `why_not_launchable`. processors: SMs.
     """
@@ -53,17 +52,17 @@ def why_slower(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int], pro
 
 
 def rounds_of(grid: Sequence[int], processors: int) -> int:
-    """Programs that an SM works on, one after the other or side by side."""
+    """The number of programs that an SM executes, one after the other or concurrently."""
     return -(-prod(grid) // processors)
 
 
 def fits(grid: Sequence[int], axes: int) -> bool:
-    """Whether a kernel that takes the first sizes of a grid knows all of it."""
+    """Whether a persistent kernel that receives the first `axes` sizes of the grid can cover it."""
     return prod(grid[axes:]) == 1 and prod(grid) <= MOST_TILES
 
 
 def clauses_of(spec: LaunchSpec, count: int, processors: int) -> tuple[Clause, ...]:
-    """What must hold so that the specialised kernel is launched. count: arguments of the kernel's function."""
+    """The clauses under which the specialised kernel is launched. count: arguments of the kernel's function."""
     programs, rows, layers = grid_arguments(count)
     found = [Clause.of(condition) for condition in spec.conditions]
     for descriptor in spec.descriptors:
@@ -81,7 +80,7 @@ def clauses_of(spec: LaunchSpec, count: int, processors: int) -> tuple[Clause, .
 
 
 def grid_arguments(count: int) -> tuple[Argument, Argument, Argument]:
-    """The number of programs, and the second and third size of the grid, as arguments behind the kernel's own."""
+    """The number of programs, and the second and third size of the grid, as arguments after the kernel's own."""
     return Argument(count, "programs"), Argument(count + 1, "grid y"), Argument(count + 2, "grid z")
 
 
@@ -102,7 +101,7 @@ def grid_domain(count: int) -> Domain:
 
 
 def work_text(spec: LaunchSpec) -> str:
-    """The cycles of one program that has any work, and for which the spec's conditions hold; empty if not known."""
+    """The cycles of one program as text, for launches with work that satisfy the conditions; empty if unknown."""
     if spec.work is None:
         return ""
     domain = narrowed({}, simplified([*map(Clause.of, spec.conditions), Clause(spec.work, 1)], {}))

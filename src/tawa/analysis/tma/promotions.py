@@ -1,35 +1,35 @@
-"""Raises: which pointer accesses TMA can make, and what has to hold for each.
+"""Promotions: which pointer accesses can become TMA copies, and under which conditions.
 
     for %i … { %t = load %p, … ; dot %t … }      →   a box of %a: 128 x 64 of a tensor [M, K], at [128·%pid, 64·%i];
-    store %q, %c                                      a launch must fulfil K·2 % 16 == 0; nothing is taken for granted
+    store %q, %c                                      a launch must satisfy K·2 % 16 == 0; no premises
 
-What is proved of an address is in `tawa.analysis.boxes`; here it is decided where the descriptor is made, and whether
-all that a descriptor needs is known there. Nothing is changed: `tawa.transforms.ttir.promote_to_tma` rewrites what the
-Plan chooses.
+`tawa.analysis.boxes` analyses the address. This module decides where the descriptor is made, and whether everything
+that the descriptor needs is known there. It changes nothing: `tawa.transforms.ttir.promote_to_tma` rewrites the
+accesses that the Plan chooses.
 
-Only loads in a loop that feed a dot are looked at: others gain nothing. Rows that a wrap-around (``% M``) reads from
-elsewhere are zero afterwards; they must not reach memory (`tawa.analysis.memory.out_of_bounds_uses`).
+Only loads in a loop that feed a dot are considered: other loads do not benefit. For an index that wraps around
+(``% M``), the pointer load reads other rows of the tensor while TMA reads zeros; these rows must not affect memory
+(`tawa.analysis.memory.out_of_bounds_uses`).
 
 Where the descriptor is made:
 
-    make="host"     by the launcher: it knows the kernel's arguments, and launches the kernel as it was where sizes,
-                    strides or alignment of this launch are not as TMA needs them.
-    make="kernel"   in the entry block. Nothing is asked of the launch, so all alignment must be known when the kernel
-                    is compiled.
+    make="host"     by the launcher: it knows the kernel's arguments, and launches the original kernel if the sizes,
+                    strides or alignment of a launch do not meet TMA's requirements.
+    make="kernel"   in the entry block. The launch is not checked, so that the alignment must be proved at compile time.
 
-Stores of tiles that a program makes one after another, each by a loop of its own, are looked at likewise: a TMA store
-overlaps the next tile. So are, with in_turn=True, loads that feed the dots of a whole loop, as the queries of attention
-do: the next tile's are loaded beside this tile's loop. Both only with descriptors of the host whose alignment is known
-when the kernel is compiled, so that no launch goes to the kernel as it was for their sake; stores only where nothing in
-the kernel wants them done before it goes on.
+Stores of tiles are considered as well if the program computes several tiles, each by a loop of its own: a TMA store
+overlaps with the next tile. So are, with in_turn=True, loads before the loop that feed its dots, such as the queries of
+attention: those of the next tile are loaded during the loop of this tile. Both need a host descriptor whose alignment
+is proved at compile time, so that no launch gets the original kernel because of them; stores also need that no later
+operation of the kernel depends on their completion.
 
-A pointer that the kernel loads from a table can be described in the kernel only, in front of the loop of the load, with
-tables=True. Hints on the tile of addresses say how it is aligned (`tawa.symbolic.alignment_hints`); where a stride
-comes from memory, TMA is used only if that is one it takes (`Decision.limits`).
+For a pointer that the kernel loads from a table, the descriptor is made in the kernel, before the loop of the load, if
+tables=True. Its alignment follows from hints on the tile of addresses (`tawa.symbolic.alignment_hints`). If a stride is
+loaded from memory, the kernel checks at run time that TMA supports it (`Decision.limits`).
 
-Some facts are *taken* (`AccessInfo.taken`): a divisor in the index arithmetic is positive, an index from memory is not
-negative, sums of indices do not overflow; and in the kernel, that integer arguments are not negative. A kernel that
-breaks them reads outside its tensors. trust=False declines what needs one.
+Some facts are *taken for granted* (`AccessInfo.taken`): a divisor in the index arithmetic is positive, a loaded index
+is not negative, sums of indices do not overflow, and, with make="kernel", integer arguments are not negative. A kernel
+that violates one accesses memory out of bounds. With trust=False, accesses that need such a fact are declined.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ Make = Literal["host", "kernel"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How TMA makes an access.
+    """How an access becomes a TMA copy.
 
-    place: where the kernel makes its descriptor, None if the host does. limits: what the kernel asks before it uses it.
+    place: where the kernel makes the descriptor; None if the launcher does. limits: run-time checks before its use.
     """
 
     box: Box
@@ -74,10 +74,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class AccessInfo:
-    """A load or a store that was looked at.
+    """A load or a store that was considered.
 
-    decision: how TMA makes it; None if it stays with pointers, and then `reason` says why and `cure` what its author
-    can do. conditions: what a launch must fulfil for its sake. taken: what is taken for granted for its sake.
+    decision: how it becomes a TMA copy; None if it stays a pointer access, and then `reason` says why, and `cure` how
+    to change that. conditions: those that a launch must satisfy for it. taken: facts that are taken for granted for it.
     """
 
     op: Operation
@@ -91,29 +91,29 @@ class AccessInfo:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Loads and stores that are to be made by TMA, each of which can be."""
+    """Loads and stores that will become TMA copies."""
 
     loads: tuple[AccessInfo, ...]
     stores: tuple[AccessInfo, ...]
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What a launch must fulfil so that all of them are right."""
+        """The conditions that a launch must satisfy for all of them."""
         return tuple(dict.fromkeys(it for access in (*self.loads, *self.stores) for it in access.conditions))
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """What is taken for granted so that all of them are right."""
+        """The facts that are taken for granted for all of them."""
         return tuple(dict.fromkeys(it for access in (*self.loads, *self.stores) for it in access.taken))
 
 
 @dataclass(frozen=True, slots=True)
 class Raises:
-    """What of one kernel TMA can make.
+    """The accesses of one kernel that can become TMA copies.
 
-    make, nested: as `find_raises` was told. host: what the launcher can compute; its interpretation is what the boxes
-    are written in. loads, stores: in textual order; stores are analysed only where a load can be raised. declined: why
-    nothing was analysed.
+    make, nested: the options of `find_raises`. host: what the launcher can compute; the boxes are polynomials over its
+    atoms. loads, stores: in textual order; stores are analysed only if a load can be promoted. declined: why nothing
+    was analysed.
     """
 
     host: HostSizes
@@ -135,11 +135,11 @@ class Raises:
 
     @property
     def affine(self) -> Affine:
-        """The interpretation of its values."""
+        """The affine interpretation of its values."""
         return self.host.affine
 
     def choose(self, loads: frozenset[Operation] | None = None, stores: frozenset[Operation] | None = None) -> Choice:
-        """Those of some accesses that can be raised; None stands for all. Without a load, there are no stores."""
+        """The given accesses that can be promoted; None stands for all. Without loads, no stores are chosen."""
         chosen = _among(self.loads, loads)
         return Choice(chosen, _among(self.stores, stores) if chosen else ())
 
@@ -157,12 +157,12 @@ def find_raises(
     tables: bool = True,
     in_turn: bool = False,
 ) -> Raises:
-    """Looks at the loads and stores of a kernel: TTIR without layouts.
+    """Analyses the loads and stores of a kernel in TTIR without layouts.
 
-    make: where descriptors are made. nested: whether types are spelled as Triton 3.6 does, that of the box inside
-    (``!tt.tensordesc<tensor<128x64xf16>>``), or as later releases do. trust: whether facts may be taken for granted.
-    tables: whether the kernel may make descriptors of memory whose pointer it loads. in_turn: whether programs will be
-    done in turn, so that what stands behind all loops is followed by another tile.
+    make: where descriptors are made. nested: whether descriptor types contain a tensor type
+    (``!tt.tensordesc<tensor<128x64xf16>>``, Triton 3.6), or not (later releases). trust: whether facts may be taken for
+    granted. tables: whether the kernel may make descriptors for pointers that it loads. in_turn: whether the kernel
+    will be persistent, so that operations before and after its loops repeat for every tile.
     """
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     host = HostSizes(module, functions[-1], Affine())
@@ -181,7 +181,7 @@ def find_raises(
 
 
 class _Finder:
-    """Decides for one function."""
+    """The analysis of one function."""
 
     def __init__(self, host: HostSizes, make: Make, trust: bool, tables: bool) -> None:
         self.host, self.module, self.function, self.affine = host, host.module, host.function, host.affine
@@ -189,10 +189,10 @@ class _Finder:
         self.facts = ValueRanges(self.function, self.affine)
 
     def load(self, op: Operation) -> AccessInfo:
-        """Whether and how a load is to be raised."""
+        """Whether and how a load can be promoted."""
         found = AccessInfo(op, source_of(self.module, op))
         try:
-            return self._home(found)
+            return self._decided(found)
         except NotABox as why:
             return replace(found, reason=why.reason, cure=why.cure)
 
@@ -212,55 +212,55 @@ class _Finder:
         box = BoxFinder(self.affine, self.facts, self.host.in_size, self.host.in_offset).find(op)
         waited_for = why_stored_in_order(self.module, op)
         if waited_for:
-            raise NotABox(f"{waited_for}, and a TMA store keeps no order with that")
+            raise NotABox(f"{waited_for}, and a TMA store is not ordered with that")
         if any(dim.run > 1 for dim in box.dims):
             raise NotABox("elements of the tile share an address")
         if any(dim.guards for dim in box.dims):
             raise NotABox("its index wraps around or is clamped", "mask the store instead: rows[:, None] < M")
         order = [dim.tile for dim in box.dims if dim.tile is not None]
         if order != sorted(order):
-            raise NotABox("its rows lie in memory along the first dimension of the tile", "store tile.T instead")
+            raise NotABox("its rows are contiguous along the first dimension of the tile", "store tile.T instead")
         return box
 
     def _check_aligned(self, box: Box) -> None:
         if not self.host.aligned(box, self.facts):
-            raise NotABox("that rows begin at multiples of 16 bytes is not known when the kernel is compiled")
+            raise NotABox("its rows are not known to begin at multiples of 16 bytes at compile time")
 
-    def _home(self, found: AccessInfo) -> AccessInfo:
+    def _decided(self, found: AccessInfo) -> AccessInfo:
         """A load with its decision; raises NotABox."""
         load = found.op
         address = self.affine.tile(global_address(load))
         base = address.base if address is not None else None
         table = base is not None and base.owner is not self.function.body
         if table and not (self.tables and enclosing_loops(load)):
-            reason = (
-                "its pointer comes from memory: the kernel would have to make a descriptor, which costs more than it"
-            )
-            raise NotABox(f"{reason} brings where a program computes one tile", "only_if_faster=False does it")
+            reason = "its pointer comes from memory: the kernel would have to make a descriptor, which costs more than"
+            raise NotABox(f"{reason} it saves if a program computes a single tile", "only_if_faster=False does it")
         if base is None or (self.make == "host" and not table):
             finder = BoxFinder(self.affine, self.facts, self.host.in_size, self.host.in_offset)
-            box, conditions = self._unseen(finder.find(load), by_host=True)
+            box, conditions = self._checked_bounds(finder.find(load), by_host=True)
             if not enclosing_loops(load):
                 self._check_aligned(box)
             conditions = (*self.host.conditions(box, self.facts), *conditions)
             return replace(found, decision=Decision(box), conditions=conditions, taken=self._taken([box.proof]))
         places = places_of(load, base, self.function, self.affine)
         if not places:
-            raise NotABox("its pointer is made in the loop of the load: a descriptor would be made for each load")
+            raise NotABox(
+                "its pointer is defined in the loop of the load: each load would need a descriptor of its own"
+            )
         for place in places[:-1]:
             try:
                 return self._inside(found, place, table)
             except NotABox:
-                continue  # further inside more is known
+                continue  # more values are available at inner places
         return self._inside(found, places[-1], table)
 
     def _inside(self, found: AccessInfo, place: Place, table: bool) -> AccessInfo:
-        """The same with a descriptor that the kernel makes at `place`."""
+        """A load with a descriptor that the kernel makes at `place`; raises NotABox."""
         load = found.op
-        promised = hinted_divisors(load, self.function, self.affine) if table else {}
-        facts = ValueRanges(self.function, self.affine, promised) if promised else self.facts
+        hinted = hinted_divisors(load, self.function, self.affine) if table else {}
+        facts = ValueRanges(self.function, self.affine, hinted) if hinted else self.facts
         finder = BoxFinder(self.affine, facts, place.in_size, place.in_offset)
-        box, conditions = self._unseen(finder.find(load), by_host=False)
+        box, conditions = self._checked_bounds(finder.find(load), by_host=False)
         checked = check_descriptor(box, facts, self.affine)
         proofs = [box.proof, checked.proof]
         if self.make == "host":
@@ -270,7 +270,7 @@ class _Finder:
         return replace(found, decision=decision, conditions=conditions, taken=self._taken(proofs))
 
     def _taken(self, proofs: list[Proof]) -> tuple[str, ...]:
-        """What has to be taken for granted; raises NotABox where nothing may be."""
+        """The facts that are taken for granted; raises NotABox if there are any and none may be."""
         taken = {text: None for proof in proofs for text in proof.taken}
         if self.make == "kernel":
             arguments = [argument for proof in proofs for argument in proof.arguments]
@@ -279,11 +279,11 @@ class _Finder:
             raise NotABox(f"it would have to be taken for granted that {next(iter(taken))}", "say so by tl.assume")
         return tuple(taken)
 
-    def _unseen(self, box: Box, by_host: bool) -> tuple[Box, tuple[Condition, ...]]:
-        """The box, and what a launch must fulfil, so that no result depends on rows that TMA no longer reads.
+    def _checked_bounds(self, box: Box, by_host: bool) -> tuple[Box, tuple[Condition, ...]]:
+        """The box and the launch conditions under which no result depends on rows that TMA fills with zeros.
 
-        Rows that wrapped around are zero by TMA. Where a result depends on them, whole boxes must wrap around: such a
-        box begins at the index modulo the size. Raises NotABox where that is not possible.
+        TMA fills rows that wrap around with zeros. If a result depends on them, boxes must wrap around as a whole: such
+        a box begins at the index modulo the size. Raises NotABox if that is not possible.
         """
         conditions: list[Condition] = []
         dims = list(box.dims)
@@ -297,7 +297,7 @@ class _Finder:
         return replace(box, dims=tuple(dims)), tuple(conditions)
 
     def _whole_boxes(self, dim: BoxDim, guard: Guard, user: str, by_host: bool) -> list[Condition]:
-        """What a launch must fulfil so that a box wraps around as a whole or not at all."""
+        """The launch conditions under which a box wraps around as a whole or not at all."""
         size = guard.room + dim.index
         alone = guard.whole and guard.modulus == size and len(dim.guards) == 1 and not dim.masked
         whole = alone and self.facts.multiple(dim.index) % dim.block == 0

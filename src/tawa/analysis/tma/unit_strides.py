@@ -1,14 +1,13 @@
-"""Strides of one that Triton leaves open: arguments that tiles need to be 1, so that they are boxes.
+"""Unit strides: arguments that must be 1 so that tiles are boxes, but that Triton does not specialise.
 
     %a + rows·%sm + ks·%sk        sm divisible by 16, sk an argument that Triton does not specialise   →   sk
 
-A tile is a box only if it lies in memory element by element along one dimension. Of most kernels Triton says where: a
-stride that is 1 becomes a constant. It does not where the parameter is annotated (``stride_ak: int``) or named in
-``do_not_specialize``.
+A tile is a box only if one of its dimensions is contiguous in memory. Triton usually turns a stride of 1 into a
+constant; it does not if the parameter is annotated (``stride_ak: int``) or listed in ``do_not_specialize``.
 
-A stride is one of them if loads that feed a dot in a loop are no boxes otherwise, and it is the only one of its tile
-that may be: what is divisible by 2 is not 1, and of several the last dimension's is. Where loads need one, those that
-the stores of tiles need follow.
+An argument is a unit stride if a load that feeds a dot in a loop is not a box otherwise, and it is the only candidate
+among the strides of the tile. A stride with a known divisor of 2 is not a candidate; of several candidates, the last
+dimension's is chosen. If loads need unit strides, those that stores of tiles need are added.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from tawa.symbolic.value_ranges import ValueRanges
 
 
 def find_unit_strides(module: Module, may_be_one: frozenset[str]) -> tuple[Argument, ...]:
-    """Those arguments, of TTIR without layouts; none where a function is not structured, or there are several.
+    """The unit strides of TTIR without layouts; none if the kernel is not a single structured function.
 
-    may_be_one: names of the parameters whose value is not told when it is 1. The elements of a tuple share its name, so
-    that only the place of an argument says which it is.
+    may_be_one: names of the parameters that Triton does not specialise for 1. The elements of a tuple share its name,
+    so that only the index of an argument identifies it.
     """
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if not may_be_one or len(functions) != 1 or not functions[0].structured:
@@ -47,7 +46,7 @@ def find_unit_strides(module: Module, may_be_one: frozenset[str]) -> tuple[Argum
 
 
 class _Units:
-    """Which arguments of one function are strides of 1, if tiles are boxes."""
+    """The unit strides of one function."""
 
     def __init__(self, module: Module, function: FuncOp, may_be_one: frozenset[str]) -> None:
         self.affine = Affine()
@@ -62,7 +61,7 @@ class _Units:
         }
 
     def of(self, accesses: Iterable[Operation]) -> Iterator[Value]:
-        """The strides that tiles need to be 1."""
+        """The unit strides that the tiles of accesses need."""
         for access in accesses:
             address = self.affine.tile(global_address(access))
             if address is None or any(lane == ONE for lane in address.lanes.values()):

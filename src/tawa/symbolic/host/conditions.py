@@ -58,7 +58,7 @@ NEVER = Clause(Number(0), 1)
 
 
 def simplified(clauses: Iterable[Clause], domain: Domain) -> tuple[Clause, ...]:
-    """Equivalent clauses over the domain: an empty tuple where all arguments fulfil them, `NEVER` where none do."""
+    """Equivalent clauses over the domain: an empty tuple if all arguments satisfy them, `NEVER` if none do."""
     found = _merged(clauses)
     for _ in range(_ROUNDS):
         before = list(found)
@@ -120,7 +120,7 @@ def _rounded(clause: Clause, domain: Domain) -> Clause:
     return replace(clause, least=least, most=most)
 
 
-# -- one clause, as clauses that together say the same -----------------------------------------------------------------
+# -- one clause, as an equivalent list of clauses ----------------------------------------------------------------------
 
 
 def _solved(clause: Clause, domain: Domain, outer: Domain) -> list[Clause]:
@@ -197,14 +197,14 @@ def _at_least(value: HostValue, least: int, domain: Domain) -> list[Clause]:
 def _one_of(
     value: HostValue, possible: list[HostValue], least: int | None, most: int | None, domain: Domain
 ) -> list[Clause]:
-    """At least one operand has to be large (small) enough. possible: the operands that can be."""
+    """At least one operand must satisfy the bound. possible: the operands that can."""
     if len(possible) != 1:
         return _threshold(value, least, most, domain)
     return _at_least(possible[0], least, domain) if least is not None else _at_most(possible[0], most or 0, domain)
 
 
 def _product_at_least(value: Apply, factors: tuple[HostValue, ...], least: int, domain: Domain) -> list[Clause]:
-    """If no factor is negative, ``largest(0, …)`` of one can go: where it matters, the clause is false anyway."""
+    """If no factor is negative, drops ``largest(0, …)`` around one: where it takes effect, the clause is false."""
     solved = _threshold(value, least, None, domain)
     if solved != [Clause(value, least)] or not all(range_of(it, domain).is_natural for it in factors):
         return solved
@@ -297,7 +297,7 @@ def _threshold(value: HostValue, least: int | None, most: int | None, domain: Do
 
 
 def _find(value: HostValue, index: int) -> Argument:
-    """An argument of a value, by its index."""
+    """The argument with this index in a value."""
     match value:
         case Argument() if value.index == index:
             return value

@@ -7,8 +7,7 @@ as addresses. Both convert to JSON and back, so that they can be stored beside a
 
     ("sum", ("argument", 4), ("number", 127))      M + 127
 
-What is known of their values, how they are simplified and how they are printed is in `host_ranges`, `host_simplify`,
-`host_conditions` and `host_text`.
+The neighbouring modules find their ranges (`ranges`), simplify them (`simplify`, `conditions`) and print them (`text`).
 """
 
 from __future__ import annotations
@@ -164,7 +163,7 @@ class Condition:
     multiple: int = 1
 
     def holds(self, arguments: Sequence[int]) -> bool:
-        """Whether it holds at this launch; it does not where the value cannot be computed."""
+        """Whether it holds at this launch; False if the value cannot be computed."""
         try:
             value = self.value.evaluate(arguments)
         except ZeroDivisionError:

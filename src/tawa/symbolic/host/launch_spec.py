@@ -71,11 +71,12 @@ class DescriptorSpec:
 class LaunchSpec:
     """What a launch of a specialised kernel needs.
 
-    descriptors: to be made, in the order of the added arguments. conditions: all must hold; otherwise the stock kernel
-    is launched. work: cycles of one program; a launch that takes an SM fewer than least_cycles gets the stock kernel.
-    None: every launch gets the specialised one. alone: whether the kernel pays only where no two programs share an SM.
-    axes: how many sizes of the grid a persistent kernel takes as its last arguments; 0: it is not persistent. offered:
-    the same for a persistent form that launches of more programs than SMs get; 0: there is none.
+    descriptors: to be made, in the order of the added arguments. conditions: if one does not hold, the stock kernel is
+    launched. work: cycles of one program; a launch that occupies an SM for fewer than least_cycles gets the stock
+    kernel. None: every launch gets the specialised kernel. alone: whether the kernel is faster only if no two programs
+    share an SM. axes: how many sizes of the grid a persistent kernel takes as its last arguments; 0: it is not
+    persistent. offered: the same for the persistent variant, which launches with more programs than SMs get; 0: there
+    is none.
     """
 
     descriptors: tuple[DescriptorSpec, ...] = ()
@@ -105,8 +106,8 @@ class LaunchSpec:
         rounds: programs per SM, one after the other or concurrent.
         """
         if self.alone and rounds > 1:
-            return "its programs share SMs, and boxes of short rows keep the TMA unit as busy as the dots the rest"
-        return "the launch is over too soon to pay" if self._is_short(arguments, rounds) else ""
+            return "several programs share an SM, and boxes with short rows make the TMA unit the bottleneck"
+        return "the launch is too short to pay off" if self._is_short(arguments, rounds) else ""
 
     def _is_short(self, arguments: Sequence[int], rounds: int) -> bool:
         if self.work is None:

@@ -1,10 +1,10 @@
-"""Ranges of host expressions: bounds of a `HostValue`, and what divides it.
+"""Ranges of host expressions: bounds and divisors of a `HostValue`.
 
     K in 16, 32, …          (K + 63) // 64   →   1 or more
     programs from 1 on      ceil(programs / 132)   →   1 or more, growing with programs
 
-`host_conditions` simplifies by them, so they hold without any premise: an unknown value has no bounds, and is a
-multiple of 1.
+`tawa.symbolic.host.conditions` simplifies clauses with them. They hold without any premise: an unknown value has no
+bounds, and is a multiple of 1.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Range:
 
 ANY = Range()
 Domain = Mapping[int, Range]
-"""What is known of each argument, by its index."""
+"""The range of each argument, by its index."""
 
 
 def is_total(value: HostValue) -> bool:
-    """Whether it can be computed for all arguments: no divisor can be 0."""
+    """Whether a value can be computed for all arguments: no divisor can be 0."""
     if not isinstance(value, Apply):
         return True
     if value.divisor is not None and not _divisor(value):
@@ -80,9 +80,9 @@ def range_of(value: HostValue, domain: Domain) -> Range:
 
 
 def direction(value: HostValue, domain: Domain) -> int | None:
-    """Monotonicity: 1 where a value never falls as any argument grows, -1 where it never rises, 0 for a constant.
+    """Monotonicity: 1 if a value never falls as any argument grows, -1 if it never rises, 0 for a constant.
 
-    None where that is not known. Arguments that the domain fixes do not count. The value must be total.
+    None if that is unknown. Arguments with a single value in the domain are constants. The value must be total.
     """
     match value:
         case Number():
@@ -124,7 +124,7 @@ def _together(ways: Iterable[int | None]) -> int | None:
 
 
 def _divisor(value: Apply) -> int | None:
-    """The divisor where it is a number."""
+    """The divisor if it is a constant."""
     return value.divisor.value if isinstance(value.divisor, Number) else None
 
 

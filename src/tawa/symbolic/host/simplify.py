@@ -1,4 +1,4 @@
-"""Simplification of host expressions: the same number for all arguments of a domain, as a shorter expression.
+"""Simplification of host expressions: a shorter expression with the same value for all arguments of a domain.
 
 largest(0, (K + 63) // 64) * 862 + largest(0, (K + 63) // 64) * 862      →   1724 * ceil(K / 64), of K >= 1
 SK - (SK // 128) * 128                                                     →   SK % 128
@@ -13,7 +13,7 @@ from tawa.symbolic.host.ranges import Domain, is_total, range_of
 
 
 def simplified_value(value: HostValue, domain: Domain) -> HostValue:
-    """A value that is equal wherever `value` can be computed."""
+    """An expression that equals `value` wherever `value` can be computed."""
     match value:
         case Number():
             return value
@@ -31,7 +31,7 @@ Terms = dict[HostValue, int]
 
 
 def terms_of(value: HostValue) -> tuple[Terms, int]:
-    """A value as a sum: terms with their factors, and a number."""
+    """A value as a sum: terms with their factors, and a constant."""
     match value:
         case Number(number):
             return {}, number
@@ -61,7 +61,7 @@ def sum_of(terms: Terms, number: int = 0) -> HostValue:
 
 
 def _without_zeros(terms: Terms) -> Terms:
-    """Drops terms that cancel; one that cannot always be computed stays."""
+    """Drops terms that cancel, unless they cannot always be computed."""
     return {term: factor for term, factor in terms.items() if factor or not is_total(term)}
 
 
@@ -143,7 +143,7 @@ def _product(parts: tuple[HostValue, ...]) -> HostValue:
 
 
 def _quotient(operator: Operator, dividend: HostValue, by: HostValue, domain: Domain) -> HostValue:
-    """For a divisor n > 0: terms that n divides leave the division, where rounding has only one direction."""
+    """For a divisor n > 0, moves terms that n divides out of the division, if rounding has only one direction."""
     same = Apply(operator, (dividend, by))
     if not isinstance(by, Number) or by.value < 1 or not is_total(dividend):
         return same
@@ -159,7 +159,7 @@ def _quotient(operator: Operator, dividend: HostValue, by: HostValue, domain: Do
         natural = range_of(dividend, domain).is_natural
         if not natural and (number or not all(_divides(n, *it, domain) for it in terms.items())):
             return same
-    # From here on, the quotient is rounded in one direction: down for divide, up for ceiling; multiples are exact.
+    # From here on, the quotient is rounded in one direction: down for divide, up for ceiling. Multiples of n are exact.
     whole = {term: factor for term, factor in terms.items() if factor % n == 0}
     rest = {term: factor for term, factor in terms.items() if factor % n}
     kept = number % n  # 0 … n - 1
@@ -217,13 +217,13 @@ def _extreme(operator: Operator, parts: tuple[HostValue, ...], domain: Domain) -
     kept = list(dict.fromkeys(flat))
     for part in list(kept):
         others = [it for it in kept if it != part]
-        if is_total(part) and any(_outdoes(operator, other, part, domain) for other in others):
+        if is_total(part) and any(_dominates(operator, other, part, domain) for other in others):
             kept.remove(part)
     return kept[0] if len(kept) == 1 else Apply(operator, tuple(kept))
 
 
-def _outdoes(operator: Operator, one: HostValue, other: HostValue, domain: Domain) -> bool:
-    """Whether `one` is never less than `other` (never more, for the smallest)."""
+def _dominates(operator: Operator, one: HostValue, other: HostValue, domain: Domain) -> bool:
+    """Whether `one` is never less than `other` (for "smallest": never greater)."""
     sign = 1 if operator == "largest" else -1
     (terms, number), (minus, less) = terms_of(one), terms_of(other)
     difference = {term: sign * factor for term, factor in terms.items()}

@@ -24,7 +24,7 @@ def value_text(value: HostValue, domain: Domain) -> str:
 
 
 def clauses_text(clauses: Sequence[Clause], domain: Domain) -> str:
-    """The conjunction of all clauses; arguments whose only bound is to be positive come last."""
+    """The conjunction of all clauses; ``x > 0`` bounds of single arguments come last."""
     if NEVER in clauses:
         return "never"
     domain = narrowed(domain, clauses)  # all clauses are read together
