@@ -1,7 +1,7 @@
 """The errors Tawa raises, one class per cause.
 
-Every text says three things: what is wrong (with the values), where (``file:line``), and how to cure it.
-`InternalError` stands apart: it means that Tawa itself is wrong, and it carries the path of a reproducer.
+Every message says three things: what is wrong (with the values), where (``file:line``), and how to cure it.
+`InternalError` is different: it reports a fault of Tawa and carries the path of a reproducer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from tawa.remarks import Remark, SourceLocation
 
 ISSUES_URL = "https://github.com/tawa-compiler/tawa/issues"
-"""Where to report a fault of Tawa; `pyproject.toml` names the same."""
+"""Where to report a fault of Tawa; `pyproject.toml` has the same address."""
 
 
 class TawaError(Exception):
@@ -38,9 +38,9 @@ class ResourceError(TawaError):
 
 
 class ProtocolError(TawaError):
-    """A program breaks the protocol of its slots and barriers; the message holds the run that goes wrong.
+    """A program violates the protocol of its slots and barriers; the message has the witness.
 
-    files: texts to look into, by file name: the refuted level, and the run as a Chrome trace.
+    files: texts by file name: the refuted level, and the witness as a Chrome trace.
     """
 
     def __init__(self, message: str, files: Mapping[str, str] | None = None) -> None:
@@ -53,13 +53,13 @@ class ParseError(TawaError):
 
 
 class KernelError(TawaError, TypeError):
-    """What was given is no kernel: a class, a lambda, a function without source, decorators in the wrong order."""
+    """The argument is not a kernel: a class, a lambda, a function without source, decorators in the wrong order."""
 
 
 class CompileError(TawaError):
-    """Triton or ptxas refused a kernel, specialised or not.
+    """Triton or ptxas rejected a kernel, specialised or not.
 
-    location: where in the user's source, if that is known. calls: the calls that lead there, the innermost first.
+    location: in the user's source, if known. calls: the call stack, innermost first.
     """
 
     def __init__(self, what: str, location: SourceLocation | None = None, calls: Sequence[str] = ()) -> None:
@@ -77,7 +77,7 @@ class SurroundingsError(TawaError, OSError):
     """A folder that a compile needs cannot be read or written: Triton's cache, the temporary folder."""
 
     def __str__(self) -> str:
-        return str(self.args[0])  # not as OSError, which puts its number in front
+        return str(self.args[0])  # without the error number that OSError prepends
 
 
 class DeviceError(TawaError):
@@ -85,7 +85,7 @@ class DeviceError(TawaError):
 
 
 class InternalError(TawaError):
-    """Tawa broke its own rules. `reproducer` is a folder that replays the failure; None if nothing was written."""
+    """A fault of Tawa. reproducer: a folder that replays the failure; None if nothing was written."""
 
     def __init__(self, message: str, reproducer: Path | None = None, unwritten: str = "") -> None:
         self.reproducer = reproducer
@@ -101,15 +101,15 @@ def report_it(reproducer: Path | None = None) -> str:
 
 
 class AssumptionError(TawaError):
-    """An assumption about a scalar argument that cannot be read, or names no argument of the kernel."""
+    """An assumption about a scalar argument is malformed, or names no argument of the kernel."""
 
 
 def did_you_mean(
     name: str, known: Iterable[str], otherwise: str = "", *, show: Callable[[str], str] = repr, cutoff: float = 0.6
 ) -> str:
-    """The question after a misspelt name, with the nearest of the known ones; `otherwise` where none is near.
+    """A question that suggests the known name nearest to a misspelt one; `otherwise` if none is near.
 
-    cutoff: how near, from 0 (anything) to 1 (the same name).
+    cutoff: the required similarity, from 0 (any name) to 1 (the same name).
     """
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"did you mean {show(close[0])}?" if close else otherwise

@@ -1,7 +1,7 @@
-"""The flow: one kernel on its way through the lists of `tawa.pipeline`, and the runner.
+"""The state of one kernel in the pipeline, and the function that runs the steps of `tawa.pipeline` on it.
 
-A step is a pass, which does what the Plan says; or a decision, which completes the Plan from what is known by then and
-changes nothing else; or a check.
+A step is a pass, which carries out the Plan; a decision, which fills in fields of the Plan and changes nothing else; or
+a check.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from tawa.verify.witness import chrome_trace, describe
 
 @dataclass(slots=True)
 class Flow:
-    """One kernel under way.
+    """One kernel in the pipeline.
 
-    plan: what is pinned, and what is decided so far. pins: what was pinned at first. pinned: whether to specialise or
-    raise. why: why the planner decided as it did, by field of the Plan. facts: what the analyses found, once they ran.
-    notes, remarks: of decisions and of passes. launching: who launches the kernel; launch: what its launches need.
-    raising, strides: pointer accesses that TMA is to make, and arguments taken to be 1; raised: how many loads it
-    makes. aref: the text of that level. verdicts: of the checks, by name.
-    stage_ms: milliseconds by step.
+    plan: the pinned fields, and the fields that are decided so far. pins: the pinned fields. pinned: whether to raise
+    instead of declining the kernel. why: the planner's reasons, by field of the Plan. facts: the results of the
+    analyses, once they ran. notes, remarks: from decisions and from passes. launching: who launches the kernel. launch:
+    what its launches need. raising, strides: pointer accesses for TMA, and arguments that are assumed to be 1. raised:
+    the number of raised loads. aref: the text of the aref level. verdicts: of the checks, by name. stage_ms:
+    milliseconds by step.
     """
 
     module: Module
@@ -67,26 +67,26 @@ class Flow:
 
     @property
     def channels(self) -> Channels:
-        """The rings to be, once the analyses ran."""
+        """The future rings; available after the analyses."""
         assert self.facts is not None
         return self.facts.channels
 
     @property
     def place(self) -> SourceLocation | None:
-        """Where the kernel loads its first operand."""
+        """The location of the first load that moves to the producer."""
         return source_of(self.module, self.facts.moved[0].load.op) if self.facts else None
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a list: its name, and what it does; it returns the remark that declines the kernel, or None."""
+    """One step of the pipeline. run: returns the remark that declines the kernel, or None."""
 
     name: str
     run: Callable[[Flow], Remark | None]
 
 
 def passing(kind: type[Pass]) -> Step:
-    """The step that runs a pass, whose options are what the flow has under their names: its Plan, its channels."""
+    """The step that runs a pass. Its options plan, channels and strides come from the flow."""
     names = [it.name for it in fields(kind) if it.name in ("plan", "channels", "strides")]  # type: ignore[arg-type]
 
     def run(flow: Flow) -> Remark | None:
@@ -100,9 +100,9 @@ def passing(kind: type[Pass]) -> Step:
 
 
 def run(flow: Flow, steps: Iterable[Step], until: str = "") -> Remark | None:
-    """Runs steps in their order, as far as one that declines the kernel, whose remark is returned.
+    """Runs steps in order until one declines the kernel; returns the remark of that step, or None.
 
-    until: the name of the last step to be run; empty: all.
+    until: the name of the last step to run; empty runs all.
     """
     for step in steps:
         start = time.perf_counter()
@@ -116,16 +116,16 @@ def run(flow: Flow, steps: Iterable[Step], until: str = "") -> Remark | None:
 _NOTHING = Plan()
 
 
-# -- what comes of it --------------------------------------------------------------------------------------------------
+# -- the outcome -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the pipeline made of one kernel. Declined: `applied` False, `plan` None, both texts empty.
+    """The result of the pipeline for one kernel. If it was declined, `applied` is False, `plan` None, both texts empty.
 
-    `aref` and `barrier` are the two levels in generic form, `module` is the barrier level itself; `stage_ms` maps stage
-    name to milliseconds. verdict: what the checks of both levels found; None where nothing was checked. why: why the
-    planner decided as it did, by field of the Plan.
+    aref, barrier: the text of the two levels in generic form. module: the barrier level. stage_ms: milliseconds by
+    step. verdict: the combined verdict of the checks; None if nothing was checked. why: the planner's reasons, by field
+    of the Plan.
     """
 
     applied: bool
@@ -140,7 +140,7 @@ class Outcome:
 
 
 def outcome_of(flow: Flow, refusal: Remark | None) -> Outcome:
-    """What came of a kernel that went through all lists, or was declined on the way."""
+    """The outcome of a kernel after all steps, or after the step that declined it."""
     verdict = combine(flow.verdicts) if flow.verdicts else None
     if refusal is None and isinstance(verdict, Unknown):
         refusal = _unproved(verdict, flow)
@@ -157,8 +157,8 @@ def outcome_of(flow: Flow, refusal: Remark | None) -> Outcome:
 
 def _unproved(found: Unknown, flow: Flow) -> Remark:
     cure = (
-        "tl.assume states what is known of an argument; enable_warp_specialization=True specialises all the same; "
-        "TAWA_VERIFY=off checks nothing"
+        "tl.assume states facts about an argument; enable_warp_specialization=True specialises anyway; "
+        "TAWA_VERIFY=off turns the checks off"
     )
     reason = f"the protocol of the specialised kernel cannot be proved: {found.reason}"
     return Remark("declined", reason, found.location or flow.place, cure)
@@ -179,7 +179,7 @@ _FILLED: dict[Fill, str] = {"tma": "", "cp.async": " (by cp.async)", "registers"
 
 
 def credits_checked(flow: Flow) -> None:
-    """The aref level: its structure, its text, and the credit check; raises ProtocolError where that refutes."""
+    """Checks the aref level: its structure, then its credits; raises ProtocolError if the credit check refutes."""
     _require_structure(flow.module, "aref")
     flow.aref = print_module(flow.module, locations=False)
     if flow.verification != "off":
@@ -187,7 +187,7 @@ def credits_checked(flow: Flow) -> None:
 
 
 def barriers_checked(flow: Flow) -> None:
-    """The barrier level: its structure, the barrier check, and at full effort the refinement of the aref level."""
+    """Checks the barrier level: its structure, its barriers, and at full effort that it refines the aref level."""
     _require_structure(flow.module, "barrier")
     if flow.verification != "off":
         flow.verdicts["barriers"] = _not_refuted(_checked(check_barriers, flow), "barrier", flow.module)
@@ -197,7 +197,7 @@ def barriers_checked(flow: Flow) -> None:
 
 
 def _checked(check: Callable[..., Verdict], flow: Flow) -> Verdict:
-    """A fast check that cannot tell is followed by a full one: rare, and better than leaving the kernel to stock."""
+    """Runs a check; repeats it at full effort if the fast one is inconclusive, which is rare."""
     effort: Effort = "full" if flow.verification == "full" else "fast"
     found = check(flow.module, effort=effort)
     return check(flow.module, effort="full") if isinstance(found, Unknown) and effort == "fast" else found

@@ -1,10 +1,10 @@
-"""The pipeline: the lists that a kernel flows through, and what comes of it.
+"""The pipeline: the lists of steps that transform a kernel.
 
     TTIR     structured → pointer accesses by TMA → persistent → rows split               [Triton lays it out]
-    TTGIR    gather loads → rings decided → arefs → partitions → P, schedules decided → stages → stores     [credits]
-    aref     lowered → slots told apart → outlined                                                        [barriers]
+    TTGIR    row loads hoisted → rings decided → arefs → partitions → P, schedules decided → stages → stores  [credits]
+    aref     lowered → slot views duplicated → outlined                                                   [barriers]
 
-`tawa.flow.run` is the one runner: compiles, tests, benches, the simulator and `tawa verify` go through it.
+`tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tawa.verify.effort import Verification
 
 PATHS = (
-    passing(StructureFlow),  # before anything looks at the kernel
+    passing(StructureFlow),  # first: the other steps need structured control flow
     Step("plan strides", steps.decide_strides),
-    passing(AssumeUnitStrides),  # before tiles are looked at
+    passing(AssumeUnitStrides),  # before tiles are analysed
     Step("plan paths", steps.decide_raises),
     Step("PromoteToTma", steps.raise_loads),
     passing(DropNames),
 )
 FORMS = (
-    Step("MakePersistent", steps.make_persistent),  # of the whole tile
+    Step("MakePersistent", steps.make_persistent),  # before the tile is split
     Step("SplitRows", steps.split_rows),
 )
 RINGS = (
@@ -57,30 +57,30 @@ RINGS = (
 )
 PARTITIONS = (
     passing(InsertArefs),
-    passing(Partition),  # behind the arefs: puts and consumers are what it slices by
-    passing(ResolveGroups),  # before anything else looks at a group
+    passing(Partition),  # after the arefs: it computes slices from puts and consumers
+    passing(ResolveGroups),  # before any other step inspects a group
     passing(LayOutProducer),
-    passing(ScaleBehindMax),  # before the costs of operations count
+    passing(ScaleBehindMax),  # before decisions that depend on the costs of operations
     Step("plan kept operands", steps.decide_kept),
     passing(KeepInRegisters),
-    passing(EarlyPuts),  # behind the split: only the producer's first loop is cut
-    passing(PipelineMma),  # behind the split: only consumers have wgmmas
+    passing(EarlyPuts),  # after Partition: only the producer's first loop is peeled
+    passing(PipelineMma),  # after Partition: only consumers have wgmmas
 )
 STAGES = (
     Step("schedule", steps.decide_loops),
-    passing(PrefetchLoads),  # before loops are staged, which moves their loads by itself
+    passing(PrefetchLoads),  # before loops with a schedule, which moves their loads
     passing(PipelineStages),
     Step("turns", steps.decide_turns),
-    passing(PingPong),  # behind the stages: turns are around the dots as they are issued
-    passing(SinkEpilogue),  # behind the releases that pipelining moved: they decide where the epilogue begins
-    passing(StageStores),  # of the stores that are left in the consumer
+    passing(PingPong),  # after the stages: turns enclose dots in their final order
+    passing(SinkEpilogue),  # after pipelining, whose releases determine where the epilogue begins
+    passing(StageStores),  # the stores that remain in the consumer
     passing(DropNames),
     Step("check credits", credits_checked),
 )
 BARRIERS = (
     passing(LowerArefs),
     passing(DuplicateSlotViews),
-    passing(OutlinePartitions),  # last: it turns groups, which the others look for, into regions
+    passing(OutlinePartitions),  # last: it turns groups, which other passes look for, into regions
     Step("check barriers", barriers_checked),
 )
 TTGIR = (*RINGS, *PARTITIONS, *STAGES, *BARRIERS)
@@ -97,13 +97,13 @@ def specialise(
 ) -> Outcome:
     """Specialises one module given as generic-form TTGIR text (before Triton's own pipeliner).
 
-    plan: what is pinned of the Plan. verification: the effort of the checks. pinned: whether to specialise or raise;
-    None: where there is a Plan.
-    Never raises on what a user wrote: a kernel that cannot be specialised, or whose protocol cannot be proved, gives
-    ``applied=False`` and a `declined` remark first (a pinned one that cannot be proved is made, with a note).
-    Raises PlanError when a pinned `plan` or `options` cannot be met, ResourceError when a pinned depth does not fit,
-    and any other exception only for a fault of its own, ProtocolError for a protocol that the checks refute among them
-    (the caller turns it into InternalError).
+    plan: the pinned part of the Plan. verification: the effort of the checks. pinned: whether to raise instead of
+    declining the kernel; by default, if there is a Plan.
+    A kernel that cannot be specialised, or whose protocol cannot be proved, gives ``applied=False`` and a `declined`
+    remark first (a pinned kernel whose protocol cannot be proved is specialised, with a note).
+    Raises PlanError if a pinned `plan` or `options` cannot be met, and ResourceError if a pinned depth does not fit.
+    Any other exception is a fault of Tawa, including ProtocolError for a protocol that the checks refute (the caller
+    turns it into InternalError).
     """
     pinned = plan is not None if pinned is None else pinned
     flow = Flow(parse_module(ttgir), plan or Plan(), options, target, pinned, verification)
@@ -111,7 +111,7 @@ def specialise(
 
 
 def plan_only(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Plan | Remark:
-    """The Plan that `specialise` would begin with for the same module, or the remark with which it would decline."""
+    """The Plan that `specialise` would start with for the same module, or the remark with which it would decline."""
     flow = Flow(parse_module(ttgir), plan or Plan(), options, target)
     try:
         return run(flow, RINGS) or flow.plan

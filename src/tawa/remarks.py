@@ -1,6 +1,6 @@
-"""Remarks: what a pass or the planner wants the user to know, with the place and the cure.
+"""Remarks: messages of passes and of the planner to the user, with a location and a cure.
 
-A remark is the only way in which a pass reports. It never raises on what a user wrote.
+Passes report only through remarks. They never raise because of what a user wrote.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 RemarkKind = Literal["applied", "declined", "done", "note"]
-"""applied, declined: the headline. done: what was changed, or will be at launches; left out for a declined kernel."""
+"""applied, declined: the result. done: a change, now or at launch; omitted for a declined kernel. note: the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One finding. `reason` says what, with values; `cure` says what the user can change."""
+    """One message. reason: the finding, with values. cure: what the user can change."""
 
     kind: RemarkKind
     reason: str

@@ -1,6 +1,6 @@
-"""Steps of the pipeline that are decisions, or more than one pass alone: what `tawa.pipeline` has in its lists.
+"""The steps of the pipeline that are decisions, or that combine a pass with a decision.
 
-A decision completes the Plan from what is known by then; it changes nothing else.
+A decision fills in fields of the Plan and changes nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tawa.transforms.ttir.split_rows import SplitRows
 from tawa.transforms.ttir.unit_strides import UNIT_STRIDE
 
 NOT_OURS = (
-    "this compile is not for a launch of Triton's own: nobody would tell a persistent kernel the size of its grid"
+    "this compile is not for a launch by Triton, so no launcher passes the size of the grid to a persistent kernel"
 )
 
 
@@ -36,12 +36,12 @@ def name(flow: Flow) -> None:
 
 
 def decide_strides(flow: Flow) -> None:
-    """Which arguments are taken to be 1."""
+    """Decides which arguments the kernel assumes to be 1."""
     flow.strides = choose_unit_strides(flow.module, flow.launching, flow.plan)
 
 
 def decide_raises(flow: Flow) -> None:
-    """Which pointer accesses TMA makes."""
+    """Decides which pointer accesses TMA makes."""
     name_module(flow.module)
     found = choose_raises(flow.module, flow.options, flow.launching, flow.plan)
     if isinstance(found, Remark):
@@ -52,7 +52,7 @@ def decide_raises(flow: Flow) -> None:
 
 
 def raise_loads(flow: Flow) -> None:
-    """Raises what was decided; which launches get the kernel is decided behind it, by what is left to do."""
+    """Promotes the chosen accesses to TMA, then decides which launches get the kernel."""
     if flow.raising is None:
         return
     made = PromoteToTma(flow.raising.raises, flow.raising.loads, flow.raising.stores).run(flow.module)
@@ -73,7 +73,7 @@ def raise_loads(flow: Flow) -> None:
 
 
 def make_persistent(flow: Flow) -> Remark | None:
-    """Puts a loop over tiles around the kernel, where its form is persistent."""
+    """Puts a loop over tiles around the kernel if its form is persistent."""
     if flow.plan.form != "persistent":
         return None
     if not flow.launching.ours:
@@ -87,13 +87,13 @@ def make_persistent(flow: Flow) -> Remark | None:
 
 
 def split_rows(flow: Flow) -> Remark | None:
-    """Makes the kernel one of a consumer group, where there are several."""
+    """Turns the kernel into the program of one consumer group if there are several."""
     groups = flow.plan.groups or 1
     if groups < 2:
         return None
     warps = warps_of_group(flow.target.num_warps, groups)
     if warps is None:
-        reason = f"num_warps={flow.target.num_warps} does not make {groups} groups of {WARP_GROUP} warps"
+        reason = f"num_warps={flow.target.num_warps} cannot be divided into {groups} groups of {WARP_GROUP} warps"
         cure = f"use num_warps={groups * WARP_GROUP}"
         return Remark("declined", f"rows are not split: {reason}", None, cure)
     made = SplitRows(groups, flow.plan.split).run(flow.module)
@@ -105,7 +105,7 @@ def split_rows(flow: Flow) -> Remark | None:
 
 
 def decide_rings(flow: Flow) -> Remark | None:
-    """Everything but what concerns single loops behind the partition; declines what cannot or need not be done."""
+    """Makes all decisions except those about partitioned loops, or declines the kernel."""
     found = find_facts(flow.module, flow.target, flow.plan)
     if isinstance(found, Remark):
         return found
@@ -121,17 +121,17 @@ def decide_rings(flow: Flow) -> Remark | None:
 
 
 def decide_kept(flow: Flow) -> None:
-    """Which left operands wait in registers."""
+    """Decides which left operands stay in registers."""
     flow.plan = flow.plan.over(choose_kept(flow.module, flow.plan))
 
 
 def decide_turns(flow: Flow) -> None:
-    """Which dots are issued in one turn, where consumer groups take turns."""
+    """Decides which dots are issued in one turn, for ping-pong."""
     flow.plan = flow.plan.over(choose_turns(flow.module, flow.plan))
 
 
 def decide_loops(flow: Flow) -> None:
-    """Schedules, and the loads that go ahead."""
+    """Decides schedules and prefetched loads."""
     asked = (
         replace(flow.plan, loops=flow.pins.loops, numbering="staged") if flow.pins.numbering == "staged" else flow.plan
     )
@@ -139,5 +139,5 @@ def decide_loops(flow: Flow) -> None:
     flow.plan = scheduled(flow.plan, schedules).over(flow.plan)
     flow.plan = flow.plan.over(choose_ahead(flow.module, flow.plan))
     staged = {schedule.location for schedule in schedules.values() if schedule.location}
-    # What keeps P at 0 in a loop is of no interest where the loop is staged instead.
+    # Drop the remarks about P = 0 for loops that have a schedule instead.
     flow.remarks = [remark for remark in flow.remarks if str(remark.location) not in staged]

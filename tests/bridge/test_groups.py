@@ -42,7 +42,7 @@ def test_four_warps_are_those_of_each_group() -> None:
 def test_two_warps_make_no_groups_and_the_remark_says_how_many_would() -> None:
     case = replace(find_attention("two_loops_tile128x64_4warps"), num_warps=2)
     remark = refusal(case, PlanOptions(ping_pong=True))
-    assert "num_warps=2 does not make 2 groups" in remark.reason
+    assert "num_warps=2 cannot be divided into 2 groups" in remark.reason
     assert remark.cure == "use num_warps=8"
 
 

@@ -35,7 +35,7 @@ STAGED = LoopPlan(0, 0, 2, Schedule(0, "", 100, (), ()))
 )
 def test_an_option_against_what_the_plan_says_is_refused(options: dict[str, Any], plan: Plan) -> None:
     (name,) = options
-    with pytest.raises(PlanError, match=f"{name}=.* beside a plan with .*; cure: give one"):
+    with pytest.raises(PlanError, match=f"{name}=.* contradicts the plan, which has .*; cure: give one"):
         check_agreement(PlanOptions(**options), plan)
 
 

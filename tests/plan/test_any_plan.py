@@ -211,7 +211,7 @@ def odd_registers(plan: Plan, lot: random.Random) -> Change:
 def too_many_registers(plan: Plan, lot: random.Random) -> Change:
     parts = tuple(replace(it, registers=256) for it in plan.partitions)
     return Change(
-        Plan(partitions=parts, max_registers=128), ("registers, a CTA of these warps starts with", "cure: fewer")
+        Plan(partitions=parts, max_registers=128), ("registers, but a CTA with these warps has", "cure: fewer")
     )
 
 

@@ -236,7 +236,7 @@ def test_d_is_lowered_to_the_largest_that_fits_and_the_reason_is_kept() -> None:
     assert [it.plan.ring("r0").depth for it in tried] == [None, 3]
     assert choice.trial is not None and choice.trial.plan is not None and choice.trial.plan.rings[0].depth == 3
     why = choice.trial.candidate.why["rings.r0.depth"]
-    assert why == "the kernel takes 327680 bytes of shared memory with the D that was planned first"
+    assert why == "with the D of the first Plan, the kernel needs 327680 bytes of shared memory"
 
 
 @pytest.mark.parametrize("question", [
@@ -277,7 +277,7 @@ def test_plans_for_fewer_registers_give_up_stages_first_then_the_schedule_and_p(
 
 def test_operands_in_registers_are_given_up_first_and_for_good() -> None:
     plan = planned(LoopPlan(0, 1, schedule=schedule(2), kept=(0,)))
-    spilled = "with what was planned first, 900 bytes of registers spill to local memory"
+    spilled = "the first Plan spills 900 bytes of registers to local memory"
     found = [(it.plan.loop(0).kept, it.plan.loop(0).stages, it.why["loops"]) for it in tries(plan)]
     assert found == [
         ((), None, f"operands in shared memory: {spilled}"), ((), 1, f"no stages: {spilled}"),
@@ -310,7 +310,7 @@ def test_a_smaller_plan_of_one_group_that_waits_for_each_dot_does_not_pay(in_fli
     choice, _ = searched(asking(), lambda it: spilling(it, later))
     assert (choice.trial is not None) is taken
     if choice.refusal is not None:
-        assert "200 bytes of registers spill to local memory, and each wgmma is waited for" in choice.refusal.reason
+        assert "200 bytes of registers spill to local memory, and ptxas serialises the wgmmas" in choice.refusal.reason
 
 
 def test_the_first_smaller_plan_that_holds_is_taken_with_a_note_that_says_so() -> None:

@@ -59,21 +59,21 @@ def test_a_row_says_what_was_decided_in_words() -> None:
     assert rows["rings.ring0"].value == "D = 3 of (128x64xf16), 48 KiB"
     assert rows["rings.ring0"].reason == "the most that fits"
     assert rows["operands.a, loop 0"].value == "TMA, ring0 (gemm.py:18)"
-    assert "moved up" in rows["operands.b, loop 0"].value
-    assert "for the same dots as a, so in one slot" in rows["operands.b, loop 0"].reason
+    assert "hoisted" in rows["operands.b, loop 0"].value
+    assert "shares a slot with a, which feeds the same dots" in rows["operands.b, loop 0"].reason
     assert (rows["loops.0"].value, rows["loops.0"].reason) == ("P = 1 (gemm.py:17)", IN_FLIGHT)
-    assert rows["partitions.producer"].value == "1 warp, 24 registers a thread"
+    assert rows["partitions.producer"].value == "1 warp, 24 registers per thread"
 
 
 def test_a_loop_that_could_not_keep_wgmmas_in_flight_says_so() -> None:
     row = found(replace(PLAN, loops=(LoopPlan(0, 0, 0, kept=()),)))["loops.0"]
-    assert (row.value, row.reason) == ("P = 0", "no wgmma of this loop may stay in flight over an iteration")
+    assert (row.value, row.reason) == ("P = 0", "no wgmma of this loop can stay in flight across iterations")
 
 
 def test_a_staged_loop_says_what_it_carries_and_what_binds_it() -> None:
     row = found(replace(PLAN, loops=(LoopPlan(0, 0, 2, SCHEDULE, kept=(0,)),)))
-    assert row["loops.0"].value == "2 stages, 1825 cycles an iteration, carries 2 x 64xf32, 64x128xf16"
-    assert row["loops.0"].reason == "at least 1305 for tensor cores"
+    assert row["loops.0"].value == "2 stages, 1825 cycles per iteration, carries 2 x 64xf32, 64x128xf16"
+    assert row["loops.0"].reason == "lower bound 1305 (tensor cores)"
     assert row["loops.0.kept"].value == "left operand of dot 0"
 
 

@@ -46,7 +46,7 @@ def test_a_ring_that_is_as_the_kernel_has_it_may_be_pinned() -> None:
     ("pinned", "words"),
     [
         ({"depth": 0}, r"D = 0 in ring0: a_desc, loop 0 \(kernel.py:10\); .*cure: D of at least 1"),
-        ({"fill": "cp.async"}, "fills ring0 by cp.async, the kernel's loads go by tma: .*cure: fill='tma'"),
+        ({"fill": "cp.async"}, "fills ring0 by cp.async, but the kernel's loads use tma: .*cure: fill='tma'"),
         ({"slot_bytes": 99}, f"slots of 99 bytes in ring0, .*cure: slot_bytes={2 * TILE_BYTES}"),
         ({"payload": ("i32",)}, r"the Plan has rings \{'ring0': \('i32',\)\}.*cure: start from"),
     ],
@@ -84,7 +84,7 @@ def test_loops_of_a_plan_that_counts_otherwise_are_left_to_who_knows() -> None:
 def test_p_that_was_pinned_and_not_reached_is_refused() -> None:
     made = Plan(loops=(LoopPlan(0, 0, line="kernel.py:9"),))
     check_met(made, Plan(loops=(LoopPlan(0, 0),)))
-    with pytest.raises(PlanError, match=r"P = 1 in loop 0 \(kernel.py:9\), of which no wgmma .*cure: mma_depth=0"):
+    with pytest.raises(PlanError, match=r"P = 1 in loop 0 \(kernel.py:9\), but no wgmma .*cure: mma_depth=0"):
         check_met(made, Plan(loops=(LoopPlan(0, 1),)))
 
 

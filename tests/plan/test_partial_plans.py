@@ -283,17 +283,17 @@ def test_views_of_slots() -> None:
         ),
         (
             programs.tile_gemm, operand("a_desc", path="cp.async"),
-            ["brings a_desc, loop 0 (kernel.py:10) by cp.async; it comes by host_descriptor",
+            ["loads a_desc, loop 0 (kernel.py:10) by cp.async, but it is loaded by host_descriptor",
              "cure: path='host_descriptor' or 'consumer'"],
         ),
         (
             programs.tile_gemm, Plan(operands=(OperandPlan(path="consumer"),)),
-            ["leaves every load to the consumer, so that a producer has nothing to do; cure: form='stock'"],
+            ["leaves every load to the consumer, so the producer has no work; cure: form='stock'"],
         ),
         (
             programs.gate_up, operand("a_desc", ring="one").over(operand("b_desc", ring="one")),
             ["the Plan puts a_desc, loop 0 (kernel.py:1) and b_desc, loop 0 (kernel.py:1) into one:",
-             "neither side by side for the same dots, nor one after the other", "cure: a ring of its own for each"],
+             "neither feed the same dots nor are they equal tiles loaded one after the other", "cure: separate rings"],
         ),
         (
             programs.tile_gemm, Plan(rings=(RingPlan("ring0", depth=2),), loops=(LoopPlan(0, mma_depth=2),)),
@@ -304,14 +304,14 @@ def test_views_of_slots() -> None:
             programs.tile_gemm,
             Plan(partitions=(PartitionPlan("p", "producer", 1, 240), PartitionPlan("c", "consumer", 4, 240)),
                  max_registers=96),
-            ["the partitions ask for 61440 registers, a CTA of these warps starts with 24576",
+            ["the partitions ask for 61440 registers, but a CTA with these warps has 24576",
              "cure: fewer registers for a partition"],
         ),
         (loops_of_one_slot, Plan(slot_views="shared"),
          ["shares the views of slots", "several branches or loops read one slot of ring", "cure: slot_views='own'"]),
         (programs.tile_gemm, Plan(form="stock"), ["form='stock'", "cure: 'as_written' or 'persistent'"]),
-        (programs.tile_gemm, Plan(groups=2), ["2 consumer groups, the kernel is made for 1", "cure: groups=1"]),
-        (programs.tile_gemm, Plan(ping_pong=True), ["the Plan has ping_pong", "this kernel has one group", "cure:"]),
+        (programs.tile_gemm, Plan(groups=2), ["2 consumer groups, the kernel is compiled for 1", "cure: groups=1"]),
+        (programs.tile_gemm, Plan(ping_pong=True), ["the Plan has ping_pong", "needs two consumer groups", "cure:"]),
         (
             programs.tile_gemm, operand("a_desc", prefetched=True),
             ["the Plan prefetches a_desc, loop 0 (kernel.py:10)", "cure: prefetched=false"],

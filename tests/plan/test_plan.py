@@ -203,12 +203,12 @@ def test_rings_may_have_different_depths() -> None:
         (lambda: with_ring(payload=("i32",)), ["the Plan has rings {'ring0': ('i32',)}"]),
         (
             lambda: with_ring(slot_bytes=99),
-            ["slots of 99 bytes in ring0", "of 16384: a_desc, loop 0 (kernel.py:10)", "cure: slot_bytes=16384"],
+            ["slots of 99 bytes in ring0", "has 16384: a_desc, loop 0 (kernel.py:10)", "cure: slot_bytes=16384"],
         ),
         (lambda: with_ring(copies=2), ["the Plan has 2 copies of ring0", "cure: copies=1"]),
         (lambda: edited(partitions=edited().partitions[1:]), ["partitions ['consumer']", "cure: one producer and one"]),
-        (lambda: edited(form="stock"), ["form='stock' in a Plan that is carried out", "cure: 'as_written' or"]),
-        (lambda: edited(groups=2), ["2 consumer groups, the kernel is made for 1", "cure: groups=1"]),
+        (lambda: edited(form="stock"), ["form='stock' in a Plan of a specialised kernel", "cure: 'as_written' or"]),
+        (lambda: edited(groups=2), ["2 consumer groups, the kernel is compiled for 1", "cure: groups=1"]),
         (lambda: edited(max_registers=7), ["max_registers=7", "cure: a multiple of 8 from 24 to 256, or 0 for no cap"]),
         (lambda: edited(ctas_per_sm=9), ["ctas_per_sm=9", "can share an SM; cure: fewer slots, or ctas_per_sm="]),
         (lambda: with_part("consumer", role="producer"), ["partitions ['producer', 'producer']"]),
@@ -225,7 +225,7 @@ def test_rings_may_have_different_depths() -> None:
         (lambda: with_part("producer", registers=16), ["asks for 16 registers"]),
         (
             lambda: with_part("consumer", registers=240),
-            ["the partitions ask for 33792 registers, a CTA of these warps starts with 20480", "cure: fewer registers"],
+            ["the partitions ask for 33792 registers, but a CTA with these warps has 20480", "cure: fewer registers"],
         ),
     ],
 )
@@ -289,7 +289,7 @@ def test_a_plan_that_fills_a_ring_in_another_way_than_its_loads_go_is_refused() 
     plan = made("wrapped").plan
     assert plan is not None
     by_tma = replace(plan, rings=(replace(plan.rings[0], fill="tma"),))
-    with pytest.raises(PlanError, match=r"the Plan fills ring0 by tma, the kernel's loads go by cp\.async"):
+    with pytest.raises(PlanError, match=r"the Plan fills ring0 by tma, but the kernel's loads use cp\.async"):
         specialise(ttgir("wrapped"), PlanOptions(), TARGET, by_tma)
     with pytest.raises(PlanError, match=r"fill='paper' in a Plan: one of tma, cp\.async, registers is needed"):
         replace(plan.rings[0], fill="paper")  # type: ignore[arg-type]
@@ -299,7 +299,7 @@ def test_a_producer_of_one_warp_cannot_copy_by_pointers() -> None:
     plan = made("wrapped").plan
     assert plan is not None
     small = replace(plan, partitions=(replace(plan.partitions[0], num_warps=1), *plan.partitions[1:]))
-    with pytest.raises(PlanError, match="'producer' has 1 warps, and works on tiles of addresses; cure: 4"):
+    with pytest.raises(PlanError, match="'producer' has 1 warps, but computes on tiles of addresses; cure: 4"):
         specialise(ttgir("wrapped"), PlanOptions(), TARGET, small)
 
 

@@ -24,8 +24,8 @@ SCHEDULE = Schedule(
 
 def test_it_prints_as_a_table_in_the_order_of_a_kernel_iteration() -> None:
     assert str(SCHEDULE).splitlines() == [
-        "loop 0 (fa.py:17): 2 stages, 600 cycles an iteration; at least: tensor cores 512",
-        "tiles take 96 registers a thread; ring0 D >= 2",
+        "loop 0 (fa.py:17): 2 stages, 600 cycles per iteration; bounds: tensor cores 512",
+        "tiles take 96 registers per thread; ring0 D >= 2",
         "stage  order  begin  operation  line",
         "    1      0      0  acc = dot",
         "    0      1     20  s = dot    fa.py:18",

@@ -68,7 +68,7 @@ def test_it_is_shorter_than_waiting_and_no_shorter_than_its_bounds() -> None:
     assert all(schedule.ii_cycles < it.ii_cycles for it in flat)
     assert all(bound.cycles <= schedule.ii_cycles for bound in schedule.bounds)
     assert [bound.cycles for bound in schedule.bounds] == sorted((it.cycles for it in schedule.bounds), reverse=True)
-    assert {it.what.split()[0] for it in schedule.bounds} == {"tensor", "the", "recurrence"}
+    assert {it.what.split()[0] for it in schedule.bounds} == {"tensor", "issue", "recurrence"}
 
 
 def test_no_more_stages_are_taken_than_allowed() -> None:

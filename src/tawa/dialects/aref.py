@@ -4,11 +4,11 @@
     %i = "aref.first"(%r)                   : -> !aref.index<3>          the running count 0
     "aref.put"(%r, %i) ({ loads; "aref.filled"(%tiles…) })               waits until the slot is empty, fills it
     %a, %b = "aref.get"(%r, %i)                                           waits until full; views of the slot's buffers
-    "aref.consumed"(%r, %j [, %if])                                       this reader is done with slot j
+    "aref.consumed"(%r, %j [, %if])                                       this reader releases slot j
     "aref.landed"(%r, %i)                                                 waits until every put before i has landed
     %n = "aref.advance"(%i)                 : -> !aref.index<3>          the count plus one
 
-Semantics per slot ⟨buf, F, E⟩ from arXiv 2510.14719, section 3: put needs E, get needs F, consumed gives E back. An
+Semantics per slot ⟨buf, F, E⟩ from arXiv 2510.14719, section 3: put needs E, get needs F, consumed returns E. An
 index is an abstract running count; it is carried through every loop around the accesses and lowered to (slot, parity).
 """
 
@@ -58,7 +58,7 @@ Fill = Literal["tma", "cp.async", "registers"]
 
 
 def read_fill(text: str) -> Fill:
-    """Reads a kind of filling; raises ValueError on any other text."""
+    """Reads a `Fill`; raises ValueError on any other text."""
     match text:
         case "tma" | "cp.async" | "registers":
             return text
@@ -67,7 +67,7 @@ def read_fill(text: str) -> Fill:
 
 
 class CreateOp(OpView):
-    """``aref.create``: a ring, all slots empty. Before the fork. Becomes buffers and two mbarriers a slot."""
+    """``aref.create``: a ring with all slots empty. Before the fork. Becomes buffers and two mbarriers per slot."""
 
     NAME = "aref.create"
     EFFECTS = (Effect("allocate", "shared"),)
@@ -86,9 +86,9 @@ class CreateOp(OpView):
 
     @property
     def implied_empty(self) -> bool:
-        """Whether a put always finds its slot empty: by way of other rings its writer waits for the release before it.
+        """Whether a put always finds its slot empty, because its writer waits for the release through other rings.
 
-        Such a ring gets no barriers for empty slots.
+        Such a ring has no barriers for empty slots.
         """
         return read_bool(self.op.properties.get("implied_empty", "false"))
 
@@ -110,7 +110,7 @@ class AdvanceOp(OpView):
 
 
 class AccessOp(OpView):
-    """What put, get, consumed and landed have in common: a channel and a running count."""
+    """The base of put, get, consumed and landed: a ring and a running count."""
 
     EFFECTS = (Effect("order"),)
     __slots__ = ()
@@ -122,7 +122,7 @@ class AccessOp(OpView):
         return RingType.parse(self.ring.type)
 
     def check(self) -> str | None:
-        """The count is one of this ring."""
+        """The index has the type of this ring's counts."""
         ring = self.type
         return (
             None if self.index.type == ring.index_type else f"index {self.index.type} into a ring of depth {ring.depth}"
@@ -139,12 +139,12 @@ class FilledOp(YieldingOp):
 class PutOp(AccessOp):
     """``aref.put``: operands ring, index; region: the loads, ending in ``aref.filled`` of the tiles in payload order.
 
-    Executed by the one writer, or ahead of it before partitions start. A `fresh` put fills a slot that nobody has
-    filled yet and waits for nothing. What it becomes depends on the ring's `fill`:
+    Executed by the only writer, or before the partitions start. A `fresh` put fills a slot for the first time and does
+    not wait. The lowering depends on the ring's `fill`:
 
-        tma        wait(empty), expect(bytes of the tuple), one TMA copy a tile
-        cp.async   wait(empty), one cp.async a tile, arrive(full) of each thread when its own copies have landed
-        registers  wait(empty), one local_store a tile, fence_async_shared, arrive(full)
+        tma        wait(empty), expect(bytes of the tuple), one TMA copy per tile
+        cp.async   wait(empty), one cp.async per tile, arrive(full) of each thread when its own copies have landed
+        registers  wait(empty), one local_store per tile, fence_async_shared, arrive(full)
     """
 
     NAME = "aref.put"
@@ -154,7 +154,7 @@ class PutOp(AccessOp):
     body = region(0)  # the loads
 
     def check(self) -> str | None:
-        """It fills each buffer of the payload."""
+        """The put fills each buffer of the payload."""
         payload, filled = self.type.payload, FilledOp.of(self.body.terminator)
         return super().check() or (
             None if filled and len(filled.values) == len(payload) else f"the ring takes {len(payload)} tiles"
@@ -162,7 +162,7 @@ class PutOp(AccessOp):
 
 
 class GetOp(AccessOp):
-    """``aref.get``: operands ring, index; results: one view a payload entry.
+    """``aref.get``: operands ring, index; results: one view per payload entry.
 
     Executed by a reader. Becomes wait(full).
     """
@@ -171,7 +171,7 @@ class GetOp(AccessOp):
     __slots__ = ()
 
     def check(self) -> str | None:
-        """It gives a view of each buffer of the payload."""
+        """The results are views of the buffers of the payload."""
         if reason := super().check():
             return reason
         payload, views = self.type.payload, types_of(self.op.results)
@@ -181,9 +181,9 @@ class GetOp(AccessOp):
 
 
 class ConsumedOp(AccessOp):
-    """``aref.consumed``: operands ring, index, optional i1. The reader is done with the slot. Becomes arrive(empty).
+    """``aref.consumed``: operands ring, index, optional i1. The reader releases the slot. Becomes arrive(empty).
 
-    Reads of the slot that are still in flight (wgmma) must be complete: a wait stands before it.
+    Asynchronous reads of the slot (wgmma) must be complete, so a wait precedes it.
     """
 
     NAME = "aref.consumed"
@@ -201,13 +201,13 @@ class ConsumedOp(AccessOp):
 class LandedOp(AccessOp):
     """``aref.landed``: operands ring, index of the next put. Waits until all copies of earlier puts have landed.
 
-    Executed by the writer, which may then write again what those copies read beside global memory: their descriptors.
-    The slots stay as they are. Becomes wait(full) of each slot, for the phase of its last put.
+    Executed by the writer, which may then overwrite the descriptors that those copies read. The slots do not change.
+    Becomes wait(full) of each slot, for the phase of its last put.
     """
 
     NAME = "aref.landed"
     __slots__ = ()
 
     def check(self) -> str | None:
-        """Something is copied into the ring."""
+        """The ring is not a token."""
         return super().check() or (None if self.type.payload else "nothing is copied into a token")

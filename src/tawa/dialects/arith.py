@@ -1,4 +1,4 @@
-"""`arith`: numbers. Everything here is pure; tiles and scalars alike."""
+"""`arith`: arithmetic on scalars and tiles. All operations are pure."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class SelectOp(OpView):
 
 
 class ConstantOp(OpView):
-    """``arith.constant``: a number or a dense tile. Pure. Every partition makes its own."""
+    """``arith.constant``: a number or a dense tile. Pure. Every partition has its own copy."""
 
     NAME = "arith.constant"
     __slots__ = ()
@@ -137,7 +137,7 @@ class ConstantOp(OpView):
 
 
 def constant_int(value: Value) -> int | None:
-    """The integer behind `value` where it is a constant; None otherwise."""
+    """The integer value of a constant; None if `value` is not one."""
     view = ConstantOp.of(value.defining_op)
     if view is None:
         return None
@@ -152,7 +152,7 @@ _KEEPS_ZERO = op_names(SplatOp, BroadcastOp, ConvertLayoutOp, ExtFOp, SIToFPOp, 
 
 
 def is_zero(value: Value) -> bool:
-    """Whether `value` is a number or a tile of which every bit is surely 0."""
+    """Whether `value` is a number or a tile whose bits are provably all 0."""
     op = value.defining_op
     while op is not None and op.name in _KEEPS_ZERO:
         op = op.operands[0].defining_op

@@ -1,13 +1,12 @@
-"""Inline assembly and external functions: which of them provably only compute on registers.
+"""Inline assembly and external functions: which of them provably access only registers.
 
     cvt.rn.bf16x2.f32 $0, $2, $1;            registers only
     { .reg .b32 t; shl.b32 t, $1, 4; lop3.b32 $0, t, $1, 15, 0xea; }   registers only
-    bar.sync 8, 256;                         not: a barrier
-    ld.shared.b32 $0, [$1];                  not: memory
+    bar.sync 8, 256;                         unknown: a barrier
+    ld.shared.b32 $0, [$1];                  unknown: memory
 
-What an operation says of itself (``pure``) is a promise of its author. The text itself is a fact: it is
-read instruction by instruction, and an instruction, a directive or a spelling that is not listed here counts as one
-that may do anything.
+The attribute ``pure`` is only a claim of the author. This module checks the text instruction by instruction; an
+instruction, a directive or a spelling that is not listed here may have any effect.
 
 Source: PTX ISA, "Instruction Set"; LLVM Language Reference, "Inline Asm Template Argument".
 """
@@ -43,7 +42,7 @@ _PLAIN = re.compile(r"[\w\s%.,:;{}@!<>|+*()~^&=?/-]*")
 
 
 def only_registers(op: Operation) -> bool:
-    """Whether an operation of `INLINE` provably does nothing but compute its results from its operands."""
+    """Whether an operation of `INLINE` provably only computes its results from its operands."""
     if ExternElementwiseOp.matches(op):
         return _is_libdevice(op)
     if GroupIndexOp.matches(op) or SameNumberOp.matches(op):
@@ -52,22 +51,22 @@ def only_registers(op: Operation) -> bool:
 
 
 def effect_unknown(op: Operation) -> bool:
-    """Whether an operation may take part in what no check models: barriers by number, memory by address."""
+    """Whether an operation may have effects that no check models: named barriers, raw memory accesses."""
     return op.name in INLINE and not only_registers(op)
 
 
 def shown(op: Operation) -> str:
-    """What an operation of `INLINE` executes, in one short line."""
+    """The code of an operation of `INLINE`, in one short line."""
     text = op.properties.get("asm_string", op.properties.get("symbol", '""'))
     plain = " ".join(_unescaped(text).split())
     return plain if len(plain) <= 60 else f"{plain[:57]}..."
 
 
 def computes_on_registers(quoted: str) -> bool:
-    """Whether each instruction of a text of PTX, as it stands in an attribute, works on registers alone."""
+    """Whether every instruction of PTX text, quoted as in an attribute, accesses only registers."""
     text = _unescaped(quoted).replace("\r\n", "\n")
     if re.search(r"[^\S \t\n]", text):
-        return False  # a comment might end there
+        return False  # other line breaks might end a comment
     text = _OPERAND.sub("r", _COMMENT.sub(" ", text))
     if _PLAIN.fullmatch(text) is None or "//" in text or "/*" in text:
         return False
@@ -80,7 +79,7 @@ def _unescaped(quoted: str) -> str:
 
 
 def _is_harmless(statement: str) -> bool:
-    statement = statement.strip("{} \t\n")  # blocks; a vector of registers never begins a statement
+    statement = statement.strip("{} \t\n")  # scopes; no statement starts with a register vector
     if not statement:
         return True
     if found := _REGISTERS.match(statement):
@@ -91,11 +90,11 @@ def _is_harmless(statement: str) -> bool:
 
 
 def _is_list(operands: str) -> bool:
-    """Whether operands follow each other with commas: two words side by side, or a label, may be an instruction."""
+    """Whether the operands are separated by commas; adjacent words, or a label, may hide another instruction."""
     return ":" not in operands and _TWO_WORDS.search(operands) is None
 
 
 def _is_libdevice(op: Operation) -> bool:
-    """Functions of NVIDIA's libdevice are pure; `libpath` names a library of somebody else."""
+    """Functions of NVIDIA's libdevice are pure; an operation with a `libpath` calls another library."""
     named = [op.properties.get(name, '""').strip('"') for name in ("libname", "libpath", "symbol")]
     return not named[1] and named[0] in ("", "libdevice") and named[2].startswith("__nv_")

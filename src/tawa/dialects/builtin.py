@@ -1,4 +1,4 @@
-"""`builtin`, `ub`, `llvm`, `gpu`, `cf`: what Triton takes from MLIR's other dialects."""
+"""`builtin`, `ub`, `llvm`, `gpu`, `cf`: the operations of other MLIR dialects that Triton uses."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class PoisonOp(OpView):
 
 
 class AssumeOp(OpView):
-    """``llvm.intr.assume``: says that an i1 holds.
+    """``llvm.intr.assume``: states that an i1 is true.
 
-    Changes nothing, but is only as good as the place it stands at: it stays where its operand is.
+    It has no effect, but it holds only where control flow reaches it, so it must not move.
     """
 
     NAME = "llvm.intr.assume"
@@ -36,7 +36,7 @@ class AssumeOp(OpView):
 
 
 class InlineAsmOp(OpView):
-    """``llvm.inline_asm``: instructions of which nothing is known."""
+    """``llvm.inline_asm``: instructions with unknown effects."""
 
     NAME = "llvm.inline_asm"
     EFFECTS = ANY_EFFECT
@@ -54,14 +54,14 @@ class GpuBarrierOp(OpView):
 
 
 class BranchOp(YieldingOp):
-    """``cf.br``: goes on in another block, with its operands as arguments."""
+    """``cf.br``: jumps to another block; its operands become the block's arguments."""
 
     NAME = "cf.br"
     __slots__ = ()
 
 
 class CondBranchOp(OpView):
-    """``cf.cond_br``: goes on in one of two blocks. Operands: an i1, the arguments of either block."""
+    """``cf.cond_br``: jumps to one of two blocks. Operands: an i1, the arguments of each block."""
 
     NAME = "cf.cond_br"
     TERMINATOR = True

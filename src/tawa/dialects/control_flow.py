@@ -1,4 +1,4 @@
-"""How values flow through loops, branches and partitions, and how to add one there or to drop one.
+"""How values flow through loops, branches and partitions, and how to add or drop such values.
 
     %r = scf.for %i = %l to %u step %s iter_args(%a = %init) {
       …                                                          incoming(%a), incoming(%r):   %init, %next
@@ -28,9 +28,9 @@ from tawa.ir.attributes import read_array
 
 
 def incoming(value: Value) -> list[Use]:
-    """The operands that a block argument or a result of control flow may be; empty for any other value.
+    """The operands whose value a block argument or a result of control flow may have; empty for any other value.
 
-    The order is that of execution: for what a loop carries, the initial value comes first, then the yielded one; for
+    The order is that of execution: for a loop-carried value, the initial value comes first, then the yielded one; for
     the result of a branch, the value of `then` comes first.
     """
     index, owner = value.index, value.owner
@@ -69,7 +69,7 @@ def _incoming_argument(block: Block, index: int) -> list[Use]:
 
 
 def outgoing(use: Use) -> list[Value]:
-    """The block arguments and results that control flow may hand an operand on to; empty for any other operand."""
+    """The block arguments and results that may get the value of an operand; empty for any other operand."""
     op, index = use.op, use.index
     if loop := ForOp.of(op):
         return [loop.iter_args[index - 3], op.results[index - 3]] if index >= 3 else []
@@ -86,7 +86,7 @@ def outgoing(use: Use) -> list[Value]:
 
 
 def _handed_on(holder: Operation, end: Operation, index: int) -> list[Value]:
-    """What operand `index` of the terminator of a region becomes."""
+    """The values that get operand `index` of the terminator of a region."""
     if end.parent is None or end.parent.terminator is not end:
         return []
     loop, repeat = ForOp.of(holder), WhileOp.of(holder)
@@ -102,7 +102,7 @@ def _handed_on(holder: Operation, end: Operation, index: int) -> list[Value]:
 
 
 def flow_of(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
-    """The values that `incoming` finds, for every argument and result of `ops` that has any: a table to walk along."""
+    """The values that `incoming` finds, as a table: for every argument and result of `ops` that has any."""
     flow: dict[Value, list[Value]] = {}
     for op in ops:
         if op.regions:
@@ -128,7 +128,7 @@ def successor_operands(end: Operation) -> list[tuple[Block, list[Use]]]:
 
 
 def deciding(op: Operation) -> list[Use]:
-    """The operands that decide how often a loop runs, or which way a branch goes; empty for any other operation.
+    """The operands that determine the trip count of a loop or the branch taken; empty for any other operation.
 
     For `scf.for` the bounds and the step, for `scf.if` the condition, for `scf.while` the first operand of its
     `scf.condition`.
@@ -146,19 +146,19 @@ def holder_of(value: Value) -> Operation | None:
     return value.owner if isinstance(value.owner, Operation) else value.owner.parent_op
 
 
-# -- values that a `scf.for` carries -----------------------------------------------------------------------------------
+# -- loop-carried values of a `scf.for` --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class LoopCarried:
-    """Carried value number `index` of a `scf.for`, under its four names."""
+    """Loop-carried value `index` of a `scf.for`: its initial value, block argument, yielded value and result."""
 
     loop: ForOp
     index: int
 
     @property
     def init(self) -> Value:
-        """The value in the first iteration, and the result where there is no iteration."""
+        """The value in the first iteration, and the result if there is no iteration."""
         return self.loop.inits[self.index]
 
     @property
@@ -168,17 +168,17 @@ class LoopCarried:
 
     @property
     def yielded(self) -> Value:
-        """The value at the end of an iteration, which is the one at the start of the next."""
+        """The value at the end of an iteration, and at the start of the next."""
         return self.loop.yielded[self.index]
 
     @property
     def result(self) -> Value:
-        """The value behind the loop."""
+        """The value after the loop."""
         return self.loop.op.results[self.index]
 
 
 def loop_carried(value: Value) -> LoopCarried | None:
-    """What a `scf.for` carries as its iteration argument or result `value`; None for any other value."""
+    """The loop-carried value whose block argument or result is `value`; None for any other value."""
     loop = ForOp.of(holder_of(value))
     if loop is None:
         return None
@@ -241,7 +241,7 @@ def _extend(block: Block, values: Iterable[Value]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What stays of a loop or a branch, by index. arguments, ends: of the block of each region, and its terminator."""
+    """The indices that stay in a loop or a branch. arguments, ends: of the block and the terminator of each region."""
 
     operands: list[int]
     results: list[int]
@@ -262,11 +262,11 @@ def _kept(op: Operation, results: Sequence[int], inits: Sequence[int]) -> _Kept:
 
 
 def narrow(op: Operation, results: Sequence[int], inits: Sequence[int] = ()) -> bool:
-    """Drops all but some results of a `scf.for`, `scf.if` or `scf.while`, with what they are carried by.
+    """Drops all but some results of a `scf.for`, `scf.if` or `scf.while`, with their operands and block arguments.
 
-    results: the indices that stay, in order. inits: for a `scf.while`, the indices of the initial values that stay;
-    they are another list than its results. Nothing may use what is dropped but what is dropped with it. Returns whether
-    anything was dropped.
+    results: the indices that stay, in order. inits: for a `scf.while`, the indices of the initial values that stay,
+    which are independent of its results. Dropped values may be used only by dropped values. Returns whether anything
+    was dropped.
     """
     kept = _kept(op, results, inits)
     if len(kept.results) == len(op.results) and len(kept.operands) == len(op.operands):
@@ -282,7 +282,7 @@ def narrow(op: Operation, results: Sequence[int], inits: Sequence[int] = ()) -> 
 
 
 def _chosen(values: list[Value], indices: list[int]) -> list[Value]:
-    """Some of the arguments or results, which take the places of all."""
+    """Some of the arguments or results, renumbered."""
     chosen = [values[index] for index in indices]
     for place, value in enumerate(chosen):
         value.index = place
@@ -298,7 +298,7 @@ def clone_narrowed(
 ) -> Operation:
     """A copy of a loop or a branch with only some of its results; `results` and `inits` are those of `narrow`.
 
-    mapping: what stands for values of the original in the copy; results and arguments of `op` are added. copy_block:
+    mapping: the values of the copy by values of the original; results and arguments of `op` are added. copy_block:
     copies the operations of a block, without its terminator, into a new one.
     """
     kept = _kept(op, results, inits)
@@ -329,7 +329,7 @@ def clone_narrowed(
 
 
 def _drop_empty_else(op: Operation) -> None:
-    """Takes the yield out of an `else` that holds nothing else and hands nothing on."""
+    """Erases the yield of an `else` block that contains only an empty yield."""
     branch = IfOp.of(op)
     block = op.regions[1].block if branch else None
     if block and not op.results and [it.name for it in block.ops] == [YieldOp.NAME]:

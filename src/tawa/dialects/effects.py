@@ -8,13 +8,13 @@ from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_cla
 from tawa.dialects.tt import ATOMICS, LoadOp
 from tawa.ir import Operation
 
-# Operations whose effects do not depend on their attributes or on what they hold.
+# Operations whose effects do not depend on their attributes or on nested operations.
 _FIXED = {it.NAME: it.EFFECTS for it in declared_ops() if it.effects is OpView.effects and not it.RECURSIVE}
 _UNORDERED = frozenset({"read", "write"})
 
 
 def effects_of(op: Operation) -> tuple[Effect, ...]:
-    """Everything `op` may do to the world. An operation no dialect declares may do anything."""
+    """All effects of `op`. An operation that no dialect declares may have any effect."""
     fixed = _FIXED.get(op.name)
     if fixed is not None:
         return fixed
@@ -33,7 +33,7 @@ def effects_of(op: Operation) -> tuple[Effect, ...]:
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether copying, moving or dropping `op` cannot be seen."""
+    """Whether `op` has no effects, so that it can be copied, moved or erased."""
     return not effects_of(op)
 
 
@@ -44,12 +44,12 @@ def is_plain_load(op: Operation) -> bool:
 
 
 def gives_order(op: Operation) -> bool:
-    """Whether others may rely on what `op` does before or behind something else: atomics, barriers, unknown effects."""
+    """Whether `op` may order memory accesses for other threads: atomics, barriers, unknown effects."""
     if op.name in ATOMICS:
         return True
     return not AssumeOp.matches(op) and not op.regions and any(it.kind not in _UNORDERED for it in effects_of(op))
 
 
 def has_side_effect(op: Operation) -> bool:
-    """Whether `op` itself must happen: it writes memory other than a new buffer, or its order can be seen."""
+    """Whether `op` must not be erased: it writes memory other than a new buffer, or its order is observable."""
     return any(effect.kind in ("write", "order", "barrier", "any") for effect in effects_of(op))

@@ -1,6 +1,6 @@
-"""Hints: attributes that say how numbers and addresses are aligned. This module is the only one that reads them.
+"""Hints: attributes with the alignment of numbers and addresses. Only this module reads them.
 
-    tt.func(%a: !tt.ptr<f16> {tt.divisibility = 16 : i32})         Triton found it when it specialised the kernel
+    tt.func(%a: !tt.ptr<f16> {tt.divisibility = 16 : i32})         Triton specialised the kernel on it
     %x = … {tt.divisibility = dense<[16, 1]> : tensor<2xi32>}      the user wrote tl.multiple_of(x, [16, 1])
     %x = … {tt.contiguity = …}  {tt.constancy = …}                 tl.max_contiguous(x, …), tl.max_constancy(x, …)
 
@@ -28,10 +28,10 @@ def argument_divisibility(function: FuncOp, argument: Value) -> int:
 
 
 def hint_of(op: Operation, hint: Hint) -> tuple[int, ...] | None:
-    """What a hint on `op` says of its result, by dimension; None where there is no hint.
+    """The numbers of a hint on the result of `op`, by dimension; None if there is no hint.
 
-    Hints on loops, on branches and on operations with several results do not count: they do not say which result they
-    are about, and it may have been dropped since.
+    Hints on loops, on branches and on operations with several results are ignored: they do not identify a result, and
+    that result may have been dropped.
     """
     text = attribute_of(op.attributes, f"tt.{hint}")
     if text is None or len(op.results) != 1 or incoming(op.result):

@@ -1,6 +1,6 @@
-"""When shared memory is free for others: what Triton's back end takes for the life of an allocation.
+"""Live ranges of allocations in shared memory, as Triton's back end computes them.
 
-    b = local_alloc(x);  d = dot(a, b) {isAsync};  c = local_alloc(y);  wait d      c may lie on b, which d still reads
+    b = local_alloc(x);  d = dot(a, b) {isAsync};  c = local_alloc(y);  wait d      c may overlap b, which d still reads
 
 Source: Triton's Allocation analysis.
 """
@@ -16,13 +16,12 @@ from tawa.ir import Block, Operation
 
 
 def freed_behind(block: Block) -> dict[Operation, list[Operation]]:
-    """The allocations of a block whose bytes may be somebody else's behind one of its operations.
+    """The allocations of a block whose bytes may be reused, by the operation after which that may happen.
 
-    Triton's back end gives the bytes of an allocation away behind the last operation that uses it, whether or not
-    something asynchronous still reads them: what must live longer needs a later use. They are given to what asks for
-    memory next; so an allocation is listed with the operation in front of that, or with the last of a nested block,
-    whose end may be followed by anything. Left out are those with a ``local_dealloc``, and those that another block of
-    the function uses.
+    Triton's back end frees an allocation after the last operation that uses it, even if an asynchronous operation still
+    reads it; a longer live range needs a later use. The next operation that needs shared memory may get the bytes, so
+    an allocation is listed under the operation before that one, or under the last operation of a nested block, because
+    unknown operations follow. Allocations with a ``local_dealloc``, or with uses in another block, are left out.
     """
     places = {op: place for place, op in enumerate(block.ops)}
     nested = block.parent_op is not None and block.parent_op.name in CONTROL
@@ -72,13 +71,13 @@ _FRUGAL_ONES = op_names(
 
 
 def _asks_for_memory(op: Operation) -> bool:
-    """Whether Triton's back end may give shared memory to an operation, for what it makes or to work in."""
+    """Whether Triton's back end may allocate shared memory for the result or the scratch of an operation."""
     if not (op.name in _FRUGAL_ONES or op.name.startswith(_FRUGAL)) or TensormapCreateOp.matches(op):
         return True
     return any(_asks_for_memory(inner) for region in op.regions for block in region.blocks for inner in block.ops)
 
 
 def _users(op: Operation) -> list[Operation]:
-    """What uses an allocation, or a view of it."""
+    """The users of an allocation and of its views."""
     users = op.result.users
     return [it for user in users for it in (_users(user) if user.name in VIEWS else ()) or (user,)]

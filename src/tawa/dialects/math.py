@@ -1,4 +1,4 @@
-"""`math`: functions of numbers. Everything here is pure; tiles and scalars alike."""
+"""`math`: functions on scalars and tiles. All operations are pure."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from tawa.ir import Module, Value
 
 _NAMED = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
 _MOST_LOCATIONS = 8
-"""Aliases that are followed from one location to the next."""
+"""The most location aliases that are followed."""
 
 
 def parameter_name(module: Module, argument: Value, unnamed: str = "") -> str:
-    """The name in the kernel's source of the parameter that a block argument belongs to.
+    """The source name of the parameter for a block argument.
 
-    Without one, the name that the argument has in the IR; without that, `unnamed`.
+    If the location has no name, the name of the argument in the IR; if that has none either, `unnamed`.
     """
     loc = argument.loc
     for _ in range(_MOST_LOCATIONS):

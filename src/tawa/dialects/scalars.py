@@ -1,10 +1,9 @@
-"""What scalar integer operations compute: `arith` on i1, i8 … i64 and index, as two's complement.
+"""Evaluation of scalar integer operations: `arith` on i1, i8 … i64 and index, in two's complement.
 
     evaluate(%c = "arith.cmpi"(%a, %b) <{predicate = 2 : i64}>, (3, 5))   →  (1,)
 
-A number of i1 is 0 or 1; of any other type it is the signed number, wrapped to its width; an index has 64 bits. None
-stands for a number that is not known; what overflows into undefined behaviour (a division by zero, a shift past the
-width) is not known either.
+An i1 is 0 or 1; a value of any other type is a signed number, wrapped to its width; an index has 64 bits. None is an
+unknown value; the result of undefined behaviour (a division by zero, a shift past the width) is unknown too.
 
 Source: MLIR, "'arith' Dialect".
 """
@@ -22,7 +21,7 @@ from tawa.ir import Operation
 from tawa.ir.attributes import read_int
 
 Scalar = Callable[..., int | None]
-"""What an operation does to known numbers."""
+"""A function from known operands to the result of an operation."""
 
 _INTEGER = re.compile(r"i([1-9]\d*)")
 
@@ -38,7 +37,7 @@ def width_of(type: str) -> int | None:
 
 
 def wrap(number: int, width: int) -> int:
-    """The number that `width` bits hold: 0 or 1 for an i1, signed for any other."""
+    """`number` wrapped to `width` bits: 0 or 1 for an i1, signed for any other width."""
     if width == 1:
         return number & 1
     half = 1 << (width - 1)
@@ -46,19 +45,19 @@ def wrap(number: int, width: int) -> int:
 
 
 def unsigned(number: int, width: int) -> int:
-    """The same bits read without a sign."""
+    """The same bits as an unsigned number."""
     return number & ((1 << width) - 1)
 
 
 def signed(number: int, width: int) -> int:
-    """The same bits read with a sign: the i1 1 is −1, any other number is signed as it stands."""
+    """The same bits as a signed number: the i1 value 1 is −1; any other number is signed already."""
     return -number if width == 1 else number
 
 
 def evaluate(op: Operation, inputs: Sequence[int | None]) -> tuple[int | None, ...]:
-    """The results of `op` for these operands; None for each that is not known (or is no integer).
+    """The results of `op` for these operands; None for each that is unknown or not an integer.
 
-    A result can be known where an operand is not: of a select whose condition is, of a product with 0.
+    A result can be known although an operand is unknown: a select with a known condition, a product with 0.
     """
     if len(op.results) != 1:
         return (None,) * len(op.results)
@@ -166,7 +165,7 @@ def _extend_zero(taken: int, width: int) -> Scalar:
 
 
 def _divide(left: int, right: int) -> int | None:
-    """Towards zero."""
+    """Rounds towards zero."""
     if right == 0:
         return None
     quotient = abs(left) // abs(right)
@@ -174,7 +173,7 @@ def _divide(left: int, right: int) -> int | None:
 
 
 def _remainder(left: int, right: int) -> int | None:
-    """With the sign of the dividend."""
+    """Has the sign of the dividend."""
     quotient = _divide(left, right)
     return None if quotient is None else left - quotient * right
 
@@ -254,7 +253,7 @@ _ARITHMETIC: dict[str, Callable[[int, int], int | None]] = by_name(
 _SHIFTS = op_names(arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)
 _UNSIGNED = op_names(
     arith.DivUIOp, arith.RemUIOp, arith.CeilDivUIOp, arith.MinUIOp, arith.MaxUIOp, arith.ShRUIOp
-)  # the others read their operands with a sign, or do not care
+)  # for the others, operands are signed or the sign does not matter
 
 _HOLDS: tuple[Callable[[int, int], bool], ...] = (
     operator.eq,

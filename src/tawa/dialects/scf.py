@@ -1,6 +1,6 @@
 """`scf`: structured control flow.
 
-Views name the operands that carry values around (`inits` → `iter_args` → yield → results) by one index.
+A loop-carried value has one index in `inits`, `iter_args`, the yield and the results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class YieldOp(YieldingOp):
 
 
 class ConditionOp(OpView):
-    """``scf.condition``: ends the block of a ``scf.while`` that decides. Operands: an i1, what is handed on."""
+    """``scf.condition``: the terminator of the `before` block of ``scf.while``. Operands: an i1, values to pass on."""
 
     NAME = "scf.condition"
     TERMINATOR = True
@@ -40,7 +40,7 @@ class ForOp(OpView):
     __slots__ = ()
     lower, upper, step = operand(0), operand(1), operand(2)
     bounds = operands(0, 3)  # lower, upper, step
-    inits = operands(3)  # initial values of what is carried
+    inits = operands(3)  # initial values of loop-carried values
     body = region(0)
 
     @property
@@ -50,12 +50,12 @@ class ForOp(OpView):
 
     @property
     def iter_args(self) -> list[Value]:
-        """What is carried, as seen inside."""
+        """The block arguments for loop-carried values."""
         return self.body.args[1:]
 
     @property
     def yielded(self) -> list[Value]:
-        """What is carried to the next iteration."""
+        """The loop-carried values for the next iteration."""
         return self.body.terminator.operands
 
     @property
@@ -64,7 +64,7 @@ class ForOp(OpView):
         return "unsignedCmp" in self.op.properties
 
     def carry(self, init: Value, hint: str = "") -> Value:
-        """Adds a carried value and returns it as seen inside; its result is the last one.
+        """Adds a loop-carried value and returns its block argument; its result is the last one.
 
         The caller adds the operand of the yield; `tawa.dialects.control_flow.carry_through` does both.
         """
@@ -135,11 +135,11 @@ class WhileOp(OpView):
     RECURSIVE = True
     __slots__ = ()
     inits = operands(0)
-    before, after = region(0), region(1)  # the block that decides, the block that works
+    before, after = region(0), region(1)  # the block with the condition, and the body
 
     @property
     def test(self) -> ConditionOp:
-        """What decides whether the loop goes on."""
+        """The condition of the loop."""
         return ConditionOp(self.before.terminator)
 
     def check(self) -> str | None:
@@ -154,10 +154,10 @@ class WhileOp(OpView):
 
 
 def trips_of(lower: int, upper: int, step: int) -> int | None:
-    """How often a ``scf.for`` with these bounds goes round; None where it would never end.
+    """The trip count of a ``scf.for`` with these bounds; None if the loop would never end.
 
-    The language gives a step that is 0 or less no meaning (Triton turns ``range(9, 0, -1)`` round before it makes a
-    loop). A loop that does not begin has no trips, whatever its step is.
+    MLIR does not define loops with a step of 0 or less (Triton reverses ``range(9, 0, -1)`` when it builds the loop).
+    If lower >= upper, the trip count is 0 for every step.
     """
     if lower >= upper:
         return 0
@@ -168,7 +168,7 @@ LOOPS = op_names(ForOp, WhileOp)
 CONTROL = op_names(ForOp, IfOp, WhileOp)
 """Loops and branches."""
 ENDS = op_names(YieldOp, ConditionOp)
-"""The terminators of their blocks."""
+"""The terminators of the blocks of loops and branches."""
 
 
 def enclosing_loops(op: Operation) -> list[Operation]:

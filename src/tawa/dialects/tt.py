@@ -20,11 +20,11 @@ _DESCRIPTOR_WRITE = Effect("write", "global", "descriptor")
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 ADDED_BASE = "tawa.base"
-"""On a descriptor that was added as an argument: the number of the argument whose memory it describes."""
+"""Attribute of a descriptor argument that Tawa added: the number of the argument whose memory it describes."""
 GRID_SIZE = "tawa_grid_"
-"""The name, before the axis, of the arguments that give a persistent form the sizes of the grid."""
+"""The prefix, before the axis, of the arguments that pass the grid size to a persistent form."""
 STAYS = "tawa.stays"
-"""On a load: it is not moved to a producer, for it stands where the program hardly ever comes."""
+"""Attribute of a load that stays in the consumer because it is rarely executed."""
 
 
 class FuncOp(OpView):
@@ -56,13 +56,13 @@ class FuncOp(OpView):
         return parse_dictionary(found[argument.index].strip()[1:-1]) if argument.index < len(found) else {}
 
     def memory_of(self, argument: Value) -> Value | None:
-        """The argument that a descriptor's memory belongs to, where the descriptor was added by us."""
+        """The argument whose memory a descriptor describes, if Tawa added the descriptor."""
         base = self.attributes_of(argument).get(ADDED_BASE)
         return self.body.args[read_int(base)] if base else None
 
 
 class CallOp(OpView):
-    """``tt.call``: a call of a function that was not inlined; what it does is not looked at."""
+    """``tt.call``: a call of a function that was not inlined; its effects are unknown."""
 
     NAME = "tt.call"
     EFFECTS = ANY_EFFECT
@@ -99,7 +99,7 @@ class GetNumProgramsOp(OpView):
 
 
 class MakeRangeOp(OpView):
-    """``tt.make_range``: the numbers from `start` to `end`, the end left out. Pure."""
+    """``tt.make_range``: the numbers from `start` to `end`, exclusive. Pure."""
 
     NAME = "tt.make_range"
     __slots__ = ()
@@ -143,7 +143,7 @@ class TransOp(UnaryOp):
 
 
 class AddPtrOp(OpView):
-    """``tt.addptr``: pointers, so many elements further on. Pure."""
+    """``tt.addptr``: pointers plus an offset in elements. Pure."""
 
     NAME = "tt.addptr"
     __slots__ = ()
@@ -151,7 +151,7 @@ class AddPtrOp(OpView):
 
 
 class AdvanceOp(OpView):
-    """``tt.advance``: a block pointer, so many elements further on. Pure."""
+    """``tt.advance``: a block pointer plus offsets in elements. Pure."""
 
     NAME = "tt.advance"
     __slots__ = ()
@@ -160,7 +160,7 @@ class AdvanceOp(OpView):
 
 
 class ClampFOp(OpView):
-    """``tt.clampf``: a float, held between two others. Pure."""
+    """``tt.clampf``: a float, clamped to a range. Pure."""
 
     NAME = "tt.clampf"
     __slots__ = ()
@@ -186,7 +186,7 @@ class HistogramOp(OpView):
 
 
 class DotOp(OpView):
-    """``tt.dot``: D = A·B + C on tiles without a decision how. Pure."""
+    """``tt.dot``: D = A·B + C on tiles, before an instruction is chosen. Pure."""
 
     NAME = "tt.dot"
     __slots__ = ()
@@ -212,7 +212,7 @@ class ReduceOp(OpView):
 
 
 class ReduceReturnOp(YieldingOp):
-    """``tt.reduce.return``: what one step of a ``tt.reduce`` gives."""
+    """``tt.reduce.return``: the result of one step of a ``tt.reduce``."""
 
     NAME = "tt.reduce.return"
     __slots__ = ()
@@ -229,14 +229,14 @@ class ScanOp(OpView):
 
 
 class ScanReturnOp(YieldingOp):
-    """``tt.scan.return``: what one step of a ``tt.scan`` gives."""
+    """``tt.scan.return``: the result of one step of a ``tt.scan``."""
 
     NAME = "tt.scan.return"
     __slots__ = ()
 
 
 class MapElementwiseOp(OpView):
-    """``tt.map_elementwise``: the function in its region, for each element of tiles."""
+    """``tt.map_elementwise``: applies the function in its region to each element of tiles."""
 
     NAME = "tt.map_elementwise"
     RECURSIVE = True
@@ -245,7 +245,7 @@ class MapElementwiseOp(OpView):
 
 
 class MapElementwiseReturnOp(YieldingOp):
-    """``tt.map_elementwise.return``: what the function of a ``tt.map_elementwise`` gives."""
+    """``tt.map_elementwise.return``: the result of the function of a ``tt.map_elementwise``."""
 
     NAME = "tt.map_elementwise.return"
     __slots__ = ()
@@ -261,10 +261,10 @@ _ANEW = 7  # .cv
 
 
 class LoadOp(OpView):
-    """``tt.load``: what lies at an address, or at each of a tile of addresses.
+    """``tt.load``: loads from an address, or from each of a tile of addresses.
 
-    Operands: pointers, an optional mask, an optional tile of what lanes outside the mask get. Result: a tile or a
-    scalar. Effects: reads global memory (and orders it where it is volatile). In a specialised kernel a tile that feeds
+    Operands: pointers, an optional mask, an optional tile of values for lanes outside the mask. Result: a tile or a
+    scalar. Effects: reads global memory (in program order if it is volatile). In a specialised kernel a tile that feeds
     a dot is loaded by the producer, and becomes ``ttg.async_copy_global_to_local`` or a ``ttg.local_store``.
     """
 
@@ -273,7 +273,7 @@ class LoadOp(OpView):
     __slots__ = ()
     pointers = operand(0)
     mask = optional_operand(1)  # which lanes read; None means all
-    other = optional_operand(2)  # what the other lanes get; None leaves them undefined
+    other = optional_operand(2)  # values of the other lanes; None leaves them undefined
 
     @property
     def tile(self) -> TensorType | None:
@@ -283,24 +283,24 @@ class LoadOp(OpView):
 
     @property
     def stays(self) -> bool:
-        """Whether it is left to the warps that compute, whatever its tile feeds."""
+        """Whether the load stays in the consumer even if it feeds a dot."""
         return STAYS in self.op.attributes
 
     @property
     def volatile(self) -> bool:
-        """Whether it sees what others wrote meanwhile: it is volatile, or cached as ``.cv``."""
+        """Whether the load must see concurrent writes: it is volatile, or has the cache operator ``.cv``."""
         properties = self.op.properties
         return read_bool(properties.get("isVolatile", "false")) or read_int(properties.get("cache", "1")) == _ANEW
 
     def effects(self) -> tuple[Effect, ...]:
-        """A volatile load is ordered."""
+        """A volatile load is ordered as well."""
         return (*self.EFFECTS, Effect("order")) if self.volatile else self.EFFECTS
 
 
 class StoreOp(OpView):
-    """``tt.store``: writes a value, or a tile of them, to where pointers say.
+    """``tt.store``: stores a value, or a tile of values, through pointers.
 
-    Operands: pointers, what is written, an optional mask. Effects: writes global memory. Runs in the consumer.
+    Operands: pointers, the values, an optional mask. Effects: writes global memory. Runs in the consumer.
     """
 
     NAME = "tt.store"
@@ -311,9 +311,9 @@ class StoreOp(OpView):
 
 
 class AtomicRMWOp(OpView):
-    """``tt.atomic_rmw``: reads, computes and writes back, at an address or at each of a tile of addresses.
+    """``tt.atomic_rmw``: atomic read-modify-write, at an address or at each of a tile of addresses.
 
-    Operands: pointers, the other number, an optional mask. Result: what was there before.
+    Operands: pointers, the other operand, an optional mask. Result: the old value.
     """
 
     NAME = "tt.atomic_rmw"
@@ -324,7 +324,7 @@ class AtomicRMWOp(OpView):
 
 
 class AtomicCASOp(OpView):
-    """``tt.atomic_cas``: writes where memory still holds the expected value. Result: what was there before."""
+    """``tt.atomic_cas``: atomic compare-and-swap. Result: the old value."""
 
     NAME = "tt.atomic_cas"
     EFFECTS = (_READ, _WRITE)
@@ -337,12 +337,12 @@ _ACQUIRE, _RELEASE, _ACQ_REL = 2, 3, 4  # tt.MemSemantic; relaxed is 1
 
 
 def acquires(atomic: Operation) -> bool:
-    """Whether reads behind an atomic must see what others wrote before."""
+    """Whether an atomic has acquire semantics."""
     return _semantic(atomic) in (_ACQUIRE, _ACQ_REL)
 
 
 def releases(atomic: Operation) -> bool:
-    """Whether others that see an atomic must see what was written before it."""
+    """Whether an atomic has release semantics."""
     return _semantic(atomic) in (_RELEASE, _ACQ_REL)
 
 
@@ -368,7 +368,7 @@ class MakeTensorDescOp(OpView):
 class DescriptorLoadOp(OpView):
     """``tt.descriptor_load``: one block of a tensor in global memory, by TMA; zero outside the tensor.
 
-    Operands: descriptor, one i32 index a dimension. Result: a tile. Effects: reads global memory (async proxy once
+    Operands: descriptor, one i32 index per dimension. Result: a tile. Effects: reads global memory (async proxy once
     lowered). In a specialised kernel it runs in the producer and becomes ``ttng.async_tma_copy_global_to_local``.
     """
 
@@ -387,7 +387,7 @@ class DescriptorLoadOp(OpView):
 
     @property
     def encoding(self) -> str:
-        """The shared-memory layout in which TMA delivers the block; empty where none was chosen yet."""
+        """The shared-memory layout in which TMA delivers the block; empty before one is chosen."""
         type = parse_type(self.descriptor.type)
         return type.block.encoding if isinstance(type, TensorDescType) else ""
 
@@ -404,7 +404,7 @@ class DescriptorGatherOp(OpView):
 class DescriptorStoreOp(OpView):
     """``tt.descriptor_store``: writes a tile to global memory by TMA; nothing is written outside the tensor.
 
-    Operands: descriptor, the tile, one i32 index a dimension. Effects: writes global memory. Runs in the consumer.
+    Operands: descriptor, the tile, one i32 index per dimension. Effects: writes global memory. Runs in the consumer.
     """
 
     NAME = "tt.descriptor_store"
@@ -415,7 +415,7 @@ class DescriptorStoreOp(OpView):
 
 
 class DescriptorReduceOp(OpView):
-    """``tt.descriptor_reduce``: combines a tile with what global memory holds, by TMA. Operands as of a store."""
+    """``tt.descriptor_reduce``: reduces a tile into global memory by TMA. Operands as for a store."""
 
     NAME = "tt.descriptor_reduce"
     EFFECTS = (_DESCRIPTOR_READ, _DESCRIPTOR_WRITE)
@@ -433,7 +433,7 @@ class DescriptorScatterOp(OpView):
     descriptor, rows, column, source = operand(0), operand(1), operand(2), operand(3)
 
 
-# -- what is seen in order, and inline code ----------------------------------------------------------------------------
+# -- observable effects, and inline code -------------------------------------------------------------------------------
 
 
 class PrintOp(OpView):
@@ -445,7 +445,7 @@ class PrintOp(OpView):
 
 
 class AssertOp(OpView):
-    """``tt.assert``: stops the kernel where the condition does not hold."""
+    """``tt.assert``: stops the kernel if the condition is false."""
 
     NAME = "tt.assert"
     EFFECTS = (Effect("order"),)
@@ -454,19 +454,19 @@ class AssertOp(OpView):
 
 
 class _InlineOp(OpView):
-    """Code of somebody else. It may do anything unless its property says that it is pure."""
+    """Foreign code. It may have any effect unless its property says that it is pure."""
 
     EFFECTS = ANY_EFFECT
     OPAQUE = True
     __slots__ = ()
 
     def effects(self) -> tuple[Effect, ...]:
-        """None where the operation says so."""
+        """None if the operation is marked pure."""
         return () if read_bool(self.op.properties.get("pure", "false")) else self.EFFECTS
 
 
 class ElementwiseInlineAsmOp(_InlineOp):
-    """``tt.elementwise_inline_asm``: PTX, for each element of tiles."""
+    """``tt.elementwise_inline_asm``: applies PTX to each element of tiles."""
 
     NAME = "tt.elementwise_inline_asm"
     __slots__ = ()
@@ -474,7 +474,7 @@ class ElementwiseInlineAsmOp(_InlineOp):
 
 
 class ExternElementwiseOp(_InlineOp):
-    """``tt.extern_elementwise``: a function of a library, for each element of tiles."""
+    """``tt.extern_elementwise``: applies a library function to each element of tiles."""
 
     NAME = "tt.extern_elementwise"
     __slots__ = ()
@@ -485,7 +485,7 @@ INLINE = op_names(ElementwiseInlineAsmOp, ExternElementwiseOp)
 
 
 class _MarkerOp(Refinement, ElementwiseInlineAsmOp):
-    """An inline assembly with a text of ours, which gives it another meaning."""
+    """Inline assembly whose text marks an operation of Tawa."""
 
     ASM: ClassVar[str]
     __slots__ = ()
@@ -501,9 +501,9 @@ class _MarkerOp(Refinement, ElementwiseInlineAsmOp):
 class GroupIndexOp(_MarkerOp):
     """``tt.elementwise_inline_asm "tawa.group"``: the number of the consumer group that executes it, 0 … G - 1.
 
-    Operand: a constant i32, the number of groups G. Result: i32. Pure. Stands in a program whose tile is split among
-    groups until each group has its own copy of it; then it becomes a constant. Its form is one that Triton's layout
-    passes carry along: they merge equal ones and move them, and neither fold nor read the text. It is never assembled.
+    Operand: a constant i32, the number of groups G. Result: i32. Pure. It occurs in a program whose tile is split among
+    groups, and becomes a constant once each group has its own copy of the program. Triton's layout passes may merge
+    and move it, but they neither fold it nor read the text. It is never assembled.
     """
 
     ASM = "tawa.group"
@@ -524,10 +524,10 @@ class GroupIndexOp(_MarkerOp):
 
 
 class SameNumberOp(_MarkerOp):
-    """``tt.elementwise_inline_asm "shfl.sync.idx.b32"``: a number that all lanes of a warp have, handed on by lane 0.
+    """``tt.elementwise_inline_asm "shfl.sync.idx.b32"``: broadcasts a warp-uniform number from lane 0.
 
-    Operand and result: i32. The result is the operand, and no compiler behind Triton can tell. Not pure, so that two of
-    them are never made one.
+    Operand and result: i32. The result equals the operand, but LLVM and ptxas cannot tell. Not pure, so that two
+    of them are never merged.
     """
 
     ASM = "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;"

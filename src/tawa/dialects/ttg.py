@@ -1,4 +1,4 @@
-"""`ttg`: layouts and shared memory, and the region operation that runs partitions side by side."""
+"""`ttg`: layouts, shared memory, and the operation that runs partitions concurrently."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Fp4ToFpOp(UnaryOp):
 
 
 class LocalAllocOp(OpView):
-    """``ttg.local_alloc``: shared memory, with contents where it has an operand.
+    """``ttg.local_alloc``: allocates shared memory, initialised if it has an operand.
 
-    Operand: an optional tile. Result: a memdesc. With an operand the buffer is immutable: one write, then reads. After
-    a load that feeds a dot it is what an aref's slot replaces.
+    Operand: an optional tile. Result: a memdesc. With an operand the buffer is immutable: one write, then reads. A
+    slot of a ring replaces the allocation of a load that feeds a dot.
     """
 
     NAME = "ttg.local_alloc"
     EFFECTS = (Effect("allocate", "shared"),)
     __slots__ = ()
-    source = optional_operand(0)  # the tile it is filled with
+    source = optional_operand(0)  # the initial contents
 
 
 class LocalDeallocOp(OpView):
-    """``ttg.local_dealloc``: gives the bytes of an allocation back."""
+    """``ttg.local_dealloc``: frees an allocation."""
 
     NAME = "ttg.local_dealloc"
     EFFECTS = (Effect("write", "shared", "buffer"),)
@@ -50,7 +50,7 @@ class LocalDeallocOp(OpView):
 
 
 class LocalLoadOp(OpView):
-    """``ttg.local_load``: a tile of what a buffer holds."""
+    """``ttg.local_load``: loads a tile from a buffer."""
 
     NAME = "ttg.local_load"
     EFFECTS = (Effect("read", "shared", "buffer"),)
@@ -59,7 +59,7 @@ class LocalLoadOp(OpView):
 
 
 class LocalStoreOp(OpView):
-    """``ttg.local_store``: fills a buffer with a tile."""
+    """``ttg.local_store``: stores a tile to a buffer."""
 
     NAME = "ttg.local_store"
     EFFECTS = (Effect("write", "shared", "buffer"),)
@@ -68,7 +68,7 @@ class LocalStoreOp(OpView):
 
 
 class _BufferViewOp(OpView):
-    """A view of the same bytes: what reads the result reads the operand. Pure."""
+    """A view of the same bytes: a read of the result reads the operand. Pure."""
 
     __slots__ = ()
     source = operand(0)
@@ -83,7 +83,7 @@ class MemDescIndexOp(_BufferViewOp):
 
 
 class MemDescSubsliceOp(_BufferViewOp):
-    """``ttg.memdesc_subslice``: a box of a buffer, from `offsets` on."""
+    """``ttg.memdesc_subslice``: a box of a buffer, starting at `offsets`."""
 
     NAME = "ttg.memdesc_subslice"
     __slots__ = ()
@@ -117,7 +117,7 @@ VIEWS = op_names(MemDescIndexOp, MemDescSubsliceOp, MemDescTransOp, MemDescResha
 
 
 def whole_of(buffer: Value) -> Value:
-    """The buffer that a value is a view of, past views of views; the value itself where it is no view."""
+    """The underlying buffer of a view, through any number of views; the value itself if it is not a view."""
     op = buffer.defining_op
     while op is not None and op.name in VIEWS:
         buffer = op.operands[0]
@@ -206,9 +206,9 @@ class WarpReturnOp(OpView):
 
 
 class WarpSpecializePartitionsOp(OpView):
-    """``ttg.warp_specialize.partitions``: holds the partitions of a fork, one isolated region each.
+    """``ttg.warp_specialize.partitions``: the partitions of a fork, one isolated region each.
 
-    Operands: values handed to every partition in the 3.9 spelling.
+    Operands: the captures of every partition, as of Triton 3.9.
     """
 
     NAME = "ttg.warp_specialize.partitions"
@@ -220,10 +220,10 @@ class WarpSpecializePartitionsOp(OpView):
 
 
 class WarpSpecializeOp(OpView):
-    """``ttg.warp_specialize``: runs the default region and the partitions side by side, and waits for all.
+    """``ttg.warp_specialize``: runs the default region and the partitions concurrently, and waits for all.
 
-    Operands: values handed to every partition (3.6 spelling; 3.9 puts them on the nested ``…partitions`` op).
-    Region 0: default, run by the kernel's own warps, sees all values above. Region 1: one isolated region a partition.
+    Operands: the captures of every partition (Triton 3.6; in 3.9 they are operands of the nested ``…partitions`` op).
+    Region 0: default, run by the kernel's own warps, sees all values above. Region 1: the holder of the partitions.
     """
 
     NAME = "ttg.warp_specialize"
@@ -239,12 +239,12 @@ class WarpSpecializeOp(OpView):
 
     @property
     def captures(self) -> list[Value]:
-        """What is handed to every partition, in either spelling."""
+        """The values that every partition captures, in either form."""
         return self.op.operands or self.holder.captures
 
     @property
     def capturing(self) -> Operation:
-        """The operation whose operands become the arguments of every partition, in the spelling of 3.6 or 3.9."""
+        """The operation whose operands become the arguments of every partition, in the form of Triton 3.6 or 3.9."""
         return self.op if self.op.operands else self.holder.op
 
     @property
@@ -253,7 +253,7 @@ class WarpSpecializeOp(OpView):
         return [region.block for region in self.holder.op.regions]
 
     def check(self) -> str | None:
-        """Each partition takes what is captured."""
+        """The arguments of each partition have the types of the captures."""
         captures = types_of(self.captures)
         for block in self.partitions:
             if types_of(block.args) != captures:
@@ -262,7 +262,7 @@ class WarpSpecializeOp(OpView):
 
 
 def ctas_of(module: Module) -> int:
-    """CTAs of a cluster: 1 where the module does not say. Raises ValueError where what it says is no number."""
+    """CTAs per cluster; 1 if the module has no such attribute. Raises ValueError if the attribute is not a number."""
     said = attribute_of(module.op.attributes, "ttg.num-ctas")
     if said is None:
         return 1
@@ -272,7 +272,7 @@ def ctas_of(module: Module) -> int:
 
 
 def warps_of(op: Operation) -> int:
-    """Warps that execute an operation: those of the partition it stands in, else those of the kernel."""
+    """The number of warps that execute an operation: those of its partition, or those of the kernel."""
     inner = op
     for outer in op.ancestors():
         holder = outer.parent_op
@@ -282,7 +282,7 @@ def warps_of(op: Operation) -> int:
         if ModuleOp.matches(outer):
             return read_int(attribute_of(outer.attributes, "ttg.num-warps") or "")
         inner = outer
-    raise ValueError(f"{op.name} stands in no module")
+    raise ValueError(f"{op.name} is not in a module")
 
 
 def _holds(region: Region, op: Operation) -> bool:

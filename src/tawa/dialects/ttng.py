@@ -1,4 +1,4 @@
-"""`ttng`: Hopper's own operations: wgmma, mbarriers, TMA copies, proxy fences.
+"""`ttng`: operations specific to Hopper: wgmma, mbarriers, TMA copies, proxy fences.
 
 Contracts follow PTX ISA: "Asynchronous Warpgroup Level Matrix Multiply-Accumulate", "mbarrier",
 "Data Movement and Conversion: cp.async.bulk.tensor", "cp.async.mbarrier.arrive", "Async proxy".
@@ -19,8 +19,8 @@ class WarpGroupDotOp(OpView):
     """``ttng.warp_group_dot``: D = A·B + C on the tensor cores.
 
     Operands: A (memdesc, or a tile in registers), B (memdesc), C (tile), optional i1 ``useC``. Result: the tile D.
-    With ``isAsync`` the operands are read, and D is written, until a ``warp_group_dot_wait`` that leaves fewer groups
-    pending; the accumulator may not be touched before. Executed by the consumer. Becomes ``wgmma.mma_async``.
+    With ``isAsync`` the wgmma is in flight, reading its operands and writing D, until a ``warp_group_dot_wait`` covers
+    it; the accumulator must not be accessed before. Executed by the consumer. Becomes ``wgmma.mma_async``.
     """
 
     NAME = "ttng.warp_group_dot"
@@ -35,9 +35,9 @@ class WarpGroupDotOp(OpView):
 
     @property
     def adds_partial_sums(self) -> bool:
-        """Whether Triton splits an fp8 dot into short sums that it adds up itself: wgmma keeps 14 bits of an fp8 sum.
+        """Whether Triton splits an fp8 dot into partial sums, because wgmma accumulates fp8 products with 14 bits.
 
-        Such a dot waits for its own wgmmas and holds a second accumulator.
+        Such a dot is synchronous and needs a second accumulator.
         """
         a = parse_type(self.a.type)
         if not isinstance(a, TensorType | MemDescType) or not a.element.startswith("f8"):
@@ -48,7 +48,7 @@ class WarpGroupDotOp(OpView):
 class WarpGroupDotWaitOp(OpView):
     """``ttng.warp_group_dot_wait``: waits until at most `pendings` committed wgmma groups are in flight.
 
-    Operands: values that wgmmas in flight write or read. Results: the same values, usable as far as the wait reaches.
+    Operands: values that wgmmas in flight write or read. Results: the same values; those of covered wgmmas are usable.
     Becomes ``wgmma.wait_group``.
     """
 
@@ -63,7 +63,7 @@ class WarpGroupDotWaitOp(OpView):
 
 
 class InitBarrierOp(OpView):
-    """``ttng.init_barrier``: makes an mbarrier that `count` arrivals complete."""
+    """``ttng.init_barrier``: initialises an mbarrier with an arrival count of `count`."""
 
     NAME = "ttng.init_barrier"
     EFFECTS = (Effect("write", "shared", "barrier"),)
@@ -73,7 +73,7 @@ class InitBarrierOp(OpView):
 
 
 class InvalBarrierOp(OpView):
-    """``ttng.inval_barrier``: the memory is no mbarrier any more."""
+    """``ttng.inval_barrier``: invalidates an mbarrier, so that its memory can be reused."""
 
     NAME = "ttng.inval_barrier"
     EFFECTS = (Effect("write", "shared", "barrier"),)
@@ -82,7 +82,7 @@ class InvalBarrierOp(OpView):
 
 
 class WaitBarrierOp(OpView):
-    """``ttng.wait_barrier``: waits until the phase with this parity is complete, where the predicate holds."""
+    """``ttng.wait_barrier``: waits until the phase with this parity is complete, if the predicate is true."""
 
     NAME = "ttng.wait_barrier"
     EFFECTS = (Effect("order"),)
@@ -92,7 +92,7 @@ class WaitBarrierOp(OpView):
 
 
 class ArriveBarrierOp(OpView):
-    """``ttng.arrive_barrier``: `count` arrivals, where the predicate holds."""
+    """``ttng.arrive_barrier``: `count` arrivals, if the predicate is true."""
 
     NAME = "ttng.arrive_barrier"
     EFFECTS = (Effect("order"),)
@@ -112,7 +112,7 @@ class AsyncCopyMbarrierArriveOp(OpView):
 
 
 class BarrierExpectOp(OpView):
-    """``ttng.barrier_expect``: where the predicate holds, one arrival and `size` bytes for TMA to deliver."""
+    """``ttng.barrier_expect``: if the predicate is true, one arrival and `size` expected transaction bytes."""
 
     NAME = "ttng.barrier_expect"
     EFFECTS = (Effect("order"),)
@@ -123,7 +123,7 @@ class BarrierExpectOp(OpView):
 
 
 class FenceAsyncSharedOp(OpView):
-    """``ttng.fence_async_shared``: what was written to shared memory before is seen by the async proxy behind it."""
+    """``ttng.fence_async_shared``: makes writes to shared memory visible to later accesses of the async proxy."""
 
     NAME = "ttng.fence_async_shared"
     EFFECTS = (Effect("order"),)
@@ -131,7 +131,7 @@ class FenceAsyncSharedOp(OpView):
 
 
 class FenceMBarrierInitReleaseClusterOp(OpView):
-    """``ttng.fence_mbarrier_init_release_cluster``: other CTAs of the cluster see mbarriers initialised."""
+    """``ttng.fence_mbarrier_init_release_cluster``: makes initialised mbarriers visible to the cluster."""
 
     NAME = "ttng.fence_mbarrier_init_release_cluster"
     EFFECTS = ANY_EFFECT
@@ -144,7 +144,7 @@ class FenceMBarrierInitReleaseClusterOp(OpView):
 
 
 class AsyncTMACopyGlobalToLocalOp(OpView):
-    """``ttng.async_tma_copy_global_to_local``: a block of a tensor into a buffer; an mbarrier counts its bytes.
+    """``ttng.async_tma_copy_global_to_local``: copies a block of a tensor to a buffer; an mbarrier counts the bytes.
 
     Operands: descriptor, coordinates, mbarrier, buffer, an i1. Becomes ``cp.async.bulk.tensor``.
     """
@@ -158,9 +158,9 @@ class AsyncTMACopyGlobalToLocalOp(OpView):
 
 
 class AsyncTMACopyLocalToGlobalOp(OpView):
-    """``ttng.async_tma_copy_local_to_global``: a buffer into a block of a tensor.
+    """``ttng.async_tma_copy_local_to_global``: copies a buffer to a block of a tensor.
 
-    Operands: descriptor, coordinates, buffer. The buffer is read until an ``async_tma_store_wait`` says otherwise.
+    Operands: descriptor, coordinates, buffer. The buffer is read until an ``async_tma_store_wait`` covers the copy.
     """
 
     NAME = "ttng.async_tma_copy_local_to_global"
@@ -172,7 +172,7 @@ class AsyncTMACopyLocalToGlobalOp(OpView):
 
 
 class AsyncTMAReduceOp(OpView):
-    """``ttng.async_tma_reduce``: combines a buffer with a block of a tensor. Operands as of a store."""
+    """``ttng.async_tma_reduce``: reduces a buffer into a block of a tensor. Operands as for a store."""
 
     NAME = "ttng.async_tma_reduce"
     EFFECTS = ANY_EFFECT
@@ -185,7 +185,7 @@ class AsyncTMAReduceOp(OpView):
 
 
 class AsyncTMAGatherOp(OpView):
-    """``ttng.async_tma_gather``: rows of a tensor into a buffer."""
+    """``ttng.async_tma_gather``: copies rows of a tensor to a buffer."""
 
     NAME = "ttng.async_tma_gather"
     EFFECTS = ANY_EFFECT
@@ -196,7 +196,7 @@ class AsyncTMAGatherOp(OpView):
 
 
 class AsyncTMAScatterOp(OpView):
-    """``ttng.async_tma_scatter``: the rows of a buffer into rows of a tensor."""
+    """``ttng.async_tma_scatter``: copies the rows of a buffer to rows of a tensor."""
 
     NAME = "ttng.async_tma_scatter"
     EFFECTS = ANY_EFFECT
@@ -228,7 +228,7 @@ class TensormapCreateOp(OpView):
 
 
 class TensormapFenceproxyAcquireOp(OpView):
-    """``ttng.tensormap_fenceproxy_acquire``: a descriptor written before is seen by TMA."""
+    """``ttng.tensormap_fenceproxy_acquire``: makes a descriptor that was written before visible to TMA."""
 
     NAME = "ttng.tensormap_fenceproxy_acquire"
     EFFECTS = ANY_EFFECT
@@ -239,7 +239,7 @@ class TensormapFenceproxyAcquireOp(OpView):
 
 
 class ReinterpretTensorDescOp(UnaryOp):
-    """``ttng.reinterpret_tensor_descriptor``: global memory as the descriptor that was written there."""
+    """``ttng.reinterpret_tensor_descriptor``: the descriptor in global memory at a pointer."""
 
     NAME = "ttng.reinterpret_tensor_descriptor"
     EFFECTS = ANY_EFFECT

@@ -3,8 +3,8 @@
     "warp.group"() <{partition = "producer", role = "producer", num_warps = 1 : i32, registers = 24 : i32}> ({
       … "warp.end"() })
 
-All groups of a function stand in one block, run side by side and see the values above them. What the consumer hands to
-``warp.end`` are the results of its group, for the operations behind all groups.
+All groups of a function are in one block, run concurrently and see the values above them. The operands of the
+consumer's ``warp.end`` are the results of its group, for operations after all groups.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class GroupOp(OpView):
 
     @property
     def role(self) -> Literal["producer", "consumer"]:
-        """Whether it fills rings or empties them."""
+        """Whether the partition fills rings or consumes them."""
         return "producer" if read_string(self.op.properties["role"]) == "producer" else "consumer"
 
     @property
     def registers(self) -> int | None:
-        """Registers a thread, where the Plan asks for a number."""
+        """Registers per thread, if the Plan requests a number."""
         text = self.op.properties.get("registers")
         return read_int(text) if text else None
 
     def check(self) -> str | None:
-        """It ends with its results."""
+        """The operands of the terminator have the types of the results."""
         handed = types_of(self.body.terminator.operands)
         if handed != types_of(self.op.results):
             return f"results {types_of(self.op.results)} but it ends with {handed}"

@@ -1,6 +1,6 @@
 """The IR: one small data model for all four levels, read from and written to MLIR's generic form.
 
-Knows no dialect. See `tawa.dialects` for what operations mean.
+It is independent of dialects; `tawa.dialects` defines the operations.
 """
 
 from tawa.ir.core import UNKNOWN_LOC, Block, Module, Operation, Region, Use, Value

@@ -68,6 +68,6 @@ def string_attr(value: str) -> str:
 def attribute_of(attributes: Mapping[str, str], name: str) -> str | None:
     """The text of an attribute by its plain name; None where it is absent.
 
-    The reader keeps names as they stand in the text, where those with a dash have quotes: ``"ttg.num-ctas"``.
+    The parser keeps names as in the text, where names with a dash are quoted: ``"ttg.num-ctas"``.
     """
     return attributes.get(f'"{name}"', attributes.get(name))

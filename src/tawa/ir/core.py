@@ -1,8 +1,8 @@
 """Operations, values, blocks and regions: the whole data model, without any dialect.
 
-Types, properties and attributes are text, as printed in MLIR's generic form, and are parsed only where somebody
-asks (`tawa.ir.types`, `tawa.ir.attributes`). Every value knows its uses, so that slices and replacements cost what
-they touch. Every operation keeps its location through every rewrite.
+Types, properties and attributes are text, as in MLIR's generic form, and are parsed on demand (`tawa.ir.types`,
+`tawa.ir.attributes`). Every value knows its uses, so the cost of a slice or a replacement depends only on the
+operations that it touches. Every operation keeps its location through every rewrite.
 
 Source of the structure: MLIR Language Reference, "Operations", "Regions", "Blocks".
 """
@@ -42,7 +42,7 @@ class Value:
         return list(seen.values())
 
     def replace_all_uses_with(self, new: Value) -> None:
-        """Lets every user of this value use `new` instead."""
+        """Replaces this value by `new` in all its users."""
         if new is self:
             return
         for use in list(self.uses):
@@ -150,7 +150,7 @@ class Operation:
         return self.results[0]
 
     def add_region(self, region: Region) -> None:
-        """Appends a region, which this operation then owns."""
+        """Appends a region and takes ownership of it."""
         region.parent = self
         self.regions.append(region)
 
@@ -158,11 +158,11 @@ class Operation:
 
     @property
     def parent_op(self) -> Operation | None:
-        """The operation whose region holds this one; None at the top and for detached operations."""
+        """The operation whose region contains this one; None at the top and for detached operations."""
         return self.parent.parent_op if self.parent else None
 
     def within(self, block: Block) -> Operation | None:
-        """The operation of `block` that is this one or holds it; None when none does."""
+        """The operation of `block` that is this one or contains it; None if there is none."""
         return next((it for it in (self, *self.ancestors()) if it.parent is block), None)
 
     def ancestors(self) -> Iterator[Operation]:
@@ -177,7 +177,7 @@ class Operation:
         return any(op is self for op in other.ancestors())
 
     def walk(self) -> Iterator[Operation]:
-        """This operation, then every nested one, in textual order. The tree may be changed behind the walk."""
+        """This operation, then every nested one, in textual order. Visited operations may change during the walk."""
         stack: list[Operation] = [self]
         while stack:
             op = stack.pop()
@@ -196,7 +196,7 @@ class Operation:
         return self
 
     def erase(self) -> None:
-        """Removes this operation for good. Its results must be unused (by anything outside itself)."""
+        """Erases this operation. Its results must have no uses outside this operation."""
         nested = list(self.walk())
         inside = set(nested)
         for result in self.results:
@@ -283,7 +283,7 @@ class Region:
 
 @dataclass(slots=True)
 class Module:
-    """A whole file: the top operation and the aliases (`#mma = …`, `#loc3 = loc(…)`) its text refers to."""
+    """A whole file: the top operation and the aliases (`#mma = …`, `#loc3 = loc(…)`) of its text."""
 
     op: Operation
     aliases: dict[str, str] = field(default_factory=dict[str, str])

@@ -1,7 +1,7 @@
-"""From an operation's location text to a line of the user's kernel.
+"""Maps the location text of an operation to a line of the user's kernel.
 
 Triton nests locations: a name around a place (``loc("acc"(#loc7))``), a call site around a callee (an inlined helper)
-and its caller. The caller is what the user wrote, so the outermost caller wins.
+and its caller. The outermost caller is the line in the user's kernel.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _NAMED = re.compile(r'"(?:[^"\\]|\\.)*"\((.*)\)', re.DOTALL)
 
 
 def source_of(module: Module, op: Operation) -> SourceLocation | None:
-    """The place in the user's source that `op` comes from; None where nothing is known.
+    """The source location of `op`; None if unknown.
 
-    An operation without a place of its own (a constant that Triton folded) takes that of what encloses it.
+    An operation without a location (a constant that Triton folded) gets the one of the enclosing operation.
     """
     place = resolve(module, op.loc)
     for outer in op.ancestors():

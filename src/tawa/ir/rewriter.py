@@ -102,7 +102,7 @@ def clone_op(op: Operation, mapping: ValueMap) -> Operation:
 
 
 def copy_module(module: Module) -> Module:
-    """A module of its own with the same program."""
+    """An independent copy of the module."""
     return Module(clone_op(module.op, {}), dict(module.aliases), dict(module.locs))
 
 
@@ -120,7 +120,7 @@ def clone_region(region: Region, mapping: ValueMap) -> Region:
 
 
 def replace_op(op: Operation, values: Sequence[Value]) -> None:
-    """Lets users of `op`'s results use `values` instead and erases `op`."""
+    """Replaces the results of `op` by `values` and erases `op`."""
     for result, value in zip(op.results, values, strict=True):
         result.replace_all_uses_with(value)
     op.erase()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _SHAPED = re.compile(r"((?:\d+x)*)(.+)", re.DOTALL)
 MLIR_FLOATS = {"fp16": "f16", "fp32": "f32", "fp64": "f64", "fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2"}
-"""Float types that MLIR spells otherwise than Triton, by Triton's name."""
+"""Names of float types in MLIR, by their names in Triton."""
 _WIDTH = re.compile(r"(?:bf|tf|f|i)(\d+)")
 
 
@@ -117,7 +117,7 @@ class PointerType:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueType:
-    """A type nobody here needs to look into."""
+    """A type that Tawa does not interpret."""
 
     text: str
 

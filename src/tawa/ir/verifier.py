@@ -1,9 +1,9 @@
-"""Structural verifier: what holds for every program at every level, whatever the dialect.
+"""Structural verifier: the invariants of every program at every level, independent of dialects.
 
 Checked: each operand is defined before its use and in an enclosing region (dominance); regions of an operation that is
-isolated from above use nothing from outside; uses and operands agree; blocks end in a terminator; terminators hand
-on as many values of the right type as the operation around them takes; ``operandSegmentSizes`` add up.
-What an operation means is the business of `tawa.dialects`; it registers terminators and isolated operations here.
+isolated from above use nothing from outside; uses and operands agree; blocks end in a terminator; terminators pass
+as many values, and of the same types, as the enclosing operation takes; ``operandSegmentSizes`` add up. `tawa.dialects`
+supplies the terminators, the isolated operations and the check of each operation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OpCheck = Callable[[Operation], str | None]
 
 @dataclass(frozen=True, slots=True)
 class StructureRules:
-    """What a verifier must know about dialects: names of terminators, isolated operations, and one check per op."""
+    """What the verifier needs from the dialects: terminators, isolated operations, and one check per operation."""
 
     terminators: frozenset[str] = frozenset()
     isolated: frozenset[str] = frozenset()
@@ -68,7 +68,7 @@ class _Verifier:
         visible.update(op.results)
 
     def reason(self, op: Operation) -> str | None:
-        """What the dialect has against `op`; a check may trip over operands, types or regions that are not there."""
+        """The error of the dialect's check; a check may raise if operands, types or regions are missing."""
         check = self.checks.get(op.name)
         try:
             return check(op) if check else None

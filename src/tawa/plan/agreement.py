@@ -1,4 +1,4 @@
-"""Whether launch options and a Plan beside them say the same, as far as both say something."""
+"""Checks that launch options do not contradict the Plan that they are given with."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ _BY_POINTERS: frozenset[Path | None] = frozenset({"pointers", "cp.async", "regis
 
 
 def check_agreement(options: PlanOptions, plan: Plan | None) -> None:
-    """Raises PlanError when a Plan and options beside it say different things."""
+    """Raises PlanError if an option contradicts the Plan."""
     found = contradictions(options, plan) if plan is not None else {}
     for name, said in found.items():
-        raise PlanError(f"{name}={getattr(options, name)!r} beside a plan with {said}; cure: give one")
+        value = getattr(options, name)
+        raise PlanError(f"{name}={value!r} contradicts the plan, which has {said}; cure: give one of them")
 
 
 def contradictions(options: PlanOptions, plan: Plan) -> dict[str, str]:
-    """The options that a Plan says something else about, by name, and what it says."""
+    """The options that the Plan contradicts, by name, each with what the Plan has instead."""
     return {name: said for name, said in _said(options, plan) if said}
 
 
 def _said(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
     if options.enable_warp_specialization is False and plan.form != "stock":
-        yield "enable_warp_specialization", "decisions of its own"
+        yield "enable_warp_specialization", "decisions for a specialised kernel"
     if options.enable_warp_specialization and plan.form == "stock":
         yield "enable_warp_specialization", "form='stock'"
     depths = sorted({ring.depth for ring in plan.rings if ring.depth is not None})
     if options.aref_depth is not None and depths not in ([], [options.aref_depth]):
         yield "aref_depth", f"D = {depths}"
-    # A loop whose dots are staged has P = 0, whatever is asked for.
+    # A loop with a schedule has P = 0, whatever the option says.
     deep = [it.mma_depth for it in plan.loops if it.mma_depth is not None and it.schedule is None]
     if options.mma_depth is not None and deep and max(deep) != options.mma_depth:
         yield "mma_depth", f"P = {max(deep)}"

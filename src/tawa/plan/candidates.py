@@ -1,13 +1,12 @@
-"""Candidates: Plans in the order in which they deserve a try, and what the tries say about the next ones.
+"""Candidates: the Plans to try, in order of preference; the result of each trial decides what is tried next.
 
-    pointer loads by TMA, where that can be           then through pointers
-      consumer groups, where dots work on each other    then one consumer
-        D as planned                                      then the largest that fits
-          as planned                                        then with fewer registers, while it spills
+    pointer loads by TMA, if possible                 then through pointers
+      several consumer groups, if dots are chained      then one consumer
+        D as planned                                      then the largest D that fits
+          schedule as planned                               then schedules with fewer registers, while it spills
 
-`candidates` is a generator: it yields a `Candidate`, is sent the `Trial` that came of it, and returns the `Choice`.
-What a user pins is in every candidate. A candidate is a Plan in part; the rest is planned on the way through the
-pipeline.
+`candidates` is a generator: it yields a `Candidate`, is sent the `Trial` of that candidate, and returns the `Choice`.
+Every candidate contains what the user pinned. A candidate is a partial Plan; the pipeline decides the other fields.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from tawa.remarks import Remark
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be planned.
+    """The input of the search.
 
-    raisable: whether pointer loads can become TMA loads. chained: whether a dot works on what another one gave.
-    num_warps: of the launch. pins: what the user pins. pinned: whether to specialise or raise.
-    allowed: bytes of registers that may spill, those of the stock kernel; it costs a compile of that.
+    raisable: whether pointer loads can become TMA loads. chained: whether a dot reads the result of another dot.
+    num_warps: of the launch. pins: what the user pinned. pinned: whether a kernel that cannot be specialised is an
+    error. allowed: bytes of registers that may spill: as many as the stock kernel spills, which a call compiles.
     """
 
     options: PlanOptions
@@ -45,25 +44,25 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A Plan to try, whose open fields are planned on the way. why: what feedback decided in it, by field."""
+    """A partial Plan to try. why: the reasons of fields that feedback decided, by field."""
 
     plan: Plan
     why: dict[str, str] = field(default_factory=dict[str, str])
 
     def with_(self, plan: Plan, pins: Plan, **why: str) -> Candidate:
-        """The same with more decided; what the user pins stays as it is."""
+        """This candidate with more fields decided; fields that the user pinned do not change."""
         return Candidate(pins.over(plan.over(self.plan)), {**self.why, **why})
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of a candidate.
+    """The result of compiling a candidate.
 
-    plan: the whole Plan; None where the kernel was declined. refusal: why it was. error: a PlanError or ResourceError.
-    overflow: the use of shared memory, where that is too much. spilled: bytes of registers that leave to local memory.
-    serialised: whether each wgmma is waited for by itself. in_flight: whether a smaller P or fewer stages would change
-    the program. must_spill: whether every Plan spills, and stock Triton too. proved: whether the protocol is.
-    made: what the driver keeps with it.
+    plan: the complete Plan; None if the kernel was declined. refusal: why it was declined. error: a PlanError or
+    ResourceError. overflow: the shared memory that the kernel needs, if that is too much. spilled: bytes of registers
+    that spill to local memory. serialised: whether ptxas waits for each wgmma before it issues the next. in_flight:
+    whether a smaller P or fewer stages would change the program. must_spill: whether every Plan spills, as stock Triton
+    does. proved: whether the protocol was proved. made: data of the driver.
     """
 
     plan: Plan | None = None
@@ -81,7 +80,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is taken: a trial, or the remark that declines. notes: about it. no_space: it does not fit with any D."""
+    """The result of the search: a trial, or the remark that declines. no_space: set if no D fits into shared memory."""
 
     trial: Trial | None = None
     refusal: Remark | None = None
@@ -89,11 +88,13 @@ class Choice:
     no_space: SharedUse | None = None
 
 
+_TOO_LARGE = "with {}, the kernel does not fit into shared memory"
+
 Trials = Generator[Candidate, Trial, Trial]
 
 
 def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
-    """The search. Raises PlanError and ResourceError for what the user pinned."""
+    """Runs the search. Raises PlanError and ResourceError if what the user pinned is impossible."""
     start = Candidate(question.pins)
     declined: Choice | None = None
     if question.raisable:
@@ -101,29 +102,29 @@ def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
         if choice.trial is not None:
             return choice
         declined = choice
-        why = f"by TMA: {choice.refusal.reason}" if choice.refusal is not None else "by TMA it does not fit"
+        why = f"by TMA: {choice.refusal.reason}" if choice.refusal is not None else _TOO_LARGE.format("TMA loads")
         start = start.with_(Plan(operands=(OperandPlan(path="pointers"),)), question.pins, operands=why)
     choice = yield from _in_groups(question, start)
     return choice if choice.trial is not None or declined is None else declined
 
 
 def wanted_groups(question: Question) -> tuple[int, bool]:
-    """How many consumer groups to try first, and whether the user asked for that: with their number or by ping-pong."""
+    """The number of consumer groups to try first, and whether the user asked for it, directly or by ping-pong."""
     pins, options = question.pins, question.options
     asked = pins.groups or pins.consumer_groups or options.num_consumer_groups
     if asked is not None:
         return asked, True
     groups = question.num_warps // WARP_GROUP
     if options.ping_pong or pins.ping_pong:
-        return max(2, groups), True  # taking turns needs two
+        return max(2, groups), True  # ping-pong needs at least two groups
     return (groups if groups > 1 and question.chained else 1), False
 
 
 def warps_of_group(num_warps: int, groups: int) -> int | None:
-    """Warps of one of `groups` consumer groups: its share, or four where the launch asks for four.
+    """Warps of one of `groups` consumer groups: its share of `num_warps`, or four if the launch has four.
 
-    In Meta's branch of Triton, whose option `num_consumer_groups` is, ``num_warps=4`` means each group's. None where no
-    whole wgmma's worth of warps comes out.
+    Meta's branch of Triton, where the option `num_consumer_groups` comes from, takes ``num_warps=4`` as the warps of
+    each group. None if a group would not consist of whole warp groups, which wgmma requires.
     """
     if num_warps == WARP_GROUP:
         return WARP_GROUP
@@ -132,7 +133,7 @@ def warps_of_group(num_warps: int, groups: int) -> int | None:
 
 
 def _in_groups(question: Question, start: Candidate) -> Generator[Candidate, Trial, Choice]:
-    """First with the rows of the tile split among consumer groups, where that is asked for or expected to pay."""
+    """Tries several consumer groups that share the tile, if requested or expected to pay; then one group."""
     groups, asked = wanted_groups(question)
     split: Trial | None = None
     found: Trial | None = None
@@ -149,14 +150,14 @@ def _in_groups(question: Question, start: Candidate) -> Generator[Candidate, Tri
 
 
 def _why_alone(split: Trial, groups: int) -> str:
-    """Why the rows of the tile are not split after all."""
+    """Why the rows of the tile are not split among consumer groups."""
     if split.plan is not None and split.overflow is None:
         return f"with {groups} groups, {split.spilled} bytes of registers spill"
-    return split.refusal.reason if split.refusal is not None else f"with {groups} groups it does not fit"
+    return split.refusal.reason if split.refusal is not None else _TOO_LARGE.format(f"{groups} groups")
 
 
 def _relieved(question: Question, start: Candidate) -> Trials:
-    """Where the kernel spills too much, tries Plans that need fewer registers; the first good one wins."""
+    """Tries Plans that need fewer registers if the kernel spills too much; takes the first that is good enough."""
     best = first = yield from _fitted(question, start)
     if best.plan is None or holds(best, question.allowed) or not best.in_flight or question.pins.loops:
         return best
@@ -177,10 +178,10 @@ def _relieved(question: Question, start: Candidate) -> Trials:
 
 
 def smaller(first: Trial, question: Question) -> list[Candidate]:
-    """Candidates that keep fewer tiles alive at a time, the nearest first. What the user asked for stays."""
+    """Candidates with fewer live tiles, the smallest change first. What the user asked for does not change."""
     plan, pins, tries = first.plan, question.pins, list[Candidate]()
     assert plan is not None
-    spilled = f"with what was planned first, {first.spilled} bytes of registers spill to local memory"
+    spilled = f"the first Plan spills {first.spilled} bytes of registers to local memory"
     start = first.candidate.with_(Plan(rings=tuple(RingPlan(it.name, depth=it.depth) for it in plan.rings)), pins)
     every = LoopPlan()
     if any(loop.kept for loop in plan.loops):
@@ -200,19 +201,19 @@ def smaller(first: Trial, question: Question) -> list[Candidate]:
 
 
 def _tried(start: Candidate, plan: Plan, pins: Plan, why: str, *fields: str) -> Candidate:
-    """fields: of the loops, those that are decided so."""
+    """fields: the fields of loops that are decided for this reason."""
     return start.with_(plan, pins, loops=why, **{f"loops.{name}": why for name in fields})
 
 
 def _fitted(question: Question, candidate: Candidate) -> Trials:
-    """Lowers D until the kernel fits."""
+    """Lowers D until the kernel fits into shared memory."""
     fixed = frozenset(ring.name for ring in question.pins.rings if ring.depth is not None)
     first: SharedUse | None = None
     while True:
         trial = yield candidate
         if trial.error is not None and first is None:
             raise trial.error
-        if trial.error is not None:  # the lowered D, not the user's choice, was refused
+        if trial.error is not None:  # the lowered D was refused, not a choice of the user
             return replace(trial, error=None, overflow=first)
         if trial.overflow is None:
             return trial
@@ -222,15 +223,16 @@ def _fitted(question: Question, candidate: Candidate) -> Trials:
         if depth is None or depth < least:
             return replace(trial, overflow=first)
         rings = tuple(RingPlan(it.name, depth=it.depth) for it in at_most(trial.overflow.rings, depth, fixed))
-        why = f"the kernel takes {first.total_bytes} bytes of shared memory with the D that was planned first"
+        why = f"with the D of the first Plan, the kernel needs {first.total_bytes} bytes of shared memory"
         lowered = replace(candidate, plan=replace(candidate.plan, rings=question.pins.rings))
         candidate = lowered.with_(Plan(rings=rings), question.pins, **{f"rings.{it.name}.depth": why for it in rings})
 
 
 def holds(trial: Trial, allowed: Callable[[], int]) -> bool:
-    """Whether it spills no more than stock does, which is asked only if need be, and something runs beside its wgmmas.
+    """Whether a trial is good enough: it spills no more than the stock kernel, and other work overlaps with its wgmmas.
 
-    Where each of them is waited for, that is another group of consumers.
+    If ptxas serialises the wgmmas, only another consumer group can overlap with them. `allowed` compiles the stock
+    kernel, so it is called last.
     """
     if trial.spilled <= HARMLESS_BYTES or trial.must_spill:
         return True
@@ -239,7 +241,7 @@ def holds(trial: Trial, allowed: Callable[[], int]) -> bool:
 
 
 def _unless_spilled(trial: Trial, question: Question) -> Choice:
-    """Declines in automatic mode what spills more than stock does, or waits for each wgmma; notes it otherwise."""
+    """Declines a trial that is not good enough (`holds`) in automatic mode; otherwise accepts it with a note."""
     if trial.overflow is not None:
         return Choice(no_space=trial.overflow)
     if trial.plan is None:
@@ -249,16 +251,16 @@ def _unless_spilled(trial: Trial, question: Question) -> Choice:
     if holds(trial, question.allowed):
         return Choice(trial, notes=notes)
     limit = question.allowed()
-    much = "more than in the stock kernel" if trial.spilled > limit else "and each wgmma is waited for by itself"
+    much = "more than in the stock kernel" if trial.spilled > limit else "and ptxas serialises the wgmmas"
     reason = f"{trial.spilled} bytes of registers spill to local memory, {much}"
     if question.pinned or question.options.wherever_legal or limit == NO_STOCK:
         return Choice(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
-    cure = "smaller blocks, or more warps; only_if_faster=False specialises all the same"
+    cure = "smaller blocks, or more warps; only_if_faster=False specialises anyway"
     return Choice(refusal=Remark("declined", f"not expected to pay: {reason}", None, cure))
 
 
 NO_STOCK = 2**63 - 1
-"""In place of what may spill: Triton cannot compile the stock kernel."""
+"""The value of `allowed()` if Triton cannot compile the stock kernel."""
 
 __all__ = [
     "NO_STOCK", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",

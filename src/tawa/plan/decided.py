@@ -1,11 +1,11 @@
-"""Who took each decision of a Plan, and why, in words: what `tawa.explain` shows of it.
+"""Describes each decision of a Plan in words, with who made it and why, for `tawa.explain`.
 
     field                    value                                 by         reason
     rings.ring0              D = 3 of (128x64xf16), 48 KiB         user       aref_depth=3
     loops.0                  P = 1                                 planner    one iteration of wgmmas in flight hides …
-    loops.0.kept             none                                  feedback   with what was planned first, 512 bytes …
+    loops.0.kept             none                                  feedback   the first Plan spills 512 bytes of …
 
-It is stored in the record of a compile, not in the Plan.
+The decisions are stored in the record of a compile, not in the Plan.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ By = Literal["user", "planner", "feedback"]
 
 PINNED = "plan="
 _PATHS: dict[Path, tuple[str, str]] = {
-    "host_descriptor": ("TMA", "the kernel loads it by a descriptor"),
-    "kernel_descriptor": ("TMA", "the kernel makes its descriptor itself"),
-    "raised": ("TMA in place of pointers", "its tile is a box; the launcher makes the descriptor"),
-    "raised_in_kernel": ("TMA in place of pointers", "its tile is a box; the kernel has to make the descriptor"),
-    "cp.async": ("cp.async", "its tile is no box that TMA can load"),
-    "registers": ("registers of the producer", "its tile is neither a box nor fit for cp.async"),
-    "consumer": ("loaded by the consumer", "no producer can load it ahead"),
-    "pointers": ("pointers", "its tile is no box that TMA can store"),
+    "host_descriptor": ("TMA", "the kernel uses a descriptor"),
+    "kernel_descriptor": ("TMA", "the kernel creates the descriptor"),
+    "raised": ("TMA in place of pointers", "the tile is a box; the launcher creates the descriptor"),
+    "raised_in_kernel": ("TMA in place of pointers", "the tile is a box; the kernel creates the descriptor"),
+    "cp.async": ("cp.async", "the tile is not a box that TMA can load"),
+    "registers": ("registers of the producer", "neither TMA nor cp.async can load the tile"),
+    "consumer": ("loaded by the consumer", "the producer cannot load it in advance"),
+    "pointers": ("pointers", "the tile is not a box that TMA can store"),
 }
-_NOT_IN_FLIGHT = "no wgmma of this loop may stay in flight over an iteration"
+_NOT_IN_FLIGHT = "no wgmma of this loop can stay in flight across iterations"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision of a Plan: its field, what was decided, who did, and why.
+    """One decision of a Plan: its field, its value, who made it, and why.
 
-    by: "user", by a Plan or an option; "planner"; or "feedback", what a compile of another Plan showed.
+    by: "user", with a Plan or an option; "planner"; or "feedback", the result of compiling another Plan.
     """
 
     field: str
@@ -63,9 +63,9 @@ def decisions(
     why: Mapping[str, str] | None = None,
     feedback: Mapping[str, str] | None = None,
 ) -> tuple[Decision, ...]:
-    """Every decision of a whole Plan.
+    """Every decision of a complete Plan.
 
-    pins, options: what the user asked for. why, feedback: reasons of the planner and of feedback, by field of the Plan.
+    pins, options: what the user asked for. why, feedback: the reasons of the planner and of feedback, by field.
     """
     return tuple(_Decisions(plan, pins, options, why or {}, feedback or {}).all())
 
@@ -79,7 +79,7 @@ class _Decisions:
     feedback: Mapping[str, str]
 
     def all(self) -> Iterator[Decision]:
-        """In the order of the Plan's fields."""
+        """All decisions, in the order of the Plan's fields."""
         yield from self._form()
         yield from self._partitions()
         for operand in self.plan.operands:
@@ -98,9 +98,10 @@ class _Decisions:
     def _made(
         self, name: str, value: str, pinned: bool, option: str = "", usual: str = "", keys: tuple[str, ...] = ()
     ) -> Decision:
-        """option: the one that asks for this value, as it is written. usual: the planner's reason if it gave none.
+        """A decision with the author and the reason that are known for it.
 
-        keys: under which reasons are found, besides the name.
+        option: the launch option that can request this value. usual: the reason if the planner recorded none. keys:
+        other fields under which the reason may be recorded.
         """
         if pinned:
             return Decision(name, value, "user", PINNED)
@@ -120,10 +121,10 @@ class _Decisions:
     def _form(self) -> Iterator[Decision]:
         plan, pins = self.plan, self.pins
         many = (plan.launches or LaunchPlan()).many == "persistent"
-        usual = "launches of many programs get the persistent form" if many else "one tile a program"
+        usual = "launches with more programs than SMs get the persistent form" if many else "one tile per program"
         yield self._made("form", _words(plan.form), pins.form is not None, "persistent", usual)
         if plan.tile_order is not None:
-            usual = "as the hardware would start the programs"
+            usual = "the order in which the hardware starts programs"
             yield self._made("tile_order", plan.tile_order, pins.tile_order is not None, "", usual)
         pinned = pins.groups is not None or bool(pins.partitions)
         option = "num_consumer_groups"
@@ -132,18 +133,18 @@ class _Decisions:
         usual = (
             "all consumer warps work on one tile"
             if plan.groups == 1
-            else "one computes while the tensor cores work for the other"
+            else "one group computes while the tensor cores work for the other"
         )
         yield self._made("groups", str(plan.groups), pinned, option, usual)
         if plan.split is not None:
-            usual = "each group has its rows of every tile" if plan.split == "rows" else "rows cannot be split"
+            usual = "each group computes some rows of every tile" if plan.split == "rows" else "rows cannot be split"
             yield self._made("split", plan.split, pins.split is not None, "", usual)
 
     def _partitions(self) -> Iterator[Decision]:
         plan, pins = self.plan, self.pins
         own = {it.name for it in pins.partitions}
         for part in plan.partitions:
-            registers = f"{part.registers} registers a thread" if part.registers else "registers left to Triton"
+            registers = f"{part.registers} registers per thread" if part.registers else "registers chosen by Triton"
             value = f"{part.num_warps} warp{'s' * (part.num_warps > 1)}, {registers}"
             yield self._made(f"partitions.{part.name}", value, part.name in own, "", "", (f"partitions.{part.role}",))
         cap = str(plan.max_registers) if plan.max_registers else "none"
@@ -162,8 +163,8 @@ class _Decisions:
         ):
             option = "pointer_loads"
         value = said + (f", {it.ring}" if it.ring else "")
-        value += ", moved up beside the load before it" * (it.hoisted is True)
-        value += ", one iteration ahead" * (it.prefetched is True)
+        value += ", hoisted to the load before it" * (it.hoisted is True)
+        value += ", prefetched one iteration ahead" * (it.prefetched is True)
         value += f" ({_place(it.line)})" if it.line else ""
         pinned = {asked.path, asked.ring, asked.hoisted, asked.prefetched} != {None}
         name = operand_field(it.key)
@@ -172,18 +173,18 @@ class _Decisions:
         return Decision(name, value, made.by, "; ".join(filter(None, (made.reason, self._sharing(it)))))
 
     def _sharing(self, it: OperandPlan) -> str:
-        """Which operand before it has the same ring, and how they share that."""
+        """How an operand shares its ring with operands before it; empty if it does not."""
         operands = [other for other in self.plan.operands if it.ring and other.ring == it.ring]
         before = operands[: operands.index(it)] if it in operands else []
         beside = next((other for other in before if other.loop == it.loop), None)
         if beside is not None:
-            return f"for the same dots as {beside.argument}, so in one slot"
-        return f"the ring of {_name(before[0].key)} is free by then" if before else ""
+            return f"shares a slot with {beside.argument}, which feeds the same dots"
+        return f"reuses the ring of {_name(before[0].key)}, which is free by then" if before else ""
 
     def _store(self, it: StorePlan) -> Decision:
         asked = self.pins.store(it.key)
         path, usual = _PATHS[it.path or "pointers"]
-        value = f"{path}, {'staged' if it.staged else 'waited for at once'}" + (f" ({_place(it.line)})" * bool(it.line))
+        value = _at(f"{path}, {'staged' if it.staged else 'waited for immediately'}", it.line)
         name = f"stores.{_name(it.key)}"
         made = self._made(name, value, {asked.path, asked.staged} != {None}, "", "", ("stores",))
         return Decision(name, value, made.by, made.reason or usual)
@@ -196,10 +197,10 @@ class _Decisions:
         if it.schedule is not None:
             carried = Counter(tile.type for tile in it.schedule.carried)
             tiles = ", ".join(f"{count} x {type}" if count > 1 else type for type, count in carried.items())
-            value = f"{_count(it.schedule.stages, 'stage')}, {it.schedule.ii_cycles} cycles an iteration"
+            value = f"{_count(it.schedule.stages, 'stage')}, {it.schedule.ii_cycles} cycles per iteration"
             value += f", carries {tiles}" if tiles else ""
             bound = next(iter(it.schedule.bounds), None)
-            usual = f"at least {bound.cycles} for {bound.what.partition(' (')[0]}" if bound else ""
+            usual = f"lower bound {bound.cycles} ({bound.what.partition(': ')[0]})" if bound else ""
             pinned = asked.stages is not None or asked.schedule is not None or bool(self.pins.schedules)
             keys = (f"{name}.stages", "loops.stages")
             made = self._made(name, _at(value, it.line), pinned, "", usual, keys)
@@ -213,12 +214,12 @@ class _Decisions:
         told = self.feedback.get("loops.kept")
         if it.kept or asked.kept is not None or (told is not None and told != made.reason):
             value = f"left operand of dot {', '.join(map(str, it.kept))}" if it.kept else "none"
-            usual = "the loop does not change it: it waits in registers"
+            usual = "loop-invariant, so it stays in registers"
             yield self._made(f"{name}.kept", value, asked.kept is not None, "", usual, ("loops.kept",))
 
     def _ring(self, ring: RingPlan) -> Decision:
         payload = ", ".join(map(_tile, ring.payload))
-        copies = f", {ring.copies} of them" if (ring.copies or 1) > 1 else ""
+        copies = f", {ring.copies} copies" if (ring.copies or 1) > 1 else ""
         value = f"D = {ring.depth} of ({payload}), {ring.total_bytes / 1024:.4g} KiB{copies}"
         asked = self.pins.ring(ring.name)
         option = "aref_depth" if self.options.aref_depth == ring.depth else ""
@@ -228,51 +229,51 @@ class _Decisions:
     def _rest(self) -> Iterator[Decision]:
         plan, pins = self.plan, self.pins
         if plan.unit_strides:
-            usual = "then threads need not copy element by element; launches are asked"
+            usual = "wider copies than one element; checked at each launch"
             value = f"{', '.join(plan.unit_strides)} = 1"
             yield self._made("unit_strides", value, pins.unit_strides is not None, "", usual)
         yield self._made("early_puts", str(plan.early_puts), pins.early_puts is not None)
-        turns = "by turns" if plan.ping_pong else "off"
+        turns = "on" if plan.ping_pong else "off"
         yield self._made("ping_pong", turns, pins.ping_pong is not None, "ping_pong")
         if plan.turns:
             dots = ", ".join(f"{first} to {last}" if first != last else str(first) for first, last in plan.turns)
-            usual = "a turn ends where the tensor cores would have to wait"
+            usual = "a turn ends where the tensor cores would be idle"
             yield self._made("turns", f"of dots {dots}", pins.turns is not None, "", usual)
         usual = (
-            "branches or loops read one slot, which ptxas gets wrong"
+            "several branches or loops read one slot, which ptxas miscompiles"
             if plan.slot_views == "own"
-            else "no two branches or loops read one slot"
+            else "no two branches or loops read the same slot"
         )
         yield self._made("slot_views", str(plan.slot_views), pins.slot_views is not None, "", usual)
 
     def _launches(self) -> Iterator[Decision]:
-        """What is not the usual, or was asked for; one row where all launches get the kernel."""
+        """The restrictions on launches and what the user asked for; one row if every launch gets the kernel."""
         launches, asked = self.plan.launches, self.pins.launches or LaunchPlan()
         if launches is None:
             return
         found: list[Decision] = []
         if launches.conditions:
             value = f"conditions on {_count(len(launches.conditions), 'value')}"
-            found.append(self._made("launches.conditions", value, False, "", "TMA needs them of sizes and strides"))
+            found.append(self._made("launches.conditions", value, False, "", "TMA requires them of sizes and strides"))
         if launches.short == "stock" or asked.short is not None:
-            usual = "an SM is done with them before it pays"
+            usual = "too little work per SM for specialisation to pay"
             found.append(self._made("launches.short", str(launches.short), asked.short is not None, "", usual))
         if launches.crowded == "stock" or asked.crowded is not None:
-            usual = "boxes of short rows keep the TMA unit as busy as the dots"
+            usual = "boxes with short rows keep the TMA unit as busy as the tensor cores"
             found.append(self._made("launches.crowded", str(launches.crowded), asked.crowded is not None, "", usual))
         if launches.many == "persistent" or asked.many is not None:
-            usual = "the next tile is loaded while one is stored"
+            usual = "loads of the next tile overlap with the stores of this one"
             option = "persistent" if launches.many == "as_written" else ""
             value = _words(launches.many)
             found.append(self._made("launches.many", value, asked.many is not None, option, usual))
-        yield from found or [Decision("launches", "all", "planner", "nothing depends on the launch")]
+        yield from found or [Decision("launches", "all", "planner", "the kernel suits every launch")]
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
 def operand_field(name: Name) -> str:
-    """The field of an operand in reasons and decisions."""
+    """The name of an operand's field in reasons and decisions."""
     return f"operands.{_name(name)}"
 
 
@@ -306,7 +307,7 @@ def _tile(buffer: str) -> str:
 
 
 def decision_of(data: Mapping[str, Any]) -> Decision:
-    """Reads what `Decision.to_dict` made."""
+    """The decision that `Decision.to_dict` wrote."""
     return Decision(data["field"], data["value"], data["by"], data["reason"])
 
 

@@ -1,6 +1,6 @@
-"""The entries of a Plan: what it says of one partition, load, store, ring or loop, and of launches.
+"""The entries of a Plan: one class each for a partition, a load, a store, a ring, a loop, and for launches.
 
-Each field may be None: then it is left to the planner. A field with a value that it cannot have raises PlanError.
+A field that is None is left to the planner. An entry with an impossible value raises PlanError.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Launched = Literal["stock", "specialised"]
 
 
 UNCAPPED = 0
-"""In place of a number of registers: left to Triton."""
+"""As a number of registers: Triton chooses."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """One partition (warp group). `registers` of a thread; 0 leaves them to Triton's even split."""
+    """One partition (warp group). `registers`: per thread; 0 means an even split by Triton."""
 
     name: str
     role: PartitionRole
@@ -42,17 +42,18 @@ class PartitionPlan:
 class OperandPlan:
     """One load.
 
-    path: how its tile reaches those who need it.
+    path: how the tile reaches its users.
         host_descriptor, kernel_descriptor  by TMA, as the kernel is written
-        raised, raised_in_kernel            by TMA in place of pointers; the descriptor is made by the launcher, or by
-                                            the kernel
-        cp.async, registers                 through pointers, by copies of the producer's threads, or their registers
-        pointers                            one of these two, whichever it can be
-        consumer                            the warps that compute load it themselves
-    ring: the ring that carries it; operands of one ring that are loaded side by side for the same dots share a slot,
-    others have their turns. None where no ring does.
-    hoisted: it is loaded beside the load before it that feeds the same dots, so that both fill one slot.
-    prefetched: a consumer loads it one iteration before it is used.
+        raised, raised_in_kernel            by TMA in place of pointers; the launcher, or the kernel, creates the
+                                            descriptor
+        cp.async, registers                 through pointers: by cp.async of the producer's threads, or through their
+                                            registers
+        pointers                            cp.async if it is possible, else registers
+        consumer                            the consumer's warps load it
+    ring: the ring that carries the tile; None without a ring. Operands of one ring that are loaded together for the
+        same dots share a slot; other operands of the ring take separate slots.
+    hoisted: the load moves up to the preceding load that feeds the same dots, so that both fill one slot.
+    prefetched: a consumer issues the load one iteration before its use.
     """
 
     argument: str | None = None
@@ -71,7 +72,7 @@ class OperandPlan:
 
     @property
     def key(self) -> tuple[str | None, int | None, int]:
-        """What tells it from other loads."""
+        """The key that identifies the load."""
         return self.argument, self.loop, self.ordinal
 
 
@@ -80,7 +81,8 @@ class StorePlan:
     """One store of a tile.
 
     path: host_descriptor, kernel_descriptor (by TMA, as the kernel is written), raised (by TMA in place of pointers),
-    or pointers. staged: it leaves from a buffer of its own, which is waited for no sooner than that is used again.
+    or pointers. staged: the store reads from a staging buffer, and the consumer waits for it only before it reuses that
+    buffer.
     """
 
     argument: str | None = None
@@ -97,17 +99,17 @@ class StorePlan:
 
     @property
     def key(self) -> tuple[str | None, int | None, int]:
-        """What tells it from other stores."""
+        """The key that identifies the store."""
         return self.argument, self.loop, self.ordinal
 
 
 @dataclass(frozen=True, slots=True)
 class RingPlan:
-    """One ring: `payload` are the types of a slot's buffers, `depth` is D, `slot_bytes` of one slot.
+    """One ring. payload: the types of the buffers of a slot. depth: D. slot_bytes: the size of one slot.
 
-    copies: rings like it, one for each consumer group, where its tiles are rows of the group; else 1.
+    copies: the number of such rings: one per consumer group if its tiles are rows of the group, else 1.
     fill: how the producer fills a slot: "tma", "cp.async", or from its "registers".
-    What follows from its operands (all but the depth) may be left out of a Plan that pins it.
+    A Plan that pins a ring may omit everything but the depth, because the rest follows from the operands.
     """
 
     name: str
@@ -123,28 +125,28 @@ class RingPlan:
 
     @property
     def key(self) -> str:
-        """What tells it from other rings."""
+        """The key that identifies the ring."""
         return self.name
 
     @property
     def slots(self) -> int:
-        """D of a ring of a complete Plan."""
+        """D, in a complete Plan."""
         assert self.depth is not None
         return self.depth
 
     @property
     def total_bytes(self) -> int:
-        """Shared memory of all slots, barriers not counted."""
+        """Shared memory of all slots, without barriers."""
         return self.slots * (self.slot_bytes or 0) * (self.copies or 1)
 
 
 @dataclass(frozen=True, slots=True)
 class LoopPlan:
-    """One loop with dots of its own.
+    """One loop that is the innermost loop of some dot.
 
-    mma_depth: P, iterations whose wgmmas stay in flight. stages: the most that its schedule may have; 1 changes only
-    the order, 0 leaves the loop as it is. schedule: of a loop whose dots are staged. kept: dots, by their number in the
-    loop, whose left operand the loop does not change and which waits in registers.
+    mma_depth: P, iterations whose wgmmas stay in flight. stages: the most stages that its schedule may have; 1 changes
+    only the order, 0 leaves the loop unscheduled. schedule: the schedule, if the loop is pipelined by stages. kept:
+    dots, by their number in the loop, whose loop-invariant left operand stays in registers.
     """
 
     loop: int | None = None
@@ -159,7 +161,7 @@ class LoopPlan:
 
     @property
     def key(self) -> int | None:
-        """What tells it from other loops."""
+        """The key that identifies the loop."""
         return self.loop
 
 
@@ -167,9 +169,10 @@ class LoopPlan:
 class LaunchPlan:
     """Which launches get the kernel.
 
-    conditions: what a launch must fulfil, in words; the others get the stock kernel. They follow from the operands.
-    short, crowded: what launches get that an SM is done with soon, or that have more programs than SMs.
-    many: what launches of more programs than SMs get: the kernel as it is, or its persistent form.
+    conditions: the conditions on a launch, in words; other launches get the stock kernel. They follow from the
+        operands.
+    short: what launches with little work per SM get. crowded: what launches with more programs than SMs get.
+    many: whether launches with more programs than SMs get the kernel as it is, or its persistent form.
     """
 
     conditions: tuple[str, ...] | None = None
@@ -182,7 +185,7 @@ class LaunchPlan:
 
 
 def check_numbers(value: Any, *names: str) -> None:
-    """Raises PlanError when a field that counts something is no whole number from 0 on, or None."""
+    """Raises PlanError if a field is neither None nor a whole number of at least 0."""
     for name in names:
         number: object = getattr(value, name)
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
@@ -192,7 +195,7 @@ def check_numbers(value: Any, *names: str) -> None:
 
 
 def check_flags(value: Any, *names: str) -> None:
-    """Raises PlanError when a field is not True, False or None."""
+    """Raises PlanError if a field is not True, False or None."""
     for name in names:
         flag: object = getattr(value, name)
         if flag is not None and not isinstance(flag, bool):
@@ -200,7 +203,7 @@ def check_flags(value: Any, *names: str) -> None:
 
 
 def check_words(value: Any, **words: Any) -> None:
-    """Raises PlanError when a field is not one of the words that it may be."""
+    """Raises PlanError if a field is neither None nor one of its words."""
     for name, known in words.items():
         word: object = getattr(value, name)
         if word is not None and word not in get_args(known):

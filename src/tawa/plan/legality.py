@@ -1,4 +1,4 @@
-"""Legality: whether a pinned Plan is one for this kernel. What differs is a `PlanError` with operand, line and cure."""
+"""Legality: whether a pinned Plan fits this kernel. A mismatch is a `PlanError` with operand, line and cure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _REGISTERS = "a multiple of 8 from 24 to 256"
 
 
 def operand_text(module: Module, load: DotLoadInfo) -> str:
-    """An operand for readers: argument, loop, and the line it is loaded in."""
+    """An operand in words: argument, loop, and the line of the load."""
     where = source_of(module, load.load.op)
     return f"{name_text(name_of(load.load.op))}" + (f" ({where})" if where else "")
 
 
 def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module, outer: Iterable[str] = ()) -> None:
-    """Whether the rings that are pinned are rings of this kernel, with the tiles that it has. Raises PlanError."""
+    """Raises PlanError unless the pinned rings are rings of this kernel with the same payload."""
     found = {channel.name: channel for channel in channels}
     expected = {channel.name: channel.payload for channel in channels}
     given = {ring.name: ring.payload for ring in pins.rings}
@@ -37,12 +37,12 @@ def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module, out
         who = "; ".join(operand_text(module, info) for site in channel.sites for info in site.loads)
         if ring.fill is not None and ring.fill != channel.fill:
             raise PlanError(
-                f"the Plan fills {ring.name} by {ring.fill}, the kernel's loads go by {channel.fill}: {who}; "
+                f"the Plan fills {ring.name} by {ring.fill}, but the kernel's loads use {channel.fill}: {who}; "
                 f"cure: fill={channel.fill!r}"
             )
         if ring.slot_bytes is not None and ring.slot_bytes != channel.slot_bytes:
             raise PlanError(
-                f"the Plan has slots of {ring.slot_bytes} bytes in {ring.name}, the kernel of {channel.slot_bytes}: "
+                f"the Plan has slots of {ring.slot_bytes} bytes in {ring.name}, the kernel has {channel.slot_bytes}: "
                 f"{who}; cure: slot_bytes={channel.slot_bytes}"
             )
         if ring.depth == 0:
@@ -50,13 +50,13 @@ def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module, out
 
 
 def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: Module, budget: Budget) -> None:
-    """Whether a Plan, as it is with what is pinned, can be carried out. Raises PlanError."""
+    """Raises PlanError unless the complete Plan, pinned fields included, can be carried out for this kernel."""
     groups, num_warps = budget.groups, budget.num_warps
     if plan.form == "stock":
-        raise PlanError("form='stock' in a Plan that is carried out; cure: 'as_written' or 'persistent'")
+        raise PlanError("form='stock' in a Plan of a specialised kernel; cure: 'as_written' or 'persistent'")
     if plan.groups != groups:
         raise PlanError(
-            f"the Plan has {plan.groups} consumer groups, the kernel is made for {groups}; cure: groups={groups}"
+            f"the Plan has {plan.groups} consumer groups, the kernel is compiled for {groups}; cure: groups={groups}"
         )
     if plan.max_registers and (plan.max_registers % 8 or not 24 <= plan.max_registers <= 256):
         raise PlanError(f"max_registers={plan.max_registers}; cure: {_REGISTERS}, or 0 for no cap")
@@ -81,7 +81,7 @@ def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, 
         raise PlanError(f"the Plan has partitions {roles}; cure: one producer and {consumers}")
     names = [part.name for part in plan.partitions]
     if len(set(names)) < len(names):
-        raise PlanError(f"the Plan has partitions named {', '.join(names)}; cure: a name of its own for each")
+        raise PlanError(f"the Plan has partitions named {', '.join(names)}; cure: a different name for each")
     for part in plan.partitions:
         if part.role == "consumer" and part.num_warps != num_warps:
             raise PlanError(
@@ -92,7 +92,7 @@ def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, 
             raise PlanError(f"producer {part.name!r} has {part.num_warps} warps; cure: 1 (a TMA copy needs one thread)")
         if part.role == "producer" and part.num_warps != PRODUCER_WARPS and any(c.fill != "tma" for c in channels):
             raise PlanError(
-                f"producer {part.name!r} has {part.num_warps} warps, and works on tiles of addresses; "
+                f"producer {part.name!r} has {part.num_warps} warps, but computes on tiles of addresses; "
                 f"cure: {PRODUCER_WARPS}"
             )
         if part.registers and (part.registers % 8 or not 24 <= part.registers <= 256):
@@ -101,7 +101,7 @@ def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, 
     needed, room = registers_of_an_sm(asked, plan.max_registers or None)
     if len(asked) == len(plan.partitions) and needed > room:
         raise PlanError(
-            f"the partitions ask for {needed} registers, a CTA of these warps starts with {room}; "
+            f"the partitions ask for {needed} registers, but a CTA with these warps has {room}; "
             "cure: fewer registers for a partition"
         )
 
@@ -120,7 +120,7 @@ def _check_depths(plan: Plan, channels: Sequence[ChannelInfo], module: Module) -
 
 
 def check_names(pins: Plan, loads: Iterable[Name], stores: Iterable[Name], loops: Iterable[int]) -> None:
-    """Whether a Plan names loads, stores and loops that the kernel has. Raises PlanError."""
+    """Raises PlanError unless the kernel has the loads, stores and loops that the Plan names."""
     for what, given, known in (
         ("load", [it.key for it in pins.operands], list(loads)),
         ("store", [it.key for it in pins.stores], list(stores)),
@@ -141,17 +141,17 @@ def check_names(pins: Plan, loads: Iterable[Name], stores: Iterable[Name], loops
 
 
 def check_met(plan: Plan, pins: Plan, launched: bool = True) -> None:
-    """Whether a kernel that is made is as was pinned, where that shows only in the end. Raises PlanError.
+    """Raises PlanError if the final Plan does not have a pinned value that could not be checked earlier.
 
-    launched: whether it is for a launch by Triton; elsewhere nobody asks which launches get it.
+    launched: whether Triton launches the kernel; otherwise the fields of `launches` have no effect.
     """
     for loop in pins.loops if pins.numbering == "program" else ():
         got = plan.loop(loop.loop).mma_depth
         if loop.loop is not None and loop.schedule is None and loop.mma_depth not in (None, got):
             where = f" ({line})" if (line := plan.loop(loop.loop).line) else ""
             raise PlanError(
-                f"the Plan has P = {loop.mma_depth} in loop {loop.loop}{where}, of which no wgmma may stay in flight "
-                f"over an iteration; cure: mma_depth={got}"
+                f"the Plan has P = {loop.mma_depth} in loop {loop.loop}{where}, but no wgmma of this loop can stay "
+                f"in flight across iterations; cure: mma_depth={got}"
             )
     asked, found = pins.launches or LaunchPlan(), plan.launches or LaunchPlan()
     for name, why in _LAUNCHES.items() if launched else ():
@@ -161,9 +161,9 @@ def check_met(plan: Plan, pins: Plan, launched: bool = True) -> None:
 
 
 _LAUNCHES = {
-    "short": "how long a program works is known for no launch of this kernel",
-    "crowded": "it depends on no such thing for this kernel",
-    "many": "this kernel has no persistent form for them",
+    "short": "the work of a program cannot be computed at launch",
+    "crowded": "this kernel does not depend on it",
+    "many": "this kernel has no persistent form for such launches",
 }
 
 __all__ = ["check_met", "check_names", "check_plan", "check_rings", "operand_text"]

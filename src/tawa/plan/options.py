@@ -1,4 +1,4 @@
-"""What a user may ask for: `PlanOptions`, the part of a Plan that launch options and settings can pin.
+"""`PlanOptions`: the part of a Plan that launch options and settings can pin.
 
 The names are those of the paper (`aref_depth`, `mma_depth`) and of Meta's branch of Triton
 (`num_consumer_groups`, `num_buffers_warp_spec`). ``None`` leaves a decision to the planner.
@@ -17,22 +17,22 @@ from tawa.errors import PlanError, did_you_mean
 class PlanOptions:
     """Launch options of one compile.
 
-    enable_warp_specialization: True pins (specialise or raise), False compiles stock, None lets Tawa decide.
+    enable_warp_specialization: True specialises or raises, False compiles the stock kernel, None lets Tawa decide.
     aref_depth: D, slots per ring, at least 1. `num_buffers_warp_spec` is another name for it.
     mma_depth: P, iterations whose wgmmas stay in flight, at least 0; needs D >= P + 1.
     num_consumer_groups: consumer partitions; 1: all consumer warps work on one tile together (cooperative), 2: each
-        group of warps has half of the tile's rows.
-    ping_pong: True lets the consumer groups issue their dots by turns, which needs two groups or more; False lets them
-        run freely. None is False.
-    pointer_loads: how tiles that the kernel loads through pointers reach shared memory. "tma": as boxes by TMA where
-        that is provably the same; "cp.async": by copies of the producer's own threads. None lets Tawa decide.
-    persistent: True makes a kernel of one tile a program persistent: as many programs as there are SMs, each of which
-        works on one tile after another; False never does. None does so for launches for which it is expected to pay.
-    mode: "measure" specialises wherever it is legal, times both kernels at the first launch where running twice does
-        no harm, and keeps the faster; "automatic", or None, goes by what is expected.
-    only_if_faster: True declines what is not expected to beat stock Triton, False specialises wherever it is legal.
-        None is True, unless the kernel is pinned, or a depth, a number of groups, ping-pong or a persistent kernel is
-        asked for.
+        group computes half of the tile's rows.
+    ping_pong: True makes the consumer groups issue their dots in turns, which needs two groups; False does not
+        synchronise them. None is False.
+    pointer_loads: how tiles that the kernel loads through pointers reach shared memory. "tma": as boxes by TMA if
+        that is provably equivalent; "cp.async": by copies of the producer's threads. None lets Tawa decide.
+    persistent: True makes a kernel with one tile per program persistent: it runs as many programs as there are SMs, and
+        each iterates over tiles; False never does. None does so for launches for which it is expected to pay.
+    mode: "measure" specialises wherever it is legal, times both kernels at the first launch that may run twice, and
+        keeps the faster; "automatic", or None, relies on the prediction.
+    only_if_faster: True declines kernels that are not expected to beat stock Triton, False specialises wherever it is
+        legal. None is True, unless the kernel is pinned or the user asks for a depth, a number of groups, ping-pong or
+        a persistent kernel.
     """
 
     enable_warp_specialization: bool | None = None
@@ -64,7 +64,7 @@ class PlanOptions:
             raise PlanError(f"mode={self.mode!r}: 'automatic', 'measure' or None is needed")
         if self.ping_pong and self.num_consumer_groups == 1:
             raise PlanError(
-                "ping_pong=True, num_consumer_groups=1: one group has nobody to take turns with; "
+                "ping_pong=True, num_consumer_groups=1: ping-pong needs two groups; "
                 "cure: num_consumer_groups=2 or ping_pong=False"
             )
         if self.aref_depth is not None and self.mma_depth is not None and self.aref_depth < self.mma_depth + 1:
@@ -75,12 +75,12 @@ class PlanOptions:
 
     @property
     def pinned(self) -> bool:
-        """Whether the user demanded specialisation: then it is done or an error says why not."""
+        """Whether the user demands specialisation: if it is impossible, an error says why."""
         return self.enable_warp_specialization is True
 
     @property
     def wherever_legal(self) -> bool:
-        """Whether to specialise without asking if it pays: the user pinned it, named a part, or said so."""
+        """Whether to specialise even if it is not expected to pay: the user pinned it, set an option, or asked."""
         if self.mode == "measure":
             return True
         if self.only_if_faster is not None:

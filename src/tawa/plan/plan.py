@@ -1,17 +1,17 @@
 """The Plan: one frozen value that holds every decision of the compiler for one kernel.
 
-The kernel keeps its sequential meaning whatever the Plan says; the Plan is the mapping to the machine. A user can print
-it, edit it (`dataclasses.replace`, or its JSON) and pin all or part of it with ``plan=``: what is None, or has no
-entry, is left to the planner.
+The Plan maps the kernel to the machine and never changes its sequential meaning. A user can print it, edit it
+(`dataclasses.replace`, or its JSON) and pin all or part of it with ``plan=``. The planner decides every field that is
+None and everything without an entry.
 
-Loads, stores and loops are named by what an edit elsewhere in the file does not change:
+Loads, stores and loops have names that do not change when other parts of the file are edited:
 
     argument   the parameter of the kernel that the memory belongs to
-    loop       the number of the innermost loop around it, in program order, from 0; None: outside of all loops
-    ordinal    its number among the loads (stores) of this argument right in this loop, in program order, from 0
+    loop       the number of the innermost loop around it, in program order, from 0; None outside all loops
+    ordinal    its number among the loads (stores) of this argument directly in this loop, in program order, from 0
 
-`line` is for readers. An entry without argument (an `OperandPlan`, a `StorePlan`) or without loop (a `LoopPlan`) speaks
-for all that have no entry of their own.
+`line` is only informative. An `OperandPlan` or `StorePlan` without argument, or a `LoopPlan` without loop, is the
+default for all loads, stores or loops that have no entry.
 """
 
 from __future__ import annotations
@@ -48,25 +48,24 @@ SlotViews = Literal["shared", "own"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Every decision for one kernel; or some of them, where the planner takes the others.
+    """The decisions for one kernel: all of them, or some, and the planner makes the others.
 
-    form: the kernel as it is written; persistent, as many programs as SMs, which work on one tile after another; or
-        stock, Triton's own.
-    tile_order: of a persistent form: "launch", as the hardware would start the programs.
-    groups, split: consumer groups, and what of the tile is shared out among them.
-    partitions: warps and registers. max_registers: cap on registers a thread at kernel entry, so that several CTAs fit
-        on one SM; 0 leaves it to Triton. ctas_per_sm: how many do, as far as this is known.
-    operands, stores, loops, rings: one entry each.
-    unit_strides: arguments that are taken to be 1, and asked for at launches.
+    form: the kernel as written; persistent, with as many programs as SMs, each iterating over tiles; or stock Triton's.
+    tile_order: the order of tiles in a persistent form: "launch" is the order in which the hardware starts programs.
+    groups, split: the number of consumer groups, and whether they divide the rows or the columns of the tile.
+    partitions: warps and registers. max_registers: cap on registers per thread at kernel entry, so that several CTAs
+        fit on one SM; 0 leaves it to Triton. ctas_per_sm: the number of CTAs that fit on one SM, as far as known.
+    operands, stores, loops, rings: one entry for each.
+    unit_strides: arguments that the kernel assumes to be 1; each launch is checked.
     early_puts: E, slots of each ring that are filled before the partitions start.
-    ping_pong: consumer groups issue their dots by turns. turns: from which dot to which each goes, by their numbers in
-        the program of a group.
-    slot_views: whether wgmmas of sibling branches or loops share the view of a slot, or have their own.
+    ping_pong: consumer groups issue their dots in turns. turns: the first and the last dot of each turn, by their
+        numbers in the program of a group.
+    slot_views: whether wgmmas of sibling branches or loops share the view of a slot, or have separate ones.
     launches: which launches get the kernel.
-    numbering: how its loops are numbered: in program order, or, in Plans of the versions 2 to 4, among those whose dots
-        are staged, group by group.
+    numbering: how loops are numbered: in program order, or, in Plans of versions 2 to 4, among the loops with stages,
+        group by group.
 
-    Its JSON has the same names, and `version`, which counts their changes.
+    The JSON has the same names, and `version`, which counts changes of the format.
     """
 
     form: Form | None = None
@@ -98,26 +97,26 @@ class Plan:
             if twice is not None or keys.count(None) > 1:
                 raise PlanError(f"the Plan has two {name} of one name, {twice!r}; cure: one entry each")
 
-    # -- what it says of one thing -------------------------------------------------------------------------------------
+    # -- lookup of one entry -------------------------------------------------------------------------------------------
 
     def operand(self, key: tuple[str | None, int | None, int]) -> OperandPlan:
-        """What the Plan says of a load."""
+        """The entry of a load, completed by the default entry."""
         return _entry(self.operands, key, (None, None, 0), OperandPlan(*key))
 
     def store(self, key: tuple[str | None, int | None, int]) -> StorePlan:
-        """What the Plan says of a store."""
+        """The entry of a store, completed by the default entry."""
         return _entry(self.stores, key, (None, None, 0), StorePlan(*key))
 
     def loop(self, number: int | None) -> LoopPlan:
-        """What the Plan says of a loop."""
+        """The entry of a loop, completed by the default entry."""
         return _entry(self.loops, number, None, LoopPlan(number))
 
     def ring(self, name: str) -> RingPlan:
-        """What the Plan says of a ring."""
+        """The entry of a ring."""
         return next((ring for ring in self.rings if ring.name == name), RingPlan(name))
 
     def over(self, other: Plan) -> Plan:
-        """This Plan; what it leaves open is as `other` says."""
+        """This Plan, with the fields that it leaves open taken from `other`."""
         changes: dict[str, Any] = {}
         for name in _FIELDS:
             mine, theirs = getattr(self, name), getattr(other, name)
@@ -131,11 +130,11 @@ class Plan:
                 changes[name] = theirs if mine is None else mine
         return Plan(**changes)
 
-    # -- in a few numbers ----------------------------------------------------------------------------------------------
+    # -- summaries ----------------------------------------------------------------------------------------------------
 
     @property
     def consumer_groups(self) -> int:
-        """How many partitions consume."""
+        """The number of consumer partitions."""
         return sum(part.role == "consumer" for part in self.partitions)
 
     @property
@@ -145,13 +144,13 @@ class Plan:
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:
-        """Of the loops whose dots are staged."""
+        """The schedules of all loops that have one."""
         return tuple(loop.schedule for loop in self.loops if loop.schedule is not None)
 
     # -- text ----------------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data, without what is left open."""
+        """Plain JSON data, without fields that are left open."""
         return reading.without_open_fields(asdict(self))
 
     def to_json(self) -> str:
@@ -160,12 +159,12 @@ class Plan:
 
     @staticmethod
     def from_json(text: str) -> Plan:
-        """Reads a Plan, whole or in part, of any version; raises PlanError on anything else."""
+        """Reads a complete or partial Plan of any version; raises PlanError on anything else."""
         return Plan(**reading.fields_of(reading.parse(text), _FIELDS))
 
     @staticmethod
     def of(value: object) -> Plan:
-        """A Plan from a Plan, a mapping, JSON text, or the path of a file with such; raises PlanError."""
+        """A Plan from a Plan, a mapping, JSON text, or the path of a JSON file; raises PlanError."""
         if isinstance(value, Plan):
             return value
         if isinstance(value, Mapping):
@@ -191,27 +190,27 @@ _F = TypeVar("_F", OperandPlan, StorePlan, LoopPlan, RingPlan, LaunchPlan)
 
 
 def _entry(entries: Sequence[_E], key: object, for_all: object, empty: _E) -> _E:
-    """The entry of a key; what it leaves open, or all, is as the entry for all others says."""
+    """The entry of a key, completed by the default entry (the one with key `for_all`)."""
     own = next((it for it in entries if it.key == key), empty)
     rest = next((it for it in entries if it.key == for_all), None)
     return own if rest is None or key == for_all else _filled(own, rest)
 
 
 def _filled(entry: _F, rest: _F) -> _F:
-    """An entry with what it leaves open taken from another; its own name stays."""
+    """An entry with the fields that it leaves open taken from `rest`; its key does not change."""
     names = [it.name for it in fields(entry) if it.name not in ("argument", "loop", "ordinal", "name")]
     changes = {name: getattr(rest, name) for name in names if _open(entry, name) and not _open(rest, name)}
     return replace(entry, **changes) if changes else entry
 
 
 def _open(entry: object, name: str) -> bool:
-    """Whether an entry says nothing of a field."""
+    """Whether an entry leaves a field open."""
     value = getattr(entry, name)
     return value is None or (name in ("payload", "line") and not value)
 
 
 def _merged(mine: Sequence[_E], theirs: Sequence[_E]) -> tuple[_E, ...]:
-    """All entries of both; of one name, what the first leaves open is as the second says."""
+    """The entries of both lists; two entries with one key are merged, and `mine` has priority."""
     known = {entry.key: entry for entry in mine}
     found = {entry.key: entry for entry in theirs}
     merged = [_filled(known[key], entry) if key in known else entry for key, entry in found.items()]

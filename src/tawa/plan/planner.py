@@ -1,15 +1,15 @@
-"""The planner: takes the decisions that a Plan leaves open, from what the analyses found and the user asked for.
+"""The planner: makes the decisions that a Plan leaves open, from the analyses and the user's options.
 
-D    as asked; else num_stages, and at least 3, more for small slots, where that costs no CTA on the SM; but no more
-     slots than a program fills, where it is known to fill few. Where rings of one depth do not fit, those that are
-     filled outside of the innermost loops have one slot.
-P    as asked; else 1 where D allows it: one iteration of wgmmas in flight hides the release of a slot. Where several
-     CTAs share an SM and have few slots, or compute operands, 0: the others keep the tensor cores busy meanwhile, and
-     slots come back one iteration earlier (bench/results/ablation.json).
-ping-pong  as asked; else off: groups that run freely drift apart by themselves.
-producer  one warp where TMA fills all rings; four where it works on tiles of addresses.
-registers  24 for a producer that only issues TMA copies, more for one that keeps tiles of addresses; `setmaxnreg` hands
-     the rest to the consumer. A cap at kernel entry lets as many CTAs share an SM as shared memory allows.
+D    as requested; else num_stages, at least 3, and more for small slots, unless that reduces the CTAs per SM. Never
+     more slots than a program fills, if that is known. If rings of equal depth do not fit, the rings that are filled
+     outside the innermost loops have one slot.
+P    as requested; else 1 if D allows it: one iteration of wgmmas in flight hides the latency of releasing a slot. 0 if
+     several CTAs share an SM and have few slots or computed operands: the other CTAs keep the tensor cores busy, and
+     slots are released one iteration earlier (bench/results/ablation.json).
+ping-pong  as requested; else off: groups without turns drift apart on their own.
+producer  one warp if TMA fills all rings; four if it computes on tiles of addresses.
+registers  24 for a producer that only issues TMA copies, more for one with tiles of addresses; `setmaxnreg` gives the
+     rest to the consumer. A cap at kernel entry lets as many CTAs share an SM as shared memory allows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tawa.plan.plan import Plan
 IN_FLIGHT = "one iteration of wgmmas in flight hides the release of a slot"
 
 ALONE = (
-    "groups of consumers take turns on the tensor cores, and this kernel has one group; "
+    "ping-pong needs two consumer groups that take turns on the tensor cores, and this kernel has one; "
     "cure: num_consumer_groups=2 with 8 warps, or ping_pong=False"
 )
 
@@ -52,8 +52,8 @@ def choose_plan(
 ) -> Plan:
     """A Plan that meets `options` and `pins` and fits `budget`.
 
-    staged_stores: whether stores may wait. loops, stores: entries of the kernel's own, without decisions.
-    Raises ResourceError if no depth, or not the pinned one, fits; PlanError for what cannot be.
+    staged_stores: whether stores may complete later. loops, stores: the kernel's loops and stores, undecided.
+    Raises ResourceError if no depth, or not the pinned depth, fits; PlanError if a request is impossible.
     """
     pins = pins or Plan()
     fixed = {ring.name: ring.depth for ring in pins.rings if ring.depth is not None}
@@ -94,33 +94,34 @@ def choose_plan(
 
 
 def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
-    """Why a Plan of the planner's is as it is, by field."""
+    """The reasons for the planner's decisions, by field."""
     found: dict[str, str] = {}
     deepest = budget.deepest(channels)
     for ring, channel in zip(plan.rings, channels, strict=True):
         fills = channel.fills
         if ring.name in budget.outer:
-            found[f"rings.{ring.name}.depth"] = "filled once a tile, outside of the innermost loops"
+            found[f"rings.{ring.name}.depth"] = "filled once per tile, outside the innermost loops"
         elif fills is not None and ring.depth == fills:
-            found[f"rings.{ring.name}.depth"] = f"a program fills {fills} slots and no more"
+            found[f"rings.{ring.name}.depth"] = f"a program fills only {fills} slots"
         else:
-            limit = "the most that fits" if ring.depth == deepest else "enough to hide the latency of global memory"
+            largest = ring.depth == deepest
+            limit = "the largest D that fits" if largest else "enough to hide the latency of global memory"
             found[f"rings.{ring.name}.depth"] = limit
     found["max_registers"] = _why_capped(plan, budget)
     found["ctas_per_sm"] = "as many as shared memory and registers allow"
     by_tma = all(channel.fill == "tma" for channel in channels)
-    found["partitions.producer"] = "one thread issues TMA copies" if by_tma else "it works on tiles of addresses"
+    found["partitions.producer"] = "one thread issues TMA copies" if by_tma else "it computes on tiles of addresses"
     found["partitions.consumer"] = (
         "num_warps of the launch" if budget.groups == 1 else f"num_warps of the launch, in {budget.groups} groups"
     )
     found["loops.mma_depth"] = _why_in_flight(plan, budget)
     staged = any(store.staged for store in plan.stores)
-    found["stores"] = "the next tile need not wait for it" if staged else "what stands behind one needs it done"
+    found["stores"] = "the next tile does not wait for it" if staged else "later operations need the completed store"
     found["early_puts"] = (
-        "the first loads run while the partitions start" if plan.early_puts else "the producer's own warps fill slots"
+        "the first loads run while the partitions start" if plan.early_puts else "the producer's threads fill slots"
     )
     found["ping_pong"] = (
-        "groups that run freely drift apart by themselves" if budget.groups > 1 else "one group has no turns to take"
+        "groups without turns drift apart on their own" if budget.groups > 1 else "there is only one consumer group"
     )
     return found
 
@@ -128,29 +129,29 @@ def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
 def _why_capped(plan: Plan, budget: Budget) -> str:
     if budget.max_registers is not None:
         return "maxnreg of the launch"
-    return f"{plan.ctas_per_sm} CTAs share an SM" if plan.max_registers else "one CTA has the SM to itself"
+    return f"{plan.ctas_per_sm} CTAs share an SM" if plan.max_registers else "one CTA occupies the SM"
 
 
 def _why_in_flight(plan: Plan, budget: Budget) -> str:
-    """Why P is as it is, of the loops that pipeline."""
+    """The reason for P of loops without a schedule."""
     if plan.mma_depth:
         return IN_FLIGHT
     if min(ring.slots for ring in plan.rings) == 1:
-        return "a ring of one slot has none to spare"
+        return "with one slot, a ring cannot keep a slot for wgmmas in flight"
     if (plan.ctas_per_sm or 1) > 1:
-        return "CTAs that share the SM keep the tensor cores busy, and slots come back one iteration earlier"
-    return "the buffers that wgmmas in flight would keep do not fit"
+        return "CTAs that share the SM keep the tensor cores busy, and slots are released one iteration earlier"
+    return "the additional buffers for wgmmas in flight do not fit"
 
 
 def _loop(pins: Plan, loop: LoopPlan, mma_depth: int) -> LoopPlan:
-    """The entry of a loop: what is pinned, and else this P. Its schedule comes when the loop is as it will be."""
+    """The entry of a loop: the pinned P, or this one. Its schedule is decided later, on the final loop."""
     asked = pins.loop(loop.loop) if pins.numbering == "program" else pins.loop(None)
     own = asked.mma_depth if asked.mma_depth is not None else mma_depth
     return replace(asked, loop=loop.loop, mma_depth=own, line=loop.line)
 
 
 def _staged(pins: Plan, store: StorePlan, may_wait: bool) -> bool:
-    """Whether a store leaves from a buffer that is waited for later."""
+    """Whether a store is staged: it reads from a buffer of its own and completes later."""
     asked = pins.store(store.key).staged
     return may_wait if asked is None else asked
 
@@ -158,7 +159,7 @@ def _staged(pins: Plan, store: StorePlan, may_wait: bool) -> bool:
 def _partitions(
     budget: Budget, cap: int | None, by_tma: bool, pinned: tuple[PartitionPlan, ...]
 ) -> tuple[PartitionPlan, ...]:
-    """Warps and registers; pinned partitions keep their own, and get what they leave open."""
+    """Warps and registers of each partition; pinned partitions are completed."""
     warps = 1 if by_tma else PRODUCER_WARPS
     given = next((it.registers for it in pinned if it.role == "producer" and it.registers), budget.producer_registers)
     registers = consumer_registers(budget.consumer_warps, cap, given)
@@ -175,7 +176,7 @@ def _partitions(
 def _choose_depths(
     channels: Channels, options: PlanOptions, budget: Budget, pinned: int | None
 ) -> tuple[Budget, int, int]:
-    """D and P, and the budget with the buffers that P asks for. pinned: the largest P of a Plan's loops."""
+    """The budget with the buffers that P requires, D, and P. pinned: the largest P of a Plan's loops."""
     asked = options.mma_depth if pinned is None else pinned
     depth = _choose_depth(channels, options, budget, asked)
     alone = budget.ctas(channels, depth) == 1
@@ -209,7 +210,7 @@ def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget, mma_
     deepest = max(tuned, min(max(DEFAULT_DEPTH, hiding), fits))
     ctas = budget.ctas(channels, tuned)
     few = budget.groups > 1 and ctas < budget.stock_ctas(channels)
-    if few or ctas < (budget.most_ctas or 1):  # fewer slots, if they let as many CTAs in
+    if few or ctas < (budget.most_ctas or 1):  # fewer slots, if more CTAs fit with them
         more = [depth for depth in range(max(2, least), tuned) if budget.ctas(channels, depth) > ctas]
         tuned = max(more, key=lambda depth: (budget.ctas(channels, depth), depth), default=tuned)
         ctas = budget.ctas(channels, tuned)
@@ -217,13 +218,13 @@ def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget, mma_
 
 
 def most_fills(channels: Channels) -> int:
-    """How many slots of its rings a program fills, at most; as many as there can be where that is not known."""
+    """The most slots that a program fills in one ring; `DEEPEST` if that is unknown."""
     fills = [channel.fills for channel in channels]
     return DEEPEST if None in fills else max(1, *(count or 0 for count in fills))
 
 
 def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
-    """Where the shared memory goes, ring by ring, and the largest D that fits."""
+    """The use of shared memory by ring, and the largest D that fits."""
     slots = dict(zip(channels, budget.depths(channels, depth), strict=True))
     sizes = {channel: channel.slot_bytes * budget.copies(channel) for channel in channels}
     rings = "; ".join(f"{channel.name}: {slots[channel]} x {sizes[channel]} B" for channel in channels)

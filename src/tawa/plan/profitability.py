@@ -1,7 +1,7 @@
 """Profitability: why a kernel, or a Plan of it, is not expected to beat stock Triton's kernel.
 
-What is asked here is how fast, never what is right: wherever the user asks for specialisation, or pins a Plan, the
-answers are notes.
+These are heuristics about speed, not conditions for correctness: if the user asks for specialisation or pins a Plan,
+the reasons are only notes.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def why_not_worth_it(
 ) -> str:
     """Why the Plan is not expected to beat stock Triton; empty when it is.
 
-    persistent: whether the loads stand in a loop over tiles, so that one CTA an SM is what the kernel was written for.
-    chained: whether a dot works on what another one gave.
-    stock_copies: where instructions of all its warps bring the tiles, CTAs that share an SM are worth specialising too
-        (1.04 to 1.14 of stock at 128 × 128, `bench/results/pointers.json`); where they do so one element at a time,
-        whatever turns often enough is.
+    persistent: whether the loads are in a loop over tiles; such a kernel is written for one CTA per SM.
+    chained: whether a dot reads the result of another dot.
+    stock_copies: how stock Triton copies the tiles. If instructions of all its warps do, specialisation pays even for
+        CTAs that share an SM (1.04 to 1.14 of stock at 128 × 128, `bench/results/pointers.json`); if they copy one
+        element at a time, it pays for every kernel with enough iterations.
     """
     fills = most_fills(channels)
     if fills < LEAST_FILLS and not persistent:
@@ -54,9 +54,9 @@ def why_not_worth_it(
         return ""
     ours, stock = budget.ctas(channels, max(ring.slots for ring in plan.rings)), budget.stock_ctas(channels)
     groups = f" of {budget.groups} groups" if budget.groups > 1 else ""
-    # Of stock kernels that load through pointers no more than two share an SM in truth: their addresses take the
-    # registers. One alone keeps the tensor cores busy where each wgmma has 256 columns. Groups of one CTA are no CTAs:
-    # softmax of 64 keys at a time wants more warps.
+    # At most two CTAs of a stock kernel that loads through pointers share an SM, because the addresses take registers.
+    # One CTA keeps the tensor cores busy if each wgmma has 256 columns. Consumer groups do not replace CTAs: softmax of
+    # 64 keys at a time needs more warps.
     if stock_copies == "rows" and budget.groups == 1:
         stock = min(stock, 1 if budget.registers.instruction >= WIDE_INSTRUCTION and not chained else 2)
     if ours < stock:
@@ -70,10 +70,10 @@ def why_not_worth_it(
 
 
 def pointer_loads_worth(channels: Channels, chained: bool) -> bool:
-    """Whether a producer that copies by pointers is expected to beat stock Triton, which copies ahead as well.
+    """Whether a producer that loads through pointers is expected to beat stock Triton, which prefetches as well.
 
-    chained: whether a dot works on what another one of the same iteration gave. Then the consumer computes while the
-    tensor cores wait, and the copies no longer cost it instructions.
+    chained: whether a dot reads the result of another dot of the same iteration. Then the consumer computes while the
+    tensor cores are idle, and it saves the instructions for the copies.
     """
     return chained or all(channel.fill == "tma" for channel in channels)
 

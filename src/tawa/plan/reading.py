@@ -1,4 +1,4 @@
-"""Plans as JSON: written whole or in part, read in every version there was."""
+"""Plans as JSON: writes complete and partial Plans, reads every version of the format."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tawa.plan.entries import UNCAPPED, LaunchPlan, LoopPlan, OperandPlan, Parti
 from tawa.plan.schedule import Schedule
 
 JSON_VERSION = 5
-"""1 had neither schedules nor what goes with them, 2 rings for TMA only, 3 no operands kept, 4 no operands, stores,
-loops, form or launches."""
+"""Version 1 had no schedules, version 2 only rings for TMA, version 3 no operands in registers, version 4 no operands,
+stores, loops, form or launches."""
 _CURE = "start from what tawa compile --emit plan prints"
 _OLD = (1, 2, 3, 4)
 _OLD_FIELDS = (
@@ -33,7 +33,7 @@ def parse(text: str) -> object:
 
 
 def without_open_fields(data: dict[str, Any]) -> dict[str, Any]:
-    """Plain JSON data of a Plan's fields, with the version; what the Plan leaves open is left out."""
+    """Plain JSON data of a Plan's fields, with the version, without the fields that the Plan leaves open."""
     data = _without_none(data)
     if data["numbering"] == "program":
         del data["numbering"]
@@ -41,7 +41,7 @@ def without_open_fields(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def fields_of(data: object, known: Sequence[str]) -> dict[str, Any]:
-    """The fields of a Plan, from plain JSON data of any version, whole or in part; raises PlanError."""
+    """The fields of a complete or partial Plan, from plain JSON data of any version; raises PlanError."""
     given = _names_and_values(data, "a Plan")
     version = given.pop("version", JSON_VERSION)
     if version not in range(1, JSON_VERSION + 1) or isinstance(version, bool):
@@ -67,12 +67,12 @@ def _of_this_version(data: dict[str, Any], known: Sequence[str]) -> dict[str, An
 def _pair(value: object) -> tuple[int, int]:
     found = _numbers(value)
     if len(found) != 2:
-        raise PlanError(f"not a Plan: a turn is {value!r}, the numbers of two dots are needed; cure: {_CURE}")
+        raise PlanError(f"not a Plan: a turn is {value!r}, a pair of dot numbers is needed; cure: {_CURE}")
     return found[0], found[1]
 
 
 def _of_old_version(data: dict[str, Any]) -> dict[str, Any]:
-    """Versions 1 to 4 have one P for all loops, and say nothing of single operands, stores, or the form."""
+    """Versions 1 to 4 have one P for all loops, and no entries for operands and stores, and no form."""
     _known(data, _OLD_FIELDS, "a Plan of version 1 to 4")
     if "partitions" not in data or "rings" not in data or "mma_depth" not in data:
         raise PlanError(f"not a Plan: partitions, rings and mma_depth are needed in versions 1 to 4; cure: {_CURE}")
@@ -90,7 +90,7 @@ def _of_old_version(data: dict[str, Any]) -> dict[str, Any]:
         "groups": sum(part.role == "consumer" for part in partitions),
         "partitions": tuple(partitions),
         "max_registers": UNCAPPED if cap is None else cap,
-        "operands": () if stages else (OperandPlan(prefetched=False),),  # one number said both
+        "operands": () if stages else (OperandPlan(prefetched=False),),  # max_stages = 0 also prevented prefetching
         "stores": (StorePlan(staged=staged),),
         "loops": (every, *(LoopPlan(it.loop, stages=it.stages, schedule=it) for it in schedules)),
         "rings": tuple(rings),
@@ -101,13 +101,13 @@ def _of_old_version(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _uncapped(partitions: object) -> list[Any]:
-    """Partitions as they were written when null left registers to Triton."""
+    """Partitions of versions in which null left the registers to Triton."""
     found = [_names_and_values(it, "an entry of partitions") for it in _list(partitions, "partitions")]
     return [{**it, "registers": it.get("registers") or UNCAPPED} for it in found]
 
 
 def _old_ring(ring: RingPlan) -> RingPlan:
-    """A ring with what the first versions left out."""
+    """A ring with the fields that version 1 and 2 did not have."""
     return replace(ring, copies=ring.copies or 1, fill=ring.fill or "tma")
 
 
@@ -197,7 +197,7 @@ def _known(data: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         data = cast(dict[str, Any], value)
-        for_all = "ordinal" in data and data.get("argument") is None  # an entry that speaks for all has no number
+        for_all = "ordinal" in data and data.get("argument") is None  # a default entry has no ordinal
         open_names = (*_TEXTS, "ordinal") if for_all else _TEXTS
         kept = {name: it for name, it in data.items() if it is not None and (it or name not in open_names)}
         return {name: _without_none(it) for name, it in kept.items()}
@@ -207,6 +207,6 @@ def _without_none(value: Any) -> Any:
 
 
 _TEXTS = ("line", "payload")
-"""What is open where it is empty."""
+"""Fields that count as open if they are empty."""
 
 __all__ = ["JSON_VERSION", "fields_of", "parse", "without_open_fields"]

@@ -1,16 +1,16 @@
-"""The schedule of one loop: a stage and a place for every operation of its body, and why it is no shorter.
+"""The schedule of one loop: a stage and a position for every operation of its body, and the lower bounds.
 
 A loop of T iterations becomes T + S kernel iterations, S + 1 being the number of stages: in kernel iteration t the
-operations of stage s work on iteration t − s. `order` is the place within the kernel iteration.
+operations of stage s execute iteration t − s. `order` is the position within the kernel iteration.
 
     stage  order  begin  operation         line
         0      0      0  k = get           fa.py:18
         0      2     22  s = dot           fa.py:19
-        1      4     44  acc = dot         fa.py:26      (of the iteration before)
+        1      4     44  acc = dot         fa.py:26      (of the previous iteration)
         0      6    556  m_new = reduce    fa.py:20
 
-A frozen value: it prints, goes to JSON and back, and can be pinned in a Plan. `tawa.plan.scheduler` makes and checks
-it.
+A schedule is a frozen value that can be printed, converted to and from JSON, and pinned in a Plan.
+`tawa.plan.scheduler` computes and checks schedules.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tawa.errors import PlanError
 
 @dataclass(frozen=True, slots=True)
 class ScheduledOp:
-    """One operation of the body. begin_cycle: in a kernel iteration, as the cost model has it.
+    """One operation of the body. begin_cycle: its start within a kernel iteration, according to the cost model.
 
-    label: `result = operation`; location: file:line, empty where unknown. Both are for readers.
+    label: `result = operation`. location: file:line, empty if unknown. Both are only informative.
     """
 
     stage: int
@@ -39,7 +39,7 @@ class ScheduledOp:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A lower bound on the cycles of a kernel iteration: of a unit, or of a circle of dependences."""
+    """A lower bound on the cycles of a kernel iteration, from a resource or a recurrence."""
 
     what: str
     cycles: int
@@ -47,7 +47,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A tile that is carried from one kernel iteration to the next, or further: what made it, its shape and type."""
+    """A tile that is live across kernel iterations: the operation that defines it, its shape and element type."""
 
     label: str
     type: str
@@ -58,11 +58,10 @@ class Carried:
 class Schedule:
     """The schedule of one loop.
 
-    loop: which one: its number among the loops with dots of its own in the consumer, in textual order.
-    location: file:line of the loop. ii_cycles: a kernel iteration (the initiation interval). bounds: what keeps it from
-    being shorter, tightest first. ops: in textual order of the body. ring_depths: slots that each ring needs at least,
-    by the ring's name. tile_registers: the most registers of a thread that tiles take at a time, an estimate. carried:
-    the tiles that are carried, which follows from the stages.
+    loop: the number of the loop. location: file:line of the loop. ii_cycles: the cycles of a kernel iteration (the
+    initiation interval). bounds: its lower bounds, tightest first. ops: in textual order of the body. ring_depths: the
+    least depth of each ring, by the ring's name. tile_registers: an estimate of the most registers per thread that
+    live tiles take. carried: the tiles that are live across kernel iterations, which follow from the stages.
     """
 
     loop: int
@@ -90,26 +89,24 @@ class Schedule:
 
     @property
     def sequence(self) -> list[int]:
-        """Indices of the operations, in the order of a kernel iteration."""
+        """The indices of the operations, in the order of a kernel iteration."""
         return sorted(range(len(self.ops)), key=lambda index: self.ops[index].order)
 
     @property
     def summary(self) -> str:
-        """Stages, cycles, and what binds it, in one line."""
-        text = f"{self.stages} stage{'s' * (self.stages > 1)}, {self.ii_cycles} cycles an iteration"
+        """Stages, cycles and the tightest bound, in one line."""
+        text = f"{self.stages} stage{'s' * (self.stages > 1)}, {self.ii_cycles} cycles per iteration"
         if self.bounds:
-            text += f", not fewer than {self.bounds[0].cycles} for the sake of {self.bounds[0].what}"
+            text += f"; lower bound {self.bounds[0].cycles} ({self.bounds[0].what})"
         return text
 
     def __str__(self) -> str:
-        """The table: a head, then one line an operation."""
+        """A table: a header, then one line per operation."""
         bounds = ", ".join(f"{bound.what} {bound.cycles}" for bound in self.bounds)
         rings = ", ".join(f"{name} D >= {depth}" for name, depth in self.ring_depths)
         where = f" ({self.location})" if self.location else ""
-        head = (
-            f"loop {self.loop}{where}: {self.stages} stages, {self.ii_cycles} cycles an iteration; at least: {bounds}"
-        )
-        needs = f"tiles take {self.tile_registers} registers a thread" + (f"; {rings}" if rings else "")
+        head = f"loop {self.loop}{where}: {self.stages} stages, {self.ii_cycles} cycles per iteration; bounds: {bounds}"
+        needs = f"tiles take {self.tile_registers} registers per thread" + (f"; {rings}" if rings else "")
         width = max((len(op.label) for op in self.ops), default=0)
         lines = [head, needs, f"stage  order  begin  {'operation':{width}}  line"]
         for index in self.sequence:

@@ -1,22 +1,23 @@
 """The scheduler: a modulo schedule of a loop for one in-order partition beside asynchronous tensor cores.
 
-A dot is issued at its place and runs on the tensor cores behind those issued before; what needs its result waits. In a
-good schedule the partition does something else meanwhile, if need be for another iteration: stages are for that.
+The partition issues a dot and continues; the tensor cores execute dots in the order of issue, and an operation that
+needs the result of a dot waits for it. A good schedule fills this latency with other work, if necessary of another
+iteration. Stages serve that purpose.
 
-    bounds      no kernel iteration is shorter than the work of the partition, than that of the tensor cores, or than a
-                circle of dependences, shared among the iterations that it spans
-    stages      each way to give the dots a stage, and to let results get ready meanwhile; every other operation then as
-                early as its inputs allow, moved later where that leaves fewer registers alive from one kernel iteration
-                to the next (an fp16 operand rather than the fp32 scores that it was made from)
-    order       list scheduling: what can start first goes first, dots before the rest, then by height (the longest way
-                to the end of the loop's circles); what would have to wait for a dot comes behind what need not
+    bounds      a kernel iteration takes at least the issue slots of the partition, the time of the tensor cores, and
+                the latency of each recurrence divided by the iterations that it spans
+    stages      every assignment of stages to the dots, with and without a stage of delay for their results. Every other
+                operation gets the earliest stage that its inputs allow, or a later one if that leaves fewer live
+                registers between kernel iterations (an fp16 operand instead of the fp32 scores it is computed from)
+    order       list scheduling: earliest start first, dots before other operations, then by height (the longest path
+                to the end of the kernel iteration); operations that wait for a dot come after those that do not
     choice      the shortest kernel iteration whose tiles fit the registers; among those within 2%, the fewest stages,
-                then the least alive across stages; none that the rings are too shallow for
+                then the fewest live registers between iterations; only schedules for which the rings are deep enough
 
-No dot stays in flight from one kernel iteration to the next: its registers would have to be renamed, for which ptxas
-waits, and the fine-grained pipeline (`transforms.pipeline_mma`) has that case.
+No dot stays in flight from one kernel iteration to the next: its registers would have to be renamed, and ptxas waits
+for the dot to do so. `tawa.transforms.pipelining.pipeline_mma` handles that case.
 
-Stages are at most two unless asked for (`tawa.machine.hopper.MAX_STAGES`).
+There are at most two stages unless the Plan asks for more (`tawa.machine.hopper.MAX_STAGES`).
 
 Source: B. R. Rau, "Iterative Modulo Scheduling" (1996): bounds, heights; arXiv 2510.14719, section 5.2.
 """
@@ -46,7 +47,7 @@ from tawa.plan.schedule import Schedule, ScheduledOp
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A candidate: stages, order, times."""
+    """A candidate schedule."""
 
     stages: tuple[int, ...]
     sequence: tuple[int, ...]
@@ -58,7 +59,7 @@ class _Made:
 
 @dataclass(slots=True)
 class _State:
-    """A kernel iteration so far. waited: how many of the dots issued are known to be complete."""
+    """A partial kernel iteration. waited: the number of issued dots that are known to be complete."""
 
     begins: list[int]
     ends: list[int]
@@ -70,9 +71,9 @@ class _State:
 
 
 def find_schedule(graph: DependenceInfo, limits: Limits, loop: int = 0, places: Sequence[str] = ()) -> Schedule | None:
-    """The best schedule that the loop's rings are deep enough for; None where none clearly beats waiting for each dot.
+    """The best schedule for which the rings are deep enough; None if no schedule clearly beats waiting for each dot.
 
-    loop: its number. places: file:line of the loop and of each node, for readers.
+    loop: the number of the loop. places: file:line of the loop and of each node, for messages.
     """
     problem = _Problem(graph, limits)
     found = next((made for made in problem.candidates() if problem.rings_suffice(made.stages, made.sequence)), None)
@@ -84,13 +85,13 @@ def find_schedule(graph: DependenceInfo, limits: Limits, loop: int = 0, places: 
 def candidate_schedules(
     graph: DependenceInfo, limits: Limits, loop: int = 0, places: Sequence[str] = ()
 ) -> tuple[Schedule, ...]:
-    """Every schedule that was weighed, the best first: what a user or a tuner may pin instead."""
+    """Every schedule that was considered, the best first, for users and tuners to pin."""
     problem = _Problem(graph, limits)
     return tuple(problem.describe(made, loop, places) for made in problem.candidates())
 
 
 def check_schedule(graph: DependenceInfo, schedule: Schedule) -> None:
-    """Whether a pinned schedule keeps every dependence of the loop. Raises PlanError that names the one it breaks."""
+    """Raises PlanError, which names the dependence, if a pinned schedule violates a dependence of the loop."""
     name = f"the schedule of loop {schedule.loop}"
     if len(schedule.ops) != len(graph.nodes):
         raise PlanError(
@@ -120,15 +121,15 @@ def check_schedule(graph: DependenceInfo, schedule: Schedule) -> None:
                 ", ".join(f"{it.label} as {it.type}" for it in tiles) for tiles in (carried, schedule.carried)
             )
             raise PlanError(
-                f"{name} carries {want}, but its stages carry {have or 'nothing'}; cure: carried as they do"
+                f"{name} carries {want}, but its stages carry {have or 'nothing'}; cure: leave `carried` out"
             )
 
 
 class _Problem(LoopCosts):
-    """One loop: its costs, its edges by node, and what can be asked of a choice of stages."""
+    """The scheduling problem of one loop."""
 
     def candidates(self) -> list[_Made]:
-        """All candidates, the best first; none where there are too many dots to try all their stages."""
+        """All candidates, the best first; none if the loop has too many dots to try every assignment of stages."""
         if not 1 <= len(self.dots) <= MOST_DOTS:
             return []
         made = [self.order(stages) for stages in self.assignments()]
@@ -146,10 +147,10 @@ class _Problem(LoopCosts):
     # -- stages --------------------------------------------------------------------------------------------------
 
     def assignments(self) -> Iterator[tuple[int, ...]]:
-        """Stages of all nodes, for each choice of stages for the dots that dependences allow.
+        """The stages of all nodes, for every assignment of stages to the dots that the dependences allow.
 
-        A dot whose result is used a stage later at the earliest has a whole kernel iteration to complete. Its fp32 tile
-        is then carried while the next dot writes another: only where a third stage is allowed.
+        If the result of a dot is first used a stage later, the dot has a whole kernel iteration to complete. Two fp32
+        tiles are then live, because the next dot writes another one; so this is tried only with three or more stages.
         """
         seen: set[tuple[int, ...]] = set()
         most = len(self.dots) if len(self.dots) <= MOST_DELAYED and self.limits.max_stages > MAX_STAGES else 0
@@ -166,9 +167,9 @@ class _Problem(LoopCosts):
                 yield found
 
     def _earliest(self, fixed: dict[int, int], delayed: Sequence[int]) -> list[int] | None:
-        """The least stages that keep all dependences and those of the dots; None where there are none.
+        """The earliest stages that respect the dependences and the fixed stages of the dots; None if there are none.
 
-        delayed: dots whose results are used a stage later, where not an iteration later anyway.
+        delayed: dots whose results are used at least a stage later, unless the use is in a later iteration anyway.
         """
         stages = [fixed.get(number, 0) for number in range(self.count)]
         changed = True
@@ -188,7 +189,7 @@ class _Problem(LoopCosts):
         return stages
 
     def _move_later(self, stages: list[int]) -> None:
-        """Moves operations to later stages while fewer registers stay alive across; last ones first."""
+        """Moves operations to later stages, last ones first, while fewer registers stay live between iterations."""
         dots = set(self.dots)
         changed = True
         while changed:
@@ -209,7 +210,7 @@ class _Problem(LoopCosts):
                 stages[number] = stage
 
     def alive(self, stages: Sequence[int]) -> int:
-        """The weight of what stays alive from one kernel iteration to the next."""
+        """The weight of the values that are live from one kernel iteration to the next."""
         total = 0
         for number in range(self.count):
             kept = [
@@ -240,12 +241,12 @@ class _Problem(LoopCosts):
                     left[edge.target] -= 1
                     if not left[edge.target]:
                         ready.append(edge.target)
-        length = max([state.now, *state.ends])  # nothing stays in flight
+        length = max([state.now, *state.ends])  # no dot stays in flight
         alive, registers = self.alive(stages), self.peak_registers(stages, sequence)
         return _Made(stages, tuple(sequence), tuple(state.begins), length, alive, registers)
 
     def _place(self, number: int, state: _State) -> None:
-        """Lets `number` be the next of the stream."""
+        """Issues node `number` next."""
         cost = self.costs[number]
         start = state.begins[number] = self._start(number, state)
         needed = [dot for dot in state.needs[number] if dot in state.issued]
@@ -266,12 +267,12 @@ class _Problem(LoopCosts):
         ]
 
     def _start(self, number: int, state: _State) -> int:
-        """When `number` could start: the partition is free, and the dots that it needs are complete."""
+        """The earliest start of `number`: the partition is free, and the dots that it needs are complete."""
         tensor = state.tensor if number in self.dots and not self.costs[number].tensor_cycles else 0
         return max([state.now, tensor, *(state.ends[dot] for dot in state.needs[number])])
 
     def _rank(self, number: int, state: _State, heights: list[int], renewed: list[list[int]]) -> tuple[int, ...]:
-        """The least comes first: earliest start, what opens no wait, releases, dots and their gets, the highest."""
+        """The priority (least first): earliest start, no new wait, releases, dots with their gets, greatest height."""
         opens = any(
             dot not in state.issued or state.issued.index(dot) >= state.waited
             for dot in (*state.needs[number], *renewed[number])
@@ -287,9 +288,9 @@ class _Problem(LoopCosts):
         )
 
     def _renewed(self, stages: Sequence[int]) -> list[list[int]]:
-        """The dots that read, as a tile in registers, what a node makes anew for the next kernel iteration.
+        """By node: the dots that read, from registers, the value that the node redefines for the next kernel iteration.
 
-        Before they are complete it would need other registers, and a copy in every kernel iteration.
+        If the node executes before such a dot is complete, its result needs other registers and a copy per iteration.
         """
         renewed: list[list[int]] = [[] for _ in range(self.count)]
         for number in reversed(range(self.count)):
@@ -299,15 +300,15 @@ class _Problem(LoopCosts):
                     renewed[number].append(edge.target)
             if len(values) == 1 and self.across(values[0], stages) == 0:
                 following = values[0].target
-                if not self.costs[following].stream_cycles:  # it only reads its operand differently
+                if not self.costs[following].stream_cycles:  # a reinterpretation of its operand
                     renewed[number] += renewed[following]
         return renewed
 
     def _heights(self, stages: Sequence[int]) -> list[int]:
-        """The longest way from each node to the end of the kernel iteration, in cycles."""
+        """The longest path from each node to the end of the kernel iteration, in cycles."""
         heights = [cost.stream_cycles for cost in self.costs]
         changed = True
-        while changed:  # few rounds: within a kernel iteration there is no circle
+        while changed:  # few rounds: within a kernel iteration, the dependences are acyclic
             changed = False
             for edge in reversed(self.graph.edges):
                 way = heights[edge.target] + self.latency(edge)
@@ -316,7 +317,7 @@ class _Problem(LoopCosts):
         return heights
 
     def describe(self, made: _Made, loop: int, places: Sequence[str]) -> Schedule:
-        """The schedule as a value."""
+        """The candidate as a `Schedule`."""
         orders = {number: place for place, number in enumerate(made.sequence)}
         where = [*places, *[""] * (self.count + 1 - len(places))]
         ops = tuple(

@@ -53,7 +53,7 @@ def test_a_persistent_form_with_one_slot_is_not_offered_in_place_of_two() -> Non
     """In attention of 256 columns, a slot for the next tile of Q takes the second slot of K and V."""
     written = compiled(ATTENTION, PlanOptions())
     assert depths(written) == [2, 2] and not launch_spec(written).offered
-    reason = "its tiles leave a ring D = 1, where the form with one tile a program has D = 2"
+    reason = "shared memory allows D = 1 for a ring that has D = 2 with one tile per program"
     assert f"no persistent form for launches of more programs than SMs: {reason}" in notes(written)
 
 

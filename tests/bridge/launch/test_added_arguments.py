@@ -309,7 +309,7 @@ def test_a_persistent_kernel_is_for_launches_of_our_own() -> None:
     ours, other = compiled(True, request=asked), compiled(False, request=asked)
     assert launch_spec(ours).axes == 2 and not launch_spec(ours).offered
     assert not other.metadata.tawa["applied"]
-    assert "nobody would tell a persistent kernel the size of its grid" in other.metadata.tawa["reason"]
+    assert "no launcher passes the size of the grid to a persistent kernel" in other.metadata.tawa["reason"]
     never = compiled(True, request=Request(PlanOptions(only_if_faster=False, persistent=False)))
     assert launch_spec(never).descriptors and not launch_spec(never).offered
 

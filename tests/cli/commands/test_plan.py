@@ -52,7 +52,7 @@ def test_what_only_a_launch_can_have_is_refused_with_the_way_out_where_there_is_
     plan = json.dumps({"operands": [{"argument": "a_ptr", "loop": 0, "path": "raised"}]})
     result = tawa("simulate", *MASKED, *values, "--grid", "1", "--plan", plan)
     assert result.exit_code == 3
-    assert "operand a_ptr, loop 0" in result.stderr and "not for a launch of Triton's own" in result.stderr
+    assert "operand a_ptr, loop 0" in result.stderr and "not for a launch by Triton" in result.stderr
     assert "cure: path='raised_in_kernel'" in result.stderr
 
 

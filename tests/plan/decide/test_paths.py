@@ -74,7 +74,7 @@ def test_stores_are_raised_beside_a_load_only() -> None:
 @pytest.mark.parametrize(
     ("pins", "launching", "words"),
     [
-        (load("a", "raised"), ELSEWHERE, r"operand a, loop 0 .*by TMA \(raised\): this compile is not for a launch of"),
+        (load("a", "raised"), ELSEWHERE, r"operand a, loop 0 .*by TMA \(raised\): this compile is not for a launch by"),
         (
             Plan(stores=(StorePlan("c", path="raised"),)),
             OURS,
@@ -92,7 +92,7 @@ def test_strides_are_taken_to_be_one_unless_the_plan_leaves_them() -> None:
     assert [it.name for it in choose_unit_strides(product(), launching, Plan())] == ["sk", "sc"]
     assert [it.name for it in choose_unit_strides(product(), launching, Plan(unit_strides=("sk",)))] == ["sk"]
     assert choose_unit_strides(product(), launching, Plan(unit_strides=())) == ()
-    with pytest.raises(PlanError, match="takes sm to be 1; of its strides that can be done with sk, sc; cure"):
+    with pytest.raises(PlanError, match="assumes sm to be 1; the kernel allows that for these strides: sk, sc; cure"):
         choose_unit_strides(product(), launching, Plan(unit_strides=("sm",)))
 
 

@@ -27,4 +27,4 @@ def test_rings_as_deep_or_of_two_slots_are_deep_enough(persistent: tuple[int, ..
 @pytest.mark.parametrize(("persistent", "single"), [((1, 1, 1), (2, 2)), ((1,), (3,)), ((1, 1, 2), (2, 2))])
 def test_a_ring_that_falls_to_one_slot_is_too_shallow(persistent: tuple[int, ...], single: tuple[int, ...]) -> None:
     reason = why_shallower(plan(*persistent), plan(*single))
-    assert reason.startswith("its tiles leave a ring D = 1, where the form with one tile a program has D = ")
+    assert reason.startswith("shared memory allows D = 1 for a ring that has D = ")

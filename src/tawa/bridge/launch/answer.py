@@ -33,7 +33,7 @@ Decision = Literal["specialised", "declined", "depends"]
 
 _MEASURED = "the first launch measures it to be faster"
 _PAYS_NEVER = "no launch is expected to pay: with one program on each SM it is too short"
-_ALL_THE_SAME = "only_if_faster=False specialises all the same"
+_ALL_THE_SAME = "only_if_faster=False specialises anyway"
 _POINTER_BITS = 63
 
 

@@ -6,12 +6,12 @@
         pointers, source = operand(0), operand(1)
         mask = optional_operand(2)
 
-A class with a ``NAME`` of its own declares that operation. A class without one is a family (`BinaryOp`) or reads the
-operation of its parent more closely (`Refinement`). Everybody else looks operations up by class: ``StoreOp.of(op)``,
+A class with a ``NAME`` of its own declares that operation. A class without one is a family (`BinaryOp`) or views
+some operations of its parent class (`Refinement`). All other modules look operations up by class: ``StoreOp.of(op)``,
 ``StoreOp.matches(op)``, ``op.name in op_names(LoadOp, StoreOp)``, ``by_name({ForOp: run_for})``.
 
-An operation that no class declares is opaque, and so is one whose class says `OPAQUE`: it may do anything, and nothing
-may be moved across it or copied.
+An operation that no class declares is opaque, as is one whose class says `OPAQUE`: it may have any effect, must not be
+copied, and nothing may move across it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ ANY_EFFECT = (Effect("any"),)
 class OpView:
     """Base of all declarations. An instance is a typed view of one operation and holds no state but the operation.
 
-    NAME: the operation. EFFECTS: what it does to the world, without what nested operations do. TERMINATOR: it ends a
-    block. ISOLATED: its regions see no values from outside. RECURSIVE: the effects of nested operations are its
-    effects too. OPAQUE: it has a name here, but its effects are unknown.
+    NAME: the operation. EFFECTS: its effects, without those of nested operations. TERMINATOR: it ends a
+    block. ISOLATED: its regions do not use values from outside. RECURSIVE: it also has the effects of nested
+    operations. OPAQUE: its effects are unknown.
     """
 
     __slots__ = ("op",)
@@ -83,16 +83,16 @@ class OpView:
         return op is not None and op.name == cls.NAME
 
     def effects(self) -> tuple[Effect, ...]:
-        """The effects of this very operation: `EFFECTS`, unless its attributes say more."""
+        """The effects of this operation: `EFFECTS`, unless they depend on its attributes."""
         return self.EFFECTS
 
     def check(self) -> str | None:
-        """The structure rule: what is wrong with this operation; None where nothing is."""
+        """The structure rule: why this operation is invalid; None if it is valid."""
         return None
 
 
 class Refinement(OpView):
-    """Base of views that read some of the operations of another class: those for which `matches` holds.
+    """Base of views of some operations of another class: those for which `matches` is true.
 
     Named before the class that it refines: ``class GroupIndexOp(Refinement, ElementwiseInlineAsmOp)``.
     """
@@ -124,7 +124,7 @@ def declared_ops() -> tuple[type[OpView], ...]:
 
 
 def is_opaque(name: str) -> bool:
-    """Whether nothing is known of what the operation does."""
+    """Whether the effects of the operation are unknown."""
     declared = _DECLARED.get(name)
     return declared is None or declared.OPAQUE
 
@@ -160,7 +160,7 @@ def is_terminator(name: str) -> bool:
 
 
 def op_names(*classes: type[OpView]) -> frozenset[str]:
-    """The names of classes, for ``op.name in …`` where many operations are looked at."""
+    """The names of classes, for ``op.name in …`` in loops over many operations."""
     return frozenset(it.NAME for it in classes)
 
 

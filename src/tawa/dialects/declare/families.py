@@ -21,7 +21,7 @@ class BinaryOp(OpView):
 
 
 class YieldingOp(OpView):
-    """A terminator that hands its operands on to the operation around it."""
+    """A terminator that passes its operands to the enclosing operation."""
 
     __slots__ = ()
     TERMINATOR = True

@@ -4,7 +4,7 @@
         source = operand(0)          view.source                  →  op.operands[0]
         index = operand(1)           MemDescIndexOp.index.index   →  1
 
-Each is a `property`, so reading one costs what a written-out property would.
+Each is a `property`, so it is as fast as a property written by hand.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def segment(place: int) -> Field[list[Value]]:
 
 
 def attribute(name: str, parse: Callable[[str], _T], default: str | None = None) -> Field[_T]:
-    """Property `name` of the operation, read by `parse`; `default` is the text that stands for a missing one."""
+    """Property `name` of the operation, read by `parse`; `default` is the text for a missing property."""
 
     def read(view: _View) -> _T:
         properties = view.op.properties

@@ -1,4 +1,4 @@
-"""What the machine and the kernel leave to a Plan: shared memory, registers, and the CTAs that share an SM."""
+"""The resources that are available to a Plan: shared memory, registers, and the CTAs that share an SM."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ DEEPEST = 32
 
 Channels = tuple[ChannelInfo, ...]
 StockCopies = Literal["tma", "rows", "elements"]
-"""How stock Triton brings the tiles: by TMA, by each thread's copies of some bytes of a row, or one element each."""
+"""How stock Triton loads tiles: by TMA, by copies of several bytes of a row per thread, or element by element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the machine and the kernel leave.
+    """The available resources.
 
-    num_warps: of one consumer group. num_stages: of the launch. shared_bytes: the limit of one CTA. shared: what the
-        kernel needs beside its rings.
-    registers: what its wgmmas take. operand_bits: of the widest element a ring carries.
-    producer_registers: what a thread of the producer needs. max_registers: a cap the user set, or None.
-    groups: consumer groups. own: names of channels of which each group has its own ring.
-    outer: names of channels that are filled outside of the innermost loops, as the queries of a persistent attention.
-    fixed: depths of rings that a Plan pins, by name. most_ctas: the most that may share an SM, or None.
+    num_warps: of one consumer group. num_stages: of the launch. shared_bytes: the limit of one CTA. shared: shared
+        memory in addition to the rings.
+    registers: of the wgmmas. operand_bits: the width of the widest element in a ring.
+    producer_registers: per thread of the producer. max_registers: a cap set by the user, or None.
+    groups: consumer groups. own: names of channels for which each group has a ring of its own.
+    outer: names of channels that are filled outside the innermost loops, as the queries of a persistent attention.
+    fixed: depths of rings that a Plan pins, by name. most_ctas: the most CTAs that may share an SM, or None.
     """
 
     num_warps: int
@@ -51,7 +51,7 @@ class Budget:
         return self.num_warps * self.groups
 
     def copies(self, channel: ChannelInfo) -> int:
-        """Rings that a channel becomes."""
+        """The number of rings that a channel becomes."""
         return self.groups if channel.name in self.own else 1
 
     def slot_bytes(self, channels: Channels) -> int:
@@ -59,14 +59,14 @@ class Budget:
         return sum(channel.slot_bytes * self.copies(channel) for channel in channels)
 
     def depths(self, channels: Channels, depth: int) -> tuple[int, ...]:
-        """Slots of each ring for a D of `depth`: of the outer ones 1, where that many would not fit."""
+        """The slots of each ring for D = `depth`; outer rings have one slot if `depth` slots do not fit."""
         same = [self.fixed.get(channel.name, depth) for channel in channels]
         if self._total(channels, same) <= self.shared_bytes or not self.outer:
             return tuple(same)
         return tuple(self.fixed.get(channel.name, 1 if channel.name in self.outer else depth) for channel in channels)
 
     def needed(self, channels: Channels, depth: int) -> int:
-        """Shared memory of one CTA for a D of `depth`."""
+        """Shared memory of one CTA for D = `depth`."""
         return self._total(channels, self.depths(channels, depth))
 
     def _total(self, channels: Channels, depths: Sequence[int]) -> int:
@@ -74,7 +74,7 @@ class Budget:
         return self.shared.total(sum(depth * channel.slot_bytes * self.copies(channel) for channel, depth in rings))
 
     def deepest(self, channels: Channels) -> int:
-        """The largest D that fits; 0 when none does."""
+        """The largest D that fits; 0 if none does."""
         turning = [it for it in channels if it.name not in self.outer and it.name not in self.fixed]
         most = min(DEEPEST, self.shared_bytes // max(1, self.slot_bytes(tuple(turning))))
         depths = range(most, 0, -1)
@@ -85,7 +85,7 @@ class Budget:
         return self.shared_by(channels, depth)[0]
 
     def shared_by(self, channels: Channels, depth: int) -> tuple[int, int | None]:
-        """The same, and the cap on registers at kernel entry for it."""
+        """CTAs on one SM with rings of `depth` slots, and the cap on registers at kernel entry that permits them."""
         needed = self.needed(channels, depth)
         return register_cap(needed, self.consumer_warps, self.registers, self.producer_registers, self.most_ctas)
 

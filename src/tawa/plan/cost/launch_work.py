@@ -1,16 +1,16 @@
-"""Launch work: how long one program takes, in terms of what a launch knows.
+"""Launch work: the duration of one program, as a function of the launch arguments.
 
     for k in range(0, K, 64): dot 128 x 64 by 64 x 128        (K + 63) // 64 * (512 + 350) cycles
 
-A specialised kernel begins later than a stock one: barriers are set up, descriptors fetched, partitions started. Where
-a launch is over soon, that is all that is left of it. The numbers are fitted to stock Triton's small GEMMs on an H200
+A specialised kernel starts more slowly than a stock one: it initialises barriers, fetches descriptors and starts
+partitions. In a short launch this outweighs the gain. The numbers are fitted to stock Triton's small GEMMs on an H200
 (bench/pointers/small.py): a program alone on its SM waits for each dot and for each store.
 
     128 x 128 x 32, fp16, B transposed: 256 rows of 64 bytes an iteration, and 256 cycles of dots
 
-TMA fetches a row of a box, or 128 bytes of it, at a time. Where that takes as long as the dots, programs that share an
-SM wait for its TMA unit, while stock Triton's copies keep up: 0.96 of stock at 2048³, though 1.06 at 4096³, for 128 x
-64 x 32 (bench/results/small.json). A program alone on its SM gains all the same.
+TMA fetches a row of a box, or 128 bytes of it, at a time. If that takes as long as the dots, programs that share an SM
+wait for its TMA unit, but stock Triton's copies keep up: 0.96 of stock at 2048³, though 1.06 at 4096³, for 128 x 64 x
+32 (bench/results/small.json). A program alone on its SM gains nevertheless.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STORES = (StoreOp.NAME, DescriptorStoreOp.NAME)
 
 
 def launch_work(module: Module) -> HostValue | None:
-    """Cycles of one program, branches taken; None without dots, and where the host cannot tell."""
+    """Cycles of one program if all branches are taken; None without dots, or if the host cannot compute them."""
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if len(functions) != 1 or not functions[0].structured:
         return None
@@ -52,7 +52,7 @@ def launch_work(module: Module) -> HostValue | None:
 
 
 def rows_outlast_dots(module: Module, descriptors: Sequence[DescriptorSpec]) -> bool:
-    """Whether fetching a box of each descriptor keeps the TMA unit of an SM as busy as the dots its tensor cores."""
+    """Whether TMA takes at least as long to fetch a box of each descriptor as the tensor cores take for the dots."""
     rows = sum(math.prod(it.block[:-1]) * math.ceil(it.block[-1] * it.element_bytes / ROW_BYTES) for it in descriptors)
     return rows >= sum(_cycles(dot) - DOT_CYCLES for dot in find_dots(module))
 

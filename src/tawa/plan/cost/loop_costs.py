@@ -1,4 +1,4 @@
-"""What the scheduler knows of one loop: costs by node, edges by node, bounds, and what a schedule takes.
+"""The cost model of one loop: costs and edges by node, lower bounds, and the resources that a schedule needs.
 
 Source: B. R. Rau, "Iterative Modulo Scheduling" (1996), for the bounds.
 """
@@ -21,7 +21,7 @@ _SCALE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a schedule may use. registers: of a thread of the partition."""
+    """The resources of a schedule. registers: per thread of the partition."""
 
     num_warps: int
     registers: int = 255
@@ -29,7 +29,7 @@ class Limits:
 
 
 def label_of(graph: DependenceInfo, number: int) -> str:
-    """A node for readers: `result = operation`."""
+    """A node in words: `result = operation`."""
     op = graph.nodes[number]
     name = op.name.rpartition(".")[2]
     hint = op.results[0].hint if op.results else ""
@@ -61,18 +61,18 @@ class LoopCosts:
         ]
 
     def _weight(self, value: Value) -> int:
-        """What it costs to keep a value for another kernel iteration; numbers can be told from nothing."""
+        """The cost of keeping a value live for another kernel iteration; a scalar costs little, but not nothing."""
         count = registers_of(value.type, self.limits.num_warps)
         return count * _SCALE if value.type.startswith("tensor<") else count
 
     def latency(self, edge: Dependence) -> int:
-        """Cycles from the begin of the source to that of the target at least."""
+        """The least number of cycles from the start of the source to the start of the target."""
         cost = self.costs[edge.source]
         waits = LATENCY_CYCLES if cost.tensor_cycles and edge.kind != "sum" else 0
         return cost.stream_cycles + cost.tensor_cycles + waits
 
     def waiting_cycles(self) -> int:
-        """An iteration in which each dot is waited for right away."""
+        """Cycles of an iteration that waits for each dot immediately."""
         return sum(
             cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES * (cost.tensor_cycles > 0) for cost in self.costs
         )
@@ -90,7 +90,7 @@ class LoopCosts:
         parts = [f"{unit} {cycles}" for unit, cycles in work.items() if cycles]
         found = [
             Bound("tensor cores", sum(cost.tensor_cycles for cost in self.costs)),
-            Bound(f"the partition's stream ({', '.join(parts)})", sum(cost.stream_cycles for cost in self.costs)),
+            Bound(f"issue slots of the consumer: {', '.join(parts)}", sum(cost.stream_cycles for cost in self.costs)),
         ]
         cycles, circle = self._recurrence()
         if circle:
@@ -98,7 +98,7 @@ class LoopCosts:
         return tuple(sorted(found, key=lambda bound: -bound.cycles))
 
     def _recurrence(self) -> tuple[int, list[str]]:
-        """The circle of dependences with the most cycles for each iteration that it spans."""
+        """The recurrence with the most cycles per iteration that it spans."""
         best, circle = 0, list[int]()
         while True:
             found = self._longer_circle(best)
@@ -109,7 +109,7 @@ class LoopCosts:
             best = max(best + 1, -(-cycles // sum(edge.distance for edge in edges)))
 
     def _longer_circle(self, ii: int) -> tuple[list[Dependence], list[int]] | None:
-        """A circle that takes more than `ii` cycles an iteration (Bellman and Ford)."""
+        """A recurrence that takes more than `ii` cycles per iteration (Bellman and Ford)."""
         far, via = [0] * self.count, [None] * self.count
         parents: list[Dependence | None] = list(via)
         touched = -1
@@ -134,9 +134,10 @@ class LoopCosts:
         return edges, [edge.source for edge in edges if self.latency(edge) > 2]
 
     def ring_depths(self, stages: Sequence[int], sequence: Sequence[int]) -> tuple[tuple[str, int], ...]:
-        """Slots that each ring needs so that the partition never waits for a slot it holds back.
+        """The slots that each ring needs so that the schedule cannot deadlock on slots that it has not released.
 
-        The producer fills in the order of the body: before it delivers to one get, it has filled for all earlier ones.
+        The producer fills slots in the order of the body: before it fills the slot of a get, it has filled those of all
+        earlier gets.
         """
         gets = [(number, get.ring) for number, op in enumerate(self.graph.nodes) if (get := GetOp.of(op))]
         rings = list(dict.fromkeys(ring for _, ring in gets))
@@ -157,7 +158,7 @@ class LoopCosts:
         return tuple((_ring_name(ring), depth) for ring, depth in depths.items())
 
     def rings_suffice(self, stages: Sequence[int], sequence: Sequence[int]) -> bool:
-        """Whether every ring of the loop is as deep as `ring_depths` asks for."""
+        """Whether every ring of the loop has the depth that `ring_depths` requires."""
         given = {_ring_name(ring): create.type.depth for ring, create in self._rings()}
         return all(depth <= given.get(name, depth) for name, depth in self.ring_depths(stages, sequence))
 
@@ -166,7 +167,7 @@ class LoopCosts:
         return [(ring, create) for ring in dict.fromkeys(rings) if (create := CreateOp.of(ring.defining_op))]
 
     def carried(self, stages: Sequence[int]) -> tuple[Carried, ...]:
-        """The tiles that are carried between kernel iterations, in textual order."""
+        """The tiles that are live across kernel iterations, in textual order."""
         found: list[Carried] = []
         for number, op in enumerate(self.graph.nodes):
             uses = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
@@ -177,10 +178,10 @@ class LoopCosts:
                 found.append(Carried(label_of(self.graph, number), f"{shape}x{tile.element}", reach))
         return tuple(found)
 
-    # -- what a schedule takes -----------------------------------------------------------------------------------
+    # -- resources of a schedule -----------------------------------------------------------------------------------
 
     def peak_registers(self, stages: Sequence[int], sequence: Sequence[int]) -> int:
-        """The most registers that tiles take at a time; a tile is made in the place of one that dies."""
+        """The most registers that live tiles take; a result may reuse the registers of an operand that dies."""
         at = {number: place for place, number in enumerate(sequence)}
         end = len(sequence)
         change = [0] * (end + 2)
@@ -188,7 +189,7 @@ class LoopCosts:
             uses = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
             reach = max((self.across(edge, stages) for edge in uses), default=0)
             last = max((at[edge.target] for edge in uses if self.across(edge, stages) == reach), default=at[number])
-            # Alive through `reach` whole kernel iterations, less the part before its begin and behind its last use.
+            # Live for `reach` whole kernel iterations, less the part before its definition and after its last use.
             spans = [(at[number] + 1, last)] if reach == 0 else [(at[number] + 1, end), (0, last)]
             spans += [(0, end)] * max(0, reach - 1)
             for first, final in spans:
@@ -208,7 +209,7 @@ def _ring_name(ring: Value) -> str:
 
 
 def _cost(op: Operation, num_warps: int) -> OpCost:
-    """The cost of a node; a dot that waits for itself holds the partition."""
+    """The cost of a node; a synchronous dot blocks the partition."""
     cost, dot = cost_of(op, num_warps), WarpGroupDotOp.of(op)
     if dot and waits_for_itself(dot):
         return OpCost(cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES, 0, cost.unit)

@@ -33,10 +33,10 @@ from tawa.machine.hopper import (
 
 
 def consumer_registers(num_warps: int, limit: int | None = None, producer: int = PRODUCER_REGISTERS) -> int:
-    """Registers a consumer thread gets when one producer warp group gives its own up.
+    """Registers per consumer thread after one producer warp group has given up its own.
 
-    As Triton's allocate-warp-groups: the producer's warp is padded to a warp group, each thread starts with an even
-    share (at most `limit`), and what the producer leaves goes to the consumer, in steps of 8.
+    As in Triton's allocate-warp-groups: the producer's warp is padded to a warp group, each thread starts with an even
+    share (at most `limit`), and the consumer gets the registers that the producer releases, in steps of 8.
     """
     threads = (num_warps + WARP_GROUP) * WARP
     even = _step_down(min(REGISTERS // threads, MAX_REGISTERS, limit or MAX_REGISTERS))
@@ -45,9 +45,9 @@ def consumer_registers(num_warps: int, limit: int | None = None, producer: int =
 
 
 def registers_of_an_sm(partitions: Sequence[tuple[int, int]], limit: int | None = None) -> tuple[int, int]:
-    """Registers that partitions ask for, and those that their CTA starts with.
+    """The registers that partitions ask for, and the registers that their CTA has.
 
-    partitions: warps, and registers of a thread; warps are padded to warp groups. limit: of a thread at kernel entry.
+    partitions: warps, and registers per thread; warps are padded to warp groups. limit: per thread at kernel entry.
     """
     threads = [-(-warps // WARP_GROUP) * WARP_GROUP * WARP for warps, _ in partitions]
     even = _step_down(min(REGISTERS // sum(threads), MAX_REGISTERS, limit or MAX_REGISTERS)) if threads else 0
@@ -57,9 +57,10 @@ def registers_of_an_sm(partitions: Sequence[tuple[int, int]], limit: int | None 
 
 
 def producer_registers(loads: Sequence[DotLoadInfo], module: Module, num_warps: int, groups: int = 1) -> int:
-    """Registers a thread of the producer gets: 24 where TMA does it all, more for tiles of addresses, by an estimate.
+    """Registers per thread of the producer: 24 if TMA fills all rings, more for tiles of addresses (an estimate).
 
-    num_warps: of one of the `groups` of consumers, which get at least what their accumulators and their work take.
+    num_warps: of one of the `groups` consumer groups, which keep at least the registers of their accumulators and
+    `LEAST_WORKING_REGISTERS`.
     """
     by_threads = [info for info in loads if info.fill != "tma"]
     if not by_threads:
@@ -88,11 +89,11 @@ def register_cap(
     producer: int = PRODUCER_REGISTERS,
     most: int | None = None,
 ) -> tuple[int, int | None]:
-    """How many CTAs share an SM when specialised, and the cap on registers at kernel entry for it (None for one CTA).
+    """The CTAs of the specialised kernel that share an SM, and the cap on registers at kernel entry (None for one CTA).
 
-    A specialised kernel asks for every register it can get, so that without a cap one CTA fills the SM. ptxas wants the
-    registers of a single wgmma under the cap (C7602), and all accumulators in what `setmaxnreg` gives the consumer.
-    most: CTAs that are wanted at most.
+    A specialised kernel asks for all registers, so without a cap one CTA fills the SM. ptxas requires that a single
+    wgmma fits under the cap (C7602), and that all accumulators fit into the registers of the consumer after
+    `setmaxnreg`. most: the most CTAs that are wanted.
     """
     threads = (num_warps + WARP_GROUP) * WARP
     for ctas in range(min(_ctas_by_memory(shared_bytes), most or MOST_CTAS), 1, -1):
@@ -104,9 +105,9 @@ def register_cap(
 
 
 def stock_ctas(shared_bytes: int, num_warps: int, registers: RegisterInfo, chained: bool = False) -> int:
-    """How many CTAs of the kernel share an SM when stock Triton compiles it; an estimate.
+    """An estimate of the CTAs of the stock kernel that share an SM.
 
-    chained: a dot works on what another one gave, which takes registers too.
+    chained: whether a dot reads the result of another dot, which takes additional registers.
     """
     more = CHAINED_REGISTERS if chained else INSTRUCTION_REGISTERS
     count = min(registers.accumulators + more, MAX_REGISTERS) * num_warps * WARP

@@ -1,4 +1,4 @@
-"""Shared memory of a specialised kernel against what one CTA may have: what to try next, and what to tell the user."""
+"""The shared memory of a specialised kernel, the largest depth that fits, and the message if none does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMIT_BYTES = SHARED_BYTES
 
 @dataclass(frozen=True, slots=True)
 class SharedUse:
-    """Shared memory of one compiled kernel. total_bytes: as Triton allocated it. operands: what the rings carry."""
+    """Shared memory of one compiled kernel. total_bytes: allocated by Triton. operands: the loads of the rings."""
 
     total_bytes: int
     rings: tuple[RingPlan, ...]
@@ -23,28 +23,28 @@ class SharedUse:
 
     @property
     def ring_bytes(self) -> int:
-        """What the rings' buffers take."""
+        """The bytes of the rings' buffers."""
         return sum(ring.total_bytes for ring in self.rings)
 
     @property
     def other_bytes(self) -> int:
-        """Everything else: barriers, epilogue staging, scratch. May share space with rings, so never below 0."""
+        """Everything else: barriers, staging buffers, scratch. Triton may overlap it with rings; at least 0."""
         return max(0, self.total_bytes - self.ring_bytes)
 
     def fits(self) -> bool:
-        """Whether one CTA can have it."""
+        """Whether the kernel fits into the shared memory of one CTA."""
         return self.total_bytes <= LIMIT_BYTES
 
 
 def shared_use(total_bytes: int, plan: Plan | None) -> SharedUse:
-    """The use of a kernel of which Triton says that it takes `total_bytes`."""
+    """The use of a kernel for which Triton allocates `total_bytes`."""
     return SharedUse(total_bytes, plan.rings, plan.operands) if plan is not None else SharedUse(total_bytes, ())
 
 
 def largest_depth(use: SharedUse, fixed: Collection[str] = ()) -> int | None:
-    """The largest D under the present one with which the kernel fits; None if no depth does.
+    """The largest D below the present one with which the kernel fits; None if there is none.
 
-    Rings of a smaller depth than the new D keep theirs: only the deep ones follow it. fixed: rings that keep theirs.
+    Only rings that are deeper than the new D change. fixed: names of rings whose depth does not change.
     """
     deepest = max((ring.slots for ring in use.rings if ring.name not in fixed), default=0)
     for depth in range(deepest - 1, 0, -1):
@@ -54,7 +54,7 @@ def largest_depth(use: SharedUse, fixed: Collection[str] = ()) -> int | None:
 
 
 def at_most(rings: Iterable[RingPlan], depth: int, fixed: Collection[str] = ()) -> tuple[RingPlan, ...]:
-    """Rings that have no more slots than `depth`, but for those that are fixed."""
+    """The rings with their depth limited to `depth`, except those that are fixed."""
     return tuple(it if it.name in fixed else replace(it, depth=min(it.slots, depth)) for it in rings)
 
 

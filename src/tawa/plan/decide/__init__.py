@@ -1,1 +1,1 @@
-"""Decisions, one family a file: each completes the Plan where it is open."""
+"""Decisions, one family per file: each fills in fields that the Plan leaves open."""

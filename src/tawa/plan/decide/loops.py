@@ -1,7 +1,6 @@
-"""What a Plan says of loops that are partitioned already: operands that are kept, schedules, loads that go ahead.
+"""The decisions about partitioned loops: operands kept in registers, schedules, prefetched loads.
 
-These decisions need the loops as they are by then, so they are taken in the middle of the pipeline; a Plan that pins
-them is checked here.
+They depend on the partitioned loops, so they are made in the middle of the pipeline. Pinned values are checked here.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ _OWN = "start from the kernel's own Plan"
 
 
 def loops_with_dots(module: Module) -> list[LoopPlan]:
-    """An entry for each loop that is the innermost one of some dot, without decisions, in program order."""
+    """An undecided entry for each loop that is the innermost loop of some dot, in program order."""
     loops = dict.fromkeys(loop for op in module.walk() if op.name in DOTS for loop in enclosing_loops(op)[:1])
     numbered = sorted((number, loop) for loop in loops if (number := loop_number(loop)) is not None)
     return [LoopPlan(number, line=_line(module, loop)) for number, loop in numbered]
 
 
 def choose_kept(module: Module, plan: Plan) -> Plan:
-    """The dots of each loop whose left operand is kept, where the Plan leaves that open."""
+    """The dots of each loop whose left operand stays in registers, for loops where the Plan leaves that open."""
     found: dict[int, tuple[int, ...]] = {}
     for group in find_groups(module):
         if group.role == "consumer":
@@ -54,9 +53,9 @@ def choose_kept(module: Module, plan: Plan) -> Plan:
 
 
 def staged_loops(module: Module) -> list[ForOp]:
-    """The loops of consumers whose dots are right inside and wait for themselves: those that a schedule can stage.
+    """The loops of consumers that a schedule can stage: they directly contain dots, and all of them are synchronous.
 
-    Of loops within each other only the innermost: it runs most often, and a dot in it ends what is in flight around it.
+    Of nested loops, only the innermost: it runs most often, and its dots wait for all wgmmas of the outer loop.
     """
     groups = [group for op in module.walk() if (group := GroupOp.of(op)) and group.role == "consumer"]
     loops = [loop for group in groups for op in group.op.walk() if (loop := ForOp.of(op)) and not is_aside(loop)]
@@ -65,17 +64,17 @@ def staged_loops(module: Module) -> list[ForOp]:
 
 
 def numbered(loops: Iterable[ForOp]) -> Iterator[tuple[int, ForOp]]:
-    """Loops with their numbers; where a module has no names, they are counted."""
+    """Loops with their numbers; if the module has no names, the position is the number."""
     for count, loop in enumerate(loops):
         number = loop_number(loop.op)
         yield count if number is None else number, loop
 
 
 def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
-    """The schedules of a module behind `pipeline_mma`, by loop: those of the Plan, checked, and others of our own.
+    """The schedules of a module after `PipelineMma`, by loop: those of the Plan, and computed ones for other loops.
 
-    Consumer groups run one program, so that their loops have one schedule. Raises PlanError where one of the Plan does
-    not keep the dependences of its loop, or has no loop.
+    Consumer groups run the same program, so corresponding loops have one schedule. Raises PlanError if a pinned
+    schedule violates a dependence of its loop, or if the loop does not exist.
     """
     loops = list(numbered(staged_loops(module)))
     plan = _renumbered(plan, [number for number, _ in loops])
@@ -110,7 +109,7 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
 
 
 def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
-    """What is decided of every loop of a Plan with these schedules."""
+    """The decisions for every loop of a Plan, given these schedules."""
     return Plan(
         loops=tuple(
             LoopPlan(it.loop, stages=made.stages if (made := schedules.get(it.loop)) else 0, schedule=made)
@@ -120,13 +119,13 @@ def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
     )
 
 
-# -- loads that go ahead ---------------------------------------------------------------------------------------------
+# -- prefetched loads ------------------------------------------------------------------------------------------------
 
 
 def choose_ahead(module: Module, plan: Plan) -> Plan:
-    """The loads of consumers that are prefetched, as long as there is room, where the Plan leaves that open.
+    """The loads of consumers to prefetch, up to `BYTES_AHEAD`, where the Plan leaves that open.
 
-    A staged loop moves loads by its schedule.
+    Loops with a schedule are left out, because the schedule moves their loads.
     """
     every = plan.operand((None, None, 0)).prefetched
     staged = {it.loop for it in plan.loops if it.schedule is not None}
@@ -152,7 +151,7 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
 
 
 def _renumbered(plan: Plan, numbers: list[int]) -> Plan:
-    """A Plan of version 2 to 4, whose schedules count the staged loops of all groups, with the numbers of the loops."""
+    """Converts the loop numbers of versions 2 to 4, which count the loops with stages of all groups."""
     if plan.numbering == "program":
         return plan
     found: dict[int, LoopPlan] = {}
@@ -174,9 +173,9 @@ def _limits(loop: ForOp, stages: int | None) -> Limits:
 
 
 def _obstacle(loop: ForOp) -> str:
-    """Why this loop cannot be staged; empty when it can."""
+    """Why this loop cannot be staged; empty if it can."""
     if loop.unsigned:
-        return "it counts unsigned"
+        return "its induction variable is unsigned"
     if any(dot.adds_partial_sums for dot in dots_in(loop)):
         return "a dot adds up partial sums of fp8 products (max_num_imprecise_acc)"
     return ""

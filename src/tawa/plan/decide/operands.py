@@ -1,4 +1,4 @@
-"""The paths of a kernel's operands: what a Plan says of each load that feeds a dot, and what it may say."""
+"""The paths of a kernel's operands: how each load that feeds a dot reaches its users."""
 
 from __future__ import annotations
 
@@ -22,30 +22,28 @@ def names_in(module: Module) -> tuple[list[Name], list[Name]]:
 
 
 def moved_loads(module: Module, loads: Sequence[DotLoadInfo], plan: Plan) -> list[DotLoadInfo]:
-    """The loads that a producer does, filling slots as the Plan says. Raises PlanError for a path that cannot be."""
+    """The loads that move to the producer, with their fill. Raises PlanError for an impossible path."""
     found: list[DotLoadInfo] = []
     for info in loads:
         path, own = plan.operand(name_of(info.load.op)).path, path_of(info, plan)
         if path == "registers" and own == "cp.async":
             info = replace(info, fill="registers")
         elif path == "pointers" and (not isinstance(info.load, DescriptorLoadOp) or _is_for_all(plan, info.load.op)):
-            pass  # cp.async or registers, whichever it can be
+            pass  # cp.async if possible, else registers
         elif path not in (None, own, "consumer"):
             raise PlanError(
-                f"the Plan brings {_text(module, info.load.op)} by {path}; it comes by {own}"
+                f"the Plan loads {_text(module, info.load.op)} by {path}, but it is loaded by {own}"
                 f"{_why_not(path, own)}; cure: path={own!r} or 'consumer'"
             )
         if path != "consumer":
             found.append(info)
     if loads and not found:
-        raise PlanError(
-            "the Plan leaves every load to the consumer, so that a producer has nothing to do; cure: form='stock'"
-        )
+        raise PlanError("the Plan leaves every load to the consumer, so the producer has no work; cure: form='stock'")
     return found
 
 
 def path_of(info: DotLoadInfo, plan: Plan) -> Path:
-    """How a tile comes if nothing else is asked for. plan: says which descriptors took the place of pointers."""
+    """The default path of a tile. plan: says which descriptors replaced pointers."""
     load = info.load
     if not isinstance(load, DescriptorLoadOp):
         return "cp.async" if info.fill == "cp.async" else "registers"
@@ -56,7 +54,7 @@ def path_of(info: DotLoadInfo, plan: Plan) -> Path:
 
 
 def store_path(op: Operation) -> Path:
-    """How a tile is stored."""
+    """The path of a store."""
     store = DescriptorStoreOp.of(op)
     if store is None:
         return "pointers"
@@ -66,21 +64,21 @@ def store_path(op: Operation) -> Path:
 
 
 def rings_of(loads: Sequence[DotLoadInfo], plan: Plan) -> dict[Operation, str]:
-    """The rings that a Plan names for loads."""
+    """The rings that the Plan pins for loads."""
     named = {info.load.op: plan.operand(name_of(info.load.op)).ring for info in loads}
     return {op: ring for op, ring in named.items() if ring is not None}
 
 
 def check_sharing(module: Module, channels: Sequence[ChannelInfo]) -> None:
-    """Whether all loads of a ring found a place in it. Raises PlanError."""
+    """Raises PlanError if loads that the Plan puts into one ring cannot share it."""
     seen: dict[str, ChannelInfo] = {}
     for channel in channels:
         other = seen.setdefault(channel.name, channel)
         if other is not channel:
             first, second = (_text(module, it.sites[0].loads[0].load.op) for it in (other, channel))
             raise PlanError(
-                f"the Plan puts {first} and {second} into {channel.name}: they are loaded neither side by side for the "
-                "same dots, nor one after the other with equal tiles; cure: a ring of its own for each"
+                f"the Plan puts {first} and {second} into {channel.name}: they neither feed the same dots "
+                "nor are they equal tiles loaded one after the other; cure: separate rings"
             )
 
 
@@ -98,21 +96,21 @@ def operands_of(module: Module, loads: Sequence[DotLoadInfo], channels: Sequence
 
 
 def stores_of(module: Module) -> list[StorePlan]:
-    """An entry for each store by TMA, without decisions."""
+    """An undecided entry for each store by TMA."""
     found = [op for op in module.walk() if DescriptorStoreOp.matches(op)]
     return [StorePlan(*name_of(op), store_path(op), line=str(source_of(module, op) or "")) for op in found]
 
 
 def _is_for_all(plan: Plan, load: Operation) -> bool:
-    """Whether what the Plan says of a load's path is said of all loads."""
+    """Whether the path of a load comes from the default entry of the Plan."""
     return not any(it.key == name_of(load) and it.path is not None for it in plan.operands)
 
 
 def _why_not(path: Path, own: Path) -> str:
     if path == "cp.async":
-        return ", for fewer than 4 bytes lie side by side, or what is not loaded is not zero"
+        return ", because fewer than 4 bytes are contiguous, or masked elements are not zero"
     if path in ("raised", "raised_in_kernel") and own in ("cp.async", "registers"):
-        return ", for it is no box that TMA can load"
+        return ", because the tile is not a box that TMA can load"
     return ""
 
 
@@ -122,12 +120,12 @@ def _text(module: Module, op: Operation) -> str:
 
 
 def _is_made(descriptor: Value) -> bool:
-    """Whether the kernel itself makes a descriptor, or carries it from where it does."""
+    """Whether the kernel creates the descriptor, possibly as a loop-carried value."""
     return isinstance(descriptor.owner, Operation) or FuncOp.of(descriptor.owner.parent_op) is None
 
 
 def _is_added(descriptor: Value) -> bool:
-    """Whether a descriptor is an argument that the launcher makes."""
+    """Whether the descriptor is an argument that the launcher adds."""
     function = None if isinstance(descriptor.owner, Operation) else FuncOp.of(descriptor.owner.parent_op)
     return function is not None and function.memory_of(descriptor) is not None
 

@@ -1,8 +1,8 @@
-"""The decisions about a kernel as Triton wrote it (TTIR): form, pointer accesses that TMA makes, and launches.
+"""The decisions on TTIR: pointer accesses to replace by TMA, unit strides, and launches.
 
-The launcher makes the descriptors of raised loads where the launch is one of Triton's own. Elsewhere the kernel makes
-them, which costs each CTA a few microseconds; so that is left out, unless the user names it, where a CTA has little
-work: one tile of a GEMM (`bench/results/pointers.json`).
+If Triton launches the kernel, the launcher creates the descriptors of raised loads. Otherwise the kernel creates them,
+which costs each CTA a few microseconds; loads are then not raised if a CTA has little work (one tile of a GEMM,
+`bench/results/pointers.json`), unless the user asks for it.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from tawa.symbolic.host.launch_spec import LaunchSpec
 BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
 
 TOO_DEAR = (
-    "loads stay with pointers: this compile is not for a launch of Triton's own, so the kernel would have to make its "
-    "TMA descriptors itself, which costs more than they bring where a program computes one tile"
+    "loads stay with pointers: this compile is not for a launch by Triton, so the kernel would have to create its "
+    "TMA descriptors, which costs more than it gains if a program computes one tile"
 )
 CROWDED = (
     "launches of more programs than SMs are left to the stock kernel: TMA takes as long to fetch the short rows of its "
-    "boxes as the tensor cores to multiply them, and programs would share an SM"
+    "boxes as the tensor cores take to multiply them, and programs would share an SM"
 )
-_SHORT = "launches that an SM is done with in less than {} cycles are left to the stock kernel; a program takes {}"
+_SHORT = "launches of less than {} cycles per SM are left to the stock kernel; a program takes {}"
 
 
 @dataclass(frozen=True, slots=True)
 class Launching:
     """Who launches the kernel.
 
-    ours: whether the launch is one of Triton's own, to which arguments can be added. may_be_one: parameters whose value
-    is not told where it is 1. nested: whether descriptors are spelled as Triton 3.6 does.
+    ours: whether Triton launches the kernel; then arguments can be added. may_be_one: parameters that Triton does not
+    specialise on the value 1. nested: whether descriptor types are spelled as in Triton 3.6.
     """
 
     ours: bool = False
@@ -58,9 +58,9 @@ class Launching:
 
 @dataclass(frozen=True, slots=True)
 class Raising:
-    """Which accesses TMA makes in place of pointers. raises: what was found of all of them.
+    """The accesses that TMA makes in place of pointers. raises: the analysis of all accesses.
 
-    why: why those that stay with pointers do, by field of the Plan.
+    why: the reasons for accesses that keep their pointers, by field of the Plan.
     """
 
     raises: Raises
@@ -71,7 +71,7 @@ class Raising:
 
 
 def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tuple[Argument, ...]:
-    """The arguments that are taken to be 1. Raises PlanError for a pinned one that cannot be."""
+    """The arguments that the kernel assumes to be 1. Raises PlanError if a pinned one is impossible."""
     found = find_unit_strides(module, launching.may_be_one)
     if pins.unit_strides is None:
         return found
@@ -79,14 +79,14 @@ def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tup
     if unknown:
         known = ", ".join(it.name for it in found) or "none"
         raise PlanError(
-            f"the Plan takes {', '.join(unknown)} to be 1; of its strides that can be done with {known}; "
+            f"the Plan assumes {', '.join(unknown)} to be 1; the kernel allows that for these strides: {known}; "
             "cure: unit_strides without it"
         )
     return tuple(it for it in found if it.name in pins.unit_strides)
 
 
 def choose_raises(module: Module, options: PlanOptions, launching: Launching, pins: Plan) -> Raising | Remark:
-    """The accesses of a named module that TMA makes, or why none. Raises PlanError for a pinned one that cannot be."""
+    """The accesses of a named module to replace by TMA, or why none. Raises PlanError if a pinned one is impossible."""
     asked = [it for it in pins.operands if it.path in BY_TMA]
     in_turn = pins.form == "persistent"
     may_make = bool(options.wherever_legal or options.pointer_loads or asked or _is_long(module))
@@ -114,14 +114,14 @@ def _wanted(path: Path | None) -> bool:
 
 
 def _path(access: AccessInfo) -> Path | None:
-    """How TMA makes a load; None where it cannot."""
+    """The path by which TMA makes a load; None if it cannot."""
     if access.decision is None:
         return None
     return "raised" if access.decision.place is None else "raised_in_kernel"
 
 
 def _made_otherwise(raises: Raises, entry: OperandPlan) -> bool:
-    """Whether the launcher would make a descriptor that a Plan wants of the kernel."""
+    """Whether the launcher would create a descriptor that the kernel should create according to the Plan."""
     access = next((it for it in raises.loads if name_of(it.op) == entry.key), None)
     return entry.path == "raised_in_kernel" and access is not None and _path(access) == "raised"
 
@@ -133,32 +133,32 @@ def _check(
     what: str,
     launching: Launching,
 ) -> None:
-    """Raises PlanError for an access that TMA cannot make as a Plan says."""
+    """Raises PlanError if TMA cannot make an access as the Plan requires."""
     known = {name_of(it.op): it for it in accesses}
     named = {it for names in names_in(module) for it in names}
     for entry in asked:
         access = known.get(entry.key)
         if entry.argument is None or entry.key not in named:
-            continue  # a name of no access at all is told later
+            continue  # `check_names` reports names without an access
         own = _path(access) if access is not None else None
         if own == entry.path:
             continue
         where = f" ({access.location})" if access is not None and access.location else ""
         cure = f"path={own or 'pointers'!r}"
         if entry.path == "raised" and not launching.ours:
-            reason = "this compile is not for a launch of Triton's own, so that nobody would make its descriptor"
+            reason = "this compile is not for a launch by Triton, so no launcher creates the descriptor"
         elif access is None:
-            reason = "no dot needs it" if what == "operand" else "no operand is made by TMA in place of pointers"
+            reason = "it feeds no dot" if what == "operand" else "no operand is loaded by TMA in place of pointers"
         else:
             maker = "the kernel" if own == "raised_in_kernel" else "the launcher"
-            reason, cure = access.reason or f"its descriptor is one that {maker} makes", access.cure or cure
+            reason, cure = access.reason or f"{maker} creates its descriptor", access.cure or cure
         raise PlanError(
             f"the Plan makes {what} {name_text(entry.key)}{where} by TMA ({entry.path}): {reason}; cure: {cure}"
         )
 
 
 def needs_launch(plan: Plan) -> bool:
-    """Whether a Plan says something that only a launch of Triton's own can have: what its launcher makes or chooses."""
+    """Whether a Plan needs a launch by Triton, whose launcher adds arguments or chooses between kernels."""
     launches = plan.launches or LaunchPlan()
     raised = any(it.path == "raised" for it in (*plan.operands, *plan.stores))
     chosen = "stock" in (launches.short, launches.crowded) or launches.many == "persistent"
@@ -174,9 +174,9 @@ def choose_launches(
     by_element: bool,
     pinned: bool,
 ) -> tuple[LaunchSpec, tuple[Remark, ...]]:
-    """The launch spec of a kernel with raised loads: which launches are left to the stock kernel, as far as is known.
+    """The launch spec of a kernel with raised loads, with the launches to leave to the stock kernel.
 
-    by_element: whether the stock kernel copies element by element; then each launch pays.
+    by_element: whether the stock kernel copies element by element; then every launch pays.
     """
     if not launching.ours:
         return spec, ()
@@ -190,7 +190,7 @@ def choose_launches(
 
 
 def launch_plan(spec: LaunchSpec) -> LaunchPlan:
-    """What a launch spec says, as part of a Plan."""
+    """A launch spec as an entry of the Plan."""
     return LaunchPlan(
         conditions=tuple(map(str, spec.conditions)),
         short="stock" if spec.work is not None else "specialised",
@@ -200,7 +200,7 @@ def launch_plan(spec: LaunchSpec) -> LaunchPlan:
 
 
 def _is_long(module: Module) -> bool:
-    """Whether a program has much work for each descriptor: dots that work on each other's results, or many tiles."""
+    """Whether a program has much work for each descriptor: chained dots, or many tiles."""
     depths = [len(enclosing_loops(dot)) for dot in find_dots(module)]
     return has_chained_dots(module) or max(depths, default=0) > 1
 

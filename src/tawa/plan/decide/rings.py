@@ -1,6 +1,7 @@
-"""The decisions about a kernel with layouts, in the order in which the pipeline comes to them.
+"""The decisions about a kernel with layouts: which loads move to the producer, and the rings.
 
-Each function is given what is pinned and decided so far, and returns what it adds. It changes nothing but the Plan.
+Each function takes the fields that are pinned and decided so far and returns the additional ones. No function changes
+the module.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ NOT_EXPECTED = "automatic mode would decline"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the back end gives one CTA: warps of one consumer group, and bytes of shared memory.
+    """The resources of one CTA. num_warps: of one consumer group. num_stages: of the launch.
 
-    groups: consumer groups that the rows of the tile are split among; the program is then that of one of them.
-    stock_copies: how stock Triton brings the tiles.
+    groups: the consumer groups that share the tile; the module is then the program of one group.
+    stock_copies: how stock Triton loads the tiles.
     """
 
     num_warps: int
@@ -50,9 +51,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the analyses found in a kernel with layouts.
+    """The results of the analyses of a kernel with layouts.
 
-    loads: that feed dots; moved: those of a producer, and how they fill slots. channels: the rings to be.
+    loads: all loads that feed dots. moved: the loads of the producer, with their fill. channels: the future rings.
     """
 
     loads: tuple[DotLoadInfo, ...]
@@ -62,7 +63,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A Plan with its rings, why it is so by field, and notes for the user."""
+    """A Plan with its rings, the reasons by field, and notes for the user."""
 
     plan: Plan
     why: dict[str, str]
@@ -70,7 +71,7 @@ class Decided:
 
 
 def find_facts(module: Module, target: Target, pins: Plan) -> Facts | Remark:
-    """The loads to move and their channels, or why the kernel is declined: cheap and general reasons first."""
+    """The loads to move and their channels, or why the kernel is declined; cheap and general checks come first."""
     refusal = next(iter(check_module(module, target.num_warps)), None)
     if refusal is not None:
         return refusal
@@ -91,10 +92,10 @@ def find_facts(module: Module, target: Target, pins: Plan) -> Facts | Remark:
 def decide_rings(
     module: Module, facts: Facts, options: PlanOptions, target: Target, pins: Plan, asked: Plan, pinned: bool
 ) -> Decided | Remark:
-    """Everything but what concerns single loops behind the partition; or, unless it is pinned, why nothing is done.
+    """All decisions except those about partitioned loops, or the remark that declines the kernel.
 
-    pins: what the Plan says already; asked: what the user pinned of that. pinned: whether to specialise or
-    raise PlanError, ResourceError.
+    pins: the Plan so far. asked: the part of it that the user pinned. pinned: whether to raise PlanError or
+    ResourceError instead of declining the kernel.
     """
     loads, channels = facts.moved, facts.channels
     loops, stores = loops_with_dots(module), stores_of(module)
@@ -118,18 +119,18 @@ def decide_rings(
         if store.staged and waits:
             raise PlanError(
                 f"the Plan has staged stores ({store.argument}, {store.line}), but this kernel's TMA stores may not be "
-                "deferred: what stands behind one needs it done; cure: staged=false in the Plan"
+                "deferred, because later operations need the completed store; cure: staged=false in the Plan"
             )
     budget = replace(budget, fixed={ring.name: ring.slots for ring in plan.rings}, most_ctas=pins.ctas_per_sm)
     check_plan(plan, pins, channels, module, budget)
     plan = plan.over(operands_of(module, facts.loads, channels, pins))
-    notes = tuple(taken_apart(module, list(loads)))  # while the loads are where they were
+    notes = tuple(taken_apart(module, list(loads)))  # before the loads move
     if pinned and not options.pinned:
         return Decided(plan, reasons(plan, channels, budget), notes)
     chained = has_chained_dots(module)
     reason = why_not_expected(module, plan, channels, budget, is_persistent(list(loads)), chained, target.stock_copies)
     if reason and not options.wherever_legal and not pinned:
-        cure = "enable_warp_specialization=True or only_if_faster=False specialises all the same"
+        cure = "enable_warp_specialization=True or only_if_faster=False specialises anyway"
         return declined(module, place, f"not expected to pay: {reason}", cure)
     if reason:
         notes = (Remark("note", f"{NOT_EXPECTED}: {reason}", source_of(module, place)), *notes)
@@ -137,7 +138,7 @@ def decide_rings(
 
 
 def budget_of(module: Module, facts: Facts, target: Target) -> Budget:
-    """What the machine and the kernel leave."""
+    """The available resources."""
     loads, channels = list(facts.moved), facts.channels
     limit = attribute_of(module.op.attributes, MAX_REGISTERS)
     return Budget(

@@ -1,9 +1,8 @@
-"""Turns: which dots of a consumer group are issued in one turn on the tensor cores, where groups take turns.
+"""Turns: which dots of a consumer group are issued in one turn on the tensor cores, for ping-pong.
 
-A *section* is dots that are issued one after another with no wait, release, branch or loop in between, and no
-arithmetic through which the tensor cores would idle for longer than a turn costs. Sections in the body of a loop take a
-turn, and so do those in front of a loop with dots, which set the groups apart at the beginning; what is left of dots
-behind such a loop comes to its end as it may.
+A *section* is a sequence of dots with no wait, release, branch or loop between them, and no arithmetic during which the
+tensor cores would be idle for longer than a turn costs. A section takes a turn if it is in a loop body, or before a
+loop with dots, where the turns separate the groups at the start. Sections after the last such loop take no turns.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _ENDS = op_names(YieldOp, ConditionOp, EndOp)
 
 
 def choose_turns(module: Module, plan: Plan) -> Plan:
-    """The turns of every group, where groups take turns and the Plan does not say which."""
+    """The turns of every group, if ping-pong is on and the Plan leaves the turns open."""
     if not plan.ping_pong or plan.turns is not None:
         return Plan()
     group = next(group for group in find_groups(module) if group.role == "consumer")
@@ -34,7 +33,7 @@ def choose_turns(module: Module, plan: Plan) -> Plan:
 
 
 def dots_of_group(group: GroupOp) -> list[Operation]:
-    """The dots of a group, in program order: a turn is told by the numbers of its first and its last."""
+    """The dots of a group, in program order; a turn is identified by the numbers of its first and last dot."""
     return [op for op in group.op.walk() if WarpGroupDotOp.of(op)]
 
 
@@ -73,7 +72,7 @@ def find_sections(group: GroupOp) -> list[Section]:
 
 
 def _ends_section(op: Operation) -> bool:
-    """Whether a section stops at `op`, or behind it where it is a dot that waits for itself."""
+    """Whether a section ends at `op`, or after it if it is a synchronous dot."""
     dot = WarpGroupDotOp.of(op)
     if dot:
         return not dot.is_async
