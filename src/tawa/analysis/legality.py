@@ -51,9 +51,9 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
             )
     for op in module.walk():
         kinds = {effect.kind for effect in effects_of(op)} if not op.regions else set[str]()
-        if WarpSpecializeOp.matches(op):
+        if op.name == WarpSpecializeOp.NAME:
             yield declined(module, op, "the kernel is warp-specialised already")
-        elif CallOp.matches(op):
+        elif op.name == CallOp.NAME:
             callee = op.properties.get("callee", "a function")
             yield declined(module, op, f"calls {callee}, which is not inlined", "drop noinline=True from the callee")
         elif "any" in kinds:
@@ -71,7 +71,7 @@ def _of_consumer(barrier: Operation, module: Module) -> bool:
     with an atomic or a volatile load, the barrier may be part of a wait for other CTAs. A barrier in a loop usually
     orders loads of later iterations, so loads must not run ahead of it.
     """
-    waits = any(op.name in ATOMICS or (LoadOp.matches(op) and not is_plain_load(op)) for op in module.walk())
+    waits = any(op.name in ATOMICS or (op.name == LoadOp.NAME and not is_plain_load(op)) for op in module.walk())
     return not waits and not enclosing_loops(barrier) and not follows_addresses(module)
 
 
@@ -155,7 +155,7 @@ def _acquires(op: Operation) -> bool:
     """Whether `op` acts as an acquire: an acquiring atomic whose result is used, or a volatile load."""
     if op.name in ATOMICS:
         return bool(op.result.uses) and acquires(op)
-    return LoadOp.matches(op) and not is_plain_load(op)
+    return op.name == LoadOp.NAME and not is_plain_load(op)
 
 
 def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation, num_warps: int) -> Iterator[Remark]:

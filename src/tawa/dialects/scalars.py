@@ -86,11 +86,11 @@ def scalar_of(op: Operation) -> Scalar | None:
     width = width_of(op.results[0].type)
     if width is None:
         return None
-    if arith.ConstantOp.matches(op):
+    if op.name == arith.ConstantOp.NAME:
         return _constant(op, width)
-    if arith.CmpIOp.matches(op):
+    if op.name == arith.CmpIOp.NAME:
         return _comparison(op)
-    if arith.SelectOp.matches(op):
+    if op.name == arith.SelectOp.NAME:
         return _select if op.operands[0].type == "i1" else None
     taken = width_of(op.operands[0].type) if op.operands else None
     if taken is None:

@@ -61,7 +61,7 @@ class GroupOp(OpView):
 
 def find_groups(module: Module) -> list[GroupOp]:
     """The groups of a kernel, in textual order."""
-    first = next((op for op in module.walk() if GroupOp.matches(op)), None)
+    first = next((op for op in module.walk() if op.name == GroupOp.NAME), None)
     if first is None or first.parent is None:
         return []
     return [group for op in first.parent.ops if (group := GroupOp.of(op))]

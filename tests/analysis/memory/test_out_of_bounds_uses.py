@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tawa.analysis.memory.out_of_bounds_uses import seen_by
 from tawa.ir import Operation, Value
-from tests.analysis.test_boxes import Tile, finder, tile
+from tests.analysis.tma.test_boxes import Tile, finder, tile
 
 
 def wrapped_dot(end: Callable[[Tile, Value], object]) -> tuple[Tile, Operation]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.boxes import STRIDE_LIMIT, Box, BoxDim
 from tawa.analysis.tma.accesses import NotABox
+from tawa.analysis.tma.boxes import STRIDE_LIMIT, Box, BoxDim
 from tawa.analysis.tma.descriptor_places import Limit, check_descriptor, places_of
 from tawa.ir import Operation, Value
 from tawa.symbolic.affine import Affine

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tawa.analysis.boxes import OPEN
+from tawa.analysis.tma.boxes import OPEN
 from tawa.analysis.tma.launch_choice import (
     clauses_of,
     grid_domain,

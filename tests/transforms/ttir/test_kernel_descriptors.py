@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.analysis.boxes import BOX_BYTES, Box, BoxDim
+from tawa.analysis.tma.boxes import BOX_BYTES, Box, BoxDim
 from tawa.analysis.tma.descriptor_places import Limit, Place
 from tawa.ir import Operation, Value
 from tawa.symbolic.affine import Affine

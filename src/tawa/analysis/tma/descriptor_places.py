@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tawa.analysis.boxes import BOX_BYTES, STRIDE_LIMIT, Box
 from tawa.analysis.tma.accesses import NotABox
 from tawa.analysis.tma.available_values import is_known
+from tawa.analysis.tma.boxes import BOX_BYTES, STRIDE_LIMIT, Box
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp, LoadOp

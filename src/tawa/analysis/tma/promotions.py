@@ -3,7 +3,7 @@
     for %i … { %t = load %p, … ; dot %t … }      →   a box of %a: 128 x 64 of a tensor [M, K], at [128·%pid, 64·%i];
     store %q, %c                                      a launch must satisfy K·2 % 16 == 0; no premises
 
-`tawa.analysis.boxes` analyses the address. This module decides where the descriptor is made, and whether everything
+`tawa.analysis.tma.boxes` analyses the address. This module decides where the descriptor is made, and whether everything
 that the descriptor needs is known there. It changes nothing: `tawa.transforms.ttir.promote_to_tma` rewrites the
 accesses that the Plan chooses.
 
@@ -37,14 +37,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tawa.analysis.boxes import Box, BoxDim, BoxFinder
-from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.memory.out_of_bounds_uses import seen_by
 from tawa.analysis.memory.provenance import why_stored_in_order
 from tawa.analysis.memory.tile_stores import tile_stores
 from tawa.analysis.rings.loads import from_dots
 from tawa.analysis.tma.accesses import NotABox, is_operand_load
+from tawa.analysis.tma.boxes import Box, BoxDim, BoxFinder
 from tawa.analysis.tma.descriptor_places import Limit, Place, check_descriptor, places_of
+from tawa.analysis.tma.host_sizes import HostSizes
 from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp

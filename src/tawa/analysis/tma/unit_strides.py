@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.rings.loads import from_dots
 from tawa.analysis.tma.accesses import is_operand_load, tile_of
+from tawa.analysis.tma.host_sizes import HostSizes
 from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp, StoreOp

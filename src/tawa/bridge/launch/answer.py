@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tawa.analysis.boxes import OPEN
+from tawa.analysis.tma.boxes import OPEN
 from tawa.analysis.tma.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable, why_slower
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.added_arguments import launch_spec

@@ -107,7 +107,7 @@ class Refinement(OpView):
     @classmethod
     def of(cls, op: Operation | None) -> Self | None:
         """The view of `op`, or None when it is another operation."""
-        return cls(op) if op is not None and cls.matches(op) else None
+        return cls(op) if op is not None and op.name == cls.NAME and cls.matches(op) else None
 
 
 _DECLARED: dict[str, type[OpView]] = {}

@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.loops.costs import fma_per_cycle
 from tawa.analysis.rings.loads import find_dots
+from tawa.analysis.tma.host_sizes import HostSizes
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DescriptorStoreOp, FuncOp, StoreOp
 from tawa.ir import Module, Operation, TensorType, Value, parse_type

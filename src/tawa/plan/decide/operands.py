@@ -97,7 +97,7 @@ def operands_of(module: Module, loads: Sequence[DotLoadInfo], channels: Sequence
 
 def stores_of(module: Module) -> list[StorePlan]:
     """An undecided entry for each store by TMA."""
-    found = [op for op in module.walk() if DescriptorStoreOp.matches(op)]
+    found = [op for op in module.walk() if op.name == DescriptorStoreOp.NAME]
     return [StorePlan(*name_of(op), store_path(op), line=str(source_of(module, op) or "")) for op in found]
 
 

@@ -40,7 +40,7 @@ class DuplicateSlotViews:
         """Duplicates views for sibling regions. Raises PlanError if that is necessary but the Plan forbids it."""
         changed = False
         for op in list(module.walk()):
-            if MemDescIndexOp.matches(op) and _in_register(op) and op.parent is not None:
+            if op.name == MemDescIndexOp.NAME and _in_register(op) and op.parent is not None:
                 duplicated = _duplicate(op.result, op.parent)
                 changed |= duplicated
                 if duplicated and self.plan.slot_views == "shared":

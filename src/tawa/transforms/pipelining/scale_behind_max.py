@@ -38,7 +38,7 @@ class ScaleBehindMax:
         """Rewrites every reduction for which this saves the multiplication of a tile."""
         changed = False
         for op in list(module.walk()):
-            if ReduceOp.matches(op) and _keeps_order(op):
+            if op.name == ReduceOp.NAME and _keeps_order(op):
                 while (factor := _saved_factor(op)) is not None:
                     _reduce_first(op, factor)
                     changed = True

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.analysis.boxes import BOX_BYTES, OPEN, Box, BoxDim
+from tawa.analysis.tma.boxes import BOX_BYTES, OPEN, Box, BoxDim
 from tawa.analysis.tma.descriptor_places import Limit, Place
 from tawa.dialects.arith import CmpIOp, DivSIOp, MaxSIOp, MinSIOp, Predicate, SelectOp, SubIOp
 from tawa.dialects.tt import AddPtrOp, FuncOp, MakeTensorDescOp

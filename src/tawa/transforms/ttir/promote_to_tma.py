@@ -37,8 +37,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tawa.analysis.boxes import Box, BoxDim
 from tawa.analysis.tma.accesses import is_operand_load
+from tawa.analysis.tma.boxes import Box, BoxDim
 from tawa.analysis.tma.descriptor_places import Limit
 from tawa.analysis.tma.promotions import AccessInfo, Choice, Decision, Raises
 from tawa.dialects.arith import AddIOp, CmpIOp, Predicate, RemSIOp, SelectOp

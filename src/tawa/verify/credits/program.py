@@ -136,7 +136,7 @@ class _Compiler:
                 create = CreateOp(op)
                 self.rings[op.result] = len(self.program.rings)
                 self.program.rings.append(Ring(create.name, create.type.depth))
-            elif AssumeOp.matches(op):
+            elif op.name == AssumeOp.NAME:
                 self._emit(op, Code.ASSUME, self._use(AssumeOp(op).condition))
                 self._take_assumption(op)
             elif any(result in self.needed for result in op.results):
@@ -165,9 +165,9 @@ class _Compiler:
                 self.program.assumed.append((op, condition))
 
     def _scalar(self, op: Operation) -> None:
-        if FirstOp.matches(op):
+        if op.name == FirstOp.NAME:
             self._define(op.result, 0)
-        elif AdvanceOp.matches(op):
+        elif op.name == AdvanceOp.NAME:
             self._emit(op, Code.ADVANCE, self._use(AdvanceOp(op).index), self._define(op.result))
         elif op.name in VIEWS:
             self.register[op.result] = self._use(op.operands[0])

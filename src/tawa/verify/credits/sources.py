@@ -62,8 +62,8 @@ class Sources:
     def _find_needed(self) -> None:
         work: list[Value] = []
         for op in self.function.walk():
-            if op.name in PROTOCOL or AssumeOp.matches(op):
-                if not AssumeOp.matches(op):
+            if op.name in PROTOCOL or op.name == AssumeOp.NAME:
+                if op.name != AssumeOp.NAME:
                     for outer in op.ancestors():
                         if outer in self.busy:
                             break
@@ -162,7 +162,7 @@ def _note_settled(
     op: Operation,
 ) -> None:
     # A loaded number may be any number, independent of the iteration.
-    moves = {it.result: False for it in sources.function.walk() if LoadOp.matches(it)}
+    moves = {it.result: False for it in sources.function.walk() if it.name == LoadOp.NAME}
     for value in values:
         trips = _settled(program, sources, canonical, value, lambda it: sources.depends(it, growing, moves))
         if trips > program.settled:

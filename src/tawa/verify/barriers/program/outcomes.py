@@ -71,4 +71,4 @@ def joins_flags(op: Operation) -> bool:
 
 def picks_flag(op: Operation) -> bool:
     """Whether `op` selects between flags, which is a decision like an `and`."""
-    return arith.SelectOp.matches(op) and op.result.type == "i1"
+    return op.name == arith.SelectOp.NAME and op.result.type == "i1"

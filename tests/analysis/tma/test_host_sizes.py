@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.boxes import OPEN, Box, BoxFinder
-from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.tma.accesses import NotABox
+from tawa.analysis.tma.boxes import OPEN, Box, BoxFinder
+from tawa.analysis.tma.host_sizes import HostSizes
 from tawa.ir import Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.host.expr import Apply, Argument, Number

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tawa.analysis.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
 from tawa.analysis.tma.accesses import NotABox
+from tawa.analysis.tma.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
 from tawa.dialects.arith import DivSIOp, MaxSIOp, MinSIOp, RemSIOp
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.parameters import parameter_name

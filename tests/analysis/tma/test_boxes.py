@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tawa.analysis.boxes import Box, BoxFinder
 from tawa.analysis.tma.accesses import NotABox
+from tawa.analysis.tma.boxes import Box, BoxFinder
 from tawa.ir import Block, Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Atom, Poly

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tawa.analysis.boxes import Box, BoxFinder
-from tawa.analysis.host_sizes import HostSizes
 from tawa.analysis.tma.accesses import NotABox
+from tawa.analysis.tma.boxes import Box, BoxFinder
+from tawa.analysis.tma.host_sizes import HostSizes
 from tawa.ir import Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Poly
