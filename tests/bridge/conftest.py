@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("triton")
 
 from tawa.bridge.driver import attach
+from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import PROCESS
 from tawa.bridge.triton.signature import Signature, parse_signature
@@ -84,3 +85,9 @@ def driver() -> Iterator[None]:
     slot.set_active(HopperOnPaper())
     yield
     slot._active = before
+
+
+@pytest.fixture
+def stock(gemm_signature: Signature) -> Any:
+    """The GEMM as stock Triton compiles it."""
+    return compile_kernel(kernels.gemm_descriptors, gemm_signature, None)

@@ -36,3 +36,20 @@ def test_no_bench_or_test_edits_the_import_path(module: Path) -> None:
         elif isinstance(node, ast.Assign):
             edited = [it.value if isinstance(it, ast.Subscript) else it for it in node.targets]
         assert "sys.path" not in map(ast.unparse, edited), f"{module}:{getattr(node, 'lineno', 0)}"
+
+
+DATA = ("transforms/result.py", "verify/credits/state.py")  # what passes and runs are made of: their tests are others'
+TESTED = [
+    module
+    for room in ("symbolic", "analysis", "plan", "transforms", "verify", "sim")
+    for module in sorted((SOURCE / room).rglob("*.py"))
+    if any(isinstance(node, ast.FunctionDef) for node in ast.walk(ast.parse(module.read_text())))
+    and module.name != "__init__.py"
+    and str(module.relative_to(SOURCE)) not in DATA
+]
+
+
+@pytest.mark.parametrize("module", TESTED, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_has_a_test_of_its_own_name(module: Path) -> None:
+    room = ROOT / "tests" / module.parent.relative_to(SOURCE)
+    assert list(room.glob(f"test_{module.stem}*.py")), f"no {room.relative_to(ROOT)}/test_{module.stem}.py"

@@ -21,11 +21,6 @@ def compile_gemm(signature: Signature, folder: Path | None = None, **options: An
     return compile_kernel(kernels.gemm_descriptors, signature, Request(PlanOptions(**options), None, folder))
 
 
-@pytest.fixture
-def stock(gemm_signature: Signature) -> Any:
-    return compile_kernel(kernels.gemm_descriptors, gemm_signature, None)
-
-
 def assert_same_code(compiled: Any, stock: Any) -> None:
     for level in ("ttir", "ttgir", "llir", "ptx", "cubin"):
         assert compiled.asm[level] == stock.asm[level], level

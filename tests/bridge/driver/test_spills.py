@@ -82,7 +82,7 @@ def test_a_kernel_that_spills_gets_a_plan_that_does_not_and_a_note_that_says_so(
     assert len(plans) > 1 and all(it.rings == plans[0].rings for it in plans)
     assert all(it.partitions == plans[0].partitions for it in plans)
     notes = [it["reason"] for it in record["remarks"]]
-    assert any("no schedule, P = 0" in it and "bytes of registers spill" in it for it in notes)
+    assert any("no schedule, P = 0" in it and "bytes of registers to local memory" in it for it in notes)
     spilled = report(made).ptxas.spill_bytes
     assert spilled <= HARMLESS_BYTES
     assert spilled == find_spills(made.asm["ptx"], made.asm["cubin"], made.metadata).bytes
