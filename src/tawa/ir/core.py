@@ -162,7 +162,7 @@ class Operation:
         return self.parent.parent_op if self.parent else None
 
     def within(self, block: Block) -> Operation | None:
-        """The operation of `block` that is this one or contains it; None if there is none."""
+        """The operation of `block` that is this one or contains it, or None."""
         return next((it for it in (self, *self.ancestors()) if it.parent is block), None)
 
     def ancestors(self) -> Iterator[Operation]:

@@ -360,7 +360,7 @@ def _times(affine: Affine, op: Operation, tile: AffineTile, factor: Poly) -> Aff
 
 
 def _number(affine: Affine, value: Value) -> int | None:
-    """The constant that all elements of a tile equal; None if there is none."""
+    """The constant that all elements of a tile equal, or None."""
     same = affine.uniform(value)
     return same.number if same is not None else None
 

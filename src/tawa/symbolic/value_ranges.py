@@ -72,7 +72,7 @@ class ValueRanges:
     # -- at an operation -------------------------------------------------------------------------------------------
 
     def not_negative(self, poly: Poly, at: Operation) -> Proof | None:
-        """A proof that `poly` is 0 or more wherever `at` is executed; None if there is none."""
+        """A proof that `poly` is 0 or more wherever `at` is executed, or None."""
         poly = self._variables.expand(poly)
         if at not in self._facts:
             self._facts[at] = tuple(self._variables.expand(fact) for fact in self._known_at(at))
@@ -84,7 +84,7 @@ class ValueRanges:
         return None
 
     def positive(self, poly: Poly, at: Operation) -> Proof | None:
-        """A proof that `poly` is 1 or more wherever `at` is executed; None if there is none."""
+        """A proof that `poly` is 1 or more wherever `at` is executed, or None."""
         return self.not_negative(poly - ONE, at)
 
     def counted_from_the_end(self, poly: Poly, at: Operation) -> Poly:

@@ -101,7 +101,7 @@ def rename(text: str, names: dict[str, str]) -> str:
 
 
 def _origin(module: Module, encoding: str) -> str | None:
-    """The name of the blocked layout that an encoding is, or is a slice of; None if there is none."""
+    """The name of the blocked layout that an encoding is, or is a slice of, or None."""
     found = origin(module, encoding)
     return found[0] if found else None
 

@@ -21,7 +21,7 @@ from tawa.symbolic.polynomial import Poly
 
 
 def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Poly) -> str | None:
-    """The first use of elements of `load` where ``room - r_dim > 0`` does not hold, as text; None if there is none."""
+    """The first use of elements of `load` where ``room - r_dim > 0`` does not hold, as text, or None."""
     seen: set[tuple[Value, int]] = set()
     work = [(load.result, dim)]
     while work:

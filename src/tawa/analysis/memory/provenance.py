@@ -112,7 +112,7 @@ def _argument_sources(function: FuncOp, value: Value) -> list[Value] | None:
 
 
 def made_in_a_loop(module: Module, descriptor: Value) -> Operation | None:
-    """The operation in a loop that may have made `descriptor`; None if there is none.
+    """The operation in a loop that may have made `descriptor`, or None.
 
     Triton keeps such a descriptor at one address in global memory and overwrites it in every iteration, while in-flight
     TMA copies of the previous iteration may still read it.
@@ -137,7 +137,7 @@ def made_in_a_loop(module: Module, descriptor: Value) -> Operation | None:
 
 
 def remade_for(load: DescriptorLoadOp) -> Operation | None:
-    """The operation that remakes the descriptor of a load in each iteration of an outer loop; None if there is none.
+    """The operation that remakes the descriptor of a load in each iteration of an outer loop, or None.
 
     Such a descriptor is not loop-carried, so that all TMA copies that read it are known. The producer can wait for them
     before it remakes the descriptor.

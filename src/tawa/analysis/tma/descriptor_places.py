@@ -66,7 +66,7 @@ class Place:
         return is_known(value, Builder.before(self.before))
 
     def version(self, atom: Value) -> Value | None:
-        """A value equal to an atom that dominates this place; None if there is none."""
+        """A value equal to an atom that dominates this place, or None."""
         return next((it for it in self.affine.atoms.versions(atom) if self.knows(it)), None)
 
     def in_offset(self, atom: Atom) -> bool:

@@ -196,7 +196,7 @@ def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
 
 
 def _persistent(kernel: Any, attached: Attached) -> Any:
-    """The persistent form of a kernel, ready to be launched; None if there is none, or it is not expected to pay.
+    """The persistent form of a kernel, ready to be launched; None if it does not exist or is not expected to pay.
 
     A failure here is logged and never reaches the launch: the user did not ask for this form, and the kernel exists.
     """

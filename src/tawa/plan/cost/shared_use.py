@@ -42,7 +42,7 @@ def shared_use(total_bytes: int, plan: Plan | None) -> SharedUse:
 
 
 def largest_depth(use: SharedUse, fixed: Collection[str] = ()) -> int | None:
-    """The largest D below the present one with which the kernel fits; None if there is none.
+    """The largest D below the present one with which the kernel fits, or None.
 
     Only rings that are deeper than the new D change. fixed: names of rings whose depth does not change.
     """

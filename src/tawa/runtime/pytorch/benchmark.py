@@ -85,7 +85,7 @@ def folder() -> Path:
 
 
 def recall(key: str, device: str) -> dict[str, Any] | None:
-    """The stored measurement of a kernel on this kind of GPU; None if there is none, or the file is damaged."""
+    """The stored measurement of a kernel on this kind of GPU; None without one, or if its file is damaged."""
     try:
         known: dict[str, Any] = json.loads((folder() / f"{key}.json").read_text())
         return known if known["device"] == device and known["stock_ms"] > 0 and known["tawa_ms"] > 0 else None

@@ -121,7 +121,7 @@ class SharedMemory:
         raise self.history.fault("missing fence", message, thread.mask | read.start)
 
     def still_written(self, mask: int) -> tuple[Memory, Access] | None:
-        """Memory that a TMA copy may still write after the causal past `mask`; None if there is none."""
+        """Memory that a TMA copy may still write after the causal past `mask`, or None."""
         for regions in self.regions.values():
             for memory, region in regions.items():
                 if region.write is not None and region.write.asynchronous and not mask & region.write.end:
