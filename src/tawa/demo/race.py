@@ -17,7 +17,7 @@ _STOCK, _TAWA = "stock Triton", "Tawa"
 
 
 def race_all(console: Console, exhibits: Sequence[Exhibit]) -> None:
-    """Runs, checks and times the exhibits on a Hopper GPU; prints a line if there is none."""
+    """Runs, checks and times the exhibits on a Hopper GPU. Without such a GPU it only prints a line."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

@@ -113,7 +113,7 @@ def _encodings(ops: Iterable[Operation]) -> list[str]:
 
 
 def _named(module: Module, layout: str) -> str:
-    """The alias of a layout in the module; it is added if there is none."""
+    """The alias of a layout in the module. Adds one if the module has none."""
     for name, text in module.aliases.items():
         if text == layout:
             return name

@@ -133,7 +133,7 @@ def slot_readers(view: Value) -> list[Operation]:
 
 
 def ancestor_in(block: Block, op: Operation) -> Operation:
-    """The operation of `block` that is `op` or contains it. Raises ValueError if there is none."""
+    """The operation of `block` that is `op` or contains it. Raises ValueError if `op` is not inside `block`."""
     found = op.within(block)
     if found is not None:
         return found

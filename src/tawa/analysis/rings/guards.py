@@ -67,7 +67,7 @@ def guards_around(function: FuncOp, work: Block) -> GuardInfo:
 
 
 def _next_guard(found: GuardInfo, loads: Sequence[Operation]) -> GuardInfo | None:
-    """The guards with one more, or None: there is none, or it has side effects next to it."""
+    """The guards, extended by the next one; None if no guard follows, or if side effects stand next to it."""
     ops = found.work.ops[:-1]
     guard = next((op for op in ops if IfOp.of(op) and loads and all(op.is_ancestor_of(load) for load in loads)), None)
     if guard is None or guard.results:

@@ -101,7 +101,7 @@ def active_request() -> Request | None:
 
 
 def active_suffix() -> str:
-    """The cache suffix of the active request; empty if there is none. Read at every launch."""
+    """The cache suffix of the active request, empty without a request. Every launch reads it."""
     request = _context_request.get()
     if isinstance(request, _Unset):
         return PROCESS.suffix

@@ -24,7 +24,7 @@ def _never() -> bool:
 class Host:
     """The services of a process; handed on with the request that a kernel is compiled under.
 
-    allocate: scratch memory for launches without a Triton allocator of the user's; None: there is none.
+    allocate: scratch memory for launches without a Triton allocator of the user's; None: no such memory.
     benchmark: times both kernels for ``mode="measure"``; None: the specialised kernel is launched untimed.
     capturing: whether launches are being captured, as into a CUDA graph. Then nothing is compiled, loaded or timed.
     """

@@ -49,7 +49,7 @@ class Reproducer:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The folder that was written. path: None if there is none; reason says why, empty if none was wanted."""
+    """The folder that was written. path: None if nothing was written. reason: why not; empty if not requested."""
 
     path: Path | None
     reason: str = ""

@@ -130,7 +130,7 @@ def _generic_text(path: Path) -> str:
     if module.get_int_attr(_NUM_WARPS) is None:
         raise _no_layouts(path)
     own = re.compile(rf'(loc\("{re.escape(str(path))}":\d+:)(\d+)')
-    # MLIR counts columns of a text from 1; Triton's front end counts those of a kernel from 0, and so does Tawa.
+    # MLIR counts columns of a text from 1. Triton's front end, and Tawa, count columns of a kernel from 0.
     return own.sub(lambda match: f"{match[1]}{int(match[2]) - 1}", print_generic(module))
 
 

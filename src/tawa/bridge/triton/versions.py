@@ -27,7 +27,7 @@ TESTED_CURE = "pip install 'triton>=3.6,<3.10'"
 
 @functools.cache
 def triton_version() -> tuple[int, int, int]:
-    """Returns (major, minor, patch) of the installed Triton without importing it; (0, 0, 0) if there is none."""
+    """Returns (major, minor, patch) of the installed Triton without importing it; (0, 0, 0) without Triton."""
     try:
         text = importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError:

@@ -128,7 +128,7 @@ def names_kernel(target: str) -> bool:
 
 
 def existing_file(target: str) -> Path:
-    """The file of a target; raises UsageError with a similar name if there is none."""
+    """The file of a target. Raises UsageError with a similar name if the file does not exist."""
     path = Path(target).expanduser()
     if path.is_file():
         return path

@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One effect. `operand` is the name of the address operand, None where there is none.
+    """One effect. `operand` is the name of the address operand, None if the effect has no address.
 
     read, write: memory of `space`. allocate: new memory. order: visible outside, in program order (print, assert).
     barrier: synchronises all warps of the kernel. any: unknown.

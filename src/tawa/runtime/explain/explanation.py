@@ -232,7 +232,7 @@ def request_of(function: Any, ours: dict[str, Any]) -> Request:
 
 
 def last_compiled(kernel: Any) -> Any:
-    """The kernel that a jitted function launched last, or compiled last; raises ValueError if there is none."""
+    """The kernel that a jitted function launched last, or compiled last; raises ValueError before the first."""
     function = jit_function(kernel)
     compiled = getattr(function, "last_kernel", None)
     if compiled is None:
