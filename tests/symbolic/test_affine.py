@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tawa.ir import Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Poly
-from tests.analysis.tile_programs import GREATER_EQUAL, LESS, LESS_EQUAL, TileProgram
+from tests.analysis.tile_programs import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL, TileProgram
 
 ARGUMENTS = {"a": "!tt.ptr<f16>", "m": "i32", "k": "i32", "s": "i32", "wide": "i64"}
 
@@ -19,14 +19,15 @@ def program(*divisible: str) -> TileProgram:
 
 
 def text(affine: Affine, value: Value) -> str:
-    """An affine tile as text: ``a + 64*pid + s*r0 + r1 where m + -64*pid > r0``."""
+    """An affine tile as text: ``a + 64*pid + s*r0 + r1 where m - 64*pid > r0``."""
     form = affine.tile(value)
     if form is None:
         return "none"
     parts = [form.base.hint] if form.base is not None else []
     parts += [affine.atoms.text(form.offset)] if form.offset.terms else []
     for dim, lane in sorted(form.lanes.items()):
-        parts.append(f"({affine.atoms.text(lane)})*r{dim}")
+        parts.append(f"({affine.atoms.text(lane)})*r{dim}" + (f"//{form.run(dim)}" if form.run(dim) > 1 else ""))
+    parts += [f"({affine.atoms.text(step)})*r{dim}%{form.run(dim)}" for dim, step in sorted(form.within.items())]
     guards = [f"{affine.atoms.text(guard.room)} > r{guard.dim}" for guard in form.guards]
     return " + ".join(parts or ["0"]) + (" where " + " and ".join(guards) if guards else "")
 
@@ -80,7 +81,7 @@ def test_places_that_share_a_number_are_runs() -> None:
         assert form is not None
         assert [(run.dim, run.length) for run in form.runs] == [(0, 8)]
         assert affine.atoms.text(form.offset) == "2*k*m" and affine.atoms.text(form.runs[0].divided) == divided
-        assert text(affine, p.add(shared, shared)) == "4*k + (2)*r0"
+        assert text(affine, p.add(shared, shared)) == "4*k + (2)*r0//8"
 
 
 def test_a_division_that_leaves_something_is_not_affine() -> None:
@@ -92,14 +93,79 @@ def test_a_division_that_leaves_something_is_not_affine() -> None:
     even = p.mul(p.range(16), p.splat(p.number(2), 16))
     assert text(affine, p.binary("divsi", even, p.splat(p.number(2), 16))) == "none"
     halves = p.binary("divsi", p.range(16), p.splat(p.number(2), 16))
-    assert text(affine, p.add(halves, p.range(16))) == "none"
+    thirds = p.binary("divsi", p.range(16), p.splat(p.number(4), 16))
+    assert text(affine, p.add(halves, thirds)) == "none"
     assert text(affine, p.binary("remsi", halves, p.splat(p.args["m"], 16))) == "none"
+
+
+def test_rows_that_count_two_things_have_two_strides() -> None:
+    """``(r // 4)·s + (r % 4)·m``: tokens, and the heads of each."""
+    p, affine = program(), Affine()
+    rows = p.add(p.splat(p.mul(p.args["k"], p.number(16)), 64), p.range(64))
+    four, three = (p.splat(p.number(number), 64) for number in (4, 3))
+    tokens, heads = p.binary("divsi", rows, four), p.binary("remsi", rows, four)
+    at = p.add(p.mul(tokens, p.splat(p.args["s"], 64)), p.mul(heads, p.splat(p.args["m"], 64)))
+    assert text(affine, at) == "4*k*s + (s)*r0//4 + (m)*r0%4"
+    assert text(affine, p.binary("andi", rows, three)) == "(1)*r0%4"
+    assert text(affine, p.add(p.mul(tokens, four), heads)) == "16*k + (1)*r0"
+    assert text(affine, p.add(tokens, rows)) == "20*k + (5)*r0//4 + (1)*r0%4"
+
+
+def test_a_remainder_that_begins_amid_a_run_is_no_place_in_it() -> None:
+    p, affine = program(), Affine()
+    rows, four = p.add(p.splat(p.args["k"], 64), p.range(64)), p.splat(p.number(4), 64)
+    assert text(affine, p.binary("remsi", rows, four)) == "k + (1)*r0 where 4 - k > r0"
+    assert text(affine, p.binary("andi", rows, p.splat(p.number(3), 64))) == "none"
+    assert text(affine, p.binary("andi", p.range(64), p.splat(p.number(5), 64))) == "none"
+
+
+def test_a_reshape_takes_dimensions_apart_and_puts_them_together() -> None:
+    p, affine = program(), Affine()
+    flat = p.op("tt.reshape", [p.range(64)], "tensor<4x16xi32>")
+    assert text(affine, flat) == "(16)*r0 + (1)*r1"
+    assert text(affine, p.op("tt.reshape", [flat], "tensor<64xi32>")) == "(1)*r0"
+    apart = p.add(p.spread(p.mul(p.range(4), p.splat(p.args["s"], 4)), 1, 4, 16), p.spread(p.range(16), 0, 4, 16))
+    assert text(affine, p.op("tt.reshape", [apart], "tensor<64xi32>")) == "(s)*r0//16 + (1)*r0%16"
+    assert text(affine, p.op("tt.reshape", [apart], "tensor<2x32xi32>")) == "none"
+    any_order = p.op("tt.reshape", [flat], "tensor<64xi32>", allow_reorder="unit")
+    assert text(affine, any_order) == "none"
+
+
+@pytest.mark.parametrize(("name", "width"), [("select", 0), ("extui", 1), ("extsi", -1)])
+def test_a_mask_may_be_written_as_numbers(name: str, width: int) -> None:
+    p, affine = program(), Affine()
+    below = p.compare(p.range(64), p.splat(p.args["m"], 64))
+    one, zero = (p.splat(p.number(number), 64) for number in (1, 0))
+    value = p.op("arith.select", [below, one, zero], "tensor<64xi32>")
+    if width:
+        value = p.op(f"arith.{name}", [below], "tensor<64xi32>")
+    wanted = affine.bounds(below)
+    assert affine.bounds(p.compare(value, zero, NOT_EQUAL)) == wanted
+    if width >= 0:
+        assert affine.bounds(p.compare(value, one, EQUAL)) == affine.bounds(p.compare(value, zero, GREATER)) == wanted
+        assert affine.bounds(p.compare(value, one, LESS)) is None
+    else:
+        assert affine.bounds(p.compare(value, zero, LESS)) == wanted
+    assert affine.bounds(p.compare(value, zero, EQUAL)) is None
+    two = p.splat(p.number(2), 64)
+    assert affine.bounds(p.compare(value, two, LESS)) == ()
+    spread = p.compare(p.spread(value, 1, 64, 16), p.splat(p.number(0), 64, 16), NOT_EQUAL)
+    assert affine.bounds(spread) == wanted
+
+
+def test_a_choice_between_masks_is_their_conjunction_if_the_other_is_false() -> None:
+    p, affine = program(), Affine()
+    left, right = (p.compare(p.range(64), p.splat(p.args[name], 64)) for name in ("m", "k"))
+    false = p.op("arith.constant", [], "tensor<64xi1>", value="dense<false> : tensor<64xi1>")
+    both = p.op("arith.select", [left, right, false], "tensor<64xi1>")
+    assert affine.bounds(both) == affine.bounds(p.both(left, right))
+    assert affine.bounds(p.op("arith.select", [left, right, left], "tensor<64xi1>")) is None
 
 
 def test_a_remainder_says_where_it_holds() -> None:
     p = program()
     rows = p.add(p.splat(p.args["k"], 64), p.range(64))
-    assert text(Affine(), p.binary("remsi", rows, p.splat(p.args["m"], 64))) == "k + (1)*r0 where -1*k + m > r0"
+    assert text(Affine(), p.binary("remsi", rows, p.splat(p.args["m"], 64))) == "k + (1)*r0 where -k + m > r0"
 
 
 def test_a_clamped_index_says_where_it_holds() -> None:
@@ -236,9 +302,9 @@ def test_a_mask_is_its_bounds() -> None:
     bounds = affine.bounds(mask)
     assert bounds is not None
     assert [(bound.kind, bound.dim, affine.atoms.text(bound.room)) for bound in bounds] == [
-        ("upper", 0, "-1*k + m"),
+        ("upper", 0, "-k + m"),
         ("lower", 1, "1"),
-        ("uniform", 0, "1 + -1*k + m"),
+        ("uniform", 0, "1 - k + m"),
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tawa.ir import Operation
 from tawa.symbolic.affine_tile import AffineTile, Bound, Guard, Mask, Run, less
 from tawa.symbolic.polynomial import ONE, ZERO, Atoms, Poly, constant
@@ -36,7 +38,8 @@ def test_a_quotient_shares_numbers_in_runs() -> None:
     found = tile.divided(8, (64,), towards_zero=True)
     assert found is not None and found.offset == K and found.runs == (Run(0, 8, K * constant(8)),)
     assert found.run(0) == 8 and found.run(1) == 1
-    assert found.plus(ROWS) is None
+    other = tile.divided(4, (64,), towards_zero=True)
+    assert other is not None and found.plus(other) is None
     assert found.plus(found.times(constant(-1))) is None
     assert tile.divided(8, (60,), towards_zero=True) is None
     assert ROWS.divided(8, (64,), towards_zero=True) is None
@@ -59,6 +62,23 @@ def test_a_comparison_is_a_bound_of_one_dimension() -> None:
     assert less(AffineTile(K), AffineTile(M), or_equal=False) == Mask((Bound("uniform", M - K),))
     assert less(ROWS, AffineTile(M, {1: ONE}), or_equal=False) is None
     assert less(ROWS.times(constant(2)), AffineTile(M), or_equal=False) is None
+
+
+def test_a_comparison_of_quotients_is_one_of_what_they_divide() -> None:
+    """r // 8 < m where r < 8·m, and r // 8 >= m where r >= 8·m."""
+    quotient = AffineTile(ZERO, {0: ONE}, runs=(Run(0, 8, ZERO),))
+    assert less(quotient, AffineTile(M), or_equal=False) == Mask((Bound("upper", M * constant(8)),))
+    lower = less(AffineTile(M), quotient, or_equal=True)
+    assert lower == Mask((Bound("lower", constant(1) - M * constant(8)),))
+    divided = replace(quotient, runs=(Run(0, 8, K),))
+    assert less(divided, AffineTile(M), or_equal=False) == Mask((Bound("upper", M * constant(8), divided=(K,)),))
+
+
+def test_a_comparison_of_places_in_runs_says_so() -> None:
+    place = AffineTile(K, runs=(Run(0, 8, ZERO),), within={0: ONE})
+    assert less(place, AffineTile(M), or_equal=False) == Mask((Bound("upper", M - K, low=8),))
+    both = replace(place, lanes={0: ONE})
+    assert less(both, AffineTile(M), or_equal=False) is None
 
 
 def test_a_comparison_of_what_wraps_around_says_where_it_holds() -> None:

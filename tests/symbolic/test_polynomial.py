@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tawa.ir import Operation
+from tawa.ir import Block, Operation
 from tawa.symbolic.polynomial import ONE, ZERO, Atoms, Carried, Poly, Trip, constant
 
 
@@ -37,6 +37,16 @@ def test_atoms_are_numbered_in_the_order_in_which_they_are_met() -> None:
     atoms, (x, y) = values("x", "y")
     assert (x.atoms, y.atoms) == ((0,), (1,))
     assert atoms.text(y * constant(128) + x + ONE) == "1 + x + 128*y"
+
+
+def test_messages_name_numbers_as_the_source_does() -> None:
+    atoms, (x, y) = values("x_12", "")
+    assert atoms.text(ONE - x * constant(2)) == "1 - 2*x"
+    assert atoms.text(-x) == "-x" and atoms.text(y) == "(a scalar)" and atoms.text(ZERO) == "0"
+    pid = Operation("tt.get_program_id", result_types=["i32"]).result
+    counter, argument = Block(["i32"]).args[0], Block(["i32"], ["n_0"]).args[0]
+    texts = [atoms.text(atoms.poly(it)) for it in (pid, counter, argument)]
+    assert texts == ["(a program id)", "(loop counter)", "n_0"]
 
 
 def test_equal_values_share_an_atom_and_are_its_versions() -> None:

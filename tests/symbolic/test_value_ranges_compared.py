@@ -64,7 +64,7 @@ class Writer:
         """Some operations; returns the values that are there behind them."""
         known = list(known)
         for _ in range(self.lot.randrange(2, 6)):
-            kinds = [self.arithmetic] * 5 + [self.selection, self.narrow]
+            kinds = [self.arithmetic] * 5 + [self.selection, self.narrow, self.remainder]
             kinds += [self.loop, self.branch, self.repeat] if depth else []
             known += self.lot.choice(kinds)(known, depth)
         return known
@@ -81,6 +81,13 @@ class Writer:
     def selection(self, known: list[Value], _: int) -> list[Value]:
         operands = [self.condition(known), self.lot.choice(known), self.lot.choice(known)]
         return [self.program.op("arith.select", operands, "i32")]
+
+    def remainder(self, known: list[Value], _: int) -> list[Value]:
+        """What a quotient leaves, written as a difference."""
+        dividend, divisor = self.lot.choice(known), self.lot.choice(known)
+        taken = self.program.mul(self.program.binary("divsi", dividend, divisor), divisor)
+        rest = self.program.binary("subi", dividend, taken)
+        return [rest, self.program.mul(rest, self.lot.choice(known))]
 
     def narrow(self, known: list[Value], _: int) -> list[Value]:
         short = self.program.op("arith.trunci", [self.lot.choice(known)], "i8")

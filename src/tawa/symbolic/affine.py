@@ -24,11 +24,11 @@ from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
 from tawa.ir import Block, Operation, PointerType, TensorType, Value, parse_type, shape_of
 from tawa.ir.attributes import read_int
-from tawa.symbolic.affine_tile import AffineTile, Bound, Guard, Mask, Places, less
+from tawa.symbolic.affine_tile import AffineTile, Bound, Guard, Indicator, Mask, Places, less
 from tawa.symbolic.polynomial import ONE, ZERO, Atoms, Carried, Poly, Trip, constant
 
-Meaning = AffineTile | Mask
-"""The interpretation of a value: a mask for booleans, an affine tile for integers and pointers."""
+Meaning = AffineTile | Mask | Indicator
+"""The interpretation of a value: a mask for booleans, an affine tile or an indicator for integers and pointers."""
 
 _NUMBERED = op_names(
     *(arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.ShRSIOp, arith.ShRUIOp, arith.AndIOp),
@@ -52,6 +52,8 @@ class Affine:
     def tile(self, value: Value) -> AffineTile | None:
         """An integer, a pointer, or a tile of them, as an affine tile; None if it is not affine."""
         found = None if _is_boolean(value) else self.meaning(value)
+        if isinstance(found, Indicator):
+            return found.as_tile()
         return found if isinstance(found, AffineTile) else None
 
     def bounds(self, value: Value) -> tuple[Bound, ...] | None:
@@ -202,13 +204,15 @@ def _splat(affine: Affine, op: Operation) -> Meaning | None:
     return affine.meaning(tt.SplatOp(op).source)
 
 
-def _cast(affine: Affine, op: Operation) -> AffineTile | None:
-    return affine.tile(op.operands[0])
+def _cast(affine: Affine, op: Operation) -> Meaning | None:
+    return _widened(affine, op) if _is_boolean(op.operands[0]) else affine.tile(op.operands[0])
 
 
 def _moved(affine: Affine, op: Operation) -> Meaning | None:
     places = _places(op)
     found = affine.meaning(op.operands[0])
+    if places is None and isinstance(found, AffineTile) and "allow_reorder" not in op.properties:
+        return found.reshaped(shape_of(op.operands[0]), shape_of(op.result))
     return None if places is None or found is None else found.moved(places)
 
 
@@ -261,8 +265,13 @@ def _shifted_right(affine: Affine, op: Operation) -> AffineTile | None:
 
 
 def _remainder(affine: Affine, op: Operation) -> AffineTile | None:
-    """``(x + r) % M``: x + r, guarded by x + r < M."""
+    """``(x + r) % M``: x + r, guarded by x + r < M; ``(8·i + r) % 8`` is the place in a run of eight."""
     view = arith.RemSIOp(op)
+    tile, number = affine.tile(view.lhs), _number(affine, view.rhs)
+    if tile is not None and number is not None and number > 1:
+        place = tile.remainder(number, shape_of(op.result), towards_zero=True)
+        if place is not None:
+            return place
     counted, modulus = _counted(affine, view.lhs), affine.uniform(view.rhs)
     if counted is None or modulus is None:
         return None
@@ -280,25 +289,46 @@ def _least(affine: Affine, op: Operation) -> AffineTile | None:
     return tile.guarded([Guard(dim, last + ONE - tile.offset)])
 
 
-def _selected(affine: Affine, op: Operation) -> AffineTile | None:
-    """``where(x + r < M, …, elsewhere)``: the true value, guarded by the mask."""
+def _selected(affine: Affine, op: Operation) -> Meaning | None:
+    """``where(x + r < M, …, elsewhere)``: the true value, guarded by the mask; of two masks, their conjunction."""
     view = arith.SelectOp(op)
-    if _is_boolean(op.result):
+    mask = affine.meaning(view.condition)
+    if not isinstance(mask, Mask):
         return None
-    tile, mask = affine.tile(view.true_value), affine.meaning(view.condition)
-    guards = mask.as_guards() if isinstance(mask, Mask) else None
+    if _is_boolean(op.result):
+        other = affine.meaning(view.true_value) if arith.is_zero(view.false_value) else None
+        return mask.both(other) if isinstance(other, Mask) else None
+    inside, outside = _number(affine, view.true_value), _number(affine, view.false_value)
+    if inside is not None and outside is not None:
+        return Indicator(mask, inside, outside)
+    tile, guards = affine.tile(view.true_value), mask.as_guards()
     return None if tile is None or guards is None else tile.guarded(guards)
 
 
-def _conjunction(affine: Affine, op: Operation) -> Mask | None:
+def _widened(affine: Affine, op: Operation) -> Indicator | None:
+    """A mask as a tile of integers."""
+    tiled = bool(shape_of(op.result)) and _is_boolean(op.operands[0])
+    mask = affine.meaning(op.operands[0]) if tiled else None
+    return Indicator(mask, 1 if arith.ExtUIOp.matches(op) else -1, 0) if isinstance(mask, Mask) else None
+
+
+def _conjunction(affine: Affine, op: Operation) -> Meaning | None:
+    """The conjunction of masks; ``(8·i + r) & 7`` is the place in a run of eight."""
     if not _is_boolean(op.result):
-        return None
+        view = arith.AndIOp(op)
+        tile, number = affine.tile(view.lhs), _number(affine, view.rhs)
+        if tile is None or number is None or number < 1 or number & (number + 1) or not shape_of(op.result):
+            return None
+        return tile.remainder(number + 1, shape_of(op.result), towards_zero=False)
     left, right = (affine.meaning(operand) for operand in op.operands)
     return left.both(right) if isinstance(left, Mask) and isinstance(right, Mask) else None
 
 
 def _comparison(affine: Affine, op: Operation) -> Mask | None:
     view = arith.CmpIOp(op)
+    first, number = affine.meaning(view.lhs), _number(affine, view.rhs)
+    if isinstance(first, Indicator) and number is not None:
+        return first.where(lambda element: view.predicate in arith.holding(element, number))
     left, right = affine.tile(view.lhs), affine.tile(view.rhs)
     if left is None or right is None:
         return None
@@ -317,6 +347,7 @@ _TRANSFER: Mapping[str, Callable[[Affine, Operation], Meaning | None]] = by_name
         tt.MakeRangeOp: _range,
         tt.SplatOp: _splat,
         arith.ExtSIOp: _cast,
+        arith.ExtUIOp: _widened,
         arith.IndexCastOp: _cast,
         tt.BroadcastOp: _moved,
         tt.ExpandDimsOp: _moved,
@@ -336,7 +367,7 @@ _TRANSFER: Mapping[str, Callable[[Affine, Operation], Meaning | None]] = by_name
         arith.CmpIOp: _comparison,
     }
 )
-_OF_TILES = op_names(arith.DivSIOp, arith.ShRSIOp, arith.RemSIOp, arith.MinSIOp, arith.SelectOp)
+_OF_TILES = op_names(arith.ExtUIOp, arith.DivSIOp, arith.ShRSIOp, arith.RemSIOp, arith.MinSIOp, arith.SelectOp)
 """Operations with a transfer function for tiles only: a scalar result is an atom."""
 _SUMS = op_names(arith.AddIOp, arith.SubIOp, arith.MulIOp, arith.ShLIOp)
 _INDEX_BITS = 32

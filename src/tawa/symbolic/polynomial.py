@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
+from tawa.dialects.declare.declaration import by_name
+from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import Block, Operation, Value
 
 Monomial = tuple[int, ...]
@@ -175,22 +177,38 @@ class Atoms:
         return (self._atoms[index] for index in poly.atoms)
 
     def text(self, poly: Poly) -> str:
-        """A polynomial for messages: ``128*pid + 64``."""
-        terms: list[str] = []
+        """A polynomial for messages: ``128*pid - 64``."""
+        found = ""
         for monomial, factor in poly.terms:
             names = [_name(self._atoms[index]) for index in monomial]
-            terms.append("*".join([str(factor), *names] if factor != 1 or not names else names))
-        return " + ".join(terms) or "0"
+            size = "*".join([str(abs(factor)), *names] if abs(factor) != 1 or not names else names)
+            sign = (" - " if found else "-") if factor < 0 else (" + " if found else "")
+            found += sign + size
+        return found or "0"
 
     def invariant(self, poly: Poly, loop: Operation) -> bool:
         """Whether a polynomial is invariant in `loop`."""
         return all(not inside(atom, loop) for atom in self.of(poly))
 
 
+_KINDS = by_name(
+    {
+        GetProgramIdOp: "(a program id)",
+        GetNumProgramsOp: "(a number of programs)",
+        LoadOp: "(a number in memory)",
+    }
+)
+"""What a number without a name is, by the operation that computes it."""
+
+
 def _name(atom: Atom) -> str:
-    if isinstance(atom, Value):
-        return atom.hint or "(a scalar)"
-    return "(iterations)" if isinstance(atom, Trip) else "(a running sum)"
+    """The name of an atom in the kernel's source, or what it is."""
+    if isinstance(atom, Trip | Carried):
+        return "(iterations)" if isinstance(atom, Trip) else "(a running sum)"
+    if isinstance(atom.owner, Block):
+        return atom.hint or ("(loop counter)" if atom.index == 0 else "(carried by a loop)")
+    head, _, tail = atom.hint.rpartition("_")  # MLIR numbers the values of one name
+    return (head if head and tail.isdigit() else atom.hint) or _KINDS.get(atom.owner.name, "(a scalar)")
 
 
 def inside(atom: Atom, op: Operation) -> bool:

@@ -23,13 +23,17 @@ from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.tt import FuncOp, LoadOp
 from tawa.ir import Operation, Value, shape_of
 from tawa.symbolic.affine import Affine
+from tawa.symbolic.extremes import parts_of
 from tawa.symbolic.induction import Induction, InductionVariables, first_and_next
 from tawa.symbolic.known import LOADED, UNKNOWN, Known, Proof, Trust
 from tawa.symbolic.origins import origins_of
 from tawa.symbolic.polynomial import ONE, Atom, Carried, Poly, Trip, constant
+from tawa.symbolic.quotients import quotients_in
 from tawa.symbolic.transfer import transfer
 
 _LOAD = LoadOp.NAME
+_CANDIDATES = 16
+"""The limit on the polynomials from which one statement may follow."""
 
 
 class ValueRanges:
@@ -73,15 +77,41 @@ class ValueRanges:
 
     def not_negative(self, poly: Poly, at: Operation) -> Proof | None:
         """A proof that `poly` is 0 or more wherever `at` is executed, or None."""
-        poly = self._variables.expand(poly)
         if at not in self._facts:
-            self._facts[at] = tuple(self._variables.expand(fact) for fact in self._known_at(at))
+            parts = (part for fact in self._known_at(at) for part in parts_of(self.affine, fact + ONE))
+            self._facts[at] = tuple(self._variables.expand(part - ONE) for part in parts)
         for trust in Trust:
-            for candidate in (poly, *_remainders(poly, self._facts[at])):
+            for candidate, proof in self._sufficient(self._variables.expand(poly), self._facts[at], trust):
                 known = self.known(candidate, trust)
                 if known.low >= 0:
-                    return known.premises
+                    return known.premises.and_(proof)
         return None
+
+    def _sufficient(self, poly: Poly, facts: tuple[Poly, ...], trust: Trust) -> Iterator[tuple[Poly, Proof]]:
+        """Polynomials such that `poly` is 0 or more if one of them is: `poly`, less what is known to be 0 or more."""
+        found = {poly: Proof()}
+        work = [poly]
+        while work:
+            part = work.pop(0)
+            yield part, found[part]
+            if len(found) > _CANDIDATES:
+                continue
+            less = [(fewer, Proof()) for fewer in _remainders(part, facts)] if part is poly else []
+            for fewer, proof in (*less, *self._less_remainders(part, trust)):
+                if fewer not in found:
+                    found[fewer] = found[part].and_(proof)
+                    work.append(fewer)
+
+    def _less_remainders(self, poly: Poly, trust: Trust) -> Iterator[tuple[Poly, Proof]]:
+        """`poly` less the remainders that it contains as differences, ``x - x // n * n``."""
+        for quotient in quotients_in(self.affine, poly):
+            times = quotient.times_in(poly)
+            if times is None:
+                continue
+            dividend, factor = self.known(quotient.dividend, trust), self.known(times, trust)
+            if factor.low >= 0 and (quotient.rounds_down or dividend.low >= 0):
+                proof = factor.premises if quotient.rounds_down else factor.premises.and_(dividend.premises)
+                yield poly - self._variables.expand(quotient.remainder * times), proof
 
     def positive(self, poly: Poly, at: Operation) -> Proof | None:
         """A proof that `poly` is 1 or more wherever `at` is executed, or None."""
