@@ -37,6 +37,14 @@ SLACK_BYTES = 1024
 
 FP16_FMA_PER_CYCLE = 2048
 """Multiply-adds of the tensor cores: 989.4 TFLOP/s / (2 · 132 SMs · 1.83 GHz); tf32 half of it, fp8 and int8 twice."""
+_BITS = {"f32": 32, "tf32": 32, "f16": 16, "bf16": 16}
+
+
+def fma_per_cycle(element: str, fp16: int = FP16_FMA_PER_CYCLE) -> int:
+    """Multiply-adds per cycle of the tensor cores on operands of type `element`; fp16: the rate of fp16."""
+    return fp16 * 16 // _BITS.get(element, 8)
+
+
 SHARED_BYTES_PER_CYCLE = 128
 """32 banks of 4 bytes."""
 LANES_PER_CYCLE = 128
@@ -99,8 +107,7 @@ class CostModel:
 
     def fma_per_cycle(self, element: str) -> int:
         """Multiply-adds per cycle of the tensor cores on operands of type `element`."""
-        bits = {"f32": 32, "tf32": 32, "f16": 16, "bf16": 16}.get(element, 8)
-        return self.fp16_fma_per_cycle * 16 // bits
+        return fma_per_cycle(element, self.fp16_fma_per_cycle)
 
 
 H100 = CostModel()
@@ -145,6 +152,19 @@ STORE_CYCLES = 500
 ROW_BYTES = 128
 """The most bytes of a row that TMA fetches at a time (bench/results/small.json: 128 x 64 x 32 at 2048³ and 4096³)."""
 
+# -- predictions (tawa.plan.expectation, tawa.plan.cost.launches) ------------------------------------------------------
+
+DOUBT = 0.25
+"""Standard deviations of the model's error by which a Plan must be predicted to be faster (docs/choosing.md)."""
+MOST_MEASURED = 10
+"""Plans of one kernel that are measured at most: stock Triton's, that of automatic mode, and eight of the model."""
+USUAL_SIZES = (2048, 4096)
+"""Values of integer arguments, where a compile does not know them: short and long loops."""
+USUAL_TRIPS = 32
+"""Iterations of a loop whose bounds memory decides."""
+USUAL_WAVES = 8
+"""Programs for each SM, where a compile does not know the grid."""
+
 # -- registers (tawa.plan.cost.registers, tawa.plan.candidates, tawa.plan.decide.loops) -------------------------------
 
 PRODUCER_REGISTERS = 24
@@ -153,6 +173,8 @@ ADDRESS_REGISTERS = 40
 """Base number per thread of a producer with tiles of addresses; an estimate from ptxas' counts."""
 POINTER_REGISTERS = 3
 """Per address in a thread of such a producer, including its mask."""
+LARGEST_PRODUCER_TILE = 8 * 1024
+"""Bytes of a tile that a producer may compute for a trip count or a condition: 16 registers of each thread."""
 MAX_PRODUCER_REGISTERS = 168
 """The most per thread of a producer."""
 WORKING_REGISTERS = 88
@@ -163,6 +185,8 @@ INSTRUCTION_REGISTERS = 26
 """What ptxas needs in addition to the accumulator of one wgmma (C7602); the main loop of a stock GEMM needs as many."""
 CHAINED_REGISTERS = 48
 """What an attention loop of stock Triton needs in addition to accumulators: 46 to 59 in kernels with d = 64."""
+POINTER_LOOP_REGISTERS = 30
+"""What a loop of stock Triton that loads through pointers needs in addition: addresses, masks; from ptxas' counts."""
 MOST_CTAS = 4
 """The most CTAs on an SM that the planner assumes."""
 KEPT_REGISTERS = 168
@@ -170,6 +194,8 @@ KEPT_REGISTERS = 168
 (bench/results/flex.json)."""
 HARMLESS_BYTES = 64
 """Bytes of spill stores and loads that are harmless: a few registers spilled once, outside the loops; an estimate."""
+FREED_BYTES = 512
+"""Bytes of spill stores and loads that disappear with prefetched rows, at most: 64 to 588 in dK and dV of attention."""
 BYTES_AHEAD = 32
 """Per thread, for all values that a loop carries for loads prefetched one iteration ahead."""
 

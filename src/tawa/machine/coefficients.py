@@ -1,0 +1,119 @@
+"""The coefficients of the model of time (`tawa.plan.cost.time_model`), and how far it is off.
+
+They stand in ``coefficients.json`` beside this file, with the measurements that they come from. The file is written by
+``python -m bench.model.fit``, never by hand. Cycles are those of an SM at `CLOCK_GHZ`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).with_name("coefficients.json")
+FORMAT = 1
+CLOCK_GHZ = 1.755
+"""The clock in which the coefficients count cycles: near that of an H200 under load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """The coefficients.
+
+    start_stock, start_specialised: microseconds from one launch to the next, without any work.
+    fill_stock, fill_specialised: cycles until the first tile has arrived in a program; a stock kernel pays them at each
+        loop, a specialised one at its start, where it also initialises barriers and starts its partitions.
+    drain_specialised: cycles at the end of a loop of a specialised kernel, until the last dot has left.
+    block: cycles of a block without dots, beside its work: waits between operations that depend on each other.
+    overlap: exponent of the smooth maximum over units of an SM. sharing: the same for programs that share an SM.
+    tail: how much of a full wave the last, partial wave takes.
+    tensor_8, tensor_16, tensor_32: time of a dot over that at the peak rate, by bits of an operand's element.
+    lanes, special, narrow: cycles over those at the peak rate, for fp32 operations, special functions, and conversions
+        from and to 8 bits. address: the same for the addresses and masks of loads through pointers.
+    alone: what a single warp of a scheduler loses, because nothing fills its gaps. shuffle: cycles of a reduction.
+    store, store_tma: cycles of 128 bytes that are stored through pointers, or by TMA. turn: of 128 bytes of an operand
+        that is transposed through registers.
+    bytes_per_cycle: from L2 to an SM. row: cycles of a row (at most 128 bytes) of an operand.
+    latency: cycles of global memory that slots hide. exposed: the same where nothing hides it.
+    held, held_specialised: slots that wait for their release, on average.
+    wait_stock, wait_chained: cycles around a dot of a stock kernel, alone or chained to another dot. sync: the same
+        for each further warp group, because a stock kernel synchronises all warps before it reuses a slot.
+    wait_specialised, wait_in_flight, wait_staged: cycles around a dot of a consumer that waits for it (P = 0), that
+        keeps dots in flight, or whose loop has stages.
+    """
+
+    start_stock: float
+    start_specialised: float
+    fill_stock: float
+    fill_specialised: float
+    drain_specialised: float
+    block: float
+    overlap: float
+    sharing: float
+    tail: float
+    tensor_8: float
+    tensor_16: float
+    tensor_32: float
+    lanes: float
+    special: float
+    narrow: float
+    address: float
+    alone: float
+    shuffle: float
+    store: float
+    store_tma: float
+    turn: float
+    bytes_per_cycle: float
+    row: float
+    latency: float
+    exposed: float
+    held: float
+    held_specialised: float
+    sync: float
+    wait_stock: float
+    wait_chained: float
+    wait_specialised: float
+    wait_in_flight: float
+    wait_staged: float
+
+    @staticmethod
+    def names() -> tuple[str, ...]:
+        """The names of all coefficients."""
+        return tuple(it.name for it in fields(Coefficients))
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """The error of the predicted gain over stock Triton, as a logarithm, on kernels of one regime.
+
+    bias: mean of predicted less measured. deviation: its standard deviation around that, on kernels that the fit did
+    not see. points: how many measurements it comes from.
+    """
+
+    bias: float
+    deviation: float
+    points: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A fit: its coefficients, its errors by regime, that of a regime without measurements, and where it comes from."""
+
+    coefficients: Coefficients
+    errors: Mapping[str, ErrorInfo]
+    unknown: ErrorInfo
+    source: Mapping[str, Any]
+
+
+@cache
+def fitted() -> Fit:
+    """The fit of `FILE`."""
+    data = json.loads(FILE.read_text(encoding="utf-8"))
+    errors = {name: ErrorInfo(**it) for name, it in data["errors"].items()}
+    return Fit(Coefficients(**data["coefficients"]), errors, ErrorInfo(**data["unknown"]), data["source"])
+
+
+__all__ = ["CLOCK_GHZ", "FILE", "FORMAT", "Coefficients", "ErrorInfo", "Fit", "fitted"]

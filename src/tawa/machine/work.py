@@ -1,0 +1,152 @@
+"""The work of an operation: what it asks of the units of an SM, from its types alone.
+
+    exp2 : tensor<128x64xf32>                   8192 special functions
+    truncf : tensor<128x64xf32> to …xbf16       8192 conversions
+    reduce (addf) : tensor<128x64xf32>          8192 slots, one round of shuffles
+
+Counts are those of the whole tile, without layouts: no element is computed twice. The planner's model of time, the
+scheduler and the simulator's clock divide them by rates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tawa.dialects import arith, tt, ttg
+from tawa.dialects import math as math_ops
+from tawa.dialects.builtin import AssumeOp, PoisonOp
+from tawa.dialects.declare.declaration import by_name, op_names
+from tawa.ir import MemDescType, Operation, TensorType, parse_type
+from tawa.machine.hopper import WGMMA_ROWS
+
+_FREE = op_names(
+    arith.ConstantOp, arith.BitcastOp, PoisonOp, AssumeOp, tt.SplatOp, tt.UnsplatOp, tt.BroadcastOp, tt.ExpandDimsOp,
+    tt.MakeRangeOp, tt.ReshapeOp, tt.TransOp, tt.JoinOp, tt.SplitOp, tt.CatOp, tt.BitcastOp, tt.AssertOp, tt.PrintOp,
+    ttg.ConvertLayoutOp,
+)  # fmt: skip
+_SPECIAL = op_names(
+    math_ops.Exp2Op, math_ops.ExpOp, math_ops.Log2Op, math_ops.LogOp, math_ops.SinOp, math_ops.CosOp, math_ops.SqrtOp,
+    math_ops.RsqrtOp,
+)  # fmt: skip
+_CONVERSIONS = op_names(
+    arith.ExtFOp, arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.FPToSIOp, arith.UIToFPOp, arith.FPToUIOp
+)
+_SLOTS = by_name(
+    {
+        **dict.fromkeys((arith.DivFOp, tt.PreciseDivFOp, arith.RemFOp), 10),
+        **dict.fromkeys((arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp), 40),
+        **dict.fromkeys((math_ops.ErfOp, math_ops.TanhOp, math_ops.PowFOp, math_ops.SinhOp, math_ops.CoshOp), 24),
+        math_ops.TanOp: 24,
+    }
+)
+"""Issue slots per element of operations that expand to several instructions; estimates from SASS."""
+_ROUNDS = op_names(tt.ReduceOp, tt.ScanOp, tt.GatherOp, tt.HistogramOp)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Counts over the elements of a tile.
+
+    slots: fp32 issue slots. integers: issue slots of integer operations. special: special functions. conversions:
+    between element types of at least 16 bits; narrow: from and to 8 bits. shuffles: rounds in which the threads of a
+    warp exchange values.
+    """
+
+    slots: float = 0.0
+    integers: float = 0.0
+    special: float = 0.0
+    conversions: float = 0.0
+    narrow: float = 0.0
+    shuffles: float = 0.0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+NOTHING = Work()
+
+
+def work_of(op: Operation) -> Work:
+    """The work of one execution of an operation on tiles; none for scalars, memory accesses and control flow.
+
+    A reduction or scan has the work of its combiner for each element, and a round of shuffles.
+    """
+    if op.name in _FREE or op.name in _MEMORY or not op.name.startswith(("arith.", "math.", "tt.")):
+        return NOTHING
+    elements = max((_elements(value.type) for value in (*op.operands, *op.results)), default=1)
+    if elements == 1:
+        return NOTHING
+    inner = [it for it in op.regions[0].block.ops if it.results] if op.regions else []
+    found = Work(shuffles=float(op.name in _ROUNDS))
+    for it in inner or [op]:
+        found = found + _of_elements(it.name, it.results[0].type if it.results else op.operands[0].type, op, elements)
+    return found
+
+
+def _of_elements(name: str, type: str, op: Operation, elements: int) -> Work:
+    """The work of an elementwise operation on this many elements. type: of its result. op: gives the narrowest type."""
+    if name in _SPECIAL:
+        return Work(special=elements, slots=elements * (name == math_ops.ExpOp.NAME))
+    if name in _CONVERSIONS:
+        narrow = min(_bits(value.type) for value in (op.operands[0], op.results[0])) == _NARROW
+        return Work(narrow=elements) if narrow else Work(conversions=elements)
+    count = elements * _SLOTS.get(name, 1)
+    return Work(integers=count) if name not in _SLOTS and _is_integer(type) else Work(slots=count)
+
+
+@dataclass(frozen=True, slots=True)
+class DotCounts:
+    """One dot. batch: independent products. products: multiply-adds of one. element: the type of the operands.
+
+    read_bytes: what one product reads from shared memory: B once for each 64 rows, and A unless it is in registers.
+    """
+
+    batch: int
+    products: int
+    element: str
+    read_bytes: int
+
+    def cycles(self, fma_per_cycle: int, bytes_per_cycle: int) -> int:
+        """Cycles for the multiply-adds, or for the reads of shared memory if those take longer."""
+        reads = math.ceil(self.read_bytes / bytes_per_cycle)
+        return self.batch * max(math.ceil(self.products / fma_per_cycle), reads)
+
+
+def dot_counts(op: Operation) -> DotCounts | None:
+    """The counts of a dot at any level; None if an operand is neither a tile nor a buffer."""
+    a, b, out = parse_type(op.operands[0].type), parse_type(op.operands[1].type), parse_type(op.results[0].type)
+    if not isinstance(a, TensorType | MemDescType) or not isinstance(b, TensorType | MemDescType):
+        return None
+    rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
+    batch = math.prod(out.shape[:-2]) if isinstance(out, TensorType) else 1
+    read = b.bytes // batch * max(1, rows // WGMMA_ROWS) + (a.bytes // batch if isinstance(a, MemDescType) else 0)
+    return DotCounts(batch, rows * inner * columns, a.element, read)
+
+
+_MEMORY = op_names(
+    tt.LoadOp, tt.StoreOp, tt.DescriptorLoadOp, tt.DescriptorStoreOp, tt.DescriptorGatherOp, tt.DescriptorScatterOp,
+    tt.DescriptorReduceOp, tt.AtomicRMWOp, tt.AtomicCASOp, tt.DotOp, tt.DotScaledOp,
+)  # fmt: skip
+
+
+_NARROW = 8
+"""Bits of elements that LLVM carries one to a register: converting them costs permutations of bytes."""
+
+
+def _bits(type: str) -> int:
+    kind = parse_type(type)
+    return 8 * kind.bytes // math.prod(kind.shape) if isinstance(kind, TensorType) else 32
+
+
+def _is_integer(type: str) -> bool:
+    kind = parse_type(type)
+    return (kind.element if isinstance(kind, TensorType) else type).startswith(("i", "!tt.ptr"))
+
+
+def _elements(type: str) -> int:
+    kind = parse_type(type)
+    return math.prod(kind.shape) if isinstance(kind, TensorType) else 1
+
+
+__all__ = ["NOTHING", "DotCounts", "Work", "dot_counts", "work_of"]

@@ -1,0 +1,67 @@
+"""What an operation asks of the units of an SM."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.ir import Block, Builder, Region, Value
+from tawa.machine.work import NOTHING, Work, work_of
+from tests.analysis.tile_programs import TileProgram
+
+TILE = "tensor<64x32xf32>"
+ELEMENTS = 64 * 32
+
+
+def work(name: str, type: str = TILE, like: str = TILE, operands: int = 1) -> Work:
+    p = TileProgram(x=like)
+    return work_of(Builder.at_end(p.block).create(name, [p.args["x"]] * operands, (type,)))
+
+
+def reduction() -> Work:
+    p = TileProgram(x=TILE)
+    op = Builder.at_end(p.block).create("tt.reduce", [p.args["x"]], ("tensor<64xf32>",))
+    op.add_region(_sum())
+    return work_of(op)
+
+
+def _sum() -> Region:
+    block = Block(["f32", "f32"])
+    total: Value = Builder.at_end(block).create("arith.addf", list(block.args), ("f32",)).result
+    Builder.at_end(block).create("tt.reduce.return", [total], ())
+    return Region([block])
+
+
+def test_a_power_of_two_is_a_special_function_and_e_takes_a_product_more() -> None:
+    assert work("math.exp2") == Work(special=ELEMENTS)
+    assert work("math.exp") == Work(special=ELEMENTS, slots=ELEMENTS)
+
+
+@pytest.mark.parametrize(
+    ("element", "expected"), [("f16", Work(conversions=ELEMENTS)), ("f8E4M3FN", Work(narrow=ELEMENTS))]
+)
+def test_conversions_to_8_bits_are_counted_apart(element: str, expected: Work) -> None:
+    assert work("arith.truncf", f"tensor<64x32x{element}>") == expected
+
+
+def test_integers_are_counted_apart_from_floats_and_a_division_takes_more() -> None:
+    whole = TILE.replace("f32", "i32")
+    assert work("arith.addf", operands=2) == Work(slots=ELEMENTS)
+    assert work("arith.addi", whole, whole, operands=2) == Work(integers=ELEMENTS)
+    assert work("arith.divf", operands=2).slots > 5 * ELEMENTS
+
+
+def test_a_reduction_takes_its_combiner_for_each_element_and_a_round_of_shuffles() -> None:
+    assert reduction() == Work(slots=ELEMENTS, shuffles=1)
+
+
+@pytest.mark.parametrize("name", ["tt.broadcast", "tt.splat", "arith.bitcast", "tt.trans"])
+def test_views_are_free(name: str) -> None:
+    assert work(name) == NOTHING
+
+
+def test_scalars_are_free() -> None:
+    assert work("arith.addf", "f32", "f32", operands=2) == NOTHING
+
+
+def test_works_add_up() -> None:
+    assert Work(slots=1, narrow=2) + Work(slots=3, shuffles=1) == Work(slots=4, narrow=2, shuffles=1)
