@@ -375,18 +375,42 @@ def producer_remark(*lines: str, at: str, arguments: dict[str, str] | None = Non
     return first_remark(gemm(loop=loop, arguments=arguments or {}))
 
 
-def test_an_address_that_is_computed_from_a_tile_is_declined() -> None:
-    reduce = (
-        '%r = "tt.reduce"(%zeros) <{axis = 1 : i32}> ({\n^bb0(%l: f32, %s: f32):\n'
-        '%p = "arith.addf"(%l, %s) : (f32, f32) -> f32\n"tt.reduce.return"(%p) : (f32) -> ()\n}) : ('
-        + ACC
-        + ') -> f32 loc("kernel.py":7:0)'
+def folded(combine: str, tile: str) -> str:
+    """``row``: the integer part of a tile, folded."""
+    element = "f32" if combine.endswith("f") else "i32"
+    fold = (
+        f'%r = "tt.reduce"(%tile) <{{axis = 1 : i32}}> ({{\n^bb0(%l: {element}, %s: {element}):\n'
+        f'%p = "{combine}"(%l, %s) : ({element}, {element}) -> {element}\n'
+        f'"tt.reduce.return"(%p) : ({element}) -> ()\n}}) : ({tile}) -> {element} loc("kernel.py":7:0)'
     )
-    cast = op("arith.fptosi", "%r", "f32", "%row", "i32")
-    remark = producer_remark(reduce, cast, at="%row, %k")
-    assert remark.reason.startswith("the address or trip count of a load depends on tt.reduce, which works on a tile")
+    cast = op("arith.fptosi", "%r", "f32", "%row", "i32") if element == "f32" else binary("row", "addi", "r", "r")
+    zero = "0.0" if element == "f32" else "0"
+    return "\n".join(
+        (op("arith.constant", "", "", "%tile", tile, properties=f"value = dense<{zero}> : {tile}"), fold, cast)
+    )
+
+
+@pytest.mark.parametrize(
+    ("combine", "tile", "why"),
+    [
+        ("arith.addf", "tensor<64xf32, #blocked>", "adds floats in an order that depends on the number of warps"),
+        ("arith.addi", "tensor<64x64xi32, #blocked>", "works on a large tile in registers"),
+    ],
+)
+def test_an_address_from_a_tile_that_the_producer_cannot_fold_is_declined(combine: str, tile: str, why: str) -> None:
+    remark = producer_remark(folded(combine, tile), at="%row, %k")
+    assert remark.reason == f"the address or trip count of a load depends on tt.reduce, which {why}"
     assert str(remark.location) == "kernel.py:7"
     assert remark.cure == "compute addresses and loop bounds from scalars"
+
+
+@pytest.mark.parametrize("combine", ["arith.addi", "arith.maxnumf"])
+def test_a_small_tile_is_folded_by_a_producer_of_four_warps(combine: str) -> None:
+    tile = f"tensor<64x{'f32' if combine.endswith('f') else 'i32'}, #blocked>"
+    loop = inside(folded(combine, tile)).replace("%k, %zero)", "%row, %zero)")
+    made = specialise(gemm(loop=loop), LEGAL, Target(4, 3))
+    assert made.applied and made.plan is not None and made.plan.partitions[0].num_warps == 4
+    assert made.plan.partitions[0].registers == 40 and made.plan.early_puts == 0
 
 
 def test_an_address_that_comes_from_an_atomic_is_declined() -> None:

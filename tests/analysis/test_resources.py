@@ -46,6 +46,15 @@ def test_stores_of_one_type_share_a_buffer_and_others_do_not() -> None:
     assert tiles(f"{programs.store()}\n{other}") == TILE_BYTES + 2 * TILE_BYTES
 
 
+def test_stores_between_loops_in_a_row_share_a_buffer_too_which_is_gone_behind_the_rings() -> None:
+    loops = [
+        f"{programs.gemm_loop(f'acc{at}', f'_{at}')}\n{programs.store(f'acc{at}')}".replace("%zero_", f"%zero{at}_")
+        for at in range(3)
+    ]
+    info = beside(programs.kernel("\n".join(loops)))
+    assert (info.staging, info.inside, info.behind) == (0, TILE_BYTES, TILE_BYTES)
+
+
 def test_a_tile_the_consumer_loads_by_itself_counts_where_it_is_loaded() -> None:
     inside = programs.for_loop(
         f"{programs.load('bias', 'c_desc')}\n{programs.iteration()}",

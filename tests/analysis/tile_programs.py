@@ -13,7 +13,7 @@ from tawa.ir import Block, Builder, Module, Operation, Region, TensorType, Value
 from tawa.ir.attributes import array_attr, int_attr
 
 _LOAD = {"boundaryCheck": "array<i32>", "cache": "1 : i32", "evict": "1 : i32", "isVolatile": "false"}
-LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = 2, 3, 4, 5
+EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)
 
 
 class TileProgram:

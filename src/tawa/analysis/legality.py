@@ -7,20 +7,24 @@ and if the producer can compute its addresses and its control flow without the c
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS, fixed_layout
 from tawa.analysis.memory.provenance import Root, follows_addresses, made_in_a_loop, memory_roots, remade_for
 from tawa.analysis.rings.channels import ancestor_in
+from tawa.analysis.rings.given_numbers import given_numbers
 from tawa.analysis.rings.guards import GuardInfo, find_guards
 from tawa.analysis.rings.loads import DotLoadInfo, find_dots, tma_alignment
 from tawa.analysis.rings.slices import SliceInfo, slice_from
+from tawa.analysis.sums import rounds
 from tawa.dialects.declare.declaration import address_of
 from tawa.dialects.effects import effects_of, is_plain_load, is_pure
 from tawa.dialects.scf import CONTROL, ENDS, enclosing_loops
 from tawa.dialects.tt import ATOMICS, DOTS, CallOp, DescriptorLoadOp, FuncOp, LoadOp, acquires
 from tawa.dialects.ttg import WarpSpecializeOp, ctas_of
 from tawa.ir import Module, Operation, Value, is_scalar, parse_type, source_of
-from tawa.ir.types import TensorDescType
+from tawa.ir.types import TensorDescType, TensorType
+from tawa.machine.hopper import LARGEST_PRODUCER_TILE
 from tawa.remarks import Remark
 
 _FLOW = CONTROL | ENDS
@@ -163,11 +167,15 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
 
     num_warps: the warps of a consumer; the layouts of the program are for this number.
     """
-    part = slice_from([info.load.op for info in loads], function, _guarded(module, loads).guards)
-    own = {info.load.op for info in loads}
-    tiles = any(info.fill != "tma" for info in loads)  # then the producer has enough warps to compute tiles
+    roots, guarded = [info.load.op for info in loads], _guarded(module, loads)
+    given, part = _part_of_producer(roots, guarded)
+    own = set(roots)
+    tiles = any(info.fill != "tma" for info in loads)
     writes = _global_writes(module)
     blocked: Operation | None = None
+    for op in ordered(slice_from((), function, guarded.guards, given), function):
+        if load := LoadOp.of(op):
+            yield from _conflicts(module, op, load.pointers, writes)
     for op in ordered(part, function):
         if op in own and any(user in part and user not in own for user in op.result.users):
             blocked = op
@@ -185,7 +193,7 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
             f"the address or trip count of a load depends on {blocked.name}, {why}",
             "compute addresses and loop bounds from scalars",
         )
-    elif tiles:
+    elif tiles or folded_elements(module, loads):
         obstacle = fixed_layout(module, ordered(part, function), num_warps)
         if obstacle is not None:
             op, layout = obstacle
@@ -196,6 +204,23 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
                 f"cannot take from a program of {num_warps}",
                 "num_warps=4, or num_consumer_groups=2",
             )
+
+
+def folded_elements(module: Module, loads: list[DotLoadInfo]) -> int:
+    """The elements of the largest tile that the producer computes besides the tiles of its loads; 0 if there is none.
+
+    A producer with tiles needs as many warps as their layouts are for.
+    """
+    roots, guarded = [info.load.op for info in loads], _guarded(module, loads)
+    part = _part_of_producer(roots, guarded)[1]
+    inside = [op for op in part.ops if op not in roots and op.name not in _FLOW]
+    return max((_elements(value) for op in inside for value in (*op.operands, *op.results)), default=0)
+
+
+def _part_of_producer(roots: list[Operation], guarded: GuardInfo) -> tuple[tuple[Value, ...], SliceInfo]:
+    """The numbers that are given to the producer, and its slice."""
+    given = given_numbers(guarded, roots)
+    return given, slice_from(roots, guarded.function.op, guarded.guards, given=given)
 
 
 def _guarded(module: Module, loads: list[DotLoadInfo]) -> GuardInfo:
@@ -222,18 +247,30 @@ def _global_writes(module: Module) -> list[tuple[Operation, Value]]:
 
 
 def _not_duplicable(op: Operation, tiles: bool) -> str:
-    """Why the producer cannot execute a copy of `op`; empty if it can. tiles: whether the producer computes tiles."""
+    """Why the producer cannot execute a copy of `op`; empty if it can. tiles: whether it fills slots from registers."""
     if op.name in DOTS:
         return "which only the consumer computes"
     if not is_plain_load(op) and not is_pure(op):
         return "which reads or writes memory" if DescriptorLoadOp.of(op) else "which has side effects"
+    if rounds(op):
+        return "which adds floats in an order that depends on the number of warps"
     values = (*op.operands, *op.results)
-    scalar = all(is_scalar(value.type) or _is_descriptor(value) for value in values)
-    return "" if scalar or tiles else "which works on a tile in registers"
+    if tiles or all(_is_foldable(value) for value in values):
+        return ""
+    return "which works on a large tile in registers"
 
 
-def _is_descriptor(value: Value) -> bool:
-    return isinstance(parse_type(value.type), TensorDescType)
+def _elements(value: Value) -> int:
+    kind = parse_type(value.type)
+    return prod(kind.shape) if isinstance(kind, TensorType) else 0
+
+
+def _is_foldable(value: Value) -> bool:
+    """Whether a producer may compute on a value: a number, a descriptor, or a small tile."""
+    kind = parse_type(value.type)
+    if isinstance(kind, TensorType):
+        return kind.bytes <= LARGEST_PRODUCER_TILE
+    return is_scalar(value.type) or isinstance(kind, TensorDescType)
 
 
 def _conflicts(

@@ -17,6 +17,8 @@ from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
 from tawa.machine.hopper import REGISTERS, SLACK_BYTES, WARP
 
+NO_WGMMA = "no dot is a wgmma, which has at least 64 rows: none stays in flight while the consumer goes on"
+
 
 @dataclass(frozen=True, slots=True)
 class SharedInfo:
@@ -64,17 +66,20 @@ def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo], groups:
     places = {op: place for place, op in enumerate(nested for outer in body.ops for nested in outer.walk())}
     border = _end(body.ops[last], places) if last >= 0 else -1
     staging: dict[str, int] = {}
+    staged: dict[str, _Span] = {}
     spans: list[_Span] = []
     for op, place in places.items():
         size = 0 if op in moved else _tile_bytes(op)
         store = DescriptorStoreOp.of(op)
         if store and (place <= border or groups > 1):
+            tile = store.source.type + store.descriptor.type
             if ancestor_in(body, op) is not op:
-                staging[store.source.type + store.descriptor.type] = size
-            else:
-                spans.append(_Span(place, len(places), size))  # its buffer lives until the store has left
+                staging[tile] = size
+            else:  # stores of one tile type share a buffer, which lives until the last of them has left
+                staged.setdefault(tile, _Span(place, len(places) if groups > 1 else border, size))
         elif size:
             spans.append(_Span(place, _last_use(op, places), size))
+    spans += [span for tile, span in staged.items() if tile not in staging]
     inside = _peak(spans, -1, border)
     behind = _peak(spans, border + 1, len(places))
     loops = [loop for op in places if (loop := ForOp.of(op))]
@@ -171,7 +176,7 @@ def unfit_dots(module: Module) -> str:
     """
     dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))]
     if not dots:
-        return "no dot is a wgmma, which has at least 64 rows: none stays in flight while the consumer goes on"
+        return NO_WGMMA
     if any(dot.adds_partial_sums for dot in dots):
         return "an fp8 dot adds up partial sums (max_num_imprecise_acc), which keeps the consumer from running ahead"
     return ""

@@ -47,6 +47,15 @@ def test_an_address_that_is_loaded_itself_is_not_known_ahead() -> None:
     assert ahead(*chased) == ["first"]
 
 
+@pytest.mark.parametrize(("wanted", "found"), [(("step", "it"), ["step", "it"]), (("it",), [])])
+def test_a_place_that_a_prefetched_number_leads_to_is_known_ahead(wanted: tuple[str, ...], found: list[str]) -> None:
+    walk = (scalar_load("it", "walk"), use("it"), moved("at", "lock", "k"), scalar_load("step", "at"))
+    body = (*walk, moved("walk_next", "walk", "step"))
+    loop = for_loop("\n".join(body), carried={"walk": ("other", "walk_next", "!tt.ptr<i32>")}, results="%last")
+    loads = AheadLoads(ForOp(the(parse(kernel(loop, arguments=_POINTERS)), "scf.for")))
+    assert [load.op.result.hint for load in loads.loads(lambda it: it.op.result.hint in wanted)] == found
+
+
 @pytest.mark.parametrize(("target", "found"), [("lock", []), ("other", ["it"])])
 def test_what_the_loop_may_write_is_not_loaded_ahead(target: str, found: list[str]) -> None:
     assert ahead(scalar_load("it", "lock"), use("it"), store(target)) == found

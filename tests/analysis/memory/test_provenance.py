@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.memory.provenance import Root, made_in_a_loop, memory_roots, stores_must_not_wait
+from tawa.analysis.memory.provenance import (
+    Root,
+    made_in_a_loop,
+    memory_roots,
+    stores_must_not_wait,
+    written_arguments,
+)
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Value
 from tests.cases.programs import ttgir as programs
@@ -171,3 +177,22 @@ def test_a_descriptor_of_unknown_origin_may_be_any_that_is_made_in_a_loop() -> N
     unknown = op("made.up", "", "", "%x", DESC)
     assert loop_maker(unknown, "x") is None
     assert loop_maker(f"{unknown}\n{for_loop(make('next'))}", "x") == "next"
+
+
+def test_the_arguments_that_a_kernel_writes_are_known_unless_an_address_comes_from_memory() -> None:
+    stored = op("tt.store", "%q, %n", f"{PTR.replace('f16', 'i32')}, i32")
+    arguments = {"p": PTR, "q": "!tt.ptr<i32>", "table": "!tt.ptr<i64>"}
+    module = parse(kernel(stored, arguments=arguments))
+    assert [module_names(module)[at] for at in written_arguments(module) or ()] == ["q"]
+    behind = (
+        op("tt.load", "%table", "!tt.ptr<i64>", "%a", "i64")
+        + "\n"
+        + op("tt.int_to_ptr", "%a", "i64", "%to", "!tt.ptr<i32>")
+    )
+    behind += "\n" + op("tt.store", "%to, %n", "!tt.ptr<i32>, i32")
+    assert written_arguments(parse(kernel(behind, arguments=arguments))) is None
+
+
+def module_names(module: Module) -> list[str]:
+    (function,) = [view for it in module.body.ops if (view := FuncOp.of(it))]
+    return [value.hint for value in function.body.args]

@@ -81,7 +81,7 @@ def test_a_masked_tile_is_a_box_of_a_matrix() -> None:
     assert box.base.hint == "a"
     assert box.block == (64, 32)
     assert [(text(dim.stride), [text(size) for size in dim.sizes], text(dim.index)) for dim in box.dims] == [
-        ("s", ["m"], "64*(a scalar)"),
+        ("s", ["m"], "64*(a program id)"),
         ("1", ["k"], "0"),
     ]
     assert not box.offset.terms and not box.gates
@@ -97,7 +97,7 @@ def test_what_is_known_at_the_launch_is_left_to_the_base() -> None:
     t = tile(row=lambda p: p.add(p.args["m"], p.mul(p.pid(), p.number(64))))
     box, text = box_of(t, t.p.load(t.address()))
     assert text(box.offset) == "m*s"
-    assert text(box.dims[0].index) == "64*(a scalar)"
+    assert text(box.dims[0].index) == "64*(a program id)"
 
 
 def test_a_batch_becomes_a_dimension_of_its_own() -> None:
@@ -113,7 +113,7 @@ def test_a_lower_bound_says_where_the_tensor_begins() -> None:
     p = t.p
     above = p.compare(p.expand(t.rows, 1), p.splat(p.number(0), 64, 1), GREATER_EQUAL)
     box, text = box_of(t, p.load(t.address(), p.both(t.below(), p.broadcast(above, 64, 32))))
-    assert text(box.dims[0].index) == "-64 + 64*(a scalar)"
+    assert text(box.dims[0].index) == "-64 + 64*(a program id)"
     assert [text(size) for size in box.dims[0].sizes] == ["m"]
 
 
@@ -127,7 +127,7 @@ def test_a_condition_without_a_place_is_a_gate() -> None:
     p = t.p
     alone = p.splat(p.compare(p.args["m"], p.args["k"]), 64, 32)
     box, text = box_of(t, p.load(t.address(), p.both(t.below(), alone)))
-    assert [text(gate) for gate in box.gates] == ["-1*m + k"]
+    assert [text(gate) for gate in box.gates] == ["-m + k"]
 
 
 def test_a_wrap_around_is_a_guard() -> None:
@@ -135,7 +135,7 @@ def test_a_wrap_around_is_a_guard() -> None:
     t.rows = t.p.binary("remsi", t.rows, t.p.splat(t.p.args["m"], 64))
     box, text = box_of(t, t.p.load(t.address()))
     assert [text(size) for size in box.dims[0].sizes] == ["m"]
-    assert [text(guard.room) for guard in box.dims[0].guards] == ["-64*(a scalar) + m"]
+    assert [text(guard.room) for guard in box.dims[0].guards] == ["-64*(a program id) + m"]
 
 
 def test_a_mask_on_what_wraps_around_does_not_cut_it_off() -> None:
@@ -211,6 +211,18 @@ def test_a_stride_of_one_is_needed_and_only_once() -> None:
     assert "more than one dimension" in reason(t, t.p.load(t.address()))
 
 
+@pytest.mark.parametrize("backwards", ["rows", "columns"])
+def test_a_tile_that_is_read_backwards_stays(backwards: str) -> None:
+    t = tile()
+    p, size = t.p, 64 if backwards == "rows" else 32
+    turned = p.binary("subi", p.splat(p.number(size - 1), size), p.range(size))
+    if backwards == "rows":
+        t.rows, expected = turned, "dimension 0 of the tile is read backwards, with a stride of -s; TMA reads forwards"
+    else:
+        t.columns, expected = turned, "dimension 1 of the tile is read backwards, with a stride of -1;"
+    assert expected in reason(t, p.load(t.address()))
+
+
 def test_a_broadcast_load_stays() -> None:
     t = tile()
     t.stride = t.p.number(0)
@@ -220,7 +232,7 @@ def test_a_broadcast_load_stays() -> None:
 def test_a_stride_that_is_not_fixed_stays() -> None:
     t = tile()
     t.stride = t.p.mul(t.p.pid(2), t.p.number(16))
-    assert "a stride, 16*(a scalar), is not known where the descriptor is made" in reason(
+    assert "a stride, 16*(a program id), is not known where the descriptor is made" in reason(
         t, t.p.load(t.address(), t.below())
     )
 
@@ -244,7 +256,7 @@ def shared(t: Tile, name: str, amount: int, then: int = 0) -> Tile:
 def test_runs_of_rows_that_share_an_address_are_one_row_of_the_box(name: str, amount: int) -> None:
     t = shared(tile(), name, amount)
     box, text = box_of(t, t.p.load(t.address()))
-    assert [(dim.block, dim.run, text(dim.index)) for dim in box.dims] == [(8, 8, "8*(a scalar)"), (32, 1, "0")]
+    assert [(dim.block, dim.run, text(dim.index)) for dim in box.dims] == [(8, 8, "8*(a program id)"), (32, 1, "0")]
 
 
 def test_a_division_that_rounds_towards_zero_from_below_is_no_row() -> None:
@@ -254,7 +266,7 @@ def test_a_division_that_rounds_towards_zero_from_below_is_no_row() -> None:
     assert "the dividend in the index" in reason(t, t.p.load(t.address()))
     shifted = shared(before, "shrsi", 3, then=1)
     box, text = box_of(shifted, shifted.p.load(shifted.address()))
-    assert "scalar" in text(box.dims[0].index) and box.dims[0].run == 8
+    assert "program id" in text(box.dims[0].index) and box.dims[0].run == 8
 
 
 def test_a_mask_from_below_may_cut_a_run() -> None:
@@ -265,3 +277,123 @@ def test_a_mask_from_below_may_cut_a_run() -> None:
     address = t.address()
     found = reason(t, p.load(address, p.broadcast(above, 64, 32), p.zeros(address)))
     assert "share an address, and the mask may cut between them" in found
+
+
+def chunked(step: int) -> tuple[Tile, Value]:
+    """Rows of a chunk of k rows, and the mask that ends with the chunk or with all m rows."""
+    t = tile(row=lambda p: p.add(p.mul(p.pid(), p.args["k"]), p.mul(p.pid(1), p.number(step))))
+    p = t.p
+    left = p.binary("subi", p.args["m"], p.mul(p.pid(), p.args["k"]))
+    inside = p.add(p.splat(p.mul(p.pid(1), p.number(step)), 64), p.range(64))
+    mask = p.compare(p.expand(inside, 1), p.splat(p.binary("minsi", p.args["k"], left), 64, 1))
+    return t, p.broadcast(mask, 64, 32)
+
+
+def test_the_rows_of_a_chunk_are_rows_of_the_whole() -> None:
+    t, mask = chunked(64)
+    box, text = box_of(t, t.p.load(t.address(), mask))
+    assert [text(size) for size in box.dims[0].sizes] == ["m"]
+    assert text(box.dims[0].index) == "(a program id)*k + 64*(a program id)"
+    assert [(text(whole.poly), whole.number) for whole in box.wholes] == [("k", 64)]
+    assert [text(gate) for gate in box.gates] == ["k - 64*(a program id)"]
+
+
+def test_tiles_that_may_cross_the_end_of_a_chunk_stay() -> None:
+    t, mask = chunked(16)
+    found = reason(t, t.p.load(t.address(), mask))
+    assert found.startswith("positions along dimension 0 of the tile must be less than k - 16*(a program id) and less")
+    assert found.endswith("a box has one bound in each dimension, and tiles may cross the other")
+
+
+def of_head(factor: str, stride: str = "k") -> tuple[Tile, Value]:
+    """Tiles of one head: the program id is taken apart by a quotient and a difference."""
+    t = tile()
+    p = t.p
+    batch = p.binary("divsi", p.pid(1), p.args["m"])
+    head = p.binary("subi", p.pid(1), p.mul(batch, p.args[factor]))
+    return t, p.load(p.add(t.address(), p.splat(p.mul(head, p.args[stride]), 64, 32)))
+
+
+def test_a_remainder_that_is_a_difference_is_an_index() -> None:
+    box, text = box_of(*of_head("m"))
+    assert (text(box.dims[0].stride), box.dims[0].block) == ("k", 1)
+    assert text(box.dims[0].index) == "(a program id) - m*(a scalar)" and not box.proof.arguments
+
+
+@pytest.mark.parametrize(("batches", "fits"), [(1, True), (2, False)])
+def test_strides_that_are_multiples_of_others_share_a_dimension_if_there_are_too_many(batches: int, fits: bool) -> None:
+    """Heads are counted by group and one by one: two strides, of which one is enough."""
+    t = tile()
+    p = t.p
+    at = p.mul(p.add(p.mul(p.pid(1), p.args["m"]), p.scalar_load(p.args["list"])), p.args["k"])
+    for axis in range(batches + 1):
+        at = p.add(at, p.mul(p.scalar_load(p.add(p.args["list"], p.number(axis))), p.number(1048592 + 16 * axis)))
+    load = p.load(p.add(t.address(), p.splat(at, 64, 32)))
+    if not fits:
+        assert "6 dimensions: a TMA descriptor has at most 5" in reason(t, load)
+        return
+    box, text = box_of(t, load)
+    assert [text(dim.stride) for dim in box.dims] == ["k", "1048592", "1048608", "s", "1"]
+
+
+def test_a_difference_that_is_no_remainder_may_be_negative() -> None:
+    assert "an index in front of the tile, -(a scalar), may be negative" in reason(*of_head("k", "m"))
+
+
+def test_columns_may_begin_at_a_remainder() -> None:
+    def first(p: TileProgram) -> Value:
+        quotient = p.binary("divsi", p.pid(1), p.args["m"])
+        return p.mul(p.binary("subi", p.pid(1), p.mul(quotient, p.args["m"])), p.number(32))
+
+    t = tile(column=first)
+    box, text = box_of(t, t.p.load(t.address()))
+    assert text(box.dims[-1].index) == "32*(a program id) - 32*m*(a scalar)" and len(box.dims) == 2
+
+
+def heads(t: Tile) -> tuple[Tile, Value]:
+    """Rows are tokens with a stride of s, and four heads each with a stride of k; and the heads."""
+    p = t.p
+    four = p.splat(p.number(4), 64)
+    tokens, heads = p.binary("divsi", t.rows, four), p.binary("remsi", t.rows, four)
+    split = Tile(p, tokens, t.columns, t.stride)
+    more = p.mul(p.expand(heads, 1), p.splat(p.args["k"], 64, 1))
+    address = p.add(split.address(), p.broadcast(more, 64, 32))
+    return split, address
+
+
+def test_rows_of_tokens_and_heads_are_a_box_of_three_dimensions() -> None:
+    t = tile()
+    split, address = heads(t)
+    p = t.p
+    below = p.compare(p.expand(split.rows, 1), p.splat(p.args["m"], 64, 1))
+    box, text = box_of(t, p.load(address, p.broadcast(below, 64, 32)))
+    assert [(text(dim.stride), dim.block, dim.low) for dim in box.dims] == [
+        ("s", 16, False), ("k", 4, True), ("1", 32, False),
+    ]  # fmt: skip
+    assert [text(size) for size in box.dims[0].sizes] == ["4*m"] and text(box.dims[0].index) == "16*(a program id)"
+    assert [box.repeats(dim) for dim in box.dims] == [1, 1, 1]
+
+
+def test_a_mask_may_bound_the_heads() -> None:
+    t = tile()
+    _, address = heads(t)
+    p = t.p
+    places = p.binary("remsi", t.rows, p.splat(p.number(4), 64))
+    below = p.compare(p.expand(places, 1), p.splat(p.args["m"], 64, 1))
+    box, text = box_of(t, p.load(address, p.broadcast(below, 64, 32)))
+    assert [[text(size) for size in dim.sizes] for dim in box.dims] == [[], ["m"], []]
+
+
+def test_a_mask_of_other_runs_than_the_address_stays() -> None:
+    t = tile()
+    _, address = heads(t)
+    p = t.p
+    places = p.binary("remsi", t.rows, p.splat(p.number(8), 64))
+    below = p.compare(p.expand(places, 1), p.splat(p.args["m"], 64, 1))
+    assert "apart in another way than the address" in reason(t, p.load(address, p.broadcast(below, 64, 32)))
+
+
+def test_tokens_before_the_first_are_no_tokens() -> None:
+    t = tile(row=lambda p: p.binary("subi", p.mul(p.pid(), p.number(64)), p.number(64)))
+    _, address = heads(t)
+    assert "the dividend in the index" in reason(t, t.p.load(address))

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from tawa.analysis.tma.accesses import NotABox
-from tawa.analysis.tma.boxes import Box, BoxFinder
+from tawa.analysis.tma.boxes import Box, BoxDim, BoxFinder
 from tawa.analysis.tma.host_sizes import HostSizes
 from tawa.ir import Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Poly
 from tawa.symbolic.value_ranges import ValueRanges
-from tests.analysis.tile_programs import GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, TileProgram
+from tests.analysis.tile_programs import GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL, TileProgram
 
 SHAPE = ROWS, COLUMNS = 16, 32
 SIZES = {
@@ -26,10 +26,13 @@ SIZES = {
     "s": (8, 16, 24, 64, 100),
     "o": (0, 1, 8, 16, -8, 32),
     "z": (16, 256, 1000, 1024),
+    "h": (8, 32, 64, 512),
 }
 COMPUTE: dict[str, Callable[[Any, Any], Any]] = {
     "addi": np.add, "subi": np.subtract, "muli": np.multiply, "minsi": np.minimum, "remsi": np.fmod,
-    "divsi": lambda left, right: np.sign(left) * (np.abs(left) // right), "shrsi": np.right_shift,
+    "andi": np.bitwise_and,
+    "divsi": lambda left, right: np.sign(left) * np.sign(right) * (np.abs(left) // np.abs(right)),
+    "shrsi": np.right_shift,
     "cmpi 2": np.less, "cmpi 3": np.less_equal, "cmpi 4": np.greater, "cmpi 5": np.greater_equal,
 }  # fmt: skip
 
@@ -77,8 +80,28 @@ class Program:
     def some(self, *names: str) -> Value:
         return self.p.args[self.lot.choice(names)]
 
+    def remainder(self, counted: Value) -> Value:
+        """A program id taken apart: what a quotient leaves, as a difference; or the id as it is."""
+        if self.lot.random() < 0.7:
+            return counted
+        divisor = self.lot.choice([self.of(2), self.some("m", "k", "o")])
+        if not self.number[divisor]:
+            return counted
+        factor = divisor if self.lot.random() < 0.8 else self.some("m")
+        taken = self.binary("muli", self.binary("divsi", counted, divisor), factor)
+        return self.binary("subi", counted, taken)
+
+    def limit(self, pid: Value, *names: str) -> Value:
+        """An argument, or the least of two numbers: the length of a chunk, and what is left of the whole."""
+        if self.lot.random() < 0.6:
+            return self.some(*names)
+        left = self.binary("subi", self.some(*names), self.binary("muli", pid, self.some("m", "k")))
+        chunk = self.lot.choice([self.some(*names), self.of(self.lot.choice([16, 32, 48]))])
+        return self.binary("minsi", chunk, left)
+
     def places(self, size: int, counted: Value) -> Value:
         """The rows or columns of a block, moved by something or by nothing."""
+        counted = self.remainder(counted)
         first = self.binary("muli", counted, self.of(self.lot.choice([size, size, 4])))
         if self.lot.random() < 0.3:
             first = self.binary(self.lot.choice(["addi", "subi"]), first, self.some("o"))
@@ -116,12 +139,37 @@ class Program:
             case _:
                 return places
 
+    def apart(self, places: Value) -> tuple[Value, Value]:
+        """The numbers of runs of places, and the positions in them: tokens and heads."""
+        size, length = len(self.number[places]), self.lot.choice([2, 4, 8, 16])
+        number = self.splat(self.of(length), size)
+        if self.lot.random() < 0.5:
+            return self.binary("divsi", places, number), self.binary("remsi", places, number)
+        shift, ones = (self.splat(self.of(it), size) for it in (length.bit_length() - 1, length - 1))
+        return self.binary("shrsi", places, shift), self.binary("andi", places, ones)
+
+    def numbers(self, mask: Value) -> Value:
+        """A mask as it is, or as ``where(mask, 1, 0) != 0``."""
+        if self.lot.random() < 0.7:
+            return mask
+        shape = np.shape(self.number[mask])
+        one, zero = (self.splat(self.of(number), *shape) for number in (1, 0))
+        chosen = self.note(self.p.op("arith.select", [mask, one, zero], one.type), self.number[mask].astype(int))
+        return self.note(self.p.compare(chosen, zero, NOT_EQUAL), self.number[mask])
+
     def load(self, turn: Value) -> tuple[Value, Value, Value | None]:
         """A load, its addresses and its mask."""
         pid, batch = (self.note(self.p.pid(axis), self.lot.randrange(3)) for axis in range(2))
         rows, columns = self.places(ROWS, pid), self.places(COLUMNS, turn)
         read = self.changed(self.shared(rows))
-        parts = [self.spread(self.binary("muli", read, self.splat(self.some("s"), ROWS)), 1)]
+        masked = [rows, read, self.changed(rows)]
+        if self.lot.random() < 0.25:
+            tokens, heads = self.apart(rows)
+            scaled = [(tokens, "s"), (heads, "h")]
+            parts = [self.spread(self.binary("muli", it, self.splat(self.some(by), ROWS)), 1) for it, by in scaled]
+            masked = [rows, tokens, tokens, heads]
+        else:
+            parts = [self.spread(self.binary("muli", read, self.splat(self.some("s"), ROWS)), 1)]
         shared = self.shared(columns)
         parts.append(self.spread(shared if self.lot.random() < 0.7 else self.changed(shared), 0))
         if self.lot.random() < 0.5:
@@ -129,8 +177,8 @@ class Program:
         at = self.note(self.p.splat(self.p.args["a"], *SHAPE), np.zeros(SHAPE, int))
         for part in parts:
             at = self.note(self.p.add(at, part), self.number[at] + self.number[part])
-        masks = [self.spread(self.below(self.lot.choice([rows, read, self.changed(rows)]), self.some("m", "k")), 1)]
-        masks.append(self.spread(self.below(columns, self.some("k")), 0))
+        masks = [self.spread(self.numbers(self.below(self.lot.choice(masked), self.limit(pid, "m", "k"))), 1)]
+        masks.append(self.spread(self.below(columns, self.limit(pid, "k")), 0))
         masks.append(self.splat(self.below_scalar(batch), *SHAPE))
         mask = None
         for each in masks:
@@ -160,13 +208,21 @@ def same(program: Program, box: Box, spec: tuple[int, tuple[int, ...], tuple[int
     start, sizes, strides = spec
     place, holds, sure = np.full(SHAPE, start), np.ones(SHAPE, bool), np.ones(SHAPE, bool)
     for dim, size, stride in zip(box.dims, sizes, strides, strict=True):
-        index = value(dim.index) + (np.indices(SHAPE)[dim.tile] // dim.run if dim.tile is not None else 0)
+        index = value(dim.index) + position(box, dim)
         place, holds = place + stride * index, holds & (index >= 0) & (index < size)
         for guard in dim.guards:
             sure &= np.indices(SHAPE)[guard.dim] < value(guard.room)
     assert (start * 2) % 16 == 0
     assert value(box.dims[-1].index) * 2 % 16 == 0
     return place, holds & all(value(gate) > 0 for gate in box.gates), sure
+
+
+def position(box: Box, dim: BoxDim) -> Any:
+    """The position in the box of each element of the tile."""
+    if dim.tile is None:
+        return 0
+    length = max(other.run for other in box.dims if other.tile == dim.tile)
+    return np.indices(SHAPE)[dim.tile] % length if dim.low else np.indices(SHAPE)[dim.tile] // length
 
 
 def compared(seed: int) -> Box | None:
@@ -204,3 +260,4 @@ def test_a_box_holds_what_the_load_reads(lot: int) -> None:
     found = [box for seed in range(150) if (box := compared(1000 * lot + seed)) is not None]
     assert len(found) >= 12
     assert any(dim.run > 1 for box in found for dim in box.dims)
+    assert any(dim.low for box in found for dim in box.dims) or lot

@@ -13,21 +13,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tawa.dialects import arith, tt
-from tawa.dialects import math as math_ops
 from tawa.dialects.aref import AdvanceOp, ConsumedOp, FirstOp, GetOp, PutOp
-from tawa.dialects.arith import ExtFOp, FPToSIOp, SIToFPOp, TruncFOp
 from tawa.dialects.builtin import AssumeOp, GpuBarrierOp, PoisonOp
-from tawa.dialects.declare.declaration import by_name, op_names
-from tawa.dialects.math import CosOp, Exp2Op, ExpOp, Log2Op, LogOp, SinOp, SqrtOp
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import LOOPS, IfOp, YieldOp
-from tawa.dialects.tt import FpToFpOp, GatherOp, HistogramOp, ReduceOp, ScanOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp
 from tawa.dialects.ttng import FenceAsyncSharedOp, WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
 from tawa.machine.hopper import (
     BARRIER_CYCLES,
     CONVERSIONS_PER_CYCLE,
-    FP16_FMA_PER_CYCLE,
     GLOBAL_CYCLES,
     INNER_TRIPS,
     LANES_PER_CYCLE,
@@ -36,12 +31,14 @@ from tawa.machine.hopper import (
     SHUFFLE_CYCLES,
     SPECIAL_PER_CYCLE,
     WARP_GROUP,
-    WGMMA_ROWS,
+    fma_per_cycle,
 )
+from tawa.machine.work import dot_counts, work_of
 
 Unit = Literal["tensor cores", "cuda cores", "special functions", "shared memory", "issue"]
 UNITS: tuple[Unit, ...] = ("tensor cores", "cuda cores", "special functions", "shared memory", "issue")
 
+_ISSUE_CYCLES = 2
 _ACCUMULATOR = "#mma"  # how Triton's text names layouts of dots
 
 REPEATS = op_names(tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, arith.ConstantOp)
@@ -71,10 +68,8 @@ _FREE = frozenset(
 _BARRIERS = op_names(GetOp, ConsumedOp, PutOp, GpuBarrierOp, FenceAsyncSharedOp)
 _LOADS = op_names(tt.LoadOp, tt.DescriptorLoadOp, tt.AtomicRMWOp, tt.AtomicCASOp)
 _COPIES = op_names(LocalLoadOp, LocalAllocOp, LocalStoreOp, tt.StoreOp, tt.DescriptorStoreOp)
-_SPECIAL = op_names(Exp2Op, ExpOp, Log2Op, LogOp, SinOp, CosOp, SqrtOp)
-_CONVERSIONS = op_names(TruncFOp, ExtFOp, FpToFpOp, SIToFPOp, FPToSIOp)
-# fp32 issue slots per element of operations that expand to several instructions; estimates.
-_SEQUENCES = by_name({arith.DivFOp: 10, math_ops.ErfOp: 24, math_ops.TanhOp: 24, arith.DivSIOp: 40, arith.RemSIOp: 40})
+_ROUND = 5
+"""Shuffles in which 32 threads reduce their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +97,7 @@ def cost_of(op: Operation, num_warps: int) -> OpCost:
     if op.name in LOOPS or IfOp.of(op):
         return OpCost(_nested(op, num_warps))
     if op.name in _LOADS:
-        return OpCost(GLOBAL_CYCLES, 0, "shared memory")
+        return OpCost(_ISSUE_CYCLES) if _is_for_next_iteration(op) else OpCost(GLOBAL_CYCLES, 0, "shared memory")
     if op.name in _COPIES:
         return OpCost(_through_memory(op), 0, "shared memory")
     if ConvertLayoutOp.matches(op):
@@ -133,22 +128,16 @@ def stays_in_registers(convert: Operation) -> bool:
     return source.encoding.startswith(_ACCUMULATOR) and f"parent = {_ACCUMULATOR}" in target.encoding
 
 
-def fma_per_cycle(element: str) -> int:
-    """Multiply-adds per cycle of the tensor cores on operands of type `element`."""
-    bits = {"f32": 32, "tf32": 32, "f16": 16, "bf16": 16}.get(element, 8)
-    return FP16_FMA_PER_CYCLE * 16 // bits
-
-
 def _products(dot: WarpGroupDotOp) -> int:
-    """Cycles for the multiply-adds, or for the reads of shared memory if those take longer."""
-    a, b, out = parse_type(dot.a.type), parse_type(dot.b.type), parse_type(dot.op.result.type)
-    if not isinstance(a, TensorType | MemDescType) or not isinstance(b, MemDescType):
-        return 0
-    rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
-    batch = math.prod(out.shape[:-2]) if isinstance(out, TensorType) else 1
-    read = b.bytes // batch * max(1, rows // WGMMA_ROWS) + (a.bytes // batch if isinstance(a, MemDescType) else 0)
-    products = math.ceil(rows * inner * columns / fma_per_cycle(a.element))
-    return batch * max(products, math.ceil(read / SHARED_BYTES_PER_CYCLE))
+    """Cycles of the tensor cores."""
+    counts = dot_counts(dot.op)
+    return counts.cycles(fma_per_cycle(counts.element), SHARED_BYTES_PER_CYCLE) if counts is not None else 0
+
+
+def _is_for_next_iteration(load: Operation) -> bool:
+    """Whether no operation of this iteration waits for a load: its result is only yielded."""
+    users = [use.op for value in load.results for use in value.uses]
+    return bool(users) and all(YieldOp.of(user) and user.parent is load.parent for user in users)
 
 
 def _nested(op: Operation, num_warps: int) -> int:
@@ -177,18 +166,15 @@ def _convert_layout(op: Operation) -> OpCost:
 
 def _arithmetic(op: Operation, num_warps: int) -> OpCost:
     """Elementwise work; a scalar operation costs its issue. A reduction executes its combiner, then shuffles."""
-    elements = max((_elements(value.type) for value in (*op.operands, *op.results)), default=1)
-    if elements == 1:
+    if max((_elements(value.type) for value in (*op.operands, *op.results)), default=1) == 1:
         return OpCost(2)
-    share = min(num_warps, WARP_GROUP) / WARP_GROUP
-    if op.name in _SPECIAL:
-        return OpCost(math.ceil(elements / (SPECIAL_PER_CYCLE * share)), 0, "special functions")
-    shuffles = 5 * SHUFFLE_CYCLES if op.name in (ReduceOp.NAME, ScanOp.NAME, GatherOp.NAME, HistogramOp.NAME) else 0
-    inner = [it for it in op.regions[0].block.ops if it.results] if op.regions else []
-    slots = _SEQUENCES.get(op.name, max(1, len(inner)))
-    if op.name in _CONVERSIONS:
-        slots = LANES_PER_CYCLE // CONVERSIONS_PER_CYCLE
-    return OpCost(math.ceil(elements * slots / (LANES_PER_CYCLE * share)) + shuffles, 0, "cuda cores")
+    work, share = work_of(op), min(num_warps, WARP_GROUP) / WARP_GROUP
+    special = math.ceil(work.special / (SPECIAL_PER_CYCLE * share))
+    lanes = work.slots + work.integers + (work.conversions + work.narrow) * LANES_PER_CYCLE / CONVERSIONS_PER_CYCLE
+    shuffles = math.ceil(work.shuffles * _ROUND * SHUFFLE_CYCLES)
+    if special:
+        return OpCost(special + shuffles, 0, "special functions")
+    return OpCost(math.ceil(lanes / (LANES_PER_CYCLE * share)) + shuffles, 0, "cuda cores")
 
 
 def _elements(type: str) -> int:

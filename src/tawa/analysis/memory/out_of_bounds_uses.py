@@ -66,7 +66,7 @@ def _cuts(affine: Affine, store: Operation, dim: int, room: Poly) -> bool:
         return False
     bounds = affine.bounds(mask) or ()
     same = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim and bound.room == room]
-    return any(not bound.guards for bound in same)  # a comparison with guards excludes nothing beyond them
+    return any(bound.unconditional for bound in same)  # a comparison with guards excludes nothing beyond them
 
 
 def _place(module: Module, op: Operation) -> str:

@@ -226,3 +226,16 @@ def may_run_twice(module: Module) -> bool:
         elif op.name != AssumeOp.NAME and not op.regions and any(it.kind in ("any", "order") for it in effects_of(op)):
             return False
     return not any(root in written for root in read)
+
+
+def written_arguments(module: Module) -> tuple[int, ...] | None:
+    """The numbers of the arguments whose memory the kernel writes; None if it may write other memory."""
+    found: set[int] = set()
+    for op in module.walk():
+        if op.name not in _WRITES and op.name not in ATOMICS and not tt.DescriptorReduceOp.matches(op):
+            continue
+        roots = memory_roots(op.operands[0])
+        if roots is None or any(root.behind for root in roots):
+            return None
+        found.update(root.argument.index for root in roots)
+    return tuple(sorted(found))

@@ -11,7 +11,7 @@ they start. All partitions agree on the branch, because it is decided once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.rings.slices import SliceInfo, slice_from
@@ -19,7 +19,7 @@ from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.effects import has_side_effect, is_plain_load, is_pure
 from tawa.dialects.scf import CONTROL, ENDS, IfOp
 from tawa.dialects.tt import DOTS, FuncOp, GroupIndexOp
-from tawa.ir import Block, Operation
+from tawa.ir import Block, Operation, Value
 
 _ASSUME = AssumeOp.NAME
 _FLOW = CONTROL | ENDS
@@ -45,11 +45,14 @@ class GuardInfo:
         others = [block for guard in self.guards for block in IfOp(guard).branches if block not in way]
         return [nested for block in others for op in block.ops[:-1] for nested in op.walk()]
 
-    def stays(self) -> SliceInfo:
-        """The slice that stays outside of the partitions: the conditions of the guards, and the alternatives."""
+    def stays(self, given: Iterable[Value] = ()) -> SliceInfo:
+        """The slice that stays outside of the partitions: the conditions of the guards, and the alternatives.
+
+        given: numbers that are computed there too (`given_numbers`).
+        """
         conditions = [IfOp(guard).condition for guard in self.guards]
         effects = [op for op in self.instead if _happens(op)]
-        return slice_from(effects, self.function.op, self.guards, conditions)
+        return slice_from(effects, self.function.op, self.guards, (*conditions, *given))
 
 
 def find_guards(function: FuncOp, loads: Sequence[Operation]) -> GuardInfo:
@@ -78,7 +81,7 @@ def _next_guard(found: GuardInfo, loads: Sequence[Operation]) -> GuardInfo | Non
     if any(has_side_effect(op) and op.name != _ASSUME for op in ops if op is not guard):
         return None
     deeper = GuardInfo(found.function, (*found.guards, guard), inside)
-    return deeper if all(_may_stay(op) for op in deeper.stays().ops) else None
+    return deeper if all(may_stay(op) for op in deeper.stays().ops) else None
 
 
 def _is_in(block: Block, op: Operation) -> bool:
@@ -96,7 +99,7 @@ def _happens(op: Operation) -> bool:
     return op.name not in _FLOW and has_side_effect(op)
 
 
-def _may_stay(op: Operation) -> bool:
+def may_stay(op: Operation) -> bool:
     """Whether an operation may be executed outside of the partitions.
 
     Dots may not, because they belong to the consumers; nor may the group index, which is undefined there.
@@ -106,4 +109,4 @@ def _may_stay(op: Operation) -> bool:
     return op.name in _FLOW or _happens(op) or is_plain_load(op) or is_pure(op)
 
 
-__all__ = ["GuardInfo", "find_guards", "guards_around"]
+__all__ = ["GuardInfo", "find_guards", "guards_around", "may_stay"]

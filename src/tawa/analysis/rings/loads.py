@@ -144,7 +144,7 @@ def slot_type(module: Module, load: DescriptorLoadOp) -> MemDescType:
             encoding = view.encoding
             break
     else:
-        encoding = _of_rank(module, encoding, len(tile.shape))
+        encoding = of_rank(module, encoding, len(tile.shape))
     return MemDescType(tile.shape, tile.element, encoding, "#smem", mutable=True)
 
 
@@ -229,7 +229,7 @@ def _layout(module: Module, encoding: str) -> tuple[str, dict[str, str]]:
     return layout_name(module, encoding), fields
 
 
-def _of_rank(module: Module, encoding: str, rank: int) -> str:
+def of_rank(module: Module, encoding: str, rank: int) -> str:
     """`encoding` for a tile of `rank` dimensions."""
     fields = fields_of(module, encoding)
     if not fields or read_int(fields.pop("rank", "2")) == rank:

@@ -43,12 +43,14 @@ def slice_from(
     function: Operation,
     guards: Collection[Operation] = (),
     values: Iterable[Value] = (),
+    given: Collection[Value] = (),
 ) -> SliceInfo:
     """The slice of `function` that `roots` and `values` need. Operations nested in a root belong to it.
 
     guards: branches around the roots that are left out of the slice together with their conditions.
+    given: values that exist already; what they are computed from is left out.
     """
-    walker = _Walker(function, guards)
+    walker = _Walker(function, guards, given)
     for root in roots:
         walker.op(root)
     walker.work += values
@@ -57,12 +59,12 @@ def slice_from(
 
 
 class _Walker:
-    def __init__(self, function: Operation, guards: Collection[Operation]) -> None:
+    def __init__(self, function: Operation, guards: Collection[Operation], given: Collection[Value]) -> None:
         self.around = {function, *guards}
         self.function = function
         self.slice = SliceInfo()
         self.work: list[Value] = []
-        self.done: set[Value] = set()
+        self.done: set[Value] = set(given)
 
     def drain(self) -> None:
         while self.work:

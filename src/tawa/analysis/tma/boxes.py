@@ -27,24 +27,27 @@ Source of the limits: CUDA driver API, cuTensorMapEncodeTiled; the 16 bytes of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from tawa.analysis.rings.loads import TMA_BYTES
 from tawa.analysis.tma.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
+from tawa.analysis.tma.axes import BOX_BYTES, Axis, axes_of
+from tawa.analysis.tma.bound_choices import BoundChoice, BoundChoices, Whole
+from tawa.analysis.tma.outer_strides import outer_strides
 from tawa.dialects.arith import is_zero
 from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value, shape_of
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.affine_tile import AffineTile, Bound, Guard
 from tawa.symbolic.known import LOADED, Proof
-from tawa.symbolic.polynomial import ONE, Atom, Monomial, Poly, constant
+from tawa.symbolic.polynomial import ONE, ZERO, Atom, Monomial, Poly, constant
+from tawa.symbolic.quotients import taken_from
 from tawa.symbolic.value_ranges import ValueRanges
 
 OPEN = 0x7FFF0000
 """The size of a dimension without a bound; Triton's own ragged descriptors use the same."""
-BOX_BYTES = 16
 STRIDE_LIMIT = 1 << 40
 """In bytes."""
 MAX_RANK = 5
@@ -63,7 +66,8 @@ class BoxDim:
     many neighbouring elements of the tile read one element of the box. sizes: in elements of the tile; the smallest is
     the bound, and a dimension without sizes is open. last: the greatest index, if known. guards: guards of the address;
     beyond them the pointer load reads other elements. masked: whether the mask bounds the dimension as well. wraps:
-    whether whole boxes wrap around at the size; then the index is taken modulo the size.
+    whether whole boxes wrap around at the size; then the index is taken modulo the size. low: whether it is the
+    position in runs of elements, whose numbers are another dimension of the box.
     """
 
     stride: Poly
@@ -76,6 +80,7 @@ class BoxDim:
     masked: bool = False
     wraps: bool = False
     run: int = 1
+    low: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,8 @@ class Box:
     """A load or a store as a box.
 
     base, offset: the tensor starts at `base + offset` (offset in elements). dims: slowest first. gates: the access
-    touches memory only where each is > 0. proof: the premises under which the access is this box.
+    touches memory only where each is > 0. proof: the premises under which the access is this box; wholes: those that a
+    launch checks.
     """
 
     access: Operation
@@ -93,6 +99,7 @@ class Box:
     gates: tuple[Poly, ...]
     element: str
     proof: Proof
+    wholes: tuple[Whole, ...] = ()
 
     @property
     def element_bytes(self) -> int:
@@ -103,6 +110,10 @@ class Box:
     def block(self) -> tuple[int, ...]:
         """The shape of the box."""
         return tuple(dim.block for dim in self.dims)
+
+    def repeats(self, dim: BoxDim) -> int:
+        """How often the tile repeats each element along a dimension, next to each other."""
+        return 1 if any(other.low and other.tile == dim.tile for other in self.dims) else dim.run
 
 
 @dataclass(slots=True)
@@ -122,7 +133,6 @@ class BoxFinder:
 
     def find(self, access: Operation) -> Box:
         """The box of a load or a store; raises NotABox."""
-        self._arguments, self._taken = {}, {}
         element = element_of(access)
         address = self.affine.tile(access.operands[0])
         if address is None:
@@ -132,12 +142,27 @@ class BoxFinder:
             )
         if address.base is None:
             raise NotABox("the address has no base pointer")
-        bounds = self._mask(access)
+        choices = BoundChoices(self.affine, self.facts, self.in_size)
+        bounds = choices.taken_apart(self._mask(access))
+        first: NotABox | None = None
+        for choice in choices.of(bounds, shape_of(tile_of(access))):
+            try:
+                return self._bounded_box(access, element, address, choice)
+            except NotABox as why:
+                first = first or why
+        assert first is not None
+        raise first
+
+    def _bounded_box(self, access: Operation, element: str, address: AffineTile, choice: BoundChoice) -> Box:
+        """The box of an access under one reading of its mask; raises NotABox."""
+        assert address.base is not None
+        self._arguments, self._taken = {}, {}
+        bounds = choice.bounds
         guards = (*address.guards, *(guard for bound in bounds for guard in bound.guards))
         self._check_runs(access, address, bounds)
         self._check_wraps(access, guards)
         dims, rest = self._tile_dims(access, address, bounds, guards, bytes_of(element))
-        offset, extra = self._extra_dims(access, rest)
+        offset, extra = self._extra_dims(access, rest, MAX_RANK - len(dims))
         everything = (*extra, *dims)
         if len(everything) > MAX_RANK:
             raise NotABox(f"{len(everything)} dimensions: a TMA descriptor has at most {MAX_RANK}")
@@ -151,7 +176,7 @@ class BoxFinder:
                 f"its {bytes} bytes are not a multiple of the {TMA_BYTES} at which TMA writes", "larger blocks"
             )
         proof = Proof(tuple(self._arguments), tuple(self._taken))
-        return Box(access, address.base, offset, everything, gates, element, proof)
+        return Box(access, address.base, offset, everything, gates, element, proof, choice.wholes)
 
     # -- the mask --------------------------------------------------------------------------------------------------
 
@@ -169,13 +194,16 @@ class BoxFinder:
         return bounds
 
     def _check_runs(self, access: Operation, address: AffineTile, bounds: tuple[Bound, ...]) -> None:
-        """Where elements of the tile share an address, the mask must bound them from above only."""
-        for run in address.runs:
-            self._prove_index(access, run.divided, "the dividend in the index")
-            for bound in bounds:
-                if bound.dim == run.dim and (bound.kind == "lower" or (bound.kind == "upper" and bound.guards)):
+        """Quotients must not round up, and the mask must not cut runs of elements that share an address."""
+        for divided in (*(run.divided for run in address.runs), *(it for bound in bounds for it in bound.divided)):
+            self._prove_index(access, divided, "the dividend in the index")
+        for run in (run for run in address.runs if run.length > 1):
+            for bound in (bound for bound in bounds if bound.dim == run.dim and not bound.low):
+                if bound.kind == "lower" or (bound.kind == "upper" and bound.guards):
                     reason = f"{run.length} elements of the tile share an address, and the mask may cut between them"
                     raise NotABox(reason, _MASK_CURE)
+            if any(bound.low not in (0, run.length) for bound in bounds if bound.dim == run.dim):
+                raise NotABox(f"the mask takes dimension {run.dim} of the tile apart in another way than the address")
 
     def _certain(self, bound: Bound, at: Operation) -> bool:
         """Whether a bound is proved, without any premise, wherever the access is executed."""
@@ -188,29 +216,37 @@ class BoxFinder:
         self, access: Operation, address: AffineTile, bounds: tuple[Bound, ...], guards: tuple[Guard, ...], width: int
     ) -> tuple[list[BoxDim], Poly]:
         """The dimensions of the tile, slowest first, and the rest of the address."""
-        shape = _shape(access, address)
-        order = self._order(access, address, width)
-        rest, found = address.offset, dict[int, BoxDim]()
-        for dim in order:
-            stride = address.lanes[dim]
-            upper = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim]
+        for dim in address.dims:
+            self._check_direction(access, dim, (address.lanes.get(dim, ZERO), address.within.get(dim, ZERO)))
+        axes = axes_of(address, shape_of(tile_of(access)), width)
+        rest, found = address.offset, dict[Axis, BoxDim]()
+        for axis in axes:
+            upper = [bound for bound in bounds if bound.kind == "upper" and axis.has(bound)]
             masked = dict.fromkeys(bound.room for bound in upper)
             # A comparison with guards says nothing beyond them, so that only bounds without guards imply a guard.
             unguarded = {bound.room for bound in upper if not bound.guards}
-            open_guards = dict.fromkeys(guard for guard in guards if guard.dim == dim and guard.room not in unguarded)
+            of_axis = [guard for guard in guards if guard.dim == axis.dim and not axis.low]
+            open_guards = dict.fromkeys(guard for guard in of_axis if guard.room not in unguarded)
             if masked or open_guards:
                 rooms = tuple(dict.fromkeys((*masked, *(guard.room for guard in open_guards))))
-                index, sizes = self._bounded(access, stride, rooms, dim, bounds)
-                index = self._in_runs(index, address.run(dim))
-                found[dim] = BoxDim(stride, sizes, index, shape[dim], dim, guards=tuple(open_guards))
-                rest = rest - stride * index
-        for dim in sorted(order, key=lambda at: _rank(address.lanes[at])):
-            if dim not in found:
-                index, rest = self._unbounded(access, address.lanes, dim, rest)
-                found[dim] = BoxDim(address.lanes[dim], (), index, shape[dim], dim)
-        self._check_loaded_offset(access, [found[dim] for dim in order])
-        tile = [self._above_zero(access, found[dim], address, bounds) for dim in order]
-        return [replace(dim, run=address.run(dim.tile or 0)) for dim in tile], rest
+                index, sizes = self._bounded(access, axis, rooms, bounds)
+                index = self._in_runs(index, axis.run)
+                found[axis] = _dim(axis, sizes, index, tuple(open_guards))
+                rest = rest - axis.stride * index
+        for axis in sorted(axes, key=lambda at: at.rank):
+            if axis not in found:
+                index, rest = self._unbounded(access, [other.stride for other in axes if other != axis], axis, rest)
+                found[axis] = _dim(axis, (), index)
+        self._check_loaded_offset(access, [found[axis] for axis in axes])
+        return [self._above_zero(access, axis, found[axis], address, bounds) for axis in axes], rest
+
+    def _check_direction(self, access: Operation, dim: int, strides: tuple[Poly, ...]) -> None:
+        """Declines a dimension that is read backwards: the strides of a descriptor are positive."""
+        for stride in strides:
+            if stride != ZERO and self.facts.not_negative(-stride, access) is not None:
+                text = self.affine.atoms.text(stride)
+                reason = f"dimension {dim} of the tile is read backwards, with a stride of {text}; TMA reads forwards"
+                raise NotABox(reason, "load the rows forwards, and turn them around where the result is stored")
 
     def _check_loaded_offset(self, access: Operation, dims: Sequence[BoxDim]) -> None:
         """Declines an unmasked innermost offset that the kernel loads: it may point to a row before the tile's first.
@@ -228,37 +264,16 @@ class BoxFinder:
             if guard.modulus is not None:
                 self._prove_index(access, guard.modulus - guard.room, "the index that wraps around")
 
-    def _order(self, access: Operation, address: AffineTile, width: int) -> list[int]:
-        """The dimensions of the tile with more than one element, the contiguous one last."""
-        shape = shape_of(tile_of(access))
-        dims = [dim for dim, size in enumerate(shape) if size > 1]
-        for dim in dims:
-            if dim not in address.lanes:
-                raise NotABox(f"all elements along dimension {dim} of the tile have the same address", "load it once")
-        inner = [dim for dim in dims if address.lanes[dim] == ONE]
-        if len(inner) != 1:
-            what = "no dimension" if not inner else "more than one dimension"
-            reason = f"{what} of the tile is contiguous in memory (stride 1)"
-            raise NotABox(
-                reason, "pass the tensor with a stride of 1, known when the kernel is compiled, in one dimension"
-            )
-        block = _shape(access, address)[inner[0]]
-        if block * width < BOX_BYTES:
-            raise NotABox(
-                f"{block} elements in a row are fewer than the {BOX_BYTES} bytes of a TMA box", "larger blocks"
-            )
-        return [*(dim for dim in dims if dim != inner[0]), inner[0]]
-
     def _bounded(
-        self, access: Operation, stride: Poly, rooms: tuple[Poly, ...], dim: int, bounds: tuple[Bound, ...]
+        self, access: Operation, axis: Axis, rooms: tuple[Poly, ...], bounds: tuple[Bound, ...]
     ) -> tuple[Poly, tuple[Poly, ...]]:
         """Splits ``room = size - index`` into the index and the sizes: fixed terms belong to the size.
 
         If the mask also has a lower bound, that bound defines the index.
         """
-        self._check_fixed(stride, "a stride")
+        self._check_fixed(axis.stride, "a stride")
         for bound in bounds:
-            if bound.kind == "lower" and bound.dim == dim and not self._certain(bound, access):
+            if bound.kind == "lower" and axis.has(bound) and not self._certain(bound, access):
                 index = bound.room - ONE
                 sizes = tuple(room + index for room in rooms)
                 for size in sizes:
@@ -267,7 +282,12 @@ class BoxFinder:
         parts = [self._parted(room) for room in rooms]
         index = -parts[0][1]
         if len({moving for _, moving in parts}) != 1:
-            raise NotABox(f"two bounds of dimension {dim} of the tile have different indices", _MASK_CURE)
+            first, *others = (f"less than {self.affine.atoms.text(room)}" for room in rooms)
+            text = f"positions along dimension {axis.dim} of the tile must be {first} and {' and '.join(others)}"
+            raise NotABox(
+                f"{text}: a box has one bound in each dimension, and tiles may cross the other",
+                "let blocks divide one of the bounds; tl.multiple_of states what Triton cannot derive",
+            )
         if not self._plain(index, access):
             whole = Poly.of((monomial, -factor) for monomial, factor in rooms[0].terms if factor < 0)
             for other in (whole, self.facts.counted_from_the_end(index, access)):
@@ -310,9 +330,9 @@ class BoxFinder:
                 reason = f"{what}, {text}, is not known where the descriptor is made"
                 raise NotABox(reason, "pass it as an argument of the kernel")
 
-    def _unbounded(self, access: Operation, strides: Mapping[int, Poly], dim: int, rest: Poly) -> tuple[Poly, Poly]:
-        """The index of a dimension without a mask, and the remaining terms of the address."""
-        stride = strides[dim]
+    def _unbounded(self, access: Operation, others: Sequence[Poly], axis: Axis, rest: Poly) -> tuple[Poly, Poly]:
+        """The index of an axis without a mask, and the remaining terms of the address. others: the other strides."""
+        stride = axis.stride
         self._check_fixed(stride, "a stride")
         moving = Poly.of((mono, factor) for mono, factor in rest.terms if not self._all(mono, self.in_offset))
         if stride != ONE:
@@ -320,13 +340,14 @@ class BoxFinder:
             if not self._plain(index, access):
                 index, _ = rest.parted_by(stride)
             return index, rest - index * stride
-        numbers = [abs(other.number) for at, other in strides.items() if at != dim and other.number]
+        numbers = [abs(other.number) for other in others if other.number]
         limit = min(numbers, default=_FAR)
         index = Poly.of(
             (monomial, factor)
             for monomial, factor in moving.terms
             if abs(factor) < limit and not self._is_strided(Poly(((monomial, factor),)))
         )
+        index = index - taken_from(self.affine, index, moving - index)
         if not self._plain(index, access) and not self.affine.atoms.wide(rest - moving):
             index = index + rest - moving
         return index, rest - index
@@ -335,9 +356,11 @@ class BoxFinder:
         """Whether a term of an address selects a row: it needs 64 bits, or has a stride of its own."""
         return self.affine.atoms.wide(term) or any(self.in_size(atom) for atom in self.affine.atoms.of(term))
 
-    def _above_zero(self, access: Operation, dim: BoxDim, address: AffineTile, bounds: Iterable[Bound]) -> BoxDim:
+    def _above_zero(
+        self, access: Operation, axis: Axis, dim: BoxDim, address: AffineTile, bounds: Iterable[Bound]
+    ) -> BoxDim:
         """Checks that no index below 0 is read unless the mask excludes it; fills in `last` and `masked`."""
-        lower = [bound for bound in bounds if bound.kind == "lower" and bound.dim == dim.tile]
+        lower = [bound for bound in bounds if bound.kind == "lower" and axis.has(bound)]
         proved = any(bound.room == dim.index + ONE and not bound.guards for bound in lower)
         for bound in lower:
             if bound.room != dim.index + ONE and not self._certain(bound, access):
@@ -346,7 +369,7 @@ class BoxFinder:
         if not proved:
             self._prove_index(access, dim.index, f"the index along dimension {dim.tile} of the tile")
         rooms = [guard.room for guard in dim.guards]
-        upper = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim.tile]
+        upper = [bound for bound in bounds if bound.kind == "upper" and axis.has(bound)]
         masked = bool(lower) or any(bound.room not in rooms or not bound.guards for bound in upper)
         masked = masked or any(guard not in address.guards for guard in dim.guards)
         return replace(dim, last=self.facts.greatest(dim.index), masked=masked)
@@ -368,22 +391,16 @@ class BoxFinder:
 
     # -- the remaining terms of the address ------------------------------------------------------------------------
 
-    def _extra_dims(self, access: Operation, rest: Poly) -> tuple[Poly, list[BoxDim]]:
-        """The offset of the base, and one dimension for each stride among the terms that are not fixed."""
-        groups: dict[tuple[Monomial, int], list[tuple[Monomial, int]]] = {}
-        fixed: list[tuple[Monomial, int]] = []
-        for monomial, factor in rest.terms:
-            if self._all(monomial, self.in_offset):
-                fixed.append((monomial, factor))
-                continue
-            known = tuple(atom for atom in monomial if self.in_size(self.affine.atoms[atom]))
-            moving = tuple(atom for atom in monomial if atom not in known)
-            groups.setdefault((known, 0 if known else abs(factor)), []).append((moving, factor))
+    def _extra_dims(self, access: Operation, rest: Poly, most: int) -> tuple[Poly, list[BoxDim]]:
+        """The offset of the base, and one dimension for each stride among the terms that are not fixed.
+
+        most: the number of dimensions that the descriptor has left. Beyond it, a stride that is a multiple of another
+        one joins that dimension.
+        """
+        fixed = [(monomial, factor) for monomial, factor in rest.terms if self._all(monomial, self.in_offset)]
+        moving = rest - Poly.of(fixed)
         dims: list[BoxDim] = []
-        for (known, _), terms in groups.items():
-            scale = Poly.of(terms).content()
-            stride = Poly.of([(known, scale)])
-            index = Poly.of((moving, factor // scale) for moving, factor in terms)
+        for stride, index in outer_strides(moving, self.affine, self.facts, self.in_size, access, most):
             if not self._plain(index, access):
                 whole, left = Poly.of(fixed).parted_by(stride)
                 index, fixed = index + whole, list(left.terms)
@@ -402,15 +419,8 @@ class BoxFinder:
             )
 
 
-def _shape(access: Operation, address: AffineTile) -> tuple[int, ...]:
-    """The shape of the box for the tile of an access."""
-    return tuple(size // address.run(dim) for dim, size in enumerate(shape_of(tile_of(access))))
-
-
-def _rank(stride: Poly) -> tuple[bool, int]:
-    """The order in which strides claim terms of the address: symbolic strides first, then the greatest constants."""
-    number = stride.number
-    return number is not None, -(number or 0)
+def _dim(axis: Axis, sizes: tuple[Poly, ...], index: Poly, guards: tuple[Guard, ...] = ()) -> BoxDim:
+    return BoxDim(axis.stride, sizes, index, axis.block, axis.dim, guards=guards, run=axis.run, low=axis.low)
 
 
 __all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "STRIDE_LIMIT", "Box", "BoxDim", "BoxFinder"]

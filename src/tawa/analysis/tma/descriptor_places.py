@@ -123,6 +123,10 @@ def check_descriptor(box: Box, facts: ValueRanges, affine: Affine) -> Checked:
     for dim in box.dims:
         if any(facts.multiple(size) % dim.run for size in dim.sizes):
             raise NotABox(f"its mask is not known to be a multiple of the {dim.run} that share an address", _CURE)
+    for whole in box.wholes:
+        text = affine.atoms.text(whole.poly)
+        cure = f"tl.multiple_of({text}, {whole.number}), if that is so"
+        raise NotABox(f"a bound of its mask, {text}, is not known to be a multiple of {whole.number}, the tile", cure)
     limits = _limits(box, facts, affine)
     checked = [limit.stride for limit in limits]
     proofs = [facts.not_negative(dim.stride, box.access) for dim in box.dims if dim.stride not in checked]

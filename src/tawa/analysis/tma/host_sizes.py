@@ -104,6 +104,9 @@ class HostSizes:
             found.append(Condition(Argument(box.base.index, self.name(box.base)), _ALIGNED, multiple=BOX_BYTES))
         if facts.multiple(box.offset) * width % BOX_BYTES:
             start = multiply(self.value(box.offset), Number(width))
+            if isinstance(start, Number):
+                reason = f"its tensor begins {start.value} bytes from the pointer, and TMA needs a multiple of 16"
+                raise NotABox(reason, "load from a multiple of 16 bytes on, and mask what is in front")
             found.append(Condition(start, _ALIGNED, multiple=BOX_BYTES))
         found += self.strides(box)
         sizes = [self.size(dim) for dim in box.dims if dim.sizes]
@@ -112,6 +115,8 @@ class HostSizes:
             cut = [size for size in dim.sizes if facts.multiple(size) % dim.run]
             reason = "the mask must not cut elements that share an address"
             found += [Condition(self.value(size), reason, multiple=dim.run) for size in cut]
+        reason = "a second bound of the mask must not cut a tile"
+        found += [Condition(self.value(whole.poly), reason, multiple=whole.number) for whole in box.wholes]
         return _open(found)
 
     def aligned(self, box: Box, facts: ValueRanges) -> bool:

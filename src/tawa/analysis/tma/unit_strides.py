@@ -64,7 +64,7 @@ class _Units:
         """The unit strides that the tiles of accesses need."""
         for access in accesses:
             address = self.affine.tile(global_address(access))
-            if address is None or any(lane == ONE for lane in address.lanes.values()):
+            if address is None or ONE in (*address.lanes.values(), *address.within.values()):
                 continue
             lanes = [address.lanes[dim] for dim in sorted(address.lanes) if shape_of(tile_of(access))[dim] > 1]
             strides = [arg for lane in lanes for arg in self.open if lane == self.affine.poly(arg)]

@@ -1,0 +1,247 @@
+"""The workload of a kernel: what each block computes and moves when control reaches it once.
+
+    loop body:   dot 128 x 256 x 64 (fp16), 48 KiB of operands by TMA        work of the CUDA cores: none
+    around it:   64 KiB stored, 32768 conversions
+
+Read from TTIR, before layouts, so that it holds for every Plan of the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tawa.analysis.layout.axis_info import ModuleAxisInfo
+from tawa.dialects import tt
+from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.scf import LOOPS, IfOp
+from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
+from tawa.machine.hopper import ROW_BYTES
+from tawa.machine.work import NOTHING, Work, work_of
+
+_LOADS = op_names(tt.LoadOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp)
+_BY_TMA = op_names(tt.DescriptorLoadOp, tt.DescriptorGatherOp)
+_STORES = op_names(tt.StoreOp, tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp, tt.AtomicRMWOp)
+_TMA_STORES = op_names(tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp)
+
+
+@dataclass(frozen=True, slots=True)
+class DotWork:
+    """One dot: rows x columns x inner, and the bits of its operands' elements.
+
+    chained: whether an operand is computed from another dot of the same loop. computed: whether operand A is computed
+    by the CUDA cores, so that it comes from registers. turned: an operand that wgmma cannot read as it is stored.
+    """
+
+    rows: int
+    columns: int
+    inner: int
+    bits: int
+    batch: int = 1
+    chained: bool = False
+    computed: bool = False
+    turned_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadWork:
+    """One load of a tile. operand: whether it feeds a dot. tma: by descriptor. row_bytes: of a contiguous row."""
+
+    op: Operation
+    bytes: int
+    row_bytes: int
+    operand: bool
+    tma: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockWork:
+    """What one block does itself, without the loops and branches inside it.
+
+    work: of the CUDA cores, without `addresses`, which only serve loads that feed dots. depth: of loops around it.
+    carried_bytes: of the tiles that its loop carries.
+    """
+
+    dots: tuple[DotWork, ...] = ()
+    loads: tuple[LoadWork, ...] = ()
+    work: Work = NOTHING
+    addresses: Work = NOTHING
+    stored_bytes: int = 0
+    pointer_stored_bytes: int = 0
+    depth: int = 0
+    carried_bytes: int = 0
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes of the tiles that feed dots."""
+        return sum(load.bytes for load in self.loads if load.operand)
+
+    @property
+    def operand_rows(self) -> int:
+        """Rows of these tiles, in pieces of at most `ROW_BYTES`."""
+        return sum(load.bytes // min(load.row_bytes, ROW_BYTES) for load in self.loads if load.operand)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The blocks of a kernel, outermost first. loops: the loop that each block is the body of, or None."""
+
+    function: tt.FuncOp
+    blocks: dict[Block, BlockWork]
+    loops: dict[Block, Operation | None]
+
+    @property
+    def dots(self) -> Iterator[DotWork]:
+        """All dots."""
+        return (dot for block in self.blocks.values() for dot in block.dots)
+
+
+def find_workload(module: Module) -> Workload | None:
+    """The workload of a structured kernel in TTIR; None if the module has several functions or jumps."""
+    functions = [view for op in module.body.ops if (view := tt.FuncOp.of(op))]
+    if len(functions) != 1 or not functions[0].structured:
+        return None
+    blocks: dict[Block, BlockWork] = {}
+    loops: dict[Block, Operation | None] = {}
+    operands = _operand_loads(module)
+    addresses = _addresses(module, operands)
+    axes = ModuleAxisInfo(module)
+
+    def visit(block: Block, loop: Operation | None, depth: int) -> None:
+        blocks[block] = _block_work(block, operands, addresses, axes, depth)
+        loops[block] = loop
+        for op in block.ops:
+            inside = op if op.name in LOOPS else None
+            if inside is not None or IfOp.of(op):
+                for region in op.regions:
+                    for nested in region.blocks:
+                        visit(nested, inside or loop, depth + (inside is not None))
+
+    visit(functions[0].body, None, 0)
+    return Workload(functions[0], blocks, loops)
+
+
+def _block_work(
+    block: Block, operands: set[Operation], addresses: set[Operation], axes: ModuleAxisInfo, depth: int
+) -> BlockWork:
+    dots: list[DotWork] = []
+    loads: list[LoadWork] = []
+    work, serving, stored, by_pointers = NOTHING, NOTHING, 0, 0
+    for op in block.ops:
+        if op.name in tt.DOTS:
+            dot = _dot_work(op, axes)
+            if dot is not None:
+                dots.append(dot)
+        elif op.name in _LOADS:
+            tile = parse_type(op.results[0].type)
+            if isinstance(tile, TensorType):
+                by_pointers_load = tt.LoadOp.of(op)
+                fastest = _fastest(by_pointers_load.pointers, axes) if by_pointers_load else -1
+                row = tile.bytes // math.prod(tile.shape) * tile.shape[fastest]
+                loads.append(LoadWork(op, tile.bytes, row, op in operands, op.name in _BY_TMA))
+        elif op.name in _STORES:
+            bytes = _stored(op)
+            stored += bytes
+            by_pointers += 0 if op.name in _TMA_STORES else bytes
+        elif op in addresses:
+            serving = serving + work_of(op)
+        else:
+            work = work + work_of(op)
+    tiles = [parse_type(arg.type) for arg in block.args]
+    carried = sum(
+        tile.bytes for tile in tiles if isinstance(tile, TensorType) and not tile.element.startswith("!tt.ptr")
+    )
+    return BlockWork(tuple(dots), tuple(loads), work, serving, stored, by_pointers, depth, carried)
+
+
+def _stored(op: Operation) -> int:
+    tiles = [parse_type(value.type) for value in op.operands if "!tt.ptr" not in value.type]
+    return max((tile.bytes for tile in tiles if isinstance(tile, TensorType)), default=0)
+
+
+def _dot_work(op: Operation, axes: ModuleAxisInfo) -> DotWork | None:
+    a, b = parse_type(op.operands[0].type), parse_type(op.operands[1].type)
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return None
+    sources = list(_sources(op.operands[0], op)), list(_sources(op.operands[1], op))
+    loop = _loop_of(op)
+    chained = any(it.name in tt.DOTS and _loop_of(it) is loop for source in sources for it in source)
+    computed = any(it.name not in _LOADS and work_of(it) != NOTHING for it in sources[0])
+    bits = 8 * a.bytes // math.prod(a.shape)
+    batch = math.prod(a.shape[:-2])
+    turned = 0
+    if bits != _EITHER_WAY:
+        turned += a.bytes * (not computed and not chained and _turns(op.operands[0], axes) % 2 == 1)
+        turned += b.bytes * (_turns(op.operands[1], axes) % 2 == 0)
+    return DotWork(a.shape[-2], b.shape[-1], a.shape[-1], bits, batch, chained, computed or chained, turned // batch)
+
+
+_EITHER_WAY = 16
+"""Bits of the elements that wgmma reads with either dimension innermost."""
+
+
+def _turns(value: Value, axes: ModuleAxisInfo) -> int:
+    """Transpositions between a tile of rows and an operand; a tile of columns counts as one."""
+    count = 0
+    op = value.defining_op
+    while op is not None and op.operands and op.name not in _LOADS and op.name not in tt.DOTS:
+        count += tt.TransOp.matches(op)
+        op = op.operands[0].defining_op
+    load = tt.LoadOp.of(op)
+    return count + (load is not None and _fastest(load.pointers, axes) == 0)
+
+
+def _fastest(pointers: Value, axes: ModuleAxisInfo) -> int:
+    """The dimension of a tile along which addresses are contiguous; the last one if unknown."""
+    runs = axes.of(pointers).contiguity
+    return max(range(len(runs)), key=lambda dim: (runs[dim], dim))
+
+
+def _operand_loads(module: Module) -> set[Operation]:
+    """The loads that feed dots, directly or through other operations on tiles."""
+    return {
+        it
+        for op in module.walk()
+        if op.name in tt.DOTS
+        for operand in op.operands[:2]
+        for it in _sources(operand, op)
+        if it.name in _LOADS
+    }
+
+
+def _addresses(module: Module, operands: set[Operation]) -> set[Operation]:
+    """The operations whose results serve only the addresses and masks of loads that feed dots."""
+    serving: set[Operation] = set()
+    for op in operands:
+        for operand in op.operands:
+            serving |= set(_sources(operand, op))
+    kept: set[Operation] = set()
+    for op in module.walk():
+        if op in serving or op in operands or op.regions:
+            continue
+        for operand in op.operands:
+            if "!tt.ptr" not in operand.type:
+                kept |= set(_sources(operand, op))
+    return serving - kept | {op for op in serving if all("!tt.ptr" in it.type for it in op.results)}
+
+
+def _sources(value: Value, dot: Operation) -> Iterator[Operation]:
+    """The operations on tiles that compute an operand, up to loads and other dots."""
+    work, seen = [value], set[Operation]()
+    while work:
+        op = work.pop().defining_op
+        if op is None or op in seen or op is dot or not any(it.type.startswith("tensor<") for it in op.results):
+            continue
+        seen.add(op)
+        yield op
+        if op.name not in _LOADS and op.name not in tt.DOTS and not op.regions:
+            work += op.operands
+
+
+def _loop_of(op: Operation) -> Operation | None:
+    """The innermost loop around an operation."""
+    return next((it for it in op.ancestors() if it.name in LOOPS), None)
+
+
+__all__ = ["BlockWork", "DotWork", "LoadWork", "Workload", "find_workload"]

@@ -1,0 +1,65 @@
+"""Which operations give other bits on another number of warps."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, thread_numbers
+from tawa.ir import Module, parse_module
+from tests.cases.programs.ttir import fold, kernel, on_registers
+
+
+def read(middle: str = "", rows: int = 128, **changed: str) -> Module:
+    text = kernel(middle, rows=rows)
+    for old, new in changed.items():
+        text = text.replace(old, new)
+    return parse_module(text)
+
+
+@pytest.mark.parametrize(
+    ("combine", "ordered"),
+    [
+        ('%p = "arith.addf"(%l, %r) : (f32, f32) -> f32', True),
+        ('%p = "arith.mulf"(%l, %r) : (f32, f32) -> f32', True),
+        ('%p = "arith.maxnumf"(%l, %r) : (f32, f32) -> f32', False),
+        (
+            '%c = "arith.cmpf"(%l, %r) <{predicate = 2 : i64}> : (f32, f32) -> i1\n'
+            '%p = "arith.select"(%c, %l, %r) : (i1, f32, f32) -> f32',
+            False,
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["tt.reduce", "tt.scan"])
+def test_a_fold_depends_on_the_order_if_it_rounds(name: str, combine: str, ordered: bool) -> None:
+    found = ordered_sum(read(fold(combine, name)))
+    assert (found is not None and found.name == name) is ordered
+
+
+def test_a_sum_of_integers_is_the_same_in_every_order() -> None:
+    module = read(fold('%p = "arith.addi"(%l, %r) : (i32, i32) -> i32', element="i32"))
+    assert ordered_sum(module) is None
+
+
+def test_a_dot_alone_adds_in_an_order_of_its_own() -> None:
+    assert ordered_sum(read()) is None
+
+
+def test_a_dot_of_fp8_operands_is_found() -> None:
+    assert fp8_dot(read()) is None
+    found = fp8_dot(read(xf16="xf8E4M3FN"))
+    assert found is not None and found.name == "tt.dot"
+
+
+@pytest.mark.parametrize(("rows", "fits"), [(32, False), (64, True), (128, True)])
+def test_a_wgmma_has_64_rows(rows: int, fits: bool) -> None:
+    assert fits_wgmma(read(rows=rows)) is fits
+
+
+@pytest.mark.parametrize("register", ["%tid.x", "%laneid", "%warpid", "%nwarpid", "%ntid.x", "%lanemask_lt"])
+def test_assembly_that_reads_a_threads_number_is_found(register: str) -> None:
+    assert thread_numbers(read(on_registers(f"mov.u32 $0, {register};"))) is not None
+
+
+@pytest.mark.parametrize("text", ["popc.b32 $0, $1;", "mov.u32 $0, %smid;", "{ .reg .b32 tid; mov.b32 tid, $1; }"])
+def test_other_assembly_is_not(text: str) -> None:
+    assert thread_numbers(read(on_registers(text))) is None
