@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import HARMLESS_BYTES
+from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.candidates import (
     NO_STOCK,
@@ -263,8 +263,8 @@ def test_an_error_at_a_lowered_d_is_not_the_users() -> None:
 # -- registers ---------------------------------------------------------------------------------------------------------
 
 
-def tries(plan: Plan, options: PlanOptions = AUTOMATIC) -> list[Candidate]:
-    return smaller(Trial(plan, spilled=900), asking(options))
+def tries(plan: Plan, options: PlanOptions = AUTOMATIC, spilled: int = 900) -> list[Candidate]:
+    return smaller(Trial(plan, spilled=spilled), asking(options))
 
 
 def test_plans_for_fewer_registers_give_up_stages_first_then_the_schedule_and_p() -> None:
@@ -284,6 +284,20 @@ def test_operands_in_registers_are_given_up_first_and_for_good() -> None:
         ((), 0, f"no schedule, P = 0: {spilled}"),
     ]  # fmt: skip
     assert tries(plan)[0].plan.schedules == ()
+
+
+@pytest.mark.parametrize("spilled", [FREED_BYTES, FREED_BYTES + 4])
+def test_prefetched_rows_are_given_up_for_good_and_alone_if_that_may_be_enough(spilled: int) -> None:
+    row = OperandPlan("a", 0, 0, prefetched=True)
+    made = tries(replace(planned(LoopPlan(0, 1, schedule=schedule(2))), operands=(row,)), spilled=spilled)
+    assert all(it.plan.operand((None, None, 0)).prefetched is False for it in made)
+    if spilled > FREED_BYTES:
+        assert made[0].why["loops"].startswith("no stages")
+        return
+    assert [it.why["loops"].partition(":")[0] for it in made] == [
+        "no prefetched rows", "no stages", "no schedule, P = 0"
+    ]  # fmt: skip
+    assert made[0].plan.loops == ()
 
 
 def test_a_p_that_was_asked_for_is_not_given_up() -> None:

@@ -99,7 +99,8 @@ def test_what_an_option_names_is_the_users(options: dict[str, object], field: st
         (Plan(operands=(OperandPlan("a", 0, hoisted=False),)), "operands.a, loop 0"),
         (Plan(stores=(StorePlan("c", staged=True),)), "stores.c"), (Plan(loops=(LoopPlan(mma_depth=1),)), "loops.0"),
         (Plan(rings=(RingPlan("ring0", depth=3),)), "rings.ring0"), (Plan(early_puts=2), "early_puts"),
-        (Plan(slot_views="shared"), "slot_views"), (Plan(launches=LaunchPlan(many="as_written")), "launches.many"),
+        (Plan(rings=(RingPlan(depth=3),)), "rings.ring0"), (Plan(slot_views="shared"), "slot_views"),
+        (Plan(launches=LaunchPlan(many="as_written")), "launches.many"),
     ],
 )  # fmt: skip
 def test_what_a_plan_pins_is_the_users(pins: Plan, field: str) -> None:

@@ -37,6 +37,8 @@ def test_d_must_exceed_p(depth: int | None, mma_depth: int | None) -> None:
         ("num_consumer_groups", 3, ["num_consumer_groups=3: 1 and 2 are possible", "cure: 1 (", "or 2 ("]),
         ("num_consumer_groups", 4, ["num_consumer_groups=4: 1 and 2 are possible", "cure: 1 "]),
         ("enable_warp_specialization", 1, ["enable_warp_specialization=1: True, False or None"]),
+        ("compile_budget_s", -1, ["compile_budget_s=-1: a number of seconds is needed, 0 or more"]),
+        ("compile_budget_s", "10", ["compile_budget_s='10': a number of seconds is needed"]),
         ("only_if_faster", "no", ["only_if_faster='no': True, False or None"]),
     ],
 )

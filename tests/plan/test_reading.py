@@ -138,7 +138,7 @@ def test_a_plan_is_read_from_what_holds_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", "3", '{"mma_depth": 0}', '{"rings": [{}]}', '{"rings": {}}', '{"rings": [3]}',
+    ["", "{", "[]", "null", "3", '{"mma_depth": 0}', '{"rings": {}}', '{"rings": [3]}',
      '{"partitions": "x"}', '{"loops": [{"kept": [0.5]}]}', '{"operands": [{"argument": "a", "depth": 3}]}',
      '{"unit_strides": "sk"}', '{"launches": []}', '{"turns": [[1]]}', '{"loops": [{"schedule": 3}]}'],
 )  # fmt: skip

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import HARMLESS_BYTES, WARP_GROUP
+from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES, WARP_GROUP
 from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
 from tawa.plan.entries import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
+from tawa.plan.profitability import is_expectation
 from tawa.remarks import Remark
 
 
@@ -31,6 +32,8 @@ class Question:
     raisable: whether pointer loads can become TMA loads. chained: whether a dot reads the result of another dot.
     num_warps: of the launch. pins: what the user pinned. pinned: whether a kernel that cannot be specialised is an
     error. allowed: bytes of registers that may spill: as many as the stock kernel spills, which a call compiles.
+    groups: the numbers of consumer groups to try, given the usual one and whether the form is persistent; None without
+    a prediction.
     """
 
     options: PlanOptions
@@ -40,6 +43,7 @@ class Question:
     raisable: bool
     chained: bool
     allowed: Callable[[], int]
+    groups: Callable[[int, bool], tuple[int, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +103,8 @@ def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
     declined: Choice | None = None
     if question.raisable:
         choice = yield from _in_groups(question, start)
-        if choice.trial is not None:
-            return choice
+        if choice.trial is not None or (choice.refusal is not None and is_expectation(choice.refusal)):
+            return choice  # what does not pay by TMA does not pay through pointers
         declined = choice
         why = f"by TMA: {choice.refusal.reason}" if choice.refusal is not None else _TOO_LARGE.format("TMA loads")
         start = start.with_(Plan(operands=(OperandPlan(path="pointers"),)), question.pins, operands=why)
@@ -117,7 +121,8 @@ def wanted_groups(question: Question) -> tuple[int, bool]:
     groups = question.num_warps // WARP_GROUP
     if options.ping_pong or pins.ping_pong:
         return max(2, groups), True  # ping-pong needs at least two groups
-    return (groups if groups > 1 and question.chained else 1), False
+    usual = groups if groups > 1 and question.chained else 1
+    return (question.groups(usual, pins.form == "persistent")[0] if question.groups is not None else usual), False
 
 
 def warps_of_group(num_warps: int, groups: int) -> int | None:
@@ -183,6 +188,11 @@ def smaller(first: Trial, question: Question) -> list[Candidate]:
     assert plan is not None
     spilled = f"the first Plan spills {first.spilled} bytes of registers to local memory"
     start = first.candidate.with_(Plan(rings=tuple(RingPlan(it.name, depth=it.depth) for it in plan.rings)), pins)
+    if any(it.prefetched for it in plan.operands):
+        late = Plan(operands=(OperandPlan(prefetched=False),))
+        start = _tried(start, late, pins, f"no prefetched rows: {spilled}")
+        if first.spilled <= FREED_BYTES:
+            tries.append(start)
     every = LoopPlan()
     if any(loop.kept for loop in plan.loops):
         every = replace(every, kept=())
@@ -218,7 +228,8 @@ def _fitted(question: Question, candidate: Candidate) -> Trials:
         if trial.overflow is None:
             return trial
         first = first or trial.overflow
-        depth = None if question.options.aref_depth is not None else largest_depth(trial.overflow, fixed)
+        asked = question.options.aref_depth is not None or question.pins.ring("").depth is not None
+        depth = None if asked else largest_depth(trial.overflow, fixed)
         least = max((it.mma_depth or 0 for it in question.pins.loops), default=question.options.mma_depth or 0) + 1
         if depth is None or depth < least:
             return replace(trial, overflow=first)

@@ -221,10 +221,10 @@ class _Decisions:
         payload = ", ".join(map(_tile, ring.payload))
         copies = f", {ring.copies} copies" if (ring.copies or 1) > 1 else ""
         value = f"D = {ring.depth} of ({payload}), {ring.total_bytes / 1024:.4g} KiB{copies}"
-        asked = self.pins.ring(ring.name)
+        pinned = any(self.pins.ring(name).depth is not None for name in (ring.name, ""))  # "": all rings
         option = "aref_depth" if self.options.aref_depth == ring.depth else ""
         name = f"rings.{ring.name}"
-        return self._made(name, value, asked.depth is not None, option, "", (f"{name}.depth",))
+        return self._made(name, value, pinned, option, "", (f"{name}.depth",))
 
     def _rest(self) -> Iterator[Decision]:
         plan, pins = self.plan, self.pins

@@ -109,10 +109,12 @@ class RingPlan:
 
     copies: the number of such rings: one per consumer group if its tiles are rows of the group, else 1.
     fill: how the producer fills a slot: "tma", "cp.async", or from its "registers".
-    A Plan that pins a ring may omit everything but the depth, because the rest follows from the operands.
+    A Plan that pins a ring may omit everything but the depth, because the rest follows from the operands. An entry
+    without name has the D of all rings without an entry; like the option `aref_depth`, it does not hold for rings that
+    are filled outside the innermost loops, if it does not fit there.
     """
 
-    name: str
+    name: str = ""
     payload: tuple[str, ...] = ()
     depth: int | None = None
     slot_bytes: int | None = None

@@ -60,7 +60,7 @@ def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: 
         )
     if plan.max_registers and (plan.max_registers % 8 or not 24 <= plan.max_registers <= 256):
         raise PlanError(f"max_registers={plan.max_registers}; cure: {_REGISTERS}, or 0 for no cap")
-    _check_partitions(plan, channels, groups, num_warps)
+    _check_partitions(plan, channels, groups, num_warps, budget.producer_tiles)
     if plan.ctas_per_sm != budget.ctas(tuple(channels), max(ring.slots for ring in plan.rings)) and pins.ctas_per_sm:
         fits = budget.ctas(tuple(channels), max(ring.slots for ring in plan.rings))
         raise PlanError(
@@ -74,7 +74,7 @@ def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: 
     _check_depths(plan, channels, module)
 
 
-def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, num_warps: int) -> None:
+def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, num_warps: int, tiles: bool) -> None:
     roles = sorted(part.role for part in plan.partitions)
     if roles != ["consumer"] * groups + ["producer"]:
         consumers = "one consumer" if groups == 1 else f"{groups} consumers"
@@ -90,10 +90,13 @@ def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, 
             )
         if part.role == "producer" and part.num_warps not in (1, 2, 4):
             raise PlanError(f"producer {part.name!r} has {part.num_warps} warps; cure: 1 (a TMA copy needs one thread)")
-        if part.role == "producer" and part.num_warps != PRODUCER_WARPS and any(c.fill != "tma" for c in channels):
+        if (
+            part.role == "producer"
+            and part.num_warps != PRODUCER_WARPS
+            and (tiles or any(c.fill != "tma" for c in channels))
+        ):
             raise PlanError(
-                f"producer {part.name!r} has {part.num_warps} warps, but computes on tiles of addresses; "
-                f"cure: {PRODUCER_WARPS}"
+                f"producer {part.name!r} has {part.num_warps} warps, but computes on tiles; cure: {PRODUCER_WARPS}"
             )
         if part.registers and (part.registers % 8 or not 24 <= part.registers <= 256):
             raise PlanError(f"partition {part.name!r} asks for {part.registers} registers; cure: {_REGISTERS}")

@@ -28,11 +28,14 @@ class PlanOptions:
         that is provably equivalent; "cp.async": by copies of the producer's threads. None lets Tawa decide.
     persistent: True makes a kernel with one tile per program persistent: it runs as many programs as there are SMs, and
         each iterates over tiles; False never does. None does so for launches for which it is expected to pay.
-    mode: "measure" specialises wherever it is legal, times both kernels at the first launch that may run twice, and
-        keeps the faster; "automatic", or None, relies on the prediction.
+    mode: "measure" specialises wherever it is legal; the first launch of each size that may run twice times several
+        Plans and stock Triton's kernel, and the fastest is remembered. "automatic", or None, relies on what was
+        measured before, else on the prediction.
     only_if_faster: True declines kernels that are not expected to beat stock Triton, False specialises wherever it is
         legal. None is True, unless the kernel is pinned or the user asks for a depth, a number of groups, ping-pong or
         a persistent kernel.
+    compile_budget_s: seconds that Plans may spend in Triton's back end, so that more of them are tried; None is two
+        Plans at most.
     """
 
     enable_warp_specialization: bool | None = None
@@ -44,12 +47,16 @@ class PlanOptions:
     persistent: bool | None = None
     mode: Literal["automatic", "measure"] | None = None
     only_if_faster: bool | None = None
+    compile_budget_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("enable_warp_specialization", "ping_pong", "persistent", "only_if_faster"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, bool):
                 raise PlanError(f"{name}={value!r}: True, False or None is needed, not {type(value).__name__}")
+        budget: Any = self.compile_budget_s
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | float) or not budget >= 0):
+            raise PlanError(f"compile_budget_s={budget!r}: a number of seconds is needed, 0 or more")
         _check_count("aref_depth", self.aref_depth, 1, "a ring needs at least one slot")
         _check_count("mma_depth", self.mma_depth, 0, "0 waits for every wgmma, 1 keeps one iteration in flight")
         _check_whole("num_consumer_groups", self.num_consumer_groups)

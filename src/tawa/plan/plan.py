@@ -10,8 +10,8 @@ Loads, stores and loops have names that do not change when other parts of the fi
     loop       the number of the innermost loop around it, in program order, from 0; None outside all loops
     ordinal    its number among the loads (stores) of this argument directly in this loop, in program order, from 0
 
-`line` is only informative. An `OperandPlan` or `StorePlan` without argument, or a `LoopPlan` without loop, is the
-default for all loads, stores or loops that have no entry.
+`line` is only informative. An `OperandPlan` or `StorePlan` without argument, a `LoopPlan` without loop, or a `RingPlan`
+without name is the default for all loads, stores, loops or rings that have no entry.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def choose_plan(
             f"cure: mma_depth={min(depths) - 1}" + (f" or aref_depth={usual + 1}" if fits > usual else "")
         )
     cap = None if pins.max_registers == UNCAPPED else budget.max_registers or cap
-    by_tma = all(channel.fill == "tma" for channel in channels)
+    by_tma = all(channel.fill == "tma" for channel in channels) and not budget.producer_tiles
     decided = Plan(
         form="as_written",
         groups=budget.groups,
@@ -110,10 +110,10 @@ def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
     found["max_registers"] = _why_capped(plan, budget)
     found["ctas_per_sm"] = "as many as shared memory and registers allow"
     by_tma = all(channel.fill == "tma" for channel in channels)
-    found["partitions.producer"] = "one thread issues TMA copies" if by_tma else "it computes on tiles of addresses"
-    found["partitions.consumer"] = (
-        "num_warps of the launch" if budget.groups == 1 else f"num_warps of the launch, in {budget.groups} groups"
-    )
+    alone = "it computes numbers from tiles" if budget.producer_tiles else "one thread issues TMA copies"
+    found["partitions.producer"] = alone if by_tma else "it computes on tiles of addresses"
+    warps = "the fewest for wgmma" if budget.widened else "num_warps of the launch"
+    found["partitions.consumer"] = warps if budget.groups == 1 else f"{warps}, in {budget.groups} groups"
     found["loops.mma_depth"] = _why_in_flight(plan, budget)
     staged = any(store.staged for store in plan.stores)
     found["stores"] = "the next tile does not wait for it" if staged else "later operations need the completed store"

@@ -113,7 +113,7 @@ def test_short_launches_go_by_the_rounds_of_an_sm_and_by_what_a_program_does() -
 
 
 def test_only_automatic_mode_leaves_short_launches_to_stock() -> None:
-    case = gemm_case("short", b_t=True, GROUP_M=8)
+    case = gemm_case("short", b_t=True, tile=(128, 256, 64), warps=8, GROUP_M=8)
     with launched_by_us():
         automatic, asked = compile_case(case, PlanOptions()), compile_case(case, pinned(3, 1))
     work = launch_spec(automatic).work
@@ -125,10 +125,9 @@ def test_only_automatic_mode_leaves_short_launches_to_stock() -> None:
 @pytest.mark.parametrize(
     ("dtype", "b_t", "tile", "alone"),
     [
-        ("fp16", True, (128, 128, 32), True),  # 256 rows of 64 bytes, 256 cycles of dots
-        ("fp16", False, (128, 128, 32), False),  # B: 32 rows of 256 bytes
+        ("fp16", False, (128, 256, 64), False),  # B: 64 rows of 512 bytes
         ("fp16", True, (128, 128, 64), False),
-        ("fp8e4nv", True, (128, 128, 64), True),
+        ("fp8e4nv", True, (128, 128, 64), True),  # 256 rows of 64 bytes, 256 cycles of dots
         ("fp8e4nv", True, (128, 128, 128), False),
         ("fp8e4nv", True, (128, 256, 32), False),  # 384 rows, 256 cycles, but no two programs share an SM
     ],

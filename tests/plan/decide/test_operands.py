@@ -66,6 +66,60 @@ def test_a_copy_by_cp_async_may_go_through_registers() -> None:
         moved_loads(module, loads, on_path("raised", argument))
 
 
+def rows_beside(tiles: str, more: str = "") -> tuple[Module, list[DotLoadInfo]]:
+    """A row of scales through pointers, which B is multiplied by; `tiles` loads A and B. more: behind the dot."""
+    row, pointers = "tensor<1x64xf16, #blocked>", "tensor<1x64x!tt.ptr<f16>, #blocked>"
+    properties = "boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false"
+    properties += ", operandSegmentSizes = array<i32: 1, 0, 0>"
+    body = "\n".join(
+        (
+            tiles,
+            programs.op("tt.splat", "%out", "!tt.ptr<f16>", "%places", pointers),
+            programs.op("tt.load", "%places", pointers, "%row", row, properties=properties),
+            programs.op("tt.broadcast", "%row", row, "%spread", programs.TILE),
+            programs.binary("scaled", "mulf", "b", "spread", programs.TILE),
+            programs.alloc("x", "a"),
+            programs.alloc("y", "scaled"),
+            programs.dot("next", "x", "y", "sum"),
+            more,
+        )
+    )
+    loop = programs.for_loop(body, carried={"sum": ("zeros", "next", programs.ACC)}, results="%acc")
+    return program(programs.kernel(f"{loop}\n{programs.store()}"))
+
+
+def test_a_row_through_pointers_stays_with_the_consumer_beside_tiles_by_tma() -> None:
+    module, loads = rows_beside(f"{programs.load('a', 'a_desc')}\n{programs.load('b', 'b_desc')}")
+    assert [name_of(it.load.op)[0] for it in loads] == ["a_desc", "b_desc", "out"]
+    assert [name_of(it.load.op)[0] for it in moved_loads(module, loads, Plan())] == ["a_desc", "b_desc"]
+    for path in ("registers", "pointers"):
+        assert len(moved_loads(module, loads, on_path(path, "out"))) == 3
+
+
+def test_a_row_that_the_loop_may_write_goes_with_the_tiles() -> None:
+    """It is not loaded one iteration ahead, and the consumer would wait for it in each."""
+    properties = "boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32"
+    narrow = "tensor<1x64xf16, #blocked>"
+    store = programs.op("tt.store", "%places, %row", f"{narrow.replace('xf16', 'x!tt.ptr<f16>')}, {narrow}",
+                        properties=properties)  # fmt: skip
+    module, loads = rows_beside(f"{programs.load('a', 'a_desc')}\n{programs.load('b', 'b_desc')}", store)
+    assert len(moved_loads(module, loads, Plan())) == 3
+
+
+def test_a_row_goes_with_tiles_that_the_producer_loads_through_pointers() -> None:
+    pointers = "tensor<64x64x!tt.ptr<f16>, #blocked>"
+    properties = "boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false"
+    properties += ", operandSegmentSizes = array<i32: 1, 0, 0>"
+    tile = "\n".join(
+        (
+            programs.op("tt.splat", "%out", "!tt.ptr<f16>", "%all", pointers),
+            programs.op("tt.load", "%all", pointers, "%b", programs.TILE, properties=properties),
+        )
+    )
+    module, loads = rows_beside(f"{programs.load('a', 'a_desc')}\n{tile}")
+    assert len(moved_loads(module, loads, Plan())) == 3
+
+
 def test_an_entry_has_the_path_the_ring_and_the_line_of_its_load() -> None:
     module, loads = program(programs.tile_gemm())
     made = operands_of(module, loads, find_channels(loads), Plan())

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tawa.analysis.names import name_module
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module
+from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
-from tawa.plan.decide.rings import NOT_EXPECTED, Decided, Facts, Target, budget_of, decide_rings, find_facts
+from tawa.plan.decide.rings import WOULD_DECLINE, Decided, Facts, Target, budget_of, decide_rings, find_facts
+from tawa.plan.expectation import Expectation
 from tawa.remarks import Remark
 from tests.cases.programs import ttgir as programs
 
@@ -24,11 +28,22 @@ def found(text: str, pins: Plan | None = None) -> tuple[Module, Facts]:
     return module, facts
 
 
+class Slower:
+    """Stands for a prospect: every Plan is expected to take twice the time of stock Triton's kernel."""
+
+    def expected(self, _: Plan) -> Expectation:
+        return Expectation(10.0, 20.0, ErrorInfo(0.0, 0.05, 9), "dots")
+
+
 def decided(
-    text: str, options: PlanOptions = LEGAL, pins: Plan | None = None, target: Target = TARGET
+    text: str,
+    options: PlanOptions = LEGAL,
+    pins: Plan | None = None,
+    target: Target = TARGET,
+    prospect: Any = None,
 ) -> Decided | Remark:
     plan = pins or Plan()
-    return decide_rings(*found(text, plan), options, target, plan, plan, pins is not None)
+    return decide_rings(*found(text, plan), options, target, plan, plan, pins is not None, prospect)
 
 
 def test_facts_are_the_loads_the_moved_ones_and_their_channels() -> None:
@@ -52,11 +67,22 @@ def test_what_is_decided_has_rings_operands_and_reasons() -> None:
 
 
 def test_what_is_not_expected_to_pay_is_declined_and_done_with_a_note_where_it_is_asked_for() -> None:
-    refused = decided(programs.tile_gemm(), PlanOptions())
-    assert isinstance(refused, Remark) and refused.reason.startswith("not expected to pay: ")
-    made = decided(programs.tile_gemm())
+    refused = decided(programs.tile_gemm(), PlanOptions(), prospect=Slower())
+    assert isinstance(refused, Remark)
+    assert refused.reason.startswith("not expected to pay: stock 10.0 us, specialised 20.0 us predicted: 0.50 times")
+    assert isinstance(decided(programs.tile_gemm(), PlanOptions()), Decided)
+    made = decided(programs.tile_gemm(), prospect=Slower())
     assert isinstance(made, Decided)
-    assert [it.reason.partition(":")[0] for it in made.notes] == [NOT_EXPECTED]
+    assert [it.reason.partition(":")[0] for it in made.notes] == [WOULD_DECLINE]
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_ring_without_a_name_gives_the_depth_of_every_ring(depth: int) -> None:
+    by_plan = decided(programs.tile_gemm(), pins=Plan(rings=(RingPlan(depth=depth),)))
+    by_option = decided(programs.tile_gemm(), PlanOptions(aref_depth=depth))
+    assert isinstance(by_plan, Decided) and isinstance(by_option, Decided)
+    assert [ring.depth for ring in by_plan.plan.rings] == [depth]
+    assert by_plan.plan == by_option.plan
 
 
 def test_rings_that_do_not_fit_are_declined_or_an_error_where_they_are_asked_for() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tawa.analysis.resources import RegisterInfo, SharedInfo
 from tawa.analysis.rings.channels import ChannelInfo
-from tawa.machine.hopper import PRODUCER_REGISTERS
+from tawa.machine.hopper import PRODUCER_REGISTERS, WARP_GROUP
 from tawa.plan.cost.registers import register_cap, stock_ctas
 
 DEEPEST = 32
@@ -29,6 +29,8 @@ class Budget:
     groups: consumer groups. own: names of channels for which each group has a ring of its own.
     outer: names of channels that are filled outside the innermost loops, as the queries of a persistent attention.
     fixed: depths of rings that a Plan pins, by name. most_ctas: the most CTAs that may share an SM, or None.
+    launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
+    producer_tiles: whether the producer computes on tiles.
     """
 
     num_warps: int
@@ -44,11 +46,23 @@ class Budget:
     producer_registers: int = PRODUCER_REGISTERS
     fixed: Mapping[str, int] = field(default_factory=dict[str, int])
     most_ctas: int | None = None
+    launch_warps: int = 0
+    producer_tiles: bool = False
 
     @property
     def consumer_warps(self) -> int:
         """Warps of all groups."""
         return self.num_warps * self.groups
+
+    @property
+    def widened(self) -> bool:
+        """Whether the consumer has more warps than the launch."""
+        return 0 < self.launch_warps < WARP_GROUP
+
+    @property
+    def stock_warps(self) -> int:
+        """Warps of the stock kernel."""
+        return self.launch_warps if self.widened else self.consumer_warps
 
     def copies(self, channel: ChannelInfo) -> int:
         """The number of rings that a channel becomes."""
@@ -93,4 +107,6 @@ class Budget:
         """CTAs on one SM when stock Triton pipelines the same loads `num_stages` deep."""
         loads = self.num_stages * self.slot_bytes(channels)
         shared = max(loads, self.shared.staging, self.shared.inside, self.shared.behind)  # never live together
-        return stock_ctas(shared, self.consumer_warps, self.registers, chained=self.groups > 1)
+        wider = self.consumer_warps // self.stock_warps  # each of the fewer warps then has more of the accumulators
+        registers = replace(self.registers, accumulators=self.registers.accumulators * wider)
+        return stock_ctas(shared, self.stock_warps, registers, chained=self.groups > 1)

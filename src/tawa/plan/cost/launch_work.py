@@ -18,13 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tawa.analysis.loops.costs import fma_per_cycle
 from tawa.analysis.rings.loads import find_dots
 from tawa.analysis.tma.host_sizes import HostSizes
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DescriptorStoreOp, FuncOp, StoreOp
-from tawa.ir import Module, Operation, TensorType, Value, parse_type
-from tawa.machine.hopper import DOT_CYCLES, ROW_BYTES, STORE_CYCLES
+from tawa.ir import Module, Operation, Value
+from tawa.machine.hopper import DOT_CYCLES, ROW_BYTES, STORE_CYCLES, fma_per_cycle
+from tawa.machine.work import dot_counts
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.host.expr import Apply, HostValue, Number, add, multiply
 from tawa.symbolic.host.launch_spec import DescriptorSpec
@@ -76,7 +76,7 @@ def _known(value: Value, host: HostSizes, affine: Affine) -> HostValue | None:
 def _cycles(op: Operation) -> int:
     if op.name in _STORES:
         return STORE_CYCLES
-    a, b = (parse_type(operand.type) for operand in op.operands[:2])
-    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+    counts = dot_counts(op)
+    if counts is None:
         return DOT_CYCLES
-    return DOT_CYCLES + math.ceil(math.prod(a.shape) * b.shape[-1] / fma_per_cycle(a.element))
+    return DOT_CYCLES + math.ceil(counts.batch * counts.products / fma_per_cycle(counts.element))

@@ -56,17 +56,19 @@ def registers_of_an_sm(partitions: Sequence[tuple[int, int]], limit: int | None 
     )
 
 
-def producer_registers(loads: Sequence[DotLoadInfo], module: Module, num_warps: int, groups: int = 1) -> int:
+def producer_registers(
+    loads: Sequence[DotLoadInfo], module: Module, num_warps: int, groups: int = 1, folded: int = 0
+) -> int:
     """Registers per thread of the producer: 24 if TMA fills all rings, more for tiles of addresses (an estimate).
 
     num_warps: of one of the `groups` consumer groups, which keep at least the registers of their accumulators and
-    `LEAST_WORKING_REGISTERS`.
+    `LEAST_WORKING_REGISTERS`. folded: elements of the largest tile that it folds into a number.
     """
     by_threads = [info for info in loads if info.fill != "tma"]
-    if not by_threads:
+    if not by_threads and not folded:
         return PRODUCER_REGISTERS
     threads = WARP_GROUP * WARP
-    wanted = ADDRESS_REGISTERS
+    wanted = ADDRESS_REGISTERS + POINTER_REGISTERS * (folded // threads if not by_threads else 0)
     for info in by_threads:
         tile = info.load.tile
         if tile is None:

@@ -6,7 +6,7 @@ They depend on the partitioned loops, so they are made in the middle of the pipe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside
 from tawa.analysis.loops.dependences import find_dependences
@@ -14,7 +14,7 @@ from tawa.analysis.loops.prefetchable_loads import AheadLoads, bytes_ahead
 from tawa.analysis.loops.register_operands import dots_of, operands_to_keep
 from tawa.analysis.names import Name, loop_number, name_of
 from tawa.dialects.scf import LOOPS, ForOp, enclosing_loops
-from tawa.dialects.tt import DOTS
+from tawa.dialects.tt import DOTS, LoadOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
@@ -125,29 +125,39 @@ def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
 def choose_ahead(module: Module, plan: Plan) -> Plan:
     """The loads of consumers to prefetch, up to `BYTES_AHEAD`, where the Plan leaves that open.
 
-    Loops with a schedule are left out, because the schedule moves their loads.
+    In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now.
     """
-    every = plan.operand((None, None, 0)).prefetched
+    plan = _renumbered(plan, [number for number, _ in numbered(staged_loops(module))])
     staged = {it.loop for it in plan.loops if it.schedule is not None}
     found: dict[Name, OperandPlan] = {}
-    for group in find_groups(module) if every is not False else ():
+    for group in find_groups(module):
         for op in group.op.walk() if group.role == "consumer" else ():
             loop = ForOp.of(op)
-            if (
-                loop
-                and not loop.unsigned
-                and loop_number(op) not in staged
-                and any(it.name in DOTS for it in loop.body.ops)
-            ):
-                room = BYTES_AHEAD
-                for load in AheadLoads(loop).loads():
-                    name, size = name_of(load.op), bytes_ahead(load, group.num_warps)
-                    if size <= room and name[0] is not None and plan.operand(name).prefetched is not False:
-                        found.setdefault(
-                            name, OperandPlan(*name, "consumer", prefetched=True, line=_line(module, load.op))
-                        )
-                        room -= size
+            if loop and not loop.unsigned and any(it.name in DOTS for it in loop.body.ops):
+                room = 0 if loop_number(op) in staged else BYTES_AHEAD
+                for load in AheadLoads(loop).loads(_Room(plan, group.num_warps, room).has):
+                    name, line = name_of(load.op), _line(module, load.op)
+                    found.setdefault(name, OperandPlan(*name, "consumer", prefetched=True, line=line))
     return Plan(operands=(*found.values(), OperandPlan(prefetched=False)))
+
+
+@dataclass(slots=True)
+class _Room:
+    """The bytes that a thread may still carry for prefetched loads of one loop."""
+
+    plan: Plan
+    num_warps: int
+    left: int
+
+    def has(self, load: LoadOp) -> bool:
+        """Whether the Plan or, if it leaves that open, the space that is left permits a load to be prefetched."""
+        name, size = name_of(load.op), bytes_ahead(load, self.num_warps)
+        if name[0] is None:
+            return False
+        asked = self.plan.operand(name).prefetched
+        permitted = size <= self.left if asked is None else asked
+        self.left -= size if permitted else 0
+        return permitted
 
 
 def _renumbered(plan: Plan, numbers: list[int]) -> Plan:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tawa.analysis.loops.prefetchable_loads import AheadLoads
 from tawa.analysis.names import LOADS, STORES, Name, name_of, name_text
 from tawa.analysis.rings.channels import ChannelInfo
 from tawa.analysis.rings.loads import DotLoadInfo
+from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, Value, source_of
 from tawa.plan.entries import OperandPlan, Path, StorePlan
 from tawa.plan.plan import Plan
+from tawa.symbolic.dim_relations import has_rows
 
 
 def names_in(module: Module) -> tuple[list[Name], list[Name]]:
@@ -22,8 +25,13 @@ def names_in(module: Module) -> tuple[list[Name], list[Name]]:
 
 
 def moved_loads(module: Module, loads: Sequence[DotLoadInfo], plan: Plan) -> list[DotLoadInfo]:
-    """The loads that move to the producer, with their fill. Raises PlanError for an impossible path."""
+    """The loads that move to the producer, with their fill. Raises PlanError for an impossible path.
+
+    A row that is loaded through pointers, beside tiles by TMA, stays with the consumer unless the Plan says otherwise:
+    a producer of one warp then suffices, and the consumer can load the row one iteration ahead.
+    """
     found: list[DotLoadInfo] = []
+    beside = _rows_beside_tma(loads)
     for info in loads:
         path, own = plan.operand(name_of(info.load.op)).path, path_of(info, plan)
         if path == "registers" and own == "cp.async":
@@ -35,11 +43,24 @@ def moved_loads(module: Module, loads: Sequence[DotLoadInfo], plan: Plan) -> lis
                 f"the Plan loads {_text(module, info.load.op)} by {path}, but it is loaded by {own}"
                 f"{_why_not(path, own)}; cure: path={own!r} or 'consumer'"
             )
-        if path != "consumer":
+        if path != "consumer" and not (path is None and info in beside):
             found.append(info)
     if loads and not found:
         raise PlanError("the Plan leaves every load to the consumer, so the producer has no work; cure: form='stock'")
     return found
+
+
+def _rows_beside_tma(loads: Sequence[DotLoadInfo]) -> list[DotLoadInfo]:
+    """The rows through pointers that can be loaded one iteration ahead, if TMA loads everything else."""
+    others = [info for info in loads if not isinstance(info.load, DescriptorLoadOp)]
+    if not any(has_rows(info.load.op.result) for info in loads if info not in others):
+        return []
+    return others if all(_is_prefetchable(info.load.op) for info in others) else []
+
+
+def _is_prefetchable(load: Operation) -> bool:
+    loop = next(map(ForOp.of, enclosing_loops(load)), None)
+    return loop is not None and load in [it.op for it in AheadLoads(loop).loads()]
 
 
 def path_of(info: DotLoadInfo, plan: Plan) -> Path:

@@ -6,14 +6,22 @@ the module.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tawa.analysis.legality import check_loads, check_memory, check_module, check_producer, declined, taken_apart
-from tawa.analysis.loops.chained_dots import has_chained_dots
+from tawa.analysis.legality import (
+    check_loads,
+    check_memory,
+    check_module,
+    check_producer,
+    declined,
+    folded_elements,
+    taken_apart,
+)
 from tawa.analysis.memory.provenance import stores_must_not_wait
 from tawa.analysis.resources import shared_beside_rings, wgmma_registers
 from tawa.analysis.rings.channels import channels_of_groups, find_channels, outer_channels
-from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads, is_persistent, operand_bits
+from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads, operand_bits
 from tawa.dialects.tt import FuncOp
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module, source_of
@@ -23,15 +31,17 @@ from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
 from tawa.plan.decide.loops import loops_with_dots
 from tawa.plan.decide.operands import check_sharing, moved_loads, names_in, operands_of, rings_of, stores_of
+from tawa.plan.entries import RingPlan
 from tawa.plan.legality import check_names, check_plan, check_rings, operand_text
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import choose_plan, reasons
-from tawa.plan.profitability import why_not_expected
+from tawa.plan.profitability import ANYWAY, NOT_EXPECTED, why_not_expected
+from tawa.plan.prospect import Prospect
 from tawa.remarks import Remark
 
 MAX_REGISTERS = "ttg.maxnreg"
-NOT_EXPECTED = "automatic mode would decline"
+WOULD_DECLINE = "automatic mode would decline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +50,7 @@ class Target:
 
     groups: the consumer groups that share the tile; the module is then the program of one group.
     stock_copies: how stock Triton loads the tiles.
+    launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
     """
 
     num_warps: int
@@ -47,6 +58,7 @@ class Target:
     shared_bytes: int = SHARED_BYTES
     groups: int = 1
     stock_copies: StockCopies = "tma"
+    launch_warps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +66,13 @@ class Facts:
     """The results of the analyses of a kernel with layouts.
 
     loads: all loads that feed dots. moved: the loads of the producer, with their fill. channels: the future rings.
+    folded: elements of the largest tile that the producer folds.
     """
 
     loads: tuple[DotLoadInfo, ...]
     moved: tuple[DotLoadInfo, ...]
     channels: Channels
+    folded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +100,26 @@ def find_facts(module: Module, target: Target, pins: Plan) -> Facts | Remark:
         return refusal
     channels = tuple(find_channels(moved, rings_of(moved, pins)))
     check_sharing(module, channels)
-    return Facts(tuple(loads), tuple(moved), channels)
+    return Facts(tuple(loads), tuple(moved), channels, folded_elements(module, moved))
 
 
 def decide_rings(
-    module: Module, facts: Facts, options: PlanOptions, target: Target, pins: Plan, asked: Plan, pinned: bool
+    module: Module,
+    facts: Facts,
+    options: PlanOptions,
+    target: Target,
+    pins: Plan,
+    asked: Plan,
+    pinned: bool,
+    prospect: Prospect | None = None,
 ) -> Decided | Remark:
     """All decisions except those about partitioned loops, or the remark that declines the kernel.
 
     pins: the Plan so far. asked: the part of it that the user pinned. pinned: whether to raise PlanError or
-    ResourceError instead of declining the kernel.
+    ResourceError instead of declining the kernel. prospect: of the kernel before layouts, if that is known.
     """
+    pins, options = _with_usual_depth(pins, options)
+    asked = replace(asked, rings=_named(asked.rings))
     loads, channels = facts.moved, facts.channels
     loops, stores = loops_with_dots(module), stores_of(module)
     if asked.operands or asked.stores or asked.loops:
@@ -127,14 +150,26 @@ def decide_rings(
     notes = tuple(taken_apart(module, list(loads)))  # before the loads move
     if pinned and not options.pinned:
         return Decided(plan, reasons(plan, channels, budget), notes)
-    chained = has_chained_dots(module)
-    reason = why_not_expected(module, plan, channels, budget, is_persistent(list(loads)), chained, target.stock_copies)
+    expectation = prospect.expected(plan) if prospect is not None else None
+    reason = why_not_expected(module, plan, budget, expectation)
     if reason and not options.wherever_legal and not pinned:
-        cure = "enable_warp_specialization=True or only_if_faster=False specialises anyway"
-        return declined(module, place, f"not expected to pay: {reason}", cure)
+        return declined(module, place, NOT_EXPECTED.format(reason), ANYWAY)
     if reason:
-        notes = (Remark("note", f"{NOT_EXPECTED}: {reason}", source_of(module, place)), *notes)
+        notes = (Remark("note", f"{WOULD_DECLINE}: {reason}", source_of(module, place)), *notes)
+    elif expectation is not None:
+        notes = (Remark("note", f"expected to pay: {expectation}"), *notes)
     return Decided(plan, reasons(plan, channels, budget), notes)
+
+
+def _with_usual_depth(pins: Plan, options: PlanOptions) -> tuple[Plan, PlanOptions]:
+    """The pins without the default entry for rings, and options that ask for its D."""
+    usual = pins.ring("").depth
+    pins = replace(pins, rings=_named(pins.rings))
+    return (pins, options) if usual is None else (pins, replace(options, aref_depth=usual))
+
+
+def _named(rings: Iterable[RingPlan]) -> tuple[RingPlan, ...]:
+    return tuple(ring for ring in rings if ring.name)
 
 
 def budget_of(module: Module, facts: Facts, target: Target) -> Budget:
@@ -152,8 +187,10 @@ def budget_of(module: Module, facts: Facts, target: Target) -> Budget:
         target.groups,
         frozenset(channels_of_groups(module, channels)),
         frozenset(outer_channels(channels)),
-        producer_registers(loads, module, target.num_warps, target.groups),
+        producer_registers(loads, module, target.num_warps, target.groups, facts.folded),
+        launch_warps=target.launch_warps,
+        producer_tiles=facts.folded > 0,
     )
 
 
-__all__ = ["MAX_REGISTERS", "NOT_EXPECTED", "Decided", "Facts", "Target", "budget_of", "decide_rings", "find_facts"]
+__all__ = ["MAX_REGISTERS", "WOULD_DECLINE", "Decided", "Facts", "Target", "budget_of", "decide_rings", "find_facts"]

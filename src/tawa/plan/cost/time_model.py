@@ -1,0 +1,159 @@
+"""The model of time: how long a launch takes, for stock Triton's kernel and for each Plan.
+
+    time = start + max(waves of programs · latency of one,  programs of an SM · their throughput bound)
+
+The latency of a program is the sum over its blocks: an iteration takes as long as its chain of dots and other work,
+or as long as the memory needs to refill a slot. The bound is the busiest unit of the SM: tensor cores, CUDA cores,
+special functions, or the port to L2. The maximum is smooth (a p-norm), because units never overlap fully.
+
+    stock Triton             dot, wait, the work on its result, next iteration; CTAs on the SM overlap with each other
+    one consumer             the producer refills slots; with P > 0 or stages, dots overlap with other work
+    several consumers        each has its share of the chain; the bound holds for all of them
+
+Coefficients: `tawa.machine.coefficients`, fitted to measured kernels; docs/choosing.md shows how well.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tawa.analysis.work.visits import Visits
+from tawa.analysis.work.workload import BlockWork, DotWork, Workload
+from tawa.ir import Operation
+from tawa.machine.coefficients import CLOCK_GHZ, Coefficients, fitted
+from tawa.machine.hopper import (
+    CONVERSIONS_PER_CYCLE,
+    FP16_FMA_PER_CYCLE,
+    LANES_PER_CYCLE,
+    PROCESSORS,
+    SHARED_BYTES_PER_CYCLE,
+    SPECIAL_PER_CYCLE,
+    WARP_GROUP,
+    WGMMA_ROWS,
+)
+from tawa.plan.cost.ways import Way
+
+_LEAST_AHEAD = 0.5
+"""Slots by which a producer is ahead, at least: it fills the next one while this one is read."""
+
+
+def predict(
+    workload: Workload, visits: Visits, programs: int, way: Way, processors: int = PROCESSORS,
+    coefficients: Coefficients | None = None,
+) -> float:  # fmt: skip
+    """Microseconds of one launch.
+
+    visits: of a mean program. programs: of the grid. processors: SMs. coefficients: those of the fit, if None.
+    """
+    c = coefficients or fitted().coefficients
+    latency, bound, fill = _program(workload, visits, way, c)
+    on_one = math.ceil(programs / processors)
+    start = c.start_specialised if way.specialised else c.start_stock
+    if way.persistent:
+        cycles = _together(on_one * latency, on_one * bound, way.groups, c) + fill
+    else:
+        ctas = max(1, min(way.ctas, on_one))
+        waves = on_one / ctas
+        waves += c.tail * (math.ceil(waves) - waves)
+        cycles = _together(waves * (latency + fill), on_one * bound, ctas * way.groups, c)
+    return start + cycles / CLOCK_GHZ / 1e3
+
+
+def _together(latency: float, bound: float, agents: int, c: Coefficients) -> float:
+    """Cycles of an SM on which `agents` consumers advance together; one consumer alone overlaps with nobody."""
+    return max(latency, bound) if agents == 1 else _norm(c.sharing, latency, bound)
+
+
+def _program(workload: Workload, visits: Visits, way: Way, c: Coefficients) -> tuple[float, float, float]:
+    """Cycles of one program alone, the least that it keeps a unit busy, and those until its first slots are filled."""
+    latency = bound = 0.0
+    for block, work in workload.blocks.items():
+        count = visits.blocks.get(block, 0.0)
+        if not count:
+            continue
+        chain, busy = _block(work, way, c)
+        latency += count * chain
+        bound += count * busy
+    loops = sum(visits.entries.get(loop, 0.0) for loop in _dot_loops(workload))
+    fill = c.fill_specialised if way.specialised else c.fill_stock
+    latency += loops * (c.drain_specialised if way.specialised else c.fill_stock)
+    return latency, bound, fill
+
+
+def _dot_loops(workload: Workload) -> list[Operation]:
+    """The innermost loops around dots."""
+    loops = [workload.loops[block] for block, work in workload.blocks.items() if work.dots]
+    return list(dict.fromkeys(loop for loop in loops if loop is not None))
+
+
+def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
+    """Cycles of one execution of a block: of its chain in one consumer, and of the busiest unit for all consumers."""
+    tensor = sum(_dot_cycles(dot, c) for dot in work.dots)
+    moved = max(work.operand_bytes / c.bytes_per_cycle, work.operand_rows * c.row)
+    serving = 0.0 if way.by_tma else (work.addresses.slots + work.addresses.integers) / LANES_PER_CYCLE * c.address
+    cuda = _cuda_cycles(work, way, c) + (0.0 if way.specialised else serving)
+    busy = _norm(c.overlap, tensor, cuda, moved)
+    warps = max(1.0, way.num_warps / way.groups / WARP_GROUP)
+    own = cuda / way.groups * (1 + c.alone / warps) + work.work.shuffles * c.shuffle
+    if not work.dots:
+        return own + c.block, busy
+    share = tensor / way.groups
+    chained = any(dot.chained or dot.computed for dot in work.dots)
+    if way.specialised:
+        return _specialised_chain(share, own, moved, serving, len(work.dots), chained and way.staged, way, c), busy
+    wait = c.wait_chained if chained else c.wait_stock
+    chain = share + own + len(work.dots) * (wait + (warps - 1) * c.sync)
+    if way.slots <= 1:
+        return chain + c.exposed + moved, busy
+    return max(chain, (c.latency + moved) / (way.slots - 1 - c.held)), busy
+
+
+def _specialised_chain(
+    dots: float, own: float, moved: float, serving: float, count: int, staged: bool, way: Way, c: Coefficients
+) -> float:
+    """Cycles of an iteration of a consumer: its own, or the producer's until the slot is full again.
+
+    dots, own: cycles of its dots and of its other work. moved, serving: of the operands, and of their addresses.
+    """
+    if staged:
+        chain = _norm(c.overlap, dots, own) + c.wait_staged
+    elif way.in_flight:
+        chain = _norm(c.overlap, dots, own) + c.wait_in_flight
+    else:
+        chain = dots + own + count * c.wait_specialised
+    if way.slots == 1:
+        return chain + c.latency + moved + serving
+    ahead = max(_LEAST_AHEAD, way.slots - c.held_specialised - way.in_flight - staged)
+    return max(chain, (c.latency + moved) / ahead + serving)
+
+
+def _cuda_cycles(work: BlockWork, way: Way, c: Coefficients) -> float:
+    """Cycles of the CUDA cores and of the way to and from memory, if all warps work."""
+    counts = work.work
+    lanes = ((counts.slots + counts.integers) / LANES_PER_CYCLE + counts.conversions / CONVERSIONS_PER_CYCLE) * c.lanes
+    lanes += counts.narrow / CONVERSIONS_PER_CYCLE * c.narrow
+    special = counts.special / SPECIAL_PER_CYCLE * c.special
+    turned = sum(dot.turned_bytes * dot.batch for dot in work.dots) * c.turn
+    by_tma = work.stored_bytes - (0 if way.stores_by_tma else work.pointer_stored_bytes)
+    through = by_tma * c.store_tma + (work.stored_bytes - by_tma) * c.store
+    loaded = sum(load.bytes for load in work.loads if not load.operand) * c.store
+    return lanes + special + (turned + through + loaded) / SHARED_BYTES_PER_CYCLE
+
+
+def _dot_cycles(dot: DotWork, c: Coefficients) -> float:
+    rows = max(dot.rows, WGMMA_ROWS)
+    products = rows * dot.columns * dot.inner * dot.bits / (FP16_FMA_PER_CYCLE * 16)
+    factor = c.tensor_8 if dot.bits <= 8 else c.tensor_16 if dot.bits <= 16 else c.tensor_32
+    read = (dot.inner * dot.columns * rows / WGMMA_ROWS + (0 if dot.computed else rows * dot.inner)) * dot.bits / 8
+    return dot.batch * max(products * factor, read / SHARED_BYTES_PER_CYCLE)
+
+
+def _norm(power: float, *values: float) -> float:
+    """A smooth maximum."""
+    most = max(values)
+    if most <= 0:
+        return 0.0
+    return most * sum((value / most) ** power for value in values if value > 0) ** (1 / power)
+
+
+__all__ = ["predict"]

@@ -1,0 +1,96 @@
+"""Ways of executing a kernel: what the model of time needs to know of stock Triton's kernel, or of a Plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tawa.analysis.work.workload import Workload
+from tawa.machine.hopper import (
+    CHAINED_REGISTERS,
+    CTA_RESERVED_BYTES,
+    INSTRUCTION_REGISTERS,
+    MAX_REGISTERS,
+    POINTER_LOOP_REGISTERS,
+    REGISTER_STEP,
+    REGISTERS,
+    SHARED_BYTES,
+    SM_SHARED_BYTES,
+    WARP,
+)
+from tawa.plan.entries import Path
+from tawa.plan.plan import Plan
+
+_BY_TMA: frozenset[Path | None] = frozenset(
+    {"host_descriptor", "kernel_descriptor", "raised", "raised_in_kernel", "consumer", None}
+)
+_MOST_CTAS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a kernel is executed.
+
+    specialised: whether a producer loads. groups: consumer groups (stock: 1). num_warps: of all consumers. ctas: on one
+    SM. slots: D, or num_stages of stock Triton. in_flight: P. staged: whether the loops have a schedule of several
+    stages. persistent: whether each program of the launch iterates over tiles of the grid. by_tma: whether operand
+    loads are made by TMA. stores_by_tma: whether stores through pointers are, too. fits: whether the slots fit into
+    shared memory.
+    """
+
+    specialised: bool
+    groups: int = 1
+    num_warps: int = 4
+    ctas: int = 1
+    slots: int = 3
+    in_flight: int = 0
+    staged: bool = False
+    persistent: bool = False
+    by_tma: bool = True
+    stores_by_tma: bool = False
+    fits: bool = True
+
+
+def stock_way(workload: Workload, num_warps: int, num_stages: int) -> Way:
+    """Stock Triton's kernel: its software pipeline, and an estimate of the CTAs that share an SM."""
+    accumulators = in_slots = 0
+    chained = by_pointers = False
+    once = 0
+    for block, work in workload.blocks.items():
+        accumulators = max(accumulators, sum(dot.rows * dot.columns * dot.batch for dot in work.dots))
+        chained |= any(dot.chained for dot in work.dots)
+        if work.dots and workload.loops[block] is not None:
+            in_slots = max(in_slots, work.operand_bytes)
+            by_pointers |= any(load.operand and not load.tma for load in work.loads)
+        elif not work.dots:
+            once += work.operand_bytes
+    more = CHAINED_REGISTERS if chained else INSTRUCTION_REGISTERS
+    more += POINTER_LOOP_REGISTERS * by_pointers
+    registers = min(accumulators / (WARP * num_warps) + more, MAX_REGISTERS)
+    registers = math.ceil(registers / REGISTER_STEP) * REGISTER_STEP
+    shared = max(1, num_stages) * in_slots + once + CTA_RESERVED_BYTES
+    ctas = min(REGISTERS // (registers * num_warps * WARP), SM_SHARED_BYTES // shared, _MOST_CTAS)
+    return Way(False, 1, num_warps, max(1, int(ctas)), num_stages, by_tma=not by_pointers, fits=shared <= SHARED_BYTES)
+
+
+def plan_way(plan: Plan, persistent: bool | None = None) -> Way:
+    """A complete Plan. persistent: instead of the Plan's own form."""
+    loops = [it for it in plan.loops if it.loop is not None]
+    staged = any((it.schedule.stages if it.schedule is not None else it.stages or 1) > 1 for it in loops)
+    warps = sum(it.num_warps for it in plan.partitions if it.role == "consumer")
+    depth = max((ring.slots for ring in plan.rings), default=1)
+    return Way(
+        True,
+        plan.groups or 1,
+        warps,
+        plan.ctas_per_sm or 1,
+        depth,
+        plan.mma_depth,
+        staged,
+        plan.form == "persistent" if persistent is None else persistent,
+        all(it.path in _BY_TMA for it in plan.operands if it.ring),
+        any(it.path == "raised" for it in plan.stores),
+    )
+
+
+__all__ = ["Way", "plan_way", "stock_way"]

@@ -1,0 +1,70 @@
+"""The number of warps of a consumer.
+
+A wgmma is issued by four warps together. A launch with one or two warps gets a consumer of four; its producer is
+additional, as always. Such a kernel differs from stock Triton's: each warp has other elements of a tile, and dots use
+wgmma instead of mma.
+"""
+
+from __future__ import annotations
+
+from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, thread_numbers
+from tawa.ir import Module, Operation, source_of
+from tawa.machine.hopper import WARP_GROUP, WGMMA_ROWS
+from tawa.plan.options import PlanOptions
+from tawa.remarks import Remark
+
+_CURE = f"launch with num_warps={WARP_GROUP}"
+_ANYWAY = f"{_CURE}; only_if_faster=False specialises anyway"
+
+
+def consumer_warps(num_warps: int) -> int:
+    """Warps of the consumers of a launch: at least one warp group."""
+    return max(num_warps, WARP_GROUP)
+
+
+def why_not_wider(module: Module, num_warps: int, options: PlanOptions, pinned: bool) -> Remark | None:
+    """Why the consumer may not have more warps than the launch; None if it may, or if the launch has enough.
+
+    module: the kernel as TTIR. Results that depend on the number of warps within rounding are declined unless the user
+    asks for specialisation. `mode="measure"` asks for the faster kernel, not for other results.
+    """
+    if num_warps >= WARP_GROUP:
+        return None
+    op = thread_numbers(module)
+    if op is not None:
+        reason = "inline assembly reads the number of a thread"
+        return _declined(module, op, num_warps, reason, _CURE)
+    if pinned or (options.wherever_legal and options.mode != "measure"):
+        return None
+    if not fits_wgmma(module):
+        return _declined(module, None, num_warps, f"no dot has {WGMMA_ROWS} rows, the least for a wgmma", _CURE)
+    found = _other_results(module)
+    return _declined(module, found[0], num_warps, found[1], _ANYWAY) if found else None
+
+
+def widened(module: Module, num_warps: int) -> Remark | None:
+    """A note if the consumer has more warps than the launch."""
+    if num_warps >= WARP_GROUP:
+        return None
+    found = _other_results(module)
+    reason = f"the consumer has {WARP_GROUP} warps, as wgmma requires, although the launch has num_warps={num_warps}"
+    if found is None:
+        return Remark("note", reason)
+    return Remark("note", f"{reason}: {found[1]}", source_of(module, found[0]))
+
+
+def _other_results(module: Module) -> tuple[Operation, str] | None:
+    """The first operation whose result changes with the number of warps, and how."""
+    if op := ordered_sum(module):
+        return op, f"{WARP_GROUP} warps add the elements of a {op.name} in another order"
+    if op := fp8_dot(module):
+        return op, "wgmma adds products of fp8 numbers with fewer bits than the instructions of fewer warps"
+    return None
+
+
+def _declined(module: Module, op: Operation | None, num_warps: int, reason: str, cure: str) -> Remark:
+    text = f"num_warps={num_warps}: a consumer has at least {WARP_GROUP} warps, and {reason}"
+    return Remark("declined", text, source_of(module, op) if op else None, cure)
+
+
+__all__ = ["consumer_warps", "why_not_wider", "widened"]

@@ -1,0 +1,229 @@
+"""Enumeration: every form of a kernel that Tawa can make, as partial Plans in the order of their predicted times.
+
+    as written, 2 groups, TMA, D = 2, P = 0, stages            182 us
+    persistent, 2 groups, TMA, D = 2, P = 0, stages            184 us
+    as written, 1 group, TMA, D = 4, P = 1                     201 us
+    stock Triton                                               212 us
+    as written, 1 group, pointers, D = 4, P = 1                230 us
+
+Nothing is compiled: the counts of the workload give the time, shared memory, registers, and the CTAs of an SM. What a
+form leaves open is decided by the planner. A dimension of the space is a generator of `Choice`s; forms that are added
+later plug in there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from tawa.analysis.resources import RegisterInfo
+from tawa.analysis.work.workload import Workload
+from tawa.errors import PlanError
+from tawa.machine.hopper import (
+    BYTES_IN_FLIGHT,
+    DEFAULT_DEPTH,
+    MOST_SLOTS,
+    SHARED_BYTES,
+    SLACK_BYTES,
+    WARP,
+    WARP_GROUP,
+    WGMMA_ROWS,
+)
+from tawa.plan.agreement import STOCK, contradictions
+from tawa.plan.cost.launches import Launch
+from tawa.plan.cost.registers import register_cap
+from tawa.plan.cost.time_model import predict
+from tawa.plan.cost.ways import Way, stock_way
+from tawa.plan.entries import LoopPlan, OperandPlan, RingPlan
+from tawa.plan.options import PlanOptions
+from tawa.plan.plan import Plan
+
+_POINTERS = OperandPlan(path="pointers")
+_MMA_DEPTHS = (0, 1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPlan:
+    """One Plan to try or to measure.
+
+    plan: the pinned decisions; ``form="stock"`` for stock Triton's kernel. predicted_us: the expected time of a launch,
+    if known. words: the decisions that tell it from the others, for people.
+    """
+
+    plan: Plan
+    predicted_us: float | None
+    words: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {"plan": self.plan.to_dict(), "predicted_us": self.predicted_us, "words": self.words}
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> RankedPlan:
+        """Reads what `to_dict` made."""
+        return RankedPlan(Plan.of(data["plan"]), data["predicted_us"], data["words"])
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The space of a kernel.
+
+    num_warps, num_stages: of the launch. by_pointers: the kernel's workload as it is written. raised: with its pointer
+    loads made by TMA; None if there are none, or if TMA cannot make any. persistent: whether the kernel has a
+    persistent form.
+    """
+
+    num_warps: int
+    num_stages: int
+    written: Workload
+    raised: Workload | None = None
+    persistent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of the kernel: what has to be known before layouts. raised: pointer loads are made by TMA, or None."""
+
+    groups: int = 1
+    persistent: bool = False
+    raised: bool | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The Plan that pins the form."""
+        operands = (_POINTERS,) if self.raised is False else ()
+        return Plan(form="persistent" if self.persistent else "as_written", groups=self.groups, operands=operands)
+
+    @property
+    def words(self) -> str:
+        """The form for people."""
+        form = "persistent" if self.persistent else "as written"
+        path = {True: ", TMA in place of pointers", False: ", pointers", None: ""}[self.raised]
+        return f"{form}, {self.groups} group{'s' * (self.groups > 1)}{path}"
+
+
+def forms_of(space: Space) -> Iterator[Form]:
+    """All forms."""
+    pointers = any(load.operand and not load.tma for work in space.written.blocks.values() for load in work.loads)
+    paths: tuple[bool | None, ...] = ((True, False) if space.raised is not None else (False,)) if pointers else (None,)
+    rows = min((dot.rows for dot in space.written.dots), default=0)
+    groups = [1]
+    if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * WGMMA_ROWS:
+        groups.append(2)
+    for raised, number, persistent in product(paths, groups, (False, True) if space.persistent else (False,)):
+        yield Form(number, persistent, raised)
+
+
+def way_of(space: Space, form: Form) -> Way:
+    """The way in which the planner is expected to execute a form: D, P, stages and CTAs from the counts alone."""
+    workload = workload_of(space, form)
+    warps = max(space.num_warps, WARP_GROUP)
+    chained = any(dot.chained for dot in workload.dots)
+    slot, once = _slot_bytes(workload)
+    staged = _staged_bytes(workload, form.persistent)
+    beside = staged + (once if form.persistent else 0) + SLACK_BYTES
+    fits = max(1, min(MOST_SLOTS, (SHARED_BYTES - beside) // max(1, slot)))
+    depth = min(fits, max(DEFAULT_DEPTH, -(-BYTES_IN_FLIGHT // max(1, slot))))
+    accumulators = _accumulators(workload) // (warps * WARP)
+    ctas = 1
+    if not form.persistent:
+        info = RegisterInfo(accumulators, min(accumulators, 128))
+        ctas, _ = register_cap(min(depth, DEFAULT_DEPTH) * slot + beside, warps, info)
+        if ctas > 1:
+            depth = max(1, min(depth, (SHARED_BYTES // ctas - beside) // max(1, slot)))
+    in_flight = 0 if chained or depth < 2 or (ctas > 1 and depth < DEFAULT_DEPTH) else 1
+    return Way(
+        True, form.groups, warps, ctas, depth, in_flight, chained, form.persistent, form.raised is not False,
+        form.raised is True,
+    )  # fmt: skip
+
+
+def workload_of(space: Space, form: Form) -> Workload:
+    """The workload of a form."""
+    return space.raised if form.raised and space.raised is not None else space.written
+
+
+def enumerate_plans(space: Space, launch: Launch, raised_launch: Launch | None = None) -> tuple[RankedPlan, ...]:
+    """Stock Triton's kernel and every form with every D, P and number of stages worth a try, fastest first.
+
+    launch: the launch to predict. raised_launch: the same for the blocks of the raised workload.
+    """
+    found = [stock_plan(space, launch)]
+    for form in forms_of(space):
+        workload = workload_of(space, form)
+        at = raised_launch if workload is space.raised and raised_launch is not None else launch
+        for way in _variants(way_of(space, form)):
+            found.append(RankedPlan(_plan(form, way), predict(workload, at.visits, at.programs, way, at.processors),
+                                    f"{form.words}, {_variant_words(way)}"))  # fmt: skip
+    return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
+
+
+def stock_plan(space: Space, launch: Launch) -> RankedPlan:
+    """Stock Triton's kernel."""
+    way = stock_way(space.written, space.num_warps, space.num_stages)
+    return RankedPlan(
+        STOCK, predict(space.written, launch.visits, launch.programs, way, launch.processors), "stock Triton"
+    )
+
+
+def allowed(plans: tuple[RankedPlan, ...], pins: Plan, options: PlanOptions) -> tuple[RankedPlan, ...]:
+    """The Plans that agree with what the user pinned, each with the pins in it."""
+    found: list[RankedPlan] = []
+    for it in plans:
+        try:
+            plan = pins.over(it.plan) if it.plan != STOCK else it.plan
+        except PlanError:
+            continue
+        agrees = plan.over(it.plan) == it.plan.over(plan) and not contradictions(options, plan)
+        if agrees and not any(other.plan == plan for other in found):
+            found.append(replace(it, plan=plan))
+    return tuple(found)
+
+
+def _variants(usual: Way) -> Iterator[Way]:
+    """Ways that differ from the usual one in D, P and stages."""
+    depths = sorted({usual.slots, max(1, usual.slots - 1), min(usual.slots, DEFAULT_DEPTH), min(usual.slots, 2)})
+    for depth in reversed(depths):
+        if usual.staged:
+            yield replace(usual, slots=depth)
+        for in_flight in _MMA_DEPTHS:
+            if in_flight < depth and (not usual.staged or not in_flight):
+                yield replace(usual, slots=depth, in_flight=in_flight, staged=False)
+
+
+def _plan(form: Form, way: Way) -> Plan:
+    loop = LoopPlan(mma_depth=way.in_flight, stages=None if way.staged else 0)
+    return replace(form.plan, rings=(RingPlan(depth=way.slots),), loops=(loop,))
+
+
+def _variant_words(way: Way) -> str:
+    return f"D = {way.slots}, " + ("stages" if way.staged else f"P = {way.in_flight}")
+
+
+def _slot_bytes(workload: Workload) -> tuple[int, int]:
+    """Bytes of the operands of one iteration, and of those that are loaded outside the innermost loops."""
+    slot = once = 0
+    for block, work in workload.blocks.items():
+        if work.dots and workload.loops[block] is not None:
+            slot = max(slot, work.operand_bytes)
+        else:
+            once += work.operand_bytes
+    return slot, once
+
+
+def _staged_bytes(workload: Workload, persistent: bool) -> int:
+    """Bytes of the staging buffers of stores that are followed by other work."""
+    return max((work.stored_bytes for work in workload.blocks.values() if persistent or work.depth), default=0)
+
+
+def _accumulators(workload: Workload) -> int:
+    return max(
+        (sum(dot.rows * dot.columns * dot.batch for dot in work.dots) for work in workload.blocks.values()), default=0
+    )
+
+
+__all__ = [
+    "Form", "RankedPlan", "Space", "allowed", "enumerate_plans", "forms_of", "stock_plan", "way_of", "workload_of",
+]  # fmt: skip

@@ -1,0 +1,98 @@
+"""Expectation: whether a Plan is expected to beat stock Triton's kernel, and how sure the model of time can be.
+
+    stock 212 us, this Plan 187 us: 1.13 times as fast, within a factor of 1.06      faster
+    stock 212 us, this Plan 205 us: 1.03 times as fast, within a factor of 1.06      unclear: stays with stock
+
+The factor is the model's own error on measured kernels of the same regime that it was not fitted to
+(`tawa.machine.coefficients`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from tawa.analysis.work.workload import Workload
+from tawa.machine.coefficients import ErrorInfo, fitted
+from tawa.machine.hopper import DOUBT, PROCESSORS
+from tawa.plan.cost.launches import Launch
+from tawa.plan.cost.time_model import predict
+from tawa.plan.cost.ways import Way
+
+PREDICTED = " predicted: "
+"""Stands in the text of every prediction."""
+_MANY = 3
+"""Consumers on an SM that count as many."""
+_TURNS = 1.5
+"""Entries of one loop from which a program iterates over tiles."""
+Verdict = Literal["faster", "slower", "unclear"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The prediction for one launch.
+
+    stock_us, own_us: predicted microseconds. error: of predictions in this regime. regime: in words.
+    """
+
+    stock_us: float
+    own_us: float
+    error: ErrorInfo
+    regime: str
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast as stock, without the known bias of the model."""
+        return self.stock_us / self.own_us * math.exp(-self.error.bias)
+
+    @property
+    def factor(self) -> float:
+        """The factor within which the gain is known."""
+        return math.exp(DOUBT * self.error.deviation)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the Plan is faster, as far as the model can tell."""
+        if self.gain >= self.factor:
+            return "faster"
+        return "slower" if self.gain * self.factor <= 1.0 else "unclear"
+
+    def __str__(self) -> str:
+        return (
+            f"stock {_us(self.stock_us)}, specialised {_us(self.own_us)}{PREDICTED}{self.gain:.2f} times as fast, "
+            f"within a factor of {self.factor:.2f}"
+        )
+
+
+def expect(workload: Workload, launch: Launch, way: Way, stock: Way) -> Expectation:
+    """The expectation of a way of executing a kernel, for one launch."""
+    regime = regime_of(workload, launch, way, stock)
+    fit = fitted()
+    return Expectation(
+        predict(workload, launch.visits, launch.programs, stock, launch.processors),
+        predict(workload, launch.visits, launch.programs, way, launch.processors),
+        fit.errors.get(regime, fit.unknown),
+        regime,
+    )
+
+
+def regime_of(workload: Workload, launch: Launch, way: Way, stock: Way) -> str:
+    """The regime of a prediction: kernels that the model is right or wrong about for the same reasons."""
+    dots = list(workload.dots)
+    kind = "chained dots" if any(dot.chained for dot in dots) else "dots"
+    bits = min((dot.bits for dot in dots), default=16)
+    on_one = math.ceil(launch.programs / launch.processors)
+    own = (1 if way.persistent else min(way.ctas, on_one)) * way.groups
+    beside = f"{min(own, _MANY)} to {min(stock.ctas, on_one, _MANY)} at a time"
+    in_turn = way.persistent or any(count > _TURNS for count in launch.visits.entries.values())
+    waves = "tiles in turn" if in_turn else "one wave" if on_one == 1 else "waves"
+    path = "" if way.by_tma else " through pointers"
+    return f"{kind} of {bits} bits{path}, {beside}, {waves}"
+
+
+def _us(time_us: float) -> str:
+    return f"{time_us:.1f} us" if time_us < 100 else f"{time_us:.0f} us"
+
+
+__all__ = ["PREDICTED", "PROCESSORS", "Expectation", "Verdict", "expect", "regime_of"]

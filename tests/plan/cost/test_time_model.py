@@ -1,0 +1,100 @@
+"""The model of time: what makes a launch longer or shorter, and how far it is off on measured kernels."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tawa.analysis.work.workload import Workload
+from tawa.plan.cost.launches import launch_of
+from tawa.plan.cost.time_model import predict
+from tawa.plan.cost.ways import Way, stock_way
+from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
+
+ROWS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[3] / "bench" / "results" / "model.json").read_text()
+)["rows"]  # fmt: skip
+GEMM = workload(by_descriptors(128, 256, 64))
+SMALL = workload(by_descriptors(128, 128, 64))
+ONE = Way(True, 1, 8, 1, 3, 1)
+
+
+def time_us(way: Way, of: Workload = GEMM, k: int = 4096, programs: int = 1056) -> float:
+    known = [k if it.type == "i32" else None for it in of.function.body.args]
+    launch = launch_of(of, known, (32, programs // 32))
+    return predict(of, launch.visits, programs, way)
+
+
+@pytest.mark.parametrize("way", [ONE, Way(False, 1, 8, 1, 3), replace(ONE, persistent=True)])
+def test_more_trips_take_longer(way: Way) -> None:
+    short, longer, longest = (time_us(way, k=k) for k in (512, 2048, 8192))
+    assert short < longer < longest
+    assert (longest - longer) / (longer - short) == pytest.approx(4, rel=0.1)
+
+
+@pytest.mark.parametrize("specialised", [True, False])
+def test_one_slot_is_slower_than_three(specialised: bool) -> None:
+    way = Way(specialised, 1, 8, 1, 3)
+    assert time_us(replace(way, slots=1)) > 1.2 * time_us(way)
+
+
+def test_a_dot_in_flight_hides_the_wait_for_the_one_before() -> None:
+    assert time_us(ONE) < time_us(replace(ONE, in_flight=0))
+
+
+def test_ctas_on_an_sm_hide_each_other_s_waits() -> None:
+    way = Way(False, 1, 4, 1, slots=1)
+    assert time_us(replace(way, ctas=2), SMALL) < 0.8 * time_us(way, SMALL)
+
+
+def test_one_program_more_than_a_wave_costs_another_wave() -> None:
+    whole, more = (predict(GEMM, launch_of(GEMM, (None,) * 5 + (4096,), (count,)).visits, count, ONE)
+                   for count in (132, 133))  # fmt: skip
+    assert more > 1.8 * whole
+
+
+def test_a_persistent_program_fills_its_first_slots_once() -> None:
+    assert time_us(replace(ONE, persistent=True), k=256) < 0.9 * time_us(ONE, k=256)
+
+
+def test_two_groups_share_the_work_between_chained_dots() -> None:
+    attention = workload(chained())
+    one = Way(True, 1, 8, 1, 2, 0)
+    assert time_us(replace(one, groups=2), attention) < 0.9 * time_us(one, attention)
+
+
+def test_addresses_of_pointer_loads_delay_the_producer_of_a_ring_of_one_slot() -> None:
+    pointers, way = workload(by_pointers()), replace(ONE, slots=1, in_flight=0)
+    assert time_us(replace(way, by_tma=False), pointers) > 1.02 * time_us(way, pointers)
+
+
+def test_operands_of_8_bits_that_have_to_be_turned_cost() -> None:
+    right, wrong = (workload(by_descriptors(element="f8E4M3FN", turned=turned)) for turned in (True, False))
+    assert time_us(ONE, wrong) > 1.2 * time_us(ONE, right)
+
+
+@pytest.mark.parametrize(
+    ("tile", "candidate", "way"),
+    [
+        ((128, 128, 64), "no specialisation, software pipeline", None),
+        ((128, 128, 64), "small tile, 4 warps D=1 P=0", Way(True, 1, 4, 2, 1, 0)),
+        ((128, 128, 64), "small tile, 4 warps D=2 P=0", Way(True, 1, 4, 2, 2, 0)),
+        ((128, 256, 64), "large tile, 8 warps D=1 P=0", Way(True, 1, 8, 1, 1, 0)),
+        ((128, 256, 64), "large tile, 8 warps D=3 P=0", Way(True, 1, 8, 1, 3, 0, persistent=True)),
+    ],
+)
+def test_measured_times_are_met(tile: tuple[int, int, int], candidate: str, way: Way | None) -> None:
+    """Within 35 %; a row is 8192 x 8192 x K, fp16, both operands as they are stored."""
+    of = workload(by_descriptors(*tile))
+    rows = [it for it in ROWS if it["case"]["source"] == "ablation" and it["candidate"] == candidate]
+    assert rows
+    for row in rows:
+        sizes = {name: int(size) for name, size in (it.split("=") for it in row["case"]["shape"].split(", "))}
+        arguments = (None, None, None, sizes["M"], sizes["N"], sizes["K"])
+        launch = launch_of(of, arguments, (sizes["M"] // tile[0], sizes["N"] // tile[1]))
+        predicted = predict(of, launch.visits, launch.programs, way or stock_way(of, 4, 3))
+        assert predicted == pytest.approx(row["median_ms"] * 1e3, rel=0.35)

@@ -1,0 +1,81 @@
+"""Ways of executing a kernel: stock Triton's, and that of a Plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.plan import LoopPlan, OperandPlan, Plan, RingPlan
+from tawa.plan.cost.ways import Way, plan_way, stock_way
+from tawa.plan.entries import PartitionPlan, StorePlan
+from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
+
+
+@pytest.mark.parametrize(
+    ("tile", "warps", "stages", "ctas"),
+    [
+        ((128, 256, 64), 8, 3, 1),  # registers: 128 and more a thread, 256 threads
+        ((64, 64, 64), 4, 3, 4),  # shared memory: 3 slots of 16 KiB
+        ((64, 64, 64), 4, 6, 2),
+        ((128, 128, 64), 4, 1, 3),  # registers: 128 + 26, 128 threads
+    ],
+)
+def test_registers_and_shared_memory_say_how_many_ctas_share_an_sm(
+    tile: tuple[int, int, int], warps: int, stages: int, ctas: int
+) -> None:
+    assert stock_way(workload(by_descriptors(*tile)), warps, stages).ctas == ctas
+
+
+def test_chained_dots_and_addresses_take_registers() -> None:
+    plain = stock_way(workload(by_descriptors(128, 128, 32)), 4, 1)
+    assert stock_way(workload(by_pointers(128, 128, 32)), 4, 1).ctas < plain.ctas
+
+
+def test_stock_does_not_fit_if_its_slots_do_not() -> None:
+    assert stock_way(workload(by_descriptors(128, 256, 64)), 8, 4).fits
+    assert not stock_way(workload(by_descriptors(128, 256, 64)), 8, 5).fits
+
+
+def test_stock_loads_by_tma_if_the_kernel_does() -> None:
+    assert stock_way(workload(chained()), 8, 3).by_tma
+    assert not stock_way(workload(by_pointers()), 8, 3).by_tma
+
+
+def plan(**changes: object) -> Plan:
+    decided: dict[str, object] = {
+        "form": "as_written",
+        "groups": 2,
+        "ctas_per_sm": 1,
+        "partitions": (
+            PartitionPlan("producer", "producer", 4),
+            PartitionPlan("consumer0", "consumer", 4),
+            PartitionPlan("consumer1", "consumer", 4),
+        ),
+        "operands": (OperandPlan("a", 0, path="host_descriptor", ring="ring0"),),
+        "rings": (RingPlan("ring0", depth=3), RingPlan("ring1", depth=2)),
+        "loops": (LoopPlan(0, mma_depth=1),),
+    }
+    return Plan(**{**decided, **changes})  # type: ignore[arg-type]
+
+
+def test_the_way_of_a_plan_has_its_decisions() -> None:
+    assert plan_way(plan()) == Way(True, 2, 8, 1, 3, 1)
+
+
+def test_a_loop_of_several_stages_is_staged() -> None:
+    assert plan_way(plan(loops=(LoopPlan(0, mma_depth=0, stages=2),))).staged
+    assert not plan_way(plan(loops=(LoopPlan(0, mma_depth=0, stages=1),))).staged
+
+
+def test_a_launch_may_get_the_persistent_form_of_a_plan() -> None:
+    assert plan_way(plan(), persistent=True).persistent
+    assert not plan_way(plan(form="persistent"), persistent=False).persistent
+    assert plan_way(plan(form="persistent")).persistent
+
+
+@pytest.mark.parametrize(("path", "by_tma"), [("raised", True), ("pointers", False), ("cp.async", False)])
+def test_paths_of_operands_say_whether_they_come_by_tma(path: str, by_tma: bool) -> None:
+    assert plan_way(plan(operands=(OperandPlan("a", 0, path=path, ring="ring0"),))).by_tma is by_tma  # type: ignore[arg-type]
+
+
+def test_a_store_through_pointers_may_be_made_by_tma() -> None:
+    assert plan_way(plan(stores=(StorePlan("c", 0, path="raised"),))).stores_by_tma

@@ -1,0 +1,105 @@
+"""Every form of a kernel, as Plans in the order of their predicted times."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tawa.ir import Module
+from tawa.machine.hopper import SHARED_BYTES
+from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
+from tawa.plan.agreement import STOCK
+from tawa.plan.cost.launches import usual_launches
+from tawa.plan.enumeration import (
+    Form,
+    RankedPlan,
+    Space,
+    allowed,
+    enumerate_plans,
+    forms_of,
+    stock_plan,
+    way_of,
+)
+from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
+
+
+def space(module: Module, num_warps: int = 8, num_stages: int = 3) -> Space:
+    return Space(num_warps, num_stages, workload(module))
+
+
+def ranked(of: Space) -> tuple[RankedPlan, ...]:
+    return enumerate_plans(of, usual_launches(of.written)[-1])
+
+
+GEMM = space(by_descriptors())
+RANKED = ranked(GEMM)
+
+
+def test_a_kernel_with_descriptors_has_one_path() -> None:
+    assert list(forms_of(GEMM)) == [Form(1), Form(2)]
+
+
+def test_pointers_may_be_replaced_by_tma_where_that_is_possible() -> None:
+    written = space(by_pointers())
+    assert {it.raised for it in forms_of(written)} == {False}
+    both = replace(written, raised=workload(by_descriptors()))
+    assert {it.raised for it in forms_of(both)} == {True, False}
+
+
+def test_a_persistent_form_is_one_more_of_each() -> None:
+    assert {(it.groups, it.persistent) for it in forms_of(replace(GEMM, persistent=True))} == {
+        (1, False), (1, True), (2, False), (2, True),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "warps", "most"), [(128, 8, 2), (64, 8, 1), (128, 4, 1)])
+def test_two_groups_need_128_rows_and_8_warps(rows: int, warps: int, most: int) -> None:
+    assert max(it.groups for it in forms_of(space(by_descriptors(rows), warps))) == most
+
+
+def test_rings_of_every_way_fit_into_shared_memory() -> None:
+    for module in (by_descriptors(), by_descriptors(256, 128, 128), chained()):
+        of = space(module)
+        slot = max(work.operand_bytes for work in of.written.blocks.values())
+        assert all(way_of(of, form).slots * slot <= SHARED_BYTES for form in forms_of(of))
+
+
+def test_chained_dots_have_stages_and_others_a_dot_in_flight() -> None:
+    plain, attention = way_of(GEMM, Form(1)), way_of(space(chained()), Form(1))
+    assert (plain.staged, plain.in_flight) == (False, 1)
+    assert (attention.staged, attention.in_flight) == (True, 0)
+
+
+def test_plans_are_in_the_order_of_their_times_and_stock_is_among_them() -> None:
+    times = [it.predicted_us for it in RANKED if it.predicted_us is not None]
+    assert len(times) == len(RANKED) > 10 and times == sorted(times)
+    assert stock_plan(GEMM, usual_launches(GEMM.written)[-1]) in RANKED
+    assert len({it.plan for it in RANKED}) == len({it.words for it in RANKED}) == len(RANKED)
+
+
+def test_a_dot_in_flight_has_a_slot_to_be_in() -> None:
+    for it in RANKED:
+        if it.plan != STOCK:
+            assert (it.plan.loops[0].mma_depth or 0) < (it.plan.rings[0].depth or 1)
+
+
+def test_pins_stay_and_only_plans_that_agree_with_them_are_left() -> None:
+    pins = Plan(groups=2, rings=(RingPlan(depth=2),))
+    found = allowed(RANKED, pins, PlanOptions())
+    assert found
+    for it in found:
+        if it.plan != STOCK:
+            assert (it.plan.groups, it.plan.rings[0].depth) == (2, 2)
+
+
+def test_options_leave_out_the_plans_that_contradict_them() -> None:
+    found = allowed(RANKED, Plan(), PlanOptions(enable_warp_specialization=True, mma_depth=0))
+    assert found and all(it.plan != STOCK and it.plan.loops == (LoopPlan(mma_depth=0, stages=0),) for it in found)
+    assert [it.plan for it in allowed(RANKED, Plan(), PlanOptions(enable_warp_specialization=False))] == [STOCK]
+
+
+def test_a_ranked_plan_is_read_from_what_was_written() -> None:
+    for it in RANKED:
+        assert RankedPlan.from_dict(json.loads(json.dumps(it.to_dict()))) == it

@@ -1,0 +1,67 @@
+"""Whether a Plan is expected to beat stock Triton's kernel, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from tawa.machine.coefficients import ErrorInfo, fitted
+from tawa.machine.hopper import DOUBT
+from tawa.plan.cost.launches import launch_of
+from tawa.plan.cost.ways import Way
+from tawa.plan.expectation import Expectation, expect, regime_of
+from tests.cases.programs.workloads import by_descriptors, chained, workload
+
+GEMM = workload(by_descriptors())
+LAUNCH = launch_of(GEMM, (None,) * 3 + (8192, 8192, 4096), (64, 32))
+STOCK, OWN = Way(False, 1, 8, 1, 3), Way(True, 1, 8, 1, 3, 1)
+FACTOR_OF_TWO = ErrorInfo(0.0, math.log(2) / DOUBT, 9)
+
+
+@pytest.mark.parametrize(
+    ("own_us", "verdict"),
+    [(40.0, "faster"), (51.0, "unclear"), (100.0, "unclear"), (199.0, "unclear"), (201.0, "slower")],
+)
+def test_a_verdict_needs_more_than_the_error_of_the_model(own_us: float, verdict: str) -> None:
+    expectation = Expectation(100.0, own_us, FACTOR_OF_TWO, "dots")
+    assert expectation.factor == pytest.approx(2)
+    assert expectation.verdict == verdict
+
+
+def test_a_bias_that_is_known_is_taken_off() -> None:
+    biased = Expectation(100.0, 50.0, ErrorInfo(math.log(2), 0.1, 9), "dots")
+    assert biased.gain == pytest.approx(1)
+    assert (biased.verdict, replace(biased, error=ErrorInfo(0.0, 0.1, 9)).verdict) == ("unclear", "faster")
+
+
+def test_the_text_has_both_times_the_gain_and_its_factor() -> None:
+    text = str(Expectation(212.4, 40.0, FACTOR_OF_TWO, "dots"))
+    assert text == "stock 212 us, specialised 40.0 us predicted: 5.31 times as fast, within a factor of 2.00"
+
+
+def test_a_launch_is_predicted_for_both_kernels_with_the_error_of_its_regime() -> None:
+    found = expect(GEMM, LAUNCH, OWN, STOCK)
+    assert 0 < found.own_us < found.stock_us
+    assert found.error == fitted().errors[found.regime]
+    assert expect(GEMM, LAUNCH, replace(OWN, groups=2), replace(STOCK, ctas=3)).error != found.error
+
+
+@pytest.mark.parametrize(
+    ("way", "programs", "regime"),
+    [
+        (OWN, 1056, "dots of 16 bits, 1 to 1 at a time, waves"),
+        (OWN, 100, "dots of 16 bits, 1 to 1 at a time, one wave"),
+        (replace(OWN, persistent=True), 1056, "dots of 16 bits, 1 to 1 at a time, tiles in turn"),
+        (replace(OWN, groups=2), 1056, "dots of 16 bits, 2 to 1 at a time, waves"),
+    ],
+)
+def test_regimes_differ_in_consumers_and_waves(way: Way, programs: int, regime: str) -> None:
+    assert regime_of(GEMM, replace(LAUNCH, programs=programs), way, STOCK) == regime
+
+
+def test_regimes_differ_in_dots_and_their_bits() -> None:
+    narrow, attention = workload(by_descriptors(element="f8E4M3FN")), workload(chained())
+    assert regime_of(narrow, LAUNCH, OWN, STOCK).startswith("dots of 8 bits")
+    assert regime_of(attention, LAUNCH, OWN, STOCK).startswith("chained dots of 16 bits")

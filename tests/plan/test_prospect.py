@@ -1,0 +1,59 @@
+"""What is known of a kernel before layouts: which of its forms are expected to be the fastest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tawa.plan.agreement import STOCK
+from tawa.plan.enumeration import Form, Space
+from tawa.plan.prospect import Prospect
+from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
+from tests.plan.cost.test_ways import plan
+
+GEMM = Prospect.of(Space(8, 3, workload(by_descriptors())))
+IN_TURN = Prospect.of(replace(GEMM.space, persistent=True))
+ATTENTION = Prospect.of(Space(8, 2, workload(chained())))
+
+
+def test_the_persistent_form_counts_only_where_launches_may_get_it() -> None:
+    form = Form(1)
+    assert IN_TURN.of_form(form).own_us < GEMM.of_form(form).own_us
+    assert IN_TURN.of_form(form).own_us == IN_TURN.of_form(replace(form, persistent=True)).own_us
+
+
+def test_a_plan_is_expected_to_take_the_time_of_its_form() -> None:
+    found = GEMM.expected(plan(groups=1))
+    assert found is not None
+    assert found.own_us == pytest.approx(GEMM.of_form(Form(1)).own_us, rel=0.2)
+    shallow = GEMM.expected(plan(groups=1, rings=(replace(plan().rings[0], depth=1),)))
+    assert shallow is not None and shallow.own_us > found.own_us
+
+
+def test_nothing_is_expected_if_stock_does_not_fit() -> None:
+    assert Prospect.of(replace(GEMM.space, num_stages=5)).expected(plan()) is None
+
+
+def test_groups_are_in_the_order_in_which_they_are_tried_and_one_is_always_left() -> None:
+    assert ATTENTION.groups(usual=2) == ATTENTION.groups(usual=1) == (2, 1)
+    single = Prospect.of(Space(4, 3, workload(by_descriptors())))
+    assert single.groups(usual=1) == (1,)
+    assert single.groups(usual=2) == (1,)
+
+
+def test_forms_are_those_of_the_numbers_of_groups_asked_for() -> None:
+    assert GEMM.forms(groups=(2,)) == (Form(2),)
+    assert IN_TURN.forms(persistent=True) == (Form(1, True), Form(2, True))
+
+
+def test_tma_in_place_of_pointers_has_launches_of_its_own_workload() -> None:
+    both = Prospect.of(Space(8, 3, workload(by_pointers()), workload(by_descriptors())))
+    assert len(both.raised) == len(both.written)
+    assert both.of_form(Form(1, raised=True)).own_us < both.of_form(Form(1, raised=False)).own_us
+
+
+def test_plans_are_ranked_by_their_mean_over_the_usual_launches() -> None:
+    found = GEMM.ranked()
+    times = [it.predicted_us or 0.0 for it in found]
+    assert times == sorted(times) and [it.plan for it in found].count(STOCK) == 1
