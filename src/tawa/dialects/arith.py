@@ -92,6 +92,13 @@ class Predicate(IntEnum):
     EQ, NE, SLT, SLE, SGT, SGE, ULT, ULE, UGT, UGE = range(10)
 
 
+def holding(lhs: int, rhs: int) -> frozenset[Predicate]:
+    """The predicates that hold for two integers, of those that do not depend on the width."""
+    equal = (Predicate.SLE, Predicate.SGE, Predicate.EQ)
+    less, greater = (Predicate.SLT, Predicate.SLE, Predicate.NE), (Predicate.SGT, Predicate.SGE, Predicate.NE)
+    return frozenset(equal if lhs == rhs else less if lhs < rhs else greater)
+
+
 class CmpIOp(BinaryOp):
     """``arith.cmpi``: a comparison of integers. Result: an i1, or a tile of them."""
 

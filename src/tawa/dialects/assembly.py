@@ -37,6 +37,7 @@ _REGISTERS = re.compile(r"\.reg\s*(?:\.\w+\s*)+(?=[%\w])")
 _TWO_WORDS = re.compile(r"[\w%.}]\s+[\w%.{]|\}\s*[\w%.]")
 _PREDICATE = re.compile(r"@!?\s*[%\w]+\s+")
 _OPCODE = re.compile(r"([a-z][a-z0-9]*)(?:\.[\w:]+)*(?=[\s;]|$)")
+_THREAD = re.compile(r"%\s*(?:tid|ntid|laneid|warpid|nwarpid|lanemask_\w+|clock\w*|globaltimer\w*)\b")
 _PLAIN = re.compile(r"[\w\s%.,:;{}@!<>|+*()~^&=?/-]*")
 """No brackets (memory), no strings, and no character that LLVM or the assembler treats specially."""
 
@@ -53,6 +54,14 @@ def only_registers(op: Operation) -> bool:
 def effect_unknown(op: Operation) -> bool:
     """Whether an operation may have effects that no check models: named barriers, raw memory accesses."""
     return op.name in INLINE and not only_registers(op)
+
+
+def reads_thread(op: Operation) -> bool:
+    """Whether inline assembly reads a register that differs between threads: its number, its lane, a clock.
+
+    So do the registers that say how many threads and warps the CTA has.
+    """
+    return _THREAD.search(_unescaped(op.properties.get("asm_string", '""'))) is not None
 
 
 def shown(op: Operation) -> str:

@@ -172,3 +172,21 @@ def test_the_function_body_is_rings_groups_and_return() -> None:
     module, _ = after(Partition, programs.persistent_gemm())
     body = programs.the(module, "tt.func").regions[0].block
     assert [op.name for op in body.ops] == ["aref.create", "warp.group", "warp.group", "tt.return"]
+
+
+def test_a_sum_that_both_need_is_computed_once_in_front_of_them() -> None:
+    check(
+        partitioned(programs.given_sum()),
+        """
+        CHECK:      "aref.create"
+        CHECK:      [[ROWS:%\\w+]] = "tt.reduce"
+        CHECK:      [[N:%\\w+]] = "tt.reduce"([[ROWS]])
+        CHECK:      partition = "producer"
+        CHECK-NOT:  tt.reduce
+        CHECK:      "scf.for"({{%\\w+}}, [[N]],
+        CHECK:      partition = "consumer"
+        CHECK-NOT:  tt.reduce
+        CHECK:      "scf.for"({{%\\w+}}, [[N]],
+        CHECK:      "tt.return"()
+        """,
+    )

@@ -14,8 +14,8 @@ Requires: `partition`.
 Ensures: every ring sees the same puts in the same order.
 Leaves a kernel as it is if its first loop with puts is nested in other control flow (a persistent kernel pays for the
 handshake once), if that loop is unsigned, if its step is not constant, if the producer makes descriptors (making them
-twice takes longer than the handshake), or if producer warps fill slots themselves (before the start of the partitions
-other warps would execute the put).
+twice takes longer than the handshake), or if producer warps fill slots themselves or compute on tiles (before the start
+of the partitions other warps would do that).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, Predicate, SelectOp, Sub
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import MakeTensorDescOp
 from tawa.dialects.warp import GroupOp, find_groups
-from tawa.ir import Builder, Module, Operation, ValueMap, clone_op
+from tawa.ir import Builder, Module, Operation, TensorType, ValueMap, clone_op, parse_type
 from tawa.ir.attributes import bool_attr
 from tawa.plan import Plan
 from tawa.transforms.result import PassResult
@@ -54,7 +54,9 @@ class EarlyPuts:
         step = constant_int(loop.bounds[2]) if loop else None
         if loop is None or loop.unsigned or step is None or not 0 < step * count <= _LARGEST:
             return PassResult(changed=False)
-        if any(op.name == _MAKE_DESCRIPTOR for op in _before(producers[0], loop)):
+        before = _before(producers[0], loop)
+        inside = [op for op in loop.op.walk() if PutOp.of(op) is None and not any(map(PutOp.of, op.ancestors()))]
+        if any(op.name == _MAKE_DESCRIPTOR for op in before) or not all(map(_is_scalar, (*before, *inside))):
             return PassResult(changed=False)
         _split(groups[0].op, producers[0], loop, step * count)
         return PassResult(changed=True)
@@ -68,6 +70,10 @@ def _first_loop(group: GroupOp) -> ForOp | None:
             loop = ForOp.of(op)
             return loop if loop and all(put.parent is loop.body for put in puts) else None
     return None
+
+
+def _is_scalar(op: Operation) -> bool:
+    return not any(isinstance(parse_type(value.type), TensorType) for value in (*op.operands, *op.results))
 
 
 def _before(group: GroupOp, loop: ForOp) -> list[Operation]:

@@ -15,15 +15,18 @@ Guards (`tawa.analysis.rings.guards`) stay around the groups, together with thei
     %x = load; scf.if (cmp %x) {                  %x = load; scf.if (cmp %x) {
       create; loop { put; get; dot; … %x } }   →    create; warp.group … { %x = load; … }; warp.group … }
 
+Given numbers (`tawa.analysis.rings.given_numbers`) are computed in front of the groups, which all use them.
+
 Requires: `insert_arefs`; a structured function; the producer's slice is scalar (`analysis.legality.check_producer`).
-Ensures: the block of the rings consists of the ring creations, one group per partition and its terminator, and only
-guards enclose it. Groups share nothing but rings and arguments.
+Ensures: the block of the rings consists of the ring creations, the given numbers, one group per partition and its
+terminator, and only guards enclose it. Groups share nothing but rings, arguments and given numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.analysis.rings.given_numbers import given_numbers
 from tawa.analysis.rings.guards import GuardInfo, guards_around
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
@@ -33,13 +36,15 @@ from tawa.dialects.effects import has_side_effect
 from tawa.dialects.scf import CONTROL, ENDS
 from tawa.dialects.tt import FuncOp, ReturnOp
 from tawa.dialects.warp import EndOp, GroupOp
-from tawa.ir import Block, Builder, Module, Operation, Region, ValueMap, clone_op
+from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, clone_op
 from tawa.ir.attributes import int_attr, string_attr
 from tawa.plan import PartitionPlan, Plan
+from tawa.plan.entries import PartitionRole
 from tawa.transforms.drop_dead import keep_only
 from tawa.transforms.result import PassResult
 
 _ENDS = ENDS | op_names(ReturnOp)
+_OURS = op_names(CreateOp, GroupOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +58,13 @@ class Partition:
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
         work = next((op.parent for op in function.op.walk() if CreateOp.of(op) and op.parent), function.body)
         found = guards_around(function, work)
-        replaced = [op for op in work.ops[:-1] if CreateOp.of(op) is None]
+        given = given_numbers(found, _roots(found, "producer"))
         builder = Builder.before(work.terminator)
         builder.loc = function.op.loc
         blocks: list[Block] = []
         for part in self.plan.partitions:
             block = Block()
-            slice = slice_from(_roots(found, part), function.op, found.guards)
+            slice = slice_from(_roots(found, part.role), function.op, found.guards, given=given)
             mapping: ValueMap = {}
             for source in found.way:
                 _clone_block(source, block, slice, mapping)
@@ -67,17 +72,15 @@ class Partition:
             blocks.append(block)
         for part, block in zip(self.plan.partitions, blocks, strict=True):
             builder.create(GroupOp.NAME, properties=_properties(part), regions=[Region([block])])
-        for op in reversed(replaced):
-            op.erase()
-        _clear_around(found)
+        _clear_around(found, given)
         return PassResult(changed=True)
 
 
-def _clear_around(found: GuardInfo) -> None:
-    """Erases everything around the groups but the guards and their dependences."""
-    beside = [op for block in found.way[:-1] for op in block.ops[:-1] if op not in found.guards]
+def _clear_around(found: GuardInfo, given: tuple[Value, ...]) -> None:
+    """Erases everything around the groups but rings, guards, given numbers and the dependences of these."""
+    beside = [op for block in found.way for op in block.ops[:-1] if op not in found.guards and not _OURS & {op.name}]
     nested = [nested for op in beside for nested in op.walk()]
-    keep_only([*nested, *found.instead], found.stays())
+    keep_only([*nested, *found.instead], found.stays(given))
 
 
 def _properties(part: PartitionPlan) -> dict[str, str]:
@@ -91,8 +94,8 @@ def _properties(part: PartitionPlan) -> dict[str, str]:
     return properties
 
 
-def _roots(found: GuardInfo, part: PartitionPlan) -> list[Operation]:
-    """The root operations of this partition, in textual order."""
+def _roots(found: GuardInfo, role: PartitionRole) -> list[Operation]:
+    """The root operations of a partition, in textual order."""
     roots: list[Operation] = []
     instead = set(found.instead)
 
@@ -105,9 +108,9 @@ def _roots(found: GuardInfo, part: PartitionPlan) -> list[Operation]:
                     for nested in region.blocks:
                         visit(nested)
             elif PutOp.of(op) or LandedOp.of(op):
-                if part.role == "producer":
+                if role == "producer":
                     roots.append(op)
-            elif part.role == "consumer" and op.name not in _ENDS and _is_root(op):
+            elif role == "consumer" and op.name not in _ENDS and _is_root(op):
                 roots.append(op)
 
     visit(found.function.body)

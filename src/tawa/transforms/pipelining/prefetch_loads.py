@@ -11,8 +11,8 @@ prefetching it waits for global memory in every iteration, while stock Triton's 
 pass of the gated delta rule, whose iterations depend on each other, is slower than in stock Triton without this pass.
 
 A load qualifies if it loads a scalar or a row, if its address depends only on the induction variable, on loop-carried
-values that advance predictably and on loop invariants, and if no store in the loop may alias it. Staged loops are
-excluded: their schedule already moves loads.
+values that are known at the start of an iteration and on loop invariants, and if no store in the loop may alias it. The
+schedule of the loop is decided afterwards: for it, a prefetched load is work for the next iteration.
 
 Requires: `partition`.
 Ensures: the same values; no address is read that the original loop does not read.
@@ -51,10 +51,9 @@ class PrefetchLoads:
                 loop = ForOp.of(op)
                 if loop and not loop.unsigned:
                     ahead = _Ahead(loop, AheadLoads(loop))
-                    for load in ahead.found.loads():
-                        if name_of(load.op) in wanted:
-                            ahead.move(load)
-                            moved.add(name_of(load.op))
+                    for load in ahead.found.loads(lambda it: name_of(it.op) in wanted):
+                        moved.add(name_of(load.op))
+                        ahead.move(load)
         for it in self.plan.operands:
             if it.key in wanted and it.key not in moved:
                 where = f" ({it.line})" if it.line else ""

@@ -26,6 +26,7 @@ The promoted load yields its tile in the form that the pointer load had:
     box of 64 x 128 of a tensor in the other order                descriptor_load, trans
     box of 8 x 64 whose rows are each repeated 8 times            descriptor_load, expand_dims, broadcast, reshape
     box of 1 x 64 x 128                                           descriptor_load of two dimensions, reshape
+    box of 16 tokens x 4 heads x 64 for a tile of 64 x 64         descriptor_load of three dimensions, reshape
 
 Requires: TTIR without layouts, unchanged since the analysis.
 Ensures: promoted loads yield the same tiles as the pointer loads, except for elements on which no store depends;
@@ -126,7 +127,7 @@ def _remark(kind: str, access: AccessInfo, chosen: bool, affine: Affine) -> Rema
         return Remark("note", f"a {kind} stays with pointers: {reason}", access.location, access.cure)
     blocks = "x".join(str(size) for size in decision.box.block if size > 1)
     text = f"a pointer {kind} becomes a TMA {kind}: boxes of {blocks}"
-    runs = [dim.run for dim in decision.box.dims if dim.run > 1]
+    runs = [run for run in map(decision.box.repeats, decision.box.dims) if run > 1]
     text += f", each element repeated {runs[0]} times in the tile" if runs else ""
     if decision.limits:
         strides = ", ".join(affine.atoms.text(limit.stride) for limit in decision.limits)
@@ -228,13 +229,12 @@ def _load_box(builder: Builder, box: Box, descriptor: Value, indices: Sequence[V
     type, hints = _tile_type([dim.block for dim in inside], box.element), (box.access.result.hint,)
     properties = dict(_PLAIN) if nested else {}
     tile = builder.create(DescriptorLoadOp.NAME, (descriptor, *indices), (type,), properties=properties, hints=hints)
-    places = [dim.tile for dim in inside if dim.tile is not None]
-    order = [places.index(place) for place in sorted(places)]
+    order = sorted(range(len(inside)), key=lambda at: (inside[at].tile, inside[at].low))
     if order != sorted(order):
         type = _tile_type([inside[at].block for at in order], box.element)
         properties = {"order": array_attr(order)}
         tile = builder.create(TransOp.NAME, (tile.result,), (type,), properties=properties, hints=hints)
-    whole = _repeat(builder, tile.result, [inside[at].run for at in order], box.element)
+    whole = _repeat(builder, tile.result, [box.repeats(inside[at]) for at in order], box.element)
     if shape_of(whole) != shape_of(box.access.result):
         whole = builder.create(ReshapeOp.NAME, (whole,), (box.access.result.type,), hints=hints).result
     return whole
