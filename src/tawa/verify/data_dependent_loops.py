@@ -19,8 +19,9 @@ from collections.abc import Iterable
 from tawa.dialects.control_flow import deciding, holder_of, incoming
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import CONTROL, WhileOp
-from tawa.dialects.tt import AddPtrOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, SameNumberOp
+from tawa.dialects.tt import INLINE, AddPtrOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, SameNumberOp
 from tawa.ir import Operation, Value
+from tawa.verify.given_numbers import function_of
 
 PREFIX = "trips of while "
 """Prefix of the names of these trip counts."""
@@ -95,7 +96,7 @@ class _Condition:
         self.words.append(")")
 
     def _computed(self, op: Operation, loop: Operation | None) -> None:
-        scalar = op.name.startswith("arith.") or op.name in _SCALAR or SameNumberOp.matches(op)
+        scalar = op.name.startswith("arith.") or op.name in _SCALAR or SameNumberOp.matches(op) or _is_inline(op)
         self.known &= scalar and not op.regions and not any("tensor<" in it.type for it in (*op.operands, *op.results))
         self.reads |= op.name == LoadOp.NAME and (self.anywhere or (loop is not None and loop.is_ancestor_of(op)))
         properties = "" if op.name == LoadOp.NAME else str(sorted(op.properties.items()))
@@ -103,3 +104,7 @@ class _Condition:
         for operand in op.operands if self.known else ():
             self.add(operand, loop)
         self.words.append(")")
+
+
+def _is_inline(op: Operation) -> bool:
+    return op.name in INLINE and function_of(op) is not None

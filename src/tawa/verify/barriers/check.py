@@ -43,6 +43,7 @@ from tawa.verify.barriers.run.history import Fault, HistoryStep
 from tawa.verify.barriers.run.trace import Unrolled, unroll
 from tawa.verify.data_dependent_loops import PREFIX
 from tawa.verify.effort import Effort
+from tawa.verify.given_numbers import FUNCTION, GIVEN
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
 _ALL = 1 << 30
@@ -301,7 +302,7 @@ class _Search:
             self.used[f"tl.assume at {place}" if place else "llvm.intr.assume of the program"] = None
 
     def _assumptions(self) -> tuple[str, ...]:
-        read = any(key.startswith(("*", PREFIX)) for key in self.read)
+        read = any(key.startswith(("*", PREFIX)) and not key.startswith(_OWN) for key in self.read)
         return (*self.used, *(["numbers in memory are the same in every partition"] if read else []))
 
     def _bound(self, found: list[Choices], counts: str) -> str:
@@ -311,11 +312,14 @@ class _Search:
         if not found and not self.read:
             return "; ".join(("every interleaving", "control flow depends on no argument", *shorter))
         offered = {choice.name: choice.numbers for choice in found}
-        many = {"*": "numbers in memory", PREFIX: "trips of data-dependent loops"}
-        offered |= {key: tuple(sorted(read)) for key, read in self.read.items() if not key.startswith(tuple(many))}
-        for prefix, name in many.items():
-            numbers = {number for key, read in self.read.items() if key.startswith(prefix) for number in read}
-            offered |= {name: tuple(sorted(numbers))} if numbers else {}
+        many: dict[str, set[int]] = {}
+        for key, read in self.read.items():
+            name = next((name for prefix, name in _MANY.items() if key.startswith(prefix)), "")
+            if name:
+                many.setdefault(name, set()).update(read)
+            else:
+                offered[key] = tuple(sorted(read))
+        offered |= {name: tuple(sorted(numbers)) for name in _MANY.values() if (numbers := many.get(name))}
         names: dict[tuple[int, ...], list[str]] = {}
         for name, numbers in offered.items():
             names.setdefault(numbers, []).append(name)
@@ -332,6 +336,16 @@ class _Search:
             target = self.program.name_of(step.target)
             slot = step.target.path[0] if step.target.path else None
         return Step(step.partition, step.action, target, slot, step.parity, location)
+
+
+_OWN = f"*({GIVEN}", f"*({FUNCTION}"
+_MANY = {
+    _OWN[0]: "numbers from tiles",
+    _OWN[1]: "results of functions",
+    "*": "numbers in memory",
+    PREFIX: "trips of data-dependent loops",
+}
+"""Names of numbers that are not listed one by one, by the prefix of their keys."""
 
 
 class _Smallest(dict[str, int]):

@@ -12,6 +12,7 @@ or a condition depends on. It drops tiles.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tawa.dialects.aref import AccessOp, AdvanceOp, ConsumedOp, CreateOp, FirstOp, GetOp, PutOp, index_depth
@@ -40,6 +41,7 @@ from tawa.verify.credits.skeleton import (
     plain_name,
 )
 from tawa.verify.credits.sources import PROTOCOL, Sources, find_iteration_dependence, origin_of
+from tawa.verify.given_numbers import given_numbers
 
 
 def compile_skeleton(module: Module) -> Program | None:
@@ -59,6 +61,7 @@ class _Compiler:
         self.register: dict[Value, int] = {}
         self.registers: list[Any] = []
         self.sources = Sources(function)
+        self.given = given_numbers(function.walk())
         self.needed = self.sources.needed
         self.rings: dict[Value, int] = {}
         self.canonical: dict[Value, Any] = {}
@@ -179,22 +182,31 @@ class _Compiler:
                 number = self.canonical[op.result] = function()
                 self._define(op.result, number)
                 return
-            ins = tuple(self._use(it) for it in op.operands)
+            ins = () if op in self.given else tuple(self._use(it) for it in self._inputs(op))
             self._emit(op, Code.SCALAR, function, ins, self._define(op.result), self._signature(op))
             self._find_canonical(op)
 
+    def _inputs(self, op: Operation) -> Sequence[Value]:
+        function = self.sources.number_function(op)
+        return op.operands if function is None else function.inputs
+
     def _signature(self, op: Operation) -> tuple[Any, ...]:
         """The key of an operation: equal keys on equal operands give equal results."""
+        if function := self.sources.number_function(op):
+            return ("function", function.name)
         effects = effects_by_name(op.name)
         opaque = bool(op.regions) or any(effect.kind not in ("read",) for effect in effects)
         unread = any(it.type.startswith("tensor<") for it in op.operands)
         if opaque or unread:
-            return ("opaque", op.name, id(op))
+            return ("given", self.given[op]) if op in self.given else ("opaque", op.name, id(op))
         return (op.name, *(item for pair in sorted(op.properties.items()) for item in pair if item != "overflowFlags"))
 
     def _find_canonical(self, op: Operation) -> None:
         """Finds the term of a loop-invariant result."""
-        inputs = [self.canonical.get(it) for it in op.operands]
+        if op in self.given:
+            self.canonical[op.result] = self.program.terms(self._signature(op), plain_name(op.result.hint))
+            return
+        inputs = [self.canonical.get(it) for it in self._inputs(op)]
         if None in inputs or self._signature(op)[0] == "opaque":
             return
         function = scalar_of(op)

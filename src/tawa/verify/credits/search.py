@@ -321,7 +321,7 @@ class Search:
         op = fault.op
         opaque = [term for term in vector.numbers if term.opaque]
         if opaque:
-            reason = f"the run depends on a number that may differ between partitions ({opaque[0].name})"
+            reason = "the run depends on a number that the partitions may compute differently"
             return Unknown(reason, source_of(program.module, op) if op else None, self._used())
         machine = Machine(program, vector.numbers, self.leader, trace=True)
         try:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from tawa.dialects import arith, tt
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.scalars import width_of
 from tawa.ir import Module, Operation, Value
 
@@ -52,12 +54,17 @@ class UnsupportedError(Exception):
 class Term:
     """An unknown number: an operation on known and unknown numbers. Equal terms are one object (hash-consed)."""
 
-    __slots__ = ("key", "name", "number")
+    __slots__ = ("given", "key", "number")
 
-    def __init__(self, key: tuple[Any, ...], number: int, name: str) -> None:
+    def __init__(self, key: tuple[Any, ...], number: int, given: str) -> None:
         self.key = key
         self.number = number
-        self.name = name
+        self.given = given
+
+    @property
+    def name(self) -> str:
+        """The name in the kernel's source, or what the number is; for messages."""
+        return self.given or _described(self.key, _DEPTH)
 
     @property
     def opaque(self) -> bool:
@@ -88,6 +95,54 @@ class Term:
         return self.name
 
 
+_SIGNS = by_name(
+    {
+        arith.AddIOp: "+",
+        arith.SubIOp: "-",
+        arith.MulIOp: "*",
+        arith.DivSIOp: "//",
+        arith.RemSIOp: "%",
+        arith.AndIOp: "&",
+        arith.OrIOp: "|",
+        arith.XOrIOp: "^",
+    }
+)
+_NOUNS = {
+    **by_name(
+        {
+            tt.LoadOp: "a number in memory",
+            tt.GetProgramIdOp: "a program id",
+            tt.GetNumProgramsOp: "a number of programs",
+            arith.CmpIOp: "a comparison",
+        }
+    ),
+    "while": "the trips of a while loop",
+    "decided": "a number that a loop or a branch decides",
+    "induction": "the counter of a loop",
+}
+_DEPTH = 3
+"""Operations in a description; what is inside of them is left out."""
+
+
+def _described(key: tuple[Any, ...], depth: int) -> str:
+    """What a number without a name is: ``K // 64 - 1``, or a noun and the names that it is computed from."""
+    kind, operands = str(key[0]), [item for item in key if isinstance(item, Term | int)]
+    if kind in _SIGNS and len(operands) == 2 and depth:
+        left, right = (_operand(it, depth - 1) for it in operands)
+        return f"{left} {_SIGNS[kind]} {right}"
+    noun = f"the result of {key[1]}" if kind == "opaque" else _NOUNS.get(kind, "a number")
+    parts = [part for operand in operands if isinstance(operand, Term) for part in operand.walk()]
+    names = list(dict.fromkeys(part.given for part in parts if part.given))
+    return f"{noun} computed from {', '.join(names[:_DEPTH])}" if names else noun
+
+
+def _operand(operand: Term | int, depth: int) -> str:
+    if isinstance(operand, int) or operand.given:
+        return str(operand)
+    text = _described(operand.key, depth)
+    return f"({text})" if " " in text else text
+
+
 class Terms:
     """The terms of one module, hash-consed."""
 
@@ -96,11 +151,12 @@ class Terms:
         self._parts: set[Term] = set()
 
     def __call__(self, key: tuple[Any, ...], name: str = "") -> Term:
-        """The term of `key`; `name` is used in messages."""
+        """The term of `key`; `name`, if there is one, is used in messages."""
         found = self._terms.get(key)
         if found is None:
-            found = self._terms[key] = Term(key, len(self._terms), name or f"?{len(self._terms)}")
+            found = self._terms[key] = Term(key, len(self._terms), name)
             self._parts.update(found.parts)
+        found.given = found.given or name
         return found
 
     def has_part(self, part: Term) -> bool:

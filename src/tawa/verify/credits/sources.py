@@ -21,6 +21,7 @@ from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.credits.skeleton import Program, Term, UnsupportedError
+from tawa.verify.given_numbers import Function, function_of
 
 PROTOCOL = op_names(PutOp, GetOp, ConsumedOp, WarpGroupDotOp, WarpGroupDotWaitOp, LocalLoadOp)
 # A put completes by itself. Waiting for it takes no credit; a missing wait is found at the barrier level.
@@ -55,6 +56,7 @@ class Sources:
 
     def __init__(self, function: Operation) -> None:
         self.function = function
+        self._functions: dict[Operation, Function | None] = {}
         self.needed: set[Value] = set()
         self.busy: dict[Operation, None] = {}
         self._find_needed()
@@ -98,7 +100,14 @@ class Sources:
             return ()
         if value.type.startswith("!ttg.memdesc") and owner.name not in VIEWS:
             return ()
-        return [it for it in owner.operands if not it.type.startswith("tensor<")]
+        function = self.number_function(owner)
+        return function.inputs if function else [it for it in owner.operands if not it.type.startswith("tensor<")]
+
+    def number_function(self, op: Operation) -> Function | None:
+        """The function of integers that `op` computes (`verify.given_numbers`); None if it computes none."""
+        if op not in self._functions:
+            self._functions[op] = function_of(op)
+        return self._functions[op]
 
     def depends(self, value: Value, on: set[Value], seen: dict[Value, bool]) -> bool:
         """Whether `value` depends on one of the values `on`; `seen` memoizes."""

@@ -54,3 +54,16 @@ def test_the_increment_of_a_loop_carried_value() -> None:
     found, values = origins(programs.for_loop(body, carried=carried, results="%ends:2"))
     assert found.increment(values["more"], values["i"]) == 2
     assert found.increment(values["other"], values["h"]) is None
+
+
+def test_a_result_of_a_while_loop_that_carries_two_numbers_has_no_bounds() -> None:
+    text = (
+        '%r:2 = "scf.while"(%zero, %one) ({\n^bb0(%a: i32, %b: i32):\n'
+        + programs.compare("goes", "a", "m", 2)
+        + '\n"scf.condition"(%goes, %a, %b) : (i1, i32, i32) -> ()\n}, {\n^bb0(%c: i32, %d: i32):\n'
+        + binary("e", "addi", "c", "two")
+        + '\n"scf.yield"(%e, %d) : (i32, i32) -> ()\n}) : (i32, i32) -> (i32, i32)'
+    )
+    program = BarrierProgram(parse_module(programs.kernel(text)))
+    loop = next(op for op in program.ops if op.name == "scf.while")
+    assert Origins(program).bounds(loop.results[1]) == (None, None)

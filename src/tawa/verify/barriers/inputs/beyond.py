@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from tawa.dialects.arith import AndIOp, CmpIOp, SelectOp, ShRSIOp, ShRUIOp, XOrIOp
 from tawa.dialects.control_flow import outgoing
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import LoadOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
@@ -144,7 +143,7 @@ def depends_on(program: BarrierProgram, values: list[Value]) -> tuple[set[int], 
             continue
         sources = program.carried.get(value, ())
         work += sources
-        if op is None or op.name in NUMBER_OPS or LoadOp.matches(op):
+        if op is None or op.name in NUMBER_OPS or program.is_loaded(op):
             free = free or not sources
         elif select := SelectOp.of(op):
             work += (select.true_value, select.false_value)
@@ -225,7 +224,7 @@ def _sampled(program: BarrierProgram, op: Operation, outcome: int) -> list[Input
             inputs[number_key(made)] = Wanted(number, True)
         elif root in program.leaves:
             inputs[root] = Wanted(number, True)
-        elif made is not None and LoadOp.matches(made):
+        elif made is not None and program.is_loaded(made):
             inputs[f"{MEMORY}{len(inputs)}"] = Wanted(number, True)
         else:
             return []  # a loop-carried value

@@ -22,7 +22,7 @@ from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import LoadOp, SameNumberOp
+from tawa.dialects.tt import SameNumberOp
 from tawa.errors import AssumptionError
 from tawa.ir import Operation, Value
 from tawa.verify.assumptions import Assumption, is_grid_size, parse_assumptions, positive_step
@@ -284,7 +284,7 @@ def _walk(program: BarrierProgram, value: Value, unit: int, reached: _Reached) -
     op = value.defining_op
     if op is None:
         return
-    if op.name in NUMBER_OPS or op.name == LoadOp.NAME:
+    if op.name in NUMBER_OPS or program.is_loaded(op):
         name = number_key(op) if op.name in NUMBER_OPS else "*"
         reached.others.setdefault(name, set()).add(unit)
     if not op.name.startswith("arith.") or not op.operands:

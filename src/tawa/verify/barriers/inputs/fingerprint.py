@@ -22,6 +22,7 @@ from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram, number_key
 from tawa.verify.barriers.run.events import NeedsNumber
+from tawa.verify.given_numbers import called
 
 Cell = int
 """The value number of a scalar: scalars that are computed by the same expression share it."""
@@ -253,6 +254,12 @@ class Fingerprints:
             root = self._roots.get(address, address)
             self._cells[op.result] = self._given(("memory", address), "memory", root, address=address)
             return True
+        if op in self.program.given:
+            address = self._constant(self.program.given[op])
+            self._cells[op.result] = self._given(("memory", address), "memory", address, address=address)
+            return True
+        if op in self.program.functions:
+            return self._function(op)
         compute: Compute | None = _address if op.name == AddPtrOp.NAME else self.program.scalar(op)
         if compute is None:
             return False
@@ -268,6 +275,18 @@ class Fingerprints:
         else:
             cell = self._make(compute, tuple(operands), op)
         self._cells[op.result] = cell
+        return True
+
+    def _function(self, op: Operation) -> bool:
+        """Like a number in memory, whose address is the function with its inputs."""
+        function = self.program.functions[op]
+        inputs = [self._cell_of(value) for value in function.inputs]
+        name = self._constant(function.name)
+        address = self._make(_called, (name, *inputs)) if None not in inputs else None  # type: ignore[arg-type]
+        if address is None:
+            self.open_memory = True
+            return False
+        self._cells[op.result] = self._given(("memory", address), "memory", name, address=address)
         return True
 
     # -- cells -------------------------------------------------------------------------------------------------------
@@ -362,6 +381,10 @@ def _either(condition: int | None, yes: Known, no: Known) -> Known:
 
 def _same(value: Known) -> Known:
     return value
+
+
+def _called(function: Known, *inputs: Known) -> Known:
+    return None if None in inputs else called(str(function), *inputs)
 
 
 def _address(base: Known, offset: Known) -> Known:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from tawa.dialects.arith import AndIOp, CmpIOp, OrIOp, XOrIOp
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.program.kernel import NUMBER_OPS, BarrierProgram
@@ -81,11 +80,11 @@ class _Slice:
         if op is None and len(sources) == 1:
             self.add(sources[0])
             self.same[value] = sources[0]
-        elif op is None or op.name in NUMBER_OPS or LoadOp.matches(op) or self.program.scalar(op) is None:
+        elif op is None or op.name in NUMBER_OPS or self.program.is_loaded(op) or self.program.scalar(op) is None:
             if (
                 op is not None
                 and op.name not in NUMBER_OPS
-                and not LoadOp.matches(op)
+                and not self.program.is_loaded(op)
                 and not op.name.startswith("scf.")
             ):
                 raise ValueError(f"{op.name} is not arithmetic")

@@ -25,7 +25,7 @@ from tawa.dialects.control_flow import LoopCarried, holder_of, incoming, loop_ca
 from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
-from tawa.dialects.tt import FuncOp, LoadOp
+from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value
@@ -422,7 +422,7 @@ class Targets(Origins):
     def _root(self, value: Value, op: Operation) -> Root | None:
         if op.name in NUMBER_OPS:
             return number_key(op)
-        return MEMORY if LoadOp.matches(op) and width_of(value.type) is not None else None
+        return MEMORY if self.program.is_loaded(op) and width_of(value.type) is not None else None
 
     def _some(self, root: Root, low: int, high: int) -> list[Inputs]:
         """The two ends of a range, restricted to non-negative numbers if it has any, and always for program ids."""

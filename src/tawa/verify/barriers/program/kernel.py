@@ -19,7 +19,16 @@ from tawa.dialects.control_flow import deciding, flow_of
 from tawa.dialects.declare.declaration import by_name, is_opaque, is_terminator, op_names
 from tawa.dialects.scalars import Scalar, scalar_of
 from tawa.dialects.scf import CONTROL, LOOPS, ConditionOp, ForOp, IfOp, WhileOp, YieldOp
-from tawa.dialects.tt import INLINE, CallOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp, SameNumberOp
+from tawa.dialects.tt import (
+    INLINE,
+    CallOp,
+    FuncOp,
+    GetNumProgramsOp,
+    GetProgramIdOp,
+    LoadOp,
+    MakeTensorDescOp,
+    SameNumberOp,
+)
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import EndOp, GroupOp
@@ -27,6 +36,7 @@ from tawa.ir import Block, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.program.outcomes import outcome_of, picks_flag
 from tawa.verify.data_dependent_loops import loops_ended_by_memory
+from tawa.verify.given_numbers import function_of, given_numbers
 from tawa.verify.not_modelled import not_modelled
 
 
@@ -121,6 +131,9 @@ class BarrierProgram:
         self.described: list[Operation] = []
         self.carried = flow_of(self.ops)
         self.ended_by_memory = loops_ended_by_memory(self.ops, anywhere=coarse)
+        self.given = given_numbers(self.ops)
+        found = ((op, function_of(op)) for op in self.ops)
+        self.functions = {op: function for op, function in found if function is not None}
         self.guards = _guards(self.ops)
         self.kept: set[Operation] = set()
         self.needed: set[Value] = set()
@@ -242,7 +255,9 @@ class BarrierProgram:
             op = value.defining_op or value.owner
             if isinstance(op, Operation):
                 self._keep(op, work)
-                if op.name not in _STRUCTURE:
+                if op in self.functions:
+                    work += self.functions[op].inputs
+                elif op.name not in _STRUCTURE:
                     work += [operand for operand in op.operands if is_number(operand.type)]
             elif op.parent_op is not None and op.parent_op.name in _STRUCTURE:
                 self._keep(op.parent_op, work)
@@ -309,6 +324,10 @@ class BarrierProgram:
         """The operations of a block in the slice, without its terminator and `constants`."""
         kept, constants = self.kept, self.constants
         return [op for op in block.ops[:-1] if op in kept and not (op.results and op.results[0] in constants)]
+
+    def is_loaded(self, op: Operation) -> bool:
+        """Whether the number that `op` defines is chosen: from memory, given to the partitions, or a function's."""
+        return op in self.given or op in self.functions or LoadOp.matches(op)
 
     def scalar(self, op: Operation) -> Scalar | None:
         """The function that a scalar operation computes; None for any other operation."""

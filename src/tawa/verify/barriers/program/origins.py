@@ -120,7 +120,7 @@ class Origins:
         fixed, op = self.constant(value), value.defining_op
         if fixed is not None:
             return fixed, fixed
-        if op is None or not deep or len(op.operands) != 2 or op.result.type not in ("i32", "i64"):
+        if op is None or not deep or len(op.operands) != 2 or value.type not in ("i32", "i64"):
             return None, None
         (a, b), (c, d) = (self.bounds(operand, deep - 1) for operand in op.operands)
         if arith.MinSIOp.matches(op):

@@ -47,6 +47,7 @@ from tawa.verify.barriers.run.events import (
     Undefined,
 )
 from tawa.verify.data_dependent_loops import PREFIX
+from tawa.verify.given_numbers import called
 
 
 class Unrolled(Recorder):
@@ -118,6 +119,10 @@ class Unrolled(Recorder):
         return self.chosen[key]
 
     def _step_of(self, op: Operation) -> Handler:
+        if op in self.program.given:
+            return _given
+        if op in self.program.functions:
+            return _function
         step = self.more.get(op.name)
         if step is None and op.name in MAKERS:
             return MAKERS[op.name](op)
@@ -228,10 +233,27 @@ def _load(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None
         for result in op.results:
             env[result] = Opaque(op)
         return
-    key = f"*({address})"
+    env[op.result] = _chosen(self, address)
+
+
+def _given(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    check_uses(self, op, env, trace)
+    env[op.result] = _chosen(self, self.program.given[op])
+
+
+def _function(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    check_uses(self, op, env, trace)
+    function = self.program.functions[op]
+    inputs = [env.get(value) for value in function.inputs]
+    known = all(isinstance(value, int | str) for value in inputs)
+    env[op.result] = _chosen(self, called(function.name, *inputs)) if known else Opaque(op)
+
+
+def _chosen(self: Unrolled, name: str) -> int:
+    key = f"*({name})"
     if key not in self.chosen:
         raise NeedsNumber(key)
-    env[op.result] = self.chosen[key]
+    return self.chosen[key]
 
 
 def _value(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
