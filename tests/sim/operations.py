@@ -55,6 +55,17 @@ def library_functions(x, y):
 
 
 @triton.jit
+def functions_on_bits(x, y):
+    i = tl.arange(0, 64)
+    a = tl.load(x + i)
+    tl.store(y + i, libdevice.popc(a))
+    tl.store(y + 64 + i, libdevice.clz(a))
+    tl.store(y + 128 + i, libdevice.ffs(a))
+    tl.store(y + 192 + i, libdevice.brev(a))
+    tl.store(y + 256 + i, libdevice.popc(tl.load(x)))
+
+
+@triton.jit
 def unknown_library_function(x):
     i = tl.arange(0, 64)
     tl.store(x + i, libdevice.j0(tl.load(x + i)))

@@ -18,6 +18,20 @@ def test_functions_of_libdevice() -> None:
     np.testing.assert_allclose(y.reshape(5, WIDTH), wanted, rtol=1e-6)
 
 
+def test_functions_on_bits_take_the_number_as_unsigned() -> None:
+    x, y = np.arange(-7, WIDTH - 7, dtype=np.int32), np.zeros(5 * WIDTH, np.int32)
+    simulate(language_kernel("functions_on_bits", {"x": "*i32", "y": "*i32"}), {"x": x, "y": y}, (1,))
+    texts = [f"{int(number) & 0xFFFFFFFF:032b}" for number in x]
+    wanted = [
+        [text.count("1") for text in texts],
+        [len(text) - len(text.lstrip("0")) for text in texts],
+        [len(text.rstrip("0")) and 33 - len(text.rstrip("0")) for text in texts],
+        np.array([int(text[::-1], 2) for text in texts], np.uint32).view(np.int32),
+        [texts[0].count("1")] * WIDTH,
+    ]
+    np.testing.assert_array_equal(y.reshape(5, WIDTH), wanted)
+
+
 def test_an_unknown_function_of_libdevice_is_named() -> None:
     module = language_kernel("unknown_library_function", {"x": "*fp32"})
     with pytest.raises(UnsupportedOp, match=r"__nv_j0f[\s\S]*operations\.py:\d+"):

@@ -1,4 +1,4 @@
-"""libdevice functions by name (``__nv_tanhf`` is tanh of f32), rounded once from float64; inline assembly."""
+"""libdevice functions by name: on floats (``__nv_tanhf`` is tanh of f32), rounded once from float64; on bits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tawa.ir import Operation
 from tawa.ir.attributes import read_string
 from tawa.sim.errors import UnsupportedOp
 from tawa.sim.machine.values import Context, Handler
-from tawa.sim.numbers import round_to
+from tawa.sim.numbers import round_to, width, wrap
 from tawa.sim.ops import arithmetic
-from tawa.sim.ops.elementwise import element_of
+from tawa.sim.ops.elementwise import element_of, is_tile
 
 
 def _gamma(a: Any) -> Any:
@@ -48,9 +48,36 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _reversed(number: int, bits: int) -> int:
+    return int(f"{number:0{bits}b}"[::-1], 2)
+
+
+_ON_BITS: dict[str, Callable[[int, int], int]] = {
+    "popc": lambda number, _: number.bit_count(),
+    "clz": lambda number, bits: bits - number.bit_length(),
+    "ffs": lambda number, _: (number & -number).bit_length(),
+    "brev": _reversed,
+}
+"""Functions of an unsigned number and its width."""
+
+
+def _on_bits(function: Callable[[int, int], int], value: Any, source: str, element: str) -> Any:
+    bits = width(source)
+
+    def one(number: Any) -> int:
+        return wrap(function(int(number) & ((1 << bits) - 1), bits), element)
+
+    if not is_tile(value):
+        return one(value)
+    return np.array([one(number) for number in value.flat], dtype=f"int{width(element)}").reshape(value.shape)
+
+
 def _extern_elementwise(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     symbol, element = read_string(op.properties["symbol"]), element_of(op.result.type)
     name = symbol.removeprefix("__nv_").removeprefix("fast_")
+    on_bits = _ON_BITS.get(name.removesuffix("ll"))
+    if on_bits is not None and symbol.startswith("__nv_") and len(args) == 1:
+        return [_on_bits(on_bits, args[0], element_of(op.operands[0].type), element)]
     if element == "f32":
         name = name.removesuffix("f")
     function = _FUNCTIONS.get(name)

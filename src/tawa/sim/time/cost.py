@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tawa.dialects import arith, tt, ttg, ttng
-from tawa.dialects import math as math_ops
 from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, LandedOp, PutOp
 from tawa.dialects.builtin import AssumeOp, GpuBarrierOp, PoisonOp
-from tawa.dialects.declare.declaration import by_name, op_names
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import ConditionOp, YieldOp
 from tawa.dialects.warp import EndOp, GroupOp
 from tawa.ir import MemDescType, Operation, TensorDescType, TensorType, parse_type
-from tawa.machine.hopper import H100, WGMMA_ROWS, CostModel
+from tawa.machine.hopper import H100, CostModel
+from tawa.machine.work import dot_counts, work_of
 
 Unit = Literal["tensor cores", "memory", "cuda cores"]
 
@@ -119,43 +119,11 @@ DELIVERED_LATER = frozenset(name for name in LOADS | STORES if name.startswith("
 """The warps continue after these until a result is used; those of ``ttg`` and ``ttng`` have explicit waits."""
 DOTS = op_names(ttng.WarpGroupDotOp, tt.DotOp)
 _TILE_STORES = op_names(tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp)
-_SHUFFLES = op_names(tt.ReduceOp, tt.ScanOp, tt.HistogramOp, tt.GatherOp)
 _SHARED = op_names(ttg.LocalAllocOp, ttg.LocalStoreOp, ttg.LocalLoadOp)
 
-_SLOTS = by_name(
-    {
-        **dict.fromkeys((arith.DivFOp, tt.PreciseDivFOp, arith.RemFOp), 10),
-        **dict.fromkeys((arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp), 40),
-        **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.FPToSIOp), 2),
-        **dict.fromkeys((arith.UIToFPOp, arith.FPToUIOp), 2),
-        **dict.fromkeys(
-            (
-                math_ops.AbsFOp,
-                math_ops.FmaOp,
-                math_ops.FloorOp,
-                math_ops.CeilOp,
-                math_ops.CopySignOp,
-            ),
-            1,
-        ),
-        **dict.fromkeys(
-            (
-                math_ops.TanhOp,
-                math_ops.ErfOp,
-                math_ops.PowFOp,
-                math_ops.SinhOp,
-                math_ops.CoshOp,
-                math_ops.TanOp,
-            ),
-            24,
-        ),
-        math_ops.ExpOp: 9,
-    }
-)
-"""fp32 lane slots per element, if not one: conversions run at 64 per cycle, special functions at 16 per cycle [G]; an
-exp is a multiply and an exp2; divisions and erf are instruction sequences [E]. Sources: see `tawa.machine.hopper`."""
 _SPECIAL = 8
-_INTEGER = 2
+"""fp32 lane slots of a special function (16 a cycle); conversions take two (64 a cycle), as do integers [G]."""
+_CONVERSION = _INTEGER = 2
 
 
 def cycles(op: Operation, model: CostModel = H100) -> Cost:
@@ -208,14 +176,10 @@ def _put(op: Operation, model: CostModel) -> Cost:
 
 def _dot(op: Operation, model: CostModel) -> Cost:
     """The larger of the time of the products and the time of reading shared memory (small N)."""
-    a, b, out = parse_type(op.operands[0].type), parse_type(op.operands[1].type), parse_type(op.results[0].type)
-    if not isinstance(a, TensorType | MemDescType) or not isinstance(b, TensorType | MemDescType):
+    counts = dot_counts(op)
+    if counts is None:
         return FREE
-    rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
-    batch = math.prod(out.shape[:-2]) if isinstance(out, TensorType) else 1
-    products = _up(rows * inner * columns, model.fma_per_cycle(a.element))
-    read = b.bytes // batch * max(1, rows // WGMMA_ROWS) + (a.bytes // batch if isinstance(a, MemDescType) else 0)
-    busy = batch * max(products, _up(read, model.shared_bytes_per_cycle))
+    busy = counts.cycles(model.fma_per_cycle(counts.element), model.shared_bytes_per_cycle)
     return Cost(model.scalar_cycles, "tensor cores", busy, model.wgmma_latency_cycles)
 
 
@@ -253,28 +217,13 @@ def _convert_layout(op: Operation, model: CostModel) -> Cost:
     return Cost(2 * (_up(source.bytes, model.shared_bytes_per_cycle) + model.shared_latency_cycles))
 
 
-def _slots(name: str, integer: bool) -> int:
-    if name in _SLOTS:
-        return _SLOTS[name]
-    if name.startswith("math."):
-        return _SPECIAL
-    return _INTEGER if integer else 1
-
-
 def _arithmetic(op: Operation, model: CostModel) -> Cost:
     """Elementwise work on the CUDA cores; scalars cost only their issue. Reductions and scans add shuffles."""
     types = [value.type for value in (*op.operands, *op.results)]
-    elements = max((_elements(type) for type in types), default=1)
-    if elements == 1:
+    if max((_elements(type) for type in types), default=1) == 1:
         return Cost(model.scalar_cycles)
-    latency = model.shuffle_cycles * 5 if op.name in _SHUFFLES else 0
-    names = [(it.name, it.results[0].type) for it in op.regions[0].block.ops if it.results] if op.regions else []
-    names = names or [(op.name, types[-1])]
-    slots = sum(_slots(name, _is_integer(type)) for name, type in names)
-    return Cost(0, "cuda cores", _up(elements * slots, model.lanes_per_cycle), latency)
-
-
-def _is_integer(type: str) -> bool:
-    kind = parse_type(type)
-    element = kind.element if isinstance(kind, TensorType) else type
-    return element.startswith(("i", "!tt.ptr"))
+    work = work_of(op)
+    lanes = work.slots + _INTEGER * work.integers + _SPECIAL * work.special
+    lanes += _CONVERSION * (work.conversions + work.narrow)
+    latency = int(work.shuffles) * model.shuffle_cycles * 5
+    return Cost(0, "cuda cores", _up(lanes, model.lanes_per_cycle), latency)
