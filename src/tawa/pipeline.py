@@ -1,7 +1,8 @@
 """The pipeline: the lists of steps that transform a kernel.
 
     TTIR     structured → pointer accesses by TMA → persistent → rows split               [Triton lays it out]
-    TTGIR    row loads hoisted → rings decided → arefs → partitions → P, schedules decided → stages → stores  [credits]
+    TTGIR    reshapes viewed → row loads hoisted → rings decided → arefs → partitions
+             → P, schedules decided → stages → stores                                          [credits]
     aref     lowered → slot views duplicated → outlined                                                   [barriers]
 
 `tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
@@ -20,6 +21,7 @@ from tawa.transforms.drop_names import DropNames
 from tawa.transforms.epilogue.sink_epilogue import SinkEpilogue
 from tawa.transforms.epilogue.stage_stores import StageStores
 from tawa.transforms.lowering.duplicate_slot_views import DuplicateSlotViews
+from tawa.transforms.lowering.hold_slots import HoldSlots
 from tawa.transforms.lowering.lower_arefs import LowerArefs
 from tawa.transforms.lowering.outline_partitions import OutlinePartitions
 from tawa.transforms.partition.early_puts import EarlyPuts
@@ -28,6 +30,7 @@ from tawa.transforms.partition.insert_arefs import InsertArefs
 from tawa.transforms.partition.lay_out_producer import LayOutProducer
 from tawa.transforms.partition.partition import Partition
 from tawa.transforms.partition.resolve_groups import ResolveGroups
+from tawa.transforms.partition.view_reshapes import ViewReshapes
 from tawa.transforms.pipelining.ping_pong import PingPong
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tawa.transforms.pipelining.pipeline_stages import PipelineStages
@@ -52,7 +55,9 @@ FORMS = (
 )
 RINGS = (
     Step("names", steps.name),
+    passing(ViewReshapes),  # before the rings, whose loads it changes
     passing(HoistRowLoads),
+    Step("DirectStores", steps.store_directly),  # before the rings are decided: it leaves more memory to them
     Step("plan", steps.decide_rings),
 )
 PARTITIONS = (
@@ -67,13 +72,15 @@ PARTITIONS = (
     passing(PipelineMma),  # after Partition: only consumers have wgmmas
 )
 STAGES = (
+    Step("plan prefetched loads", steps.decide_ahead),
+    passing(PrefetchLoads),  # before schedules, which count a prefetched load as work for the next iteration
     Step("schedule", steps.decide_loops),
-    passing(PrefetchLoads),  # before loops with a schedule, which moves their loads
     passing(PipelineStages),
     Step("turns", steps.decide_turns),
     passing(PingPong),  # after the stages: turns enclose dots in their final order
     passing(SinkEpilogue),  # after pipelining, whose releases determine where the epilogue begins
     passing(StageStores),  # the stores that remain in the consumer
+    passing(HoldSlots),  # after all that move releases
     passing(DropNames),
     Step("check credits", credits_checked),
 )

@@ -18,6 +18,7 @@ from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.pipeline import Outcome
 from tawa.plan import Plan
 from tests.bridge import kernels
+from tests.bridge.launching import Launching, launching
 
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64}
 
@@ -91,3 +92,10 @@ def driver() -> Iterator[None]:
 def stock(gemm_signature: Signature) -> Any:
     """The GEMM as stock Triton compiles it."""
     return compile_kernel(kernels.gemm_descriptors, gemm_signature, None)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launching]:
+    """A driver that launches nothing, below Triton's own launcher."""
+    with launching(monkeypatch) as driver:
+        yield driver

@@ -11,7 +11,8 @@ from tawa.remarks import Remark
 from tests.cases.attention.cases import find as find_attention
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find as find_gemm
-from tests.matrix.compiling import attempted
+from tests.matrix.compiling import attempted, signature
+from tests.support.fronts import front
 
 
 def plan_of(case: Specimen, options: PlanOptions) -> Plan:
@@ -39,11 +40,16 @@ def test_four_warps_are_those_of_each_group() -> None:
     assert [part.num_warps for part in plan.partitions] == [1, 4, 4] and plan.ping_pong
 
 
-def test_two_warps_make_no_groups_and_the_remark_says_how_many_would() -> None:
+def test_a_launch_of_two_warps_gets_groups_of_four() -> None:
     case = replace(find_attention("two_loops_tile128x64_4warps"), num_warps=2)
-    remark = refusal(case, PlanOptions(ping_pong=True))
-    assert "num_warps=2 cannot be divided into 2 groups" in remark.reason
-    assert remark.cure == "use num_warps=8"
+    assert [part.num_warps for part in plan_of(case, PlanOptions(ping_pong=True)).partitions] == [1, 4, 4]
+
+
+def test_warps_that_make_no_groups_are_declined_and_the_remark_says_how_many_would() -> None:
+    case = find_attention("two_loops_tile128x64_4warps")
+    remark = front(case.kernel, signature(case), num_warps=8).split(groups=3)
+    assert isinstance(remark, Remark) and "num_warps=8 cannot be divided into 3 groups" in remark.reason
+    assert remark.cure == "use num_warps=12"
 
 
 def test_a_tile_that_all_groups_read_travels_in_one_ring_and_their_own_in_others() -> None:

@@ -55,17 +55,6 @@ def test_a_declined_kernel_is_stock_byte_for_byte(gemm_signature: Signature, pip
     assert compiled.metadata.tawa["cure"] == "move it"
 
 
-def test_a_kernel_of_too_few_warps_is_declined_before_it_costs_anything(
-    gemm_signature: Signature, pipeline_is: Any
-) -> None:
-    pipeline_is(fakes.untouched)
-    compiled = compile_kernel(kernels.gemm_descriptors, gemm_signature, Request(PlanOptions()), num_warps=2)
-    record = compiled.metadata.tawa
-    assert (record["applied"], record["reason"]) == (False, "num_warps=2: a consumer has 4 or 8 warps")
-    assert record["location"] and record["cure"] == "use num_warps=4 or 8"
-    assert record["stage_ms"] == {}
-
-
 def test_a_demanded_kernel_that_is_declined_raises_with_reason_place_and_cure(
     gemm_signature: Signature, pipeline_is: Any
 ) -> None:

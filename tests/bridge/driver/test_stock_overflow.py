@@ -8,6 +8,7 @@ import pytest
 from triton.runtime.errors import OutOfResources
 
 import tawa
+from tawa.bridge.driver import driver as driver_module
 from tawa.bridge.driver import stock_overflow
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.driver import _Driver
@@ -66,11 +67,11 @@ def test_a_kernel_that_is_only_compiled_is_compiled_as_ever(monkeypatch: pytest.
 
 @pytest.mark.parametrize("sizes, stages", [((128, 256, 64), 4), ((64, 64, 64), 2), ((128, 128, 128), 3)])
 def test_what_is_allocated_is_what_triton_says_after_its_back_end(sizes: tuple[int, ...], stages: int) -> None:
-    from tawa.bridge.triton.read_module import _context
+    from tawa.bridge.triton.read_module import new_context
 
     given = signature(dict(zip(HUGE, sizes, strict=True)))
     stock = compile_kernel(kernels.gemm_descriptors, given, None, num_warps=8, num_stages=stages)
-    found = stock_overflow._allocated(stock.asm["ttgir"], _context(), 90)
+    found = stock_overflow._allocated(stock.asm["ttgir"], new_context(), 90)
     assert found == stock.metadata.shared
     assert found is not None and found <= LIMIT_BYTES
 
@@ -79,13 +80,13 @@ def test_tiles_that_fill_all_registers_are_declined_before_the_back_end_and_neve
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     finished: list[Any] = []
-    own = _Driver._finish
+    own = driver_module.through_back_end
 
     def finish(*args: Any) -> Any:
         finished.append(args)
         return own(*args)
 
-    monkeypatch.setattr(_Driver, "_finish", finish)
+    monkeypatch.setattr(driver_module, "through_back_end", finish)
     sizes = {"BM": 256, "BN": 256, "BK": 32}
     text = "a=tensordesc<fp16[256,32]>, b=tensordesc<fp16[32,256]>, out=*fp32:16, K=i32:16"
     given = parse_signature(text, sizes, kernels.gemm_row_sums.arg_names)

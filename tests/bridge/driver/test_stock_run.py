@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from tawa.bridge.driver.spills import keeps_dots_in_flight
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.triton.stage_output import Stage
+from tawa.bridge.triton.stages import StageSplit
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tests.bridge.fakes import plan_of
@@ -58,6 +60,52 @@ def test_what_stops_stock_triton_stops_the_stage_again() -> None:
     assert run.result("ttgir") is not None
     with pytest.raises(RuntimeError, match="register file"):
         run.result("llir")
+
+
+def test_the_front_half_runs_once_and_the_stage_runs_the_rest() -> None:
+    calls: list[str] = []
+
+    def part(name: str) -> Any:
+        return lambda mod, metadata, options, capability: calls.append(name) or mod
+
+    module = SimpleNamespace(context=None)
+    run = StockRun(module, {}, stages(calls), None)
+    split = StageSplit(part("front"), part("middle"), part("back"))
+    assert run.stage("ttgir", module) is None
+    assert run.front(split, 90) is run.front(split, 90) is module
+    assert run.stage("ttgir", SimpleNamespace()) is None, "a module that was read again needs the whole stage"
+    run.spilled()
+    assert calls == ["front", "middle", "back", "llir", "ptx", "cubin"]
+
+
+def test_a_compile_that_was_begun_runs_in_a_thread_and_leaves_mlir_before_it_ends() -> None:
+    calls: list[str] = []
+    went_on, given = threading.Event(), stages(calls)
+
+    def llvm(before: Any, metadata: dict[str, Any]) -> str:
+        return "define void @kernel()"
+
+    def assembler(before: Any, metadata: dict[str, Any]) -> str:
+        assert went_on.wait(10)
+        calls.append(threading.current_thread().name)
+        return ""
+
+    run = StockRun(None, {}, {**given, "llir": llvm, "ptx": assembler}, None)
+    run.lowered()  # nothing was begun: nothing to wait for
+    run.begin()
+    run.lowered()
+    assert not run.unused and calls == ["ttgir"]
+    went_on.set()
+    assert run.spilled() == 0 and calls == ["ttgir", "tawa stock compile", "cubin"]
+    run.finish()
+
+
+def test_an_error_in_the_thread_is_that_of_the_compile() -> None:
+    run = StockRun(None, {}, stages([], fails="ttgir"), None)
+    run.begin()
+    run.lowered()
+    with pytest.raises(StockFailure, match="register file"):
+        run.spilled()
 
 
 def compiled(request: Request | None) -> Any:

@@ -11,7 +11,7 @@ from tawa.bridge.launch.host import NO_HOST, Host
 
 def test_a_process_without_services_never_captures_and_times_nothing() -> None:
     assert Host() == NO_HOST
-    assert NO_HOST.allocate is None and NO_HOST.benchmark is None
+    assert NO_HOST.allocate is None and NO_HOST.choices is None
     assert not NO_HOST.capturing()
 
 

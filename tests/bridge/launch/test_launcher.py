@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tawa.bridge.launch.host import Host
-from tawa.bridge.launch.launcher import Launcher, _all_different, _key_of, _with_tensors
+from tawa.bridge.launch.launcher import Launcher
 from tawa.machine.hopper import LEAST_CYCLES
 from tawa.symbolic.host.expr import Apply, Argument, Condition, Number, multiply
 from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
@@ -75,30 +75,6 @@ def test_a_launch_whose_tensor_begins_nowhere_takes_the_stock_kernel() -> None:
 
 def memory(address: int) -> SimpleNamespace:
     return SimpleNamespace(data_ptr=lambda: address)
-
-
-def view(of: int, at: int) -> SimpleNamespace:
-    return SimpleNamespace(data_ptr=lambda: at, untyped_storage=lambda: memory(of))
-
-
-ONE, OTHER = 1 << 40, 1 << 41
-
-
-@pytest.mark.parametrize(
-    ("arguments", "different"),
-    [
-        ((memory(ONE), memory(OTHER), 7, 7, None), True),
-        ((memory(ONE), 3.0, memory(ONE)), False),
-        ((memory(ONE), (7, (memory(ONE),))), False),
-        ((view(ONE, ONE), view(ONE, ONE + 4096)), False),  # they may overlap
-        ((view(ONE, ONE), view(OTHER, OTHER)), True),
-        ((SimpleNamespace(base=view(ONE, ONE)), view(ONE, ONE)), False),  # a descriptor's tensor
-        ((SimpleNamespace(base=view(ONE, ONE)), SimpleNamespace(base=view(OTHER, OTHER))), True),
-        ((ONE, ONE), False),
-    ],
-)
-def test_a_tensor_that_is_passed_twice_is_seen(arguments: tuple[Any, ...], different: bool) -> None:
-    assert _all_different(arguments) is different
 
 
 @pytest.mark.parametrize(
@@ -215,24 +191,3 @@ def test_only_arguments_that_matter_are_compared() -> None:
         launch(1, 1, 1, 0, 7, None, None, None, None, tensor, size, True, (48, None))
     assert made == [(TENSOR, 100, True, (48, None)), (TENSOR, 104, True, (48, None)), (4096, 100, True, (48, None))]
     assert len(launch.known) == 1
-
-
-def test_pointers_are_told_apart_by_address() -> None:
-    types = ("*fp16", "constexpr", "i32", "tensordesc<fp16[64,32]>", "*fp16")
-    key_of = _key_of(types, frozenset({0, 1, 7}))
-    arguments = (TENSOR, 1, 100, object(), SimpleNamespace(data_ptr=lambda: 8192))
-    assert key_of(arguments) == key_of(_with_tensors(types, (4096, 2, 100, object(), 8192))) == (4096, 8192, 100)
-
-
-@pytest.mark.parametrize("pointers", range(8))
-@pytest.mark.parametrize("numbers", range(3))
-def test_a_key_has_every_argument_that_is_used_and_no_other(pointers: int, numbers: int) -> None:
-    count = pointers + numbers
-    types = ("*fp16",) * pointers + ("i32",) * (numbers + 1)
-    key_of = _key_of(types, frozenset(range(count)))
-    arguments = [*(memory(1000 + at) for at in range(pointers)), *range(numbers), 77]
-    key = key_of(arguments)
-    hash(key)
-    assert key == key_of(_with_tensors(types, [*(1000 + at for at in range(pointers)), *range(numbers), 78]))
-    for at in range(count):
-        assert key != key_of([*arguments[:at], memory(5) if at < pointers else 55, *arguments[at + 1 :]])

@@ -18,10 +18,10 @@ from __future__ import annotations
 import locale
 import logging
 import time
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from tawa.analysis.legality import wrong_warps
 from tawa.analysis.memory.provenance import may_run_twice
 from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
@@ -29,6 +29,7 @@ from tawa.bridge.driver.driver import specialise, with_remarks
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.stock_overflow import refuse_overflow
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
+from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.report import record, reproducer
 from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden
@@ -38,7 +39,6 @@ from tawa.bridge.triton.stages import StageSplit
 from tawa.bridge.triton.surroundings import folder_failure
 from tawa.dialects.tt import DotOp
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
-from tawa.machine.hopper import WARP_GROUP
 from tawa.pipeline import Outcome
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -90,20 +90,26 @@ class Compilation:
         if taken is not None:
             self.request = asked_by(taken, asked)
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
-        if self.request.options.mode == "measure" and not _can_measure(source):
-            self.request = replace(self.request, options=replace(self.request.options, mode=None))
-            asked = replace(asked, options=replace(asked.options, mode=None))
+        wanted, unmeasured = self.request, None
+        if self.request.options.mode == "measure":
+            unmeasured = _why_not_measured(source)
+            if unmeasured is not None:
+                self.request = replace(self.request, options=replace(self.request.options, mode=None))
+                asked = replace(asked, options=replace(asked.options, mode=None))
         sheet = Worksheet()
         outcome, folder = self._try(mod, source, sheet, failure)
         done = outcome.outcome if isinstance(outcome, Specialised) else outcome
         if taken is not None:
             done = with_remarks(done, (annotation_remark(taken, asked, done.applied),))
+        if unmeasured is not None:
+            done = with_remarks(done, (unmeasured,))
         self.result = replace(outcome, outcome=done) if isinstance(outcome, Specialised) else None
         options = self.result.options if self.result else self.request.options
         feedback = self.result.why if self.result else None
         made = record.make_record(
-            source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder, feedback
-        )
+            source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder, feedback,
+            [run.to_dict() for run in sheet.back_end_runs],
+        )  # fmt: skip
         measure = self.request.options.mode == "measure"
         if self.result and (self.result.raised or self.result.launch != LaunchSpec() or measure):
             # Triton's metadata has the warps of all partitions; other forms need the number that was asked for.
@@ -116,6 +122,8 @@ class Compilation:
                 "measure": measure,
                 "annotated": taken is not None,
             }
+        with suppress(Exception):  # the attempt has met the same error and reported it
+            made["tuning"] = tuning_facts(source, wanted, self.options, self.result, taken is not None)
         metadata[record.KEY] = made
         self._report(source, done)
         self.aref = StageOutput(_level(done, done.aref), mod, mod.context)
@@ -143,7 +151,7 @@ class Compilation:
         failure: an error from before the attempt.
         """
         refusal = beside_remark() if self.request.beside else self.refusal
-        refusal = refusal or _nothing_to_do(source, self.request, self.options.num_warps)
+        refusal = refusal or _nothing_to_do(source)
         if refusal is not None or self.split is None:
             assert refusal is not None
             return self._declined(source, Outcome(False, None, (refusal,))), ""
@@ -168,7 +176,7 @@ class Compilation:
             return self._failed(source, sheet, error)
         if isinstance(result, Specialised):
             return result, ""
-        sheet.tawa_ms += sheet.stage_ms.get("front", 0.0)  # Triton runs this half again for the stock kernel
+        sheet.tawa_ms += sheet.stage_ms.get("front", 0.0)  # of other forms of the kernel
         return self._declined(source, result), ""
 
     def _declined(self, source: Source, outcome: Outcome) -> Outcome:
@@ -196,7 +204,9 @@ class Compilation:
                 metadata.update({key: value for key, value in made.metadata.items() if key != record.KEY})
                 value = made.value
             else:
-                value = self.stock[name](before.module if isinstance(before, StageOutput) else before, metadata)
+                input = before.module if isinstance(before, StageOutput) else before
+                rest = self.stock_run.stage(name, input) if self.stock_run is not None else None
+                value = (rest or self.stock[name])(input, metadata)
                 if name == "ttgir":
                     refuse_overflow(value, self.capability)
             self._sum(name, value, metadata)
@@ -240,24 +250,23 @@ def _level(outcome: Outcome, text: str) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def _can_measure(source: Source) -> bool:
-    """Whether a launch can time both kernels: the launcher is ours, and running twice is harmless."""
-    if not launch_is_ours() or DotOp.NAME not in source.ttir:
-        return False
-    try:
-        return may_run_twice(read_ttir(source.ttir, source.context))
-    except Exception:  # the attempt meets the same error and reports it
-        return False
-
-
-def _nothing_to_do(source: Source, request: Request, num_warps: int) -> Remark | None:
-    """Declines kernels without a dot, or with fewer warps than a consumer needs, before any work is done."""
-    options = request.options
-    groups_wanted = request.plan is not None or options.num_consumer_groups is not None or options.ping_pong
+def _why_not_measured(source: Source) -> Remark | None:
+    """Why launches do not measure the Plans of the kernel; None if they do, or if there is nothing to choose."""
     if DotOp.NAME not in source.ttir:
-        reason, cure = "no tl.dot in the kernel: there is nothing to feed by separate warps", ""
-    elif num_warps < WARP_GROUP and not groups_wanted:
-        reason, cure = wrong_warps(num_warps)
-    else:
         return None
-    return Remark("declined", reason, record.kernel_location(source.ttir), cure)
+    reason = "a second run would change the results: the kernel reads what it writes, has an atomic, or prints"
+    try:
+        if may_run_twice(read_ttir(source.ttir, source.context)):
+            reason = "" if launch_is_ours() else "the kernel is not launched by Triton in this process"
+    except Exception:  # the attempt meets the same error and reports it
+        return None
+    cure = "tawa tune measures it on copies of its tensors"
+    return Remark("note", f"mode='measure' measures nothing: {reason}", None, cure) if reason else None
+
+
+def _nothing_to_do(source: Source) -> Remark | None:
+    """Declines kernels without a dot, before any work is done."""
+    if DotOp.NAME in source.ttir:
+        return None
+    reason = "no tl.dot in the kernel: there is nothing to feed by separate warps"
+    return Remark("declined", reason, record.kernel_location(source.ttir))

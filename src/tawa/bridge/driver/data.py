@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tawa.bridge.driver.back_end_runs import BackEndRun
 from tawa.bridge.driver.spills import Spills
 from tawa.bridge.driver.stock_run import StockRun
 from tawa.bridge.triton.stage_output import Stage, StageResult
@@ -66,9 +67,10 @@ class Specialised:
 
 @dataclass(slots=True)
 class Worksheet:
-    """Kept even if a compile fails: the times of its steps in milliseconds, and the texts so far."""
+    """Kept even if a compile fails: times of its steps in milliseconds, the texts so far, the runs of the back end."""
 
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
+    back_end_runs: list[BackEndRun] = field(default_factory=list[BackEndRun])
     texts: dict[str, str] = field(default_factory=dict[str, str])
     tawa_ms: float = 0.0
 

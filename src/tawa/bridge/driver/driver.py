@@ -11,42 +11,49 @@ It works on copies and changes nothing that Triton needs for the stock kernel.
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from tawa.analysis.before_layouts import check_before_layouts
+from tawa.analysis.live_registers import SPARE_REGISTERS, live_registers
 from tawa.analysis.loops.chained_dots import has_chained_dots
 from tawa.analysis.loops.uniform_trip_counts import trip_counts_are_uniform
-from tawa.analysis.memory.provenance import remakes_descriptors
+from tawa.analysis.work.workload import find_workload
+from tawa.bridge.driver.back_end import LaidOut, Made, through_back_end
+from tawa.bridge.driver.back_end_runs import BackEndRun, BackEndRuns, described
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
-from tawa.bridge.driver.forms import JUMPS, front_half, lay_out, read_kernel
+from tawa.bridge.driver.forms import JUMPS, front_half, lay_out, read_kernel, shared_front_half
+from tawa.bridge.driver.known_spills import KnownSpills
 from tawa.bridge.driver.request import Request
-from tawa.bridge.driver.spills import Spills, find_spills, keeps_dots_in_flight, must_spill
+from tawa.bridge.driver.spills import Spills, keeps_dots_in_flight, must_spill
 from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
-from tawa.bridge.triton.artifacts.ptxas_log import kept_log
-from tawa.bridge.triton.generic_print import parse_module, without_temporary_places
-from tawa.bridge.triton.stage_output import StageOutput, StageResult
-from tawa.bridge.triton.stages import clean_up
-from tawa.bridge.triton.versions import NEWER_IR_FROM, installed_text, triton_version
+from tawa.bridge.triton.generic_print import parse_module
+from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
 from tawa.dialects.builtin import ModuleOp
-from tawa.dialects.tt import DotOp, LoadOp
+from tawa.dialects.tt import DOTS, DotOp, LoadOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
-from tawa.ir import Module, Operation, copy_module
+from tawa.ir import Module, Operation, copy_module, source_of
 from tawa.ir import parse_module as read_module
 from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of, plan_only
 from tawa.plan import LaunchPlan, Plan
 from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
-from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text, shared_use
+from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.paths import BY_TMA, CROWDED, Launching, launch_plan
 from tawa.plan.decide.persistent import NOT_OFFERED, OFFERED, options_of_persistent, why_shallower
+from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
+from tawa.plan.enumeration import Space
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
-from tawa.remarks import Remark
+from tawa.plan.profitability import ANYWAY, NOT_EXPECTED, why_not_faster
+from tawa.plan.prospect import Prospect
+from tawa.remarks import Remark, SourceLocation
 from tawa.transforms.ttir.make_persistent import grid_axes, why_not_persistent
 from tawa.verify.verdict import Unknown
 
@@ -54,26 +61,6 @@ _NO_MODULE = Module(Operation(ModuleOp.NAME))
 """Placeholder for a kernel that goes to Triton's front half unchanged."""
 _TILES = "tt.load of a tile"
 _FOR_ALL = (None, None, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _LaidOut:
-    """A form of the kernel with layouts: generic text, and its flow. text: empty if the form is declined."""
-
-    text: str
-    flow: Flow
-    refusal: Remark | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A trial's results that the driver keeps."""
-
-    outcome: Outcome
-    results: dict[str, StageResult]
-    shared_bytes: int
-    spills: Spills
-    form: _LaidOut
 
 
 def specialise(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
@@ -105,27 +92,44 @@ class _Driver:
         self.tools, self.source, self.request, self.sheet = tools, source, request, sheet
         self.pins = _with_form(request.plan or Plan(), request.options)
         self.launching = Launching(launch_is_ours(), may_be_one(), triton_version()[:2] < NEWER_IR_FROM)
+        self.runs = BackEndRuns(request.options.compile_budget_s)
+        self.known = KnownSpills(source.kernel, tools.options, tools.capability)
         self.operations: dict[str, int] = {}
-        self.unread: Any = None
-        self.laid_out: dict[tuple[bool, str | None, int], _LaidOut] = {}
+        self.laid_out: dict[tuple[bool, str | None, int], LaidOut] = {}
 
     def run(self) -> Specialised | Outcome:
         """Runs the loop over candidates."""
         self._look()
+        refusal = self._refusal()
+        if refusal is not None:
+            return self._refused(refusal)
+        refusal = self._hopeless()
+        if refusal is not None:
+            return with_remarks(Outcome(False, None, (refusal,)), tuple(self.paths.remarks) if self.paths else ())
         search = candidates(self._question())
         try:
             candidate = next(search)
             while True:
                 candidate = search.send(self._try(candidate))
         except StopIteration as end:
-            return self._taken(end.value)
+            return self._noted(self._taken(end.value))
+        finally:
+            self.tools.stock.finish()
+            self.sheet.back_end_runs += self.runs.made
+
+    def _noted(self, found: Specialised | Outcome) -> Specialised | Outcome:
+        """The result with a note on every Plan that was not tried."""
+        notes = self.runs.notes()
+        if isinstance(found, Outcome):
+            return with_remarks(found, notes)
+        return replace(found, outcome=with_remarks(found.outcome, notes))
 
     # -- the kernel as Triton hands it down ----------------------------------------------------------------------------
 
     def _look(self) -> None:
         """Counts the kernel's operations. The counts tell which forms are possible, before there are layouts."""
         with self.sheet.timed("copy"):
-            self.unread = parse_module(self.source.ttir, self.source.context)
+            mod = self.tools.stock.module or parse_module(self.source.ttir, self.source.context)
 
             def see(op: Any) -> None:
                 name = op.get_name()
@@ -133,13 +137,22 @@ class _Driver:
                 if name == LoadOp.NAME and str(op.get_result(0).get_type()).startswith("tensor"):
                     self.operations[_TILES] = 1
 
-            self.unread.walk(see)
+            mod.walk(see)
 
     @cached_property
     def kernel(self) -> Module:
         """The kernel as a structured module of ours. Passes that change it work on copies."""
         with self.sheet.timed("read"):
             return read_kernel(self.source.ttir, self.source.context)
+
+    def _refusal(self) -> Remark | None:
+        """Why the kernel is declined whatever its layouts are."""
+        kernel, persistent = self.kernel, self.pins.form == "persistent"
+        legal = self.request.options.wherever_legal or self.request.pinned
+        with self.sheet.timed("check"):
+            found = next(iter(check_before_layouts(kernel, persistent, legal)), None)
+            launched = self.tools.options.num_warps
+            return found or why_not_wider(kernel, launched, self.request.options, self.request.pinned)
 
     @cached_property
     def paths(self) -> Flow | None:
@@ -154,9 +167,50 @@ class _Driver:
             run(flow, PATHS[1:])  # without the first pass: the kernel is structured already
         return flow
 
+    @cached_property
+    def prospect(self) -> Prospect | None:
+        """Which Plans are expected to pay; None if the user wants a specialised kernel whether it pays or not."""
+        options = self.request.options
+        if options.wherever_legal or self.request.pinned:
+            return None
+        with self.sheet.timed("predict"):
+            written = find_workload(self.kernel)
+            raised = find_workload(self.paths.module) if self.paths is not None and self.paths.raised else None
+            if written is None:
+                return None
+            launch = self.tools.options
+            return Prospect.of(Space(launch.num_warps, launch.num_stages, written, raised, self._may_turn()))
+
+    def _may_turn(self) -> bool:
+        """Whether launches of many programs may get a persistent form."""
+        if self.request.options.persistent is False or not self.launching.ours:
+            return False
+        raised = self.paths is not None and self.paths.raised > 0
+        module = self.paths.module if raised and self.paths is not None else self.kernel
+        return why_not_persistent(module) is None and trip_counts_are_uniform(module)
+
+    def _hopeless(self) -> Remark | None:
+        """Declines a kernel of which no form is expected to pay, before any work is done on one."""
+        if self.prospect is None or not self.prospect.stock.fits:
+            return None
+        forms = self.prospect.forms(persistent=self.pins.form == "persistent")
+        expected = [self.prospect.of_form(form) for form in forms]
+        if not expected or any(it.verdict != "slower" for it in expected):
+            return None
+        best = min(expected, key=lambda it: it.own_us)
+        return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), self._place(), ANYWAY)
+
+    def _place(self) -> SourceLocation | None:
+        """The first dot of the kernel."""
+        dot = next((op for op in self.kernel.walk() if op.name in DOTS), None)
+        return source_of(self.kernel, dot) if dot is not None else None
+
     def _flow(self, module: Module, plan: Plan) -> Flow:
         options, request = self.tools.options, self.request
-        target = Target(options.num_warps, options.num_stages, LIMIT_BYTES, 1, self.source.stock_copies)
+        target = Target(
+            consumer_warps(options.num_warps), options.num_stages, LIMIT_BYTES, 1, self.source.stock_copies,
+            launch_warps=options.num_warps,
+        )  # fmt: skip
         return Flow(
             module, plan, request.options, target, request.pinned, request.verification, launching=self.launching
         )
@@ -171,13 +225,24 @@ class _Driver:
             self.tools.options.num_warps,
             raisable=self.paths is not None and self.paths.raised > 0,
             chained=may_be_chained and has_chained_dots(self.kernel),
+            groups=self.prospect.groups if self.prospect is not None else None,
             allowed=self._stock_spills,
         )
 
     def _stock_spills(self) -> int:
         """Bytes that the kernel may spill: as many as the stock kernel; any number if Triton cannot compile that."""
+        return self._allowed
+
+    @cached_property
+    def _allowed(self) -> int:
+        program = self.known.key(self.kernel, self.tools.options.num_warps, "stock")
+        known = self.known.of(program) if self.tools.stock.unused else None
+        if known is not None:
+            return max(HARMLESS_BYTES, known.bytes)
         with self.sheet.timed("stock", ours=False), suppress(StockFailure):
-            return max(HARMLESS_BYTES, self.tools.stock.spilled())
+            spilled = self.tools.stock.spilled()
+            self.known.keep(program, Spills(spilled))
+            return max(HARMLESS_BYTES, spilled)
         return NO_STOCK
 
     # -- one candidate -------------------------------------------------------------------------------------------------
@@ -200,8 +265,11 @@ class _Driver:
         self.sheet.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})
         if not outcome.applied or outcome.plan is None:
             return Trial(refusal=outcome.remarks[0], candidate=candidate, made=outcome)
-        self.sheet.texts |= {"ttgir": form.text, "aref": outcome.aref, "barrier": outcome.barrier}
-        made = self._finish(outcome, form)
+        live = live_registers(outcome.module) if outcome.module is not None else 0
+        left_out = self.runs.why_not(candidate.plan, live)
+        if left_out is not None:
+            return Trial(refusal=left_out, candidate=candidate)
+        made = self._run_back_end(candidate, form, outcome, live)
         if isinstance(made, SharedUse):
             return Trial(outcome.plan, overflow=made, candidate=candidate)
         return Trial(
@@ -215,14 +283,38 @@ class _Driver:
             candidate=candidate,
         )
 
-    def _through(self, form: _LaidOut, plan: Plan) -> Outcome:
+    def _run_back_end(self, candidate: Candidate, form: LaidOut, outcome: Outcome, live: int) -> Made | SharedUse:
+        """Takes a candidate through the back end, unless it is known what it spills. live: registers, at wgmmas."""
+        start, what = time.perf_counter(), described(candidate.plan)
+        will_spill = _will_spill(outcome.plan, live)
+        spills = self.known.of(self._program(outcome, form)) if will_spill else None
+        if spills is not None:
+            self.runs.made.append(BackEndRun(what, 0.0, live, spills.bytes, known=True))
+            return Made(outcome, form, spills, None)
+        self.sheet.texts |= {"ttgir": form.text, "aref": outcome.aref, "barrier": outcome.barrier}
+        made = through_back_end(self.tools, self.source, self.sheet, outcome, form, will_spill)
+        run_made = BackEndRun(what, (time.perf_counter() - start) * 1e3, live)
+        if isinstance(made, SharedUse):
+            self.runs.made.append(replace(run_made, complete=False))
+            return made
+        self.runs.made.append(replace(run_made, spilled=made.spills.bytes))
+        if made.spills.bytes:
+            self.known.keep(self._program(outcome, form), made.spills)
+        return made
+
+    def _program(self, outcome: Outcome, form: LaidOut) -> str:
+        """The key of a specialised program: of its text, since the back end may change the module."""
+        return self.known.key(read_module(outcome.barrier), form.flow.target.num_warps)
+
+    def _through(self, form: LaidOut, plan: Plan) -> Outcome:
         """Runs the pass lists for TTGIR."""
         flow = self._flow(read_module(form.text), plan.over(form.flow.plan))
         flow.target, flow.launch = form.flow.target, form.flow.launch
         flow.pins = self.pins
+        flow.prospect = self.prospect
         return outcome_of(flow, run(flow, TTGIR))
 
-    def _form(self, plan: Plan) -> _LaidOut:
+    def _form(self, plan: Plan) -> LaidOut:
         """The form of the kernel that a Plan asks for, with layouts; each is made once."""
         left = plan.operand(_FOR_ALL).path == "pointers" and self.pins.operand(_FOR_ALL).path is None
         raised = self.paths is not None and self.paths.raised > 0 and not left
@@ -232,50 +324,27 @@ class _Driver:
             self.laid_out[key] = self._lay_out(base, plan.form, plan.groups or 1)
         return self.laid_out[key]
 
-    def _lay_out(self, base: Flow | None, form: str | None, groups: int) -> _LaidOut:
+    def _lay_out(self, base: Flow | None, form: str | None, groups: int) -> LaidOut:
         """Runs the TTIR lists and Triton's front half for one form. base: the kernel with raised loads, or None."""
         pins = replace(base.plan if base else self.pins, form=form, groups=groups)
         changed = base is not None or form == "persistent" or groups > 1 or bool(JUMPS & set(self.operations))
         if not changed:
-            mod, self.unread = self.unread or parse_module(self.source.ttir, self.source.context), None
-            return _LaidOut(front_half(self.tools, self.source, mod, self.sheet), self._flow(_NO_MODULE, pins))
+            flow = self._flow(_NO_MODULE, pins)
+            return LaidOut(self._as_written(flow.target.num_warps), flow)
         with self.sheet.timed("forms"):
             flow = self._flow(copy_module(base.module if base else self.kernel), pins)
         if base is not None:
             flow.target, flow.launch, flow.remarks, flow.raised = base.target, base.launch, base.remarks, base.raised
         text = lay_out(self.tools, self.source, flow, self.sheet)
-        return _LaidOut(text, flow) if isinstance(text, str) else _LaidOut("", flow, text)
+        return LaidOut(text, flow) if isinstance(text, str) else LaidOut("", flow, text)
 
-    def _finish(self, outcome: Outcome, form: _LaidOut) -> _Made | SharedUse:
-        """Runs Triton's back half and later stages on our module. Returns the shared memory use if it is too large."""
-        tools, metadata = self.tools, dict(self.source.metadata)
-        options = replace(tools.options, num_warps=form.flow.target.num_warps)
-        results: dict[str, StageResult] = {}
-        with self.sheet.timed("ir_compat"):
-            self.sheet.texts["installed"] = installed_text(outcome.barrier, outcome.module)
-        with self.sheet.timed("parse"):
-            mod = parse_module(self.sheet.texts["installed"], self.source.context)
-        with self.sheet.timed("back", ours=False):
-            hoist = outcome.module is None or not remakes_descriptors(outcome.module)
-            mod = clean_up(mod, tools.capability, hoist=hoist)
-            mod = tools.split.back(mod, metadata, options, tools.capability)
-        results["ttgir"] = StageResult(
-            StageOutput(without_temporary_places(str(mod)), mod, self.source.context), dict(metadata)
-        )
-        value: Any = mod
-        said = ""
-        for name, stage in tools.later:
-            with self.sheet.timed(name, ours=False), kept_log() as log:
-                value = stage(value, metadata)
-            said = said or log.text
-            results[name] = StageResult(value, dict(metadata))
-            if name == "llir":
-                use = shared_use(int(metadata.get("shared") or 0), outcome.plan)
-                if not use.fits():
-                    return use
-        ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
-        spills = find_spills(ptx, cubin, options, said)
-        return _Made(outcome, results, int(metadata.get("shared") or 0), spills, form)
+    def _as_written(self, num_warps: int) -> str:
+        """The kernel as Triton hands it down, with layouts for this many warps."""
+        launched = num_warps == self.tools.options.num_warps
+        if launched and self.tools.stock.module is not None and self.tools.stock.unused:
+            return shared_front_half(self.tools, self.sheet)
+        mod = parse_module(self.source.ttir, self.source.context)
+        return front_half(self.tools, self.source, mod, self.sheet, num_warps)
 
     # -- the choice ----------------------------------------------------------------------------------------------------
 
@@ -286,17 +355,18 @@ class _Driver:
             return with_remarks(self._no_space(choice.no_space), raising)
         if choice.trial is None:
             assert choice.refusal is not None
-            asked = self.request.plan
-            if asked is not None and (asked.form == "persistent" or (asked.groups or 1) > 1 or asked.ping_pong):
-                raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {choice.refusal}")
-            return with_remarks(Outcome(False, None, (choice.refusal,)), raising)
-        made: _Made = choice.trial.made
+            return with_remarks(self._refused(choice.refusal), raising)
+        made: Made | SharedUse = choice.trial.made
+        if isinstance(made, Made) and made.results is None:  # what it spills was known
+            made = through_back_end(self.tools, self.source, self.sheet, made.outcome, made.form)
+        assert isinstance(made, Made) and made.results is not None
         flow, plan = made.form.flow, choice.trial.plan
         assert plan is not None
         launch, notes = flow.launch, list(choice.notes)
         with self.sheet.timed("offer persistent"):
             offered, note = self._offered(plan, raised=flow.raised > 0)
-        notes += [note] if note else []
+        wider = widened(self.kernel, self.tools.options.num_warps)
+        notes += [it for it in (note, wider) if it is not None]
         launch = replace(launch, offered=offered)
         if flow.raised:
             launch = replace(
@@ -313,6 +383,13 @@ class _Driver:
             outcome, self.request.options, made.results, made.shared_bytes, made.spills, flow.raised > 0, launch,
             choice.trial.candidate.why,
         )  # fmt: skip
+
+    def _refused(self, refusal: Remark) -> Outcome:
+        """Declines the kernel; raises PlanError if a Plan asks for a form that it cannot have."""
+        asked = self.request.plan
+        if asked is not None and (asked.form == "persistent" or (asked.groups or 1) > 1 or asked.ping_pong):
+            raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {refusal}")
+        return Outcome(False, None, (refusal,))
 
     def _no_space(self, use: SharedUse) -> Outcome:
         """Declines a kernel that does not fit in shared memory; raises SharedMemoryError if it was pinned."""
@@ -354,6 +431,13 @@ class _Driver:
             return form.refusal
         plan = Plan(form="persistent", groups=groups).over(form.flow.plan)
         return plan_only(form.text, options_of_persistent(self.request.options), form.flow.target, plan)
+
+
+def _will_spill(plan: Plan | None, live: int) -> bool:
+    """Whether a Plan is expected to spill. live: registers per thread that are live at its wgmmas; 0 if unknown."""
+    partitions = plan.partitions if plan is not None and live else ()
+    held = next((part.registers for part in partitions if part.role == "consumer"), None)
+    return bool(held) and held - live < SPARE_REGISTERS
 
 
 def _with_form(pins: Plan, options: PlanOptions) -> Plan:

@@ -70,6 +70,15 @@ def front_half(tools: Toolchain, source: Source, mod: Any, sheet: Worksheet, num
     return sheet.texts["ttgir"]
 
 
+def shared_front_half(tools: Toolchain, sheet: Worksheet) -> str:
+    """The kernel as written, with layouts: as `front_half`, but run once for this and the stock kernel."""
+    with sheet.timed("stock front", ours=False):
+        mod = tools.stock.front(tools.split, tools.capability)
+    with sheet.timed("print"):
+        sheet.texts["ttgir"] = print_generic(mod)
+    return sheet.texts["ttgir"]
+
+
 def _blame(tools: Toolchain, source: Source, error: Exception) -> None:
     mod = parse_module(source.ttir, source.context)
     try:
@@ -79,4 +88,4 @@ def _blame(tools: Toolchain, source: Source, error: Exception) -> None:
     raise error
 
 
-__all__ = ["JUMPS", "front_half", "lay_out", "read_kernel"]
+__all__ = ["JUMPS", "front_half", "lay_out", "read_kernel", "shared_front_half"]

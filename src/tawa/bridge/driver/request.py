@@ -12,7 +12,9 @@ import hashlib
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
+from typing import Final
 
 from tawa.bridge.launch.host import NO_HOST, Host
 from tawa.plan import Plan, PlanOptions
@@ -64,11 +66,11 @@ class Request:
         return self._suffix[0]
 
 
-class _Unset:
-    pass
+class _Unset(Enum):
+    UNSET = auto()
 
 
-_UNSET = _Unset()
+_UNSET: Final = _Unset.UNSET
 _context_request: ContextVar[Request | _Unset | None] = ContextVar("tawa_request", default=_UNSET)
 
 
@@ -76,17 +78,20 @@ class ProcessRequest:
     """The request of the whole process, for all threads. A context variable would reach only threads started later.
 
     request: None while Tawa is not installed. suffix: its cache suffix, empty for a request for stock Triton.
+    own_suffix: its cache suffix, also for such a request; None without one.
     """
 
-    __slots__ = ("request", "suffix")
+    __slots__ = ("own_suffix", "request", "suffix")
 
     def __init__(self) -> None:
         self.request: Request | None = None
         self.suffix = ""
+        self.own_suffix: str | None = None
 
     def replace(self, request: Request | None) -> None:
         """Makes `request` the one of the process; None takes it away."""
         self.request = request
+        self.own_suffix = None if request is None else request.cache_suffix()
         self.suffix = "" if request is None or request.stock else request.cache_suffix()
 
 
@@ -103,7 +108,7 @@ def active_request() -> Request | None:
 def active_suffix() -> str:
     """The cache suffix of the active request, empty without a request. Every launch reads it."""
     request = _context_request.get()
-    if isinstance(request, _Unset):
+    if request is _UNSET:
         return PROCESS.suffix
     return "" if request is None or request.stock else request.cache_suffix()
 
@@ -111,7 +116,15 @@ def active_suffix() -> str:
 def surrounding_request() -> Request | None:
     """The request of the scope or the installation around this code, even one for stock Triton."""
     request = _context_request.get()
-    return PROCESS.request if isinstance(request, _Unset) else request
+    return PROCESS.request if request is _UNSET else request
+
+
+def surrounding_suffix() -> str | None:
+    """The cache suffix of `surrounding_request`; None without one. Launches read it."""
+    request = _context_request.get()
+    if request is _UNSET:
+        return PROCESS.own_suffix
+    return None if request is None else request.cache_suffix()
 
 
 class activate:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache, partial
 from pathlib import Path
 from threading import RLock
@@ -28,12 +28,13 @@ from typing import Any
 
 from tawa.bridge.driver.annotations import STOCK_WITHOUT
 from tawa.bridge.driver.request import Request, activate, surrounding_request
+from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
 from tawa.bridge.launch.host import NO_HOST
-from tawa.bridge.launch.launcher import Launcher, encoder
+from tawa.bridge.launch.launcher import Launcher
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.dialects.tt import GRID_SIZE
-from tawa.plan import PlanOptions
+from tawa.plan import Plan, PlanOptions
 from tawa.plan.decide.persistent import options_of_persistent, why_shallower
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
@@ -100,17 +101,29 @@ def kernel_class(base: type, attached: Attached) -> type:
     """
 
     class LaunchedKernel(base):
-        """A compiled kernel. Without a launch spec it behaves as Triton's own."""
+        """A compiled kernel. Without a launch spec it behaves as Triton's own; its descriptors are encoded once."""
 
         has_own_launch = False
+        encodes = False
+        """Whether the descriptors of its launches are encoded by us, and kept."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             note_surrounding(self)  # first: the recorder, whose wrapper is in `base`, reads it
             super().__init__(*args, **kwargs)
-            if (getattr(self.metadata, record.KEY, None) or {}).get("launch"):
+            known = getattr(self.metadata, record.KEY, None) or {}
+            if known.get("launch") or known.get("tuning"):
                 request = surrounding_request()
-                self.has_own_launch = True
                 self.tawa_host = request.host if request is not None else NO_HOST
+                choices = self.tawa_host.choices
+                self.tawa_choices = choices(self) if choices is not None and known.get("tuning") else None
+                self.has_own_launch = bool(known.get("launch")) or self.tawa_choices is not None
+            self.encodes = encoding(*self._descriptors()) is not None
+
+        def _descriptors(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            """The types of the user's arguments, and Triton's metadata of the descriptors among them."""
+            known = tuple(getattr(self.metadata, "tensordesc_meta", None) or ())
+            types = tuple((getattr(self.src, "signature", None) or {}).values())
+            return types, known[: len(known) - len(launch_spec(self).descriptors)]
 
         @property
         def _cubin_path(self) -> str:
@@ -127,7 +140,9 @@ def kernel_class(base: type, attached: Attached) -> type:
             self.__dict__["_cubin_path"] = path
 
         def _init_handles(self) -> None:
-            if not self.has_own_launch:
+            if self.module is not None and self._run is not None:  # Triton asks at every launch
+                return
+            if not (self.has_own_launch or self.encodes):
                 super()._init_handles()
                 return
             with _loading:  # a second thread that launches waits until the first has loaded the kernel
@@ -136,20 +151,19 @@ def kernel_class(base: type, attached: Attached) -> type:
 
         def _load(self) -> None:
             """Lets Triton load a copy that declares all arguments, and takes over its handles; the launcher last."""
-            spec, metadata = launch_spec(self), self.metadata
             # Triton's launcher would encode each descriptor that its metadata lists anew at every launch.
-            known = metadata.tensordesc_meta or ()
-            own, added = known[: -len(spec.descriptors) or None], known[len(known) - len(spec.descriptors) :]
+            spec, (types, own) = launch_spec(self), self._descriptors()
+            passed = encoding(types, own)
             twin = copy(self)
-            twin.src, twin.metadata = Extended(self.src, spec), metadata._replace(tensordesc_meta=own)
-            measured = bool(getattr(metadata, record.KEY)["launch"].get("measure"))
-            others = partial(_stock, self, attached), partial(_persistent, self, attached)
+            twin.src = Extended(self.src, spec, passed is not None)
+            twin.metadata = self.metadata._replace(tensordesc_meta=own if passed is None else ())
             run: Any = None
             try:
                 super(LaunchedKernel, twin)._init_handles()
-                run = Launcher(
-                    self, twin._run, spec, encoder(added), *others, measured, multiprocessors(), self.tawa_host
-                )
+                if self.has_own_launch or passed is None:
+                    run = self._launcher(twin._run, spec, passed)
+                else:
+                    run = launched_with(passed, twin._run)
             except BaseException:
                 run = twin._run  # Triton left a launcher there that raises the error again
                 raise
@@ -160,25 +174,49 @@ def kernel_class(base: type, attached: Attached) -> type:
                     setattr(self, name, found[name])
                 self._run = run
 
+        def _launcher(self, inner: Any, spec: LaunchSpec, passed: Any) -> Launcher:
+            """inner: Triton's launcher of the copy."""
+            added = self.metadata.tensordesc_meta[-len(spec.descriptors) :] if spec.descriptors else ()
+            own = inner if passed is None else launched_with(passed, inner)
+            # What is not specialised is the stock kernel already.
+            applied = getattr(self.metadata, record.KEY)["applied"]
+            stock = partial(_stock, self, attached) if applied else lambda: _Loaded(self, own)
+            persistent, by_plan = partial(_persistent, self, attached), partial(_by_plan, self, attached)
+            return Launcher(
+                self, inner, spec, encoder(added), stock, persistent, multiprocessors(), self.tawa_host,
+                self.tawa_choices, by_plan, passed,
+            )  # fmt: skip
+
     return LaunchedKernel
 
 
 class Extended:
-    """An `ASTSource` whose signature has the added arguments, encoded. Triton makes the launcher from it."""
+    """An `ASTSource` whose signature has the added arguments, encoded. Triton makes the launcher from it.
 
-    def __init__(self, source: Any, spec: LaunchSpec) -> None:
+    encoded: whether the descriptors of the user's are encoded, too.
+    """
+
+    def __init__(self, source: Any, spec: LaunchSpec, encoded: bool = False) -> None:
         self._source = source
         added: dict[str, str] = {}
         for number, descriptor in enumerate(spec.descriptors):
-            name, rank = f"tawa_desc_{number}", len(descriptor.block)
-            added[name] = "nvTmaDesc"
-            added |= {f"{name}_size_{dim}": "i32" for dim in range(rank)}
-            added |= {f"{name}_stride_{dim}": "i64" for dim in range(rank)}
+            added |= encoded_types(f"tawa_desc_{number}", len(descriptor.block))
         added |= {f"{GRID_SIZE}{axis}": "i32" for axis in range(spec.axes)}
-        self.signature = {**source.signature, **added}
+        own = encoded_signature(source.signature) if encoded else source.signature
+        self.signature = {**own, **added}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
+
+
+class _Loaded:
+    """A kernel as Triton launches it. kernel: the `LaunchedKernel`. run: Triton's launcher of it."""
+
+    def __init__(self, kernel: Any, run: Callable[..., None]) -> None:
+        self._kernel, self.run = kernel, run
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
 
 
 def _stock(kernel: Any, attached: Attached) -> Any:
@@ -188,7 +226,7 @@ def _stock(kernel: Any, attached: Attached) -> Any:
 
 def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
     """The kernel as stock Triton compiles it, without ``tl.range(warp_specialize=True)``."""
-    if getattr(kernel.metadata, record.KEY)["launch"].get("annotated"):
+    if _asked(kernel).get("annotated"):
         with attached(), activate(STOCK_WITHOUT), launched_by_us(False):
             return _compiled_again(kernel)
     with activate(None), launched_by_us(False):
@@ -220,6 +258,40 @@ def _persistent(kernel: Any, attached: Attached) -> Any:
     return None
 
 
+def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached) -> Any:
+    """The kernel as a Plan has it. Raises what a compile with ``plan=`` raises."""
+    known, asked = getattr(kernel.metadata, record.KEY), _asked(kernel)
+    options = replace(PlanOptions(**asked["options"]), mode=None, only_if_faster=None)
+    folder = Path(asked["reproducer_dir"]) if asked["reproducer_dir"] else None
+    request = Request(options, plan, folder, known["verification"], host=kernel.tawa_host)
+    with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
+        return _compiled_again(kernel)
+
+
+def _by_plan(kernel: Any, attached: Attached, plan: Plan) -> Any:
+    """The kernel as a Plan has it, ready to be launched; or why it cannot be made. Never an error of the launch."""
+    try:
+        return _loaded(compiled_by_plan(kernel, plan, attached))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        _log.info("%s: a Plan to be measured is left out: %s", kernel.name, reason)
+        return reason
+
+
+def _asked(kernel: Any) -> dict[str, Any]:
+    """How a kernel was asked for: its launch options, Tawa's options, the folder for reproducers."""
+    known = getattr(kernel.metadata, record.KEY)
+    return known.get("launch") or known["tuning"]
+
+
+def options_of(kernel: Any) -> dict[str, Any]:
+    """Triton's launch options that a kernel was asked for with."""
+    metadata = kernel.metadata
+    names = [name for name in _option_names(metadata) if hasattr(metadata, name)]
+    options = {name: _tuples(getattr(metadata, name)) for name in names}
+    return {**options, "num_warps": _asked(kernel)["num_warps"]}
+
+
 def _loaded(kernel: Any) -> Any:
     kernel._init_handles()
     return kernel
@@ -229,11 +301,7 @@ def _compiled_again(kernel: Any) -> Any:
     """Compiles the kernel again, under the request that is active now."""
     import triton
 
-    metadata = kernel.metadata
-    names = [name for name in _option_names(metadata) if hasattr(metadata, name)]
-    options = {name: _tuples(getattr(metadata, name)) for name in names}
-    options["num_warps"] = getattr(metadata, record.KEY)["launch"]["num_warps"]
-    return triton.compile(kernel.src, target=metadata.target, options=options)
+    return triton.compile(kernel.src, target=kernel.metadata.target, options=options_of(kernel))
 
 
 def _option_names(metadata: Any) -> list[str]:
@@ -257,6 +325,7 @@ def multiprocessors() -> int:
 
 
 __all__ = [
+    "compiled_by_plan",
     "compiled_by_stock",
     "kernel_class",
     "launch_is_ours",
@@ -264,5 +333,6 @@ __all__ = [
     "launched_by_us",
     "may_be_one",
     "multiprocessors",
+    "options_of",
     "wrap_do_compile",
 ]

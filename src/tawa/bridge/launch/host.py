@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Protocol
 
-Form = Literal["stock", "tawa"]
-"""Which of two kernels: stock Triton's, or the specialised one."""
+from tawa.plan import Plan
 
 Allocate = Callable[[int, int, int | None], Any]
 """Bytes, alignment, stream → scratch memory with a ``data_ptr()``."""
 
-Benchmark = Callable[[str, str, Callable[[], None], Callable[[], None]], Form | None]
-"""Key, name, launch of the stock kernel, launch of the specialised one → the faster; None: not now."""
+Prepare = Callable[[Plan], Callable[[], None] | str]
+"""A Plan → one launch by it, compiled and loaded; or why there is none."""
+
+
+class Choices(Protocol):
+    """Which Plan the launches of one kernel get, according to measurements."""
+
+    arguments: frozenset[int]
+    """The arguments of the kernel's function that the choice depends on, beside the grid."""
+
+    def lookup(self, values: Sequence[Any], grid: Sequence[int]) -> Plan | None:
+        """The Plan of such a launch; None if it was never measured. values: of the function's arguments."""
+        ...
+
+    def measure(self, values: Sequence[Any], grid: Sequence[int], args: Sequence[Any], prepare: Prepare) -> Plan | None:
+        """Measures Plans for such a launch; None if it must not be measured, or not now. args: of the launch."""
+        ...
+
+    def remarks(self) -> tuple[str, ...]:
+        """What was measured, for people."""
+        ...
 
 
 def _never() -> bool:
@@ -25,12 +43,12 @@ class Host:
     """The services of a process; handed on with the request that a kernel is compiled under.
 
     allocate: scratch memory for launches without a Triton allocator of the user's; None: no such memory.
-    benchmark: times both kernels for ``mode="measure"``; None: the specialised kernel is launched untimed.
+    choices: for a compiled kernel, how its launches are chosen by measurement; None (also as a result): they are not.
     capturing: whether launches are being captured, as into a CUDA graph. Then nothing is compiled, loaded or timed.
     """
 
     allocate: Allocate | None = None
-    benchmark: Benchmark | None = None
+    choices: Callable[[Any], Choices | None] | None = None
     capturing: Callable[[], bool] = _never
 
 

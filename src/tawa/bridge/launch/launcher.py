@@ -4,97 +4,63 @@ Each launch needs the descriptors that the kernel's `LaunchSpec` makes of its ar
 not hold, or the launch is too short to pay, the stock kernel is launched. With more programs than SMs the persistent
 form is launched, if there is one: with one program for each SM, and with the size of the grid behind the arguments.
 
-The decision is made once for each value of the arguments that it depends on, and the descriptors are kept in the form
-that the hardware reads. Host time per launch matters: kernels may take only 10 µs, and Triton's autotuner counts it.
+The decision is made once for each value of the arguments that it depends on (`Launcher._decide`), and the descriptors
+are kept in the form that the hardware reads. A later launch looks its arguments up in a dict, and calls the launcher
+that Triton made for the kernel. Host time per launch matters: kernels may take only 10 µs, and Triton's autotuner
+counts it (`bench/launch_time.py`).
 
-With ``mode="measure"`` the first launch times both kernels on its arguments, if running twice is harmless, and the
-faster one is launched from then on (`tawa.runtime.pytorch.benchmark`).
+Where Plans of the kernel were measured (`tawa.runtime.tuning`), the fastest Plan for such a launch decides instead, and
+the kernel of that Plan is launched. With ``mode="measure"`` the first launch of its kind measures them.
 """
 
 from __future__ import annotations
 
-import inspect
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
-from operator import itemgetter
 from typing import Any
 
 from tawa.analysis.tma.launch_choice import fits, rounds_of, why_not_launchable, why_slower
-from tawa.bridge.launch.argument_paths import argument_paths, plain_value, values_at
-from tawa.bridge.launch.host import NO_HOST, Allocate, Form, Host
-from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
+from tawa.bridge.launch.argument_paths import argument_paths, values_at
+from tawa.bridge.launch.descriptors import Encoder, Passed, made_descriptor
+from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
+from tawa.bridge.launch.launch_key import key_of, with_tensors
+from tawa.bridge.launch.straight import straight
+from tawa.plan import Plan
+from tawa.symbolic.host.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
 
 _MOST_KNOWN = 1024
-_LEAST_ADDRESS = 1 << 32
-"""Smaller integers are sizes; GPU memory has larger addresses."""
-
-
-@dataclass(slots=True)
-class _Memory:
-    """Stands for a tensor where Triton asks for its address."""
-
-    address: int
-
-    def data_ptr(self) -> int:
-        return self.address
-
-
-@dataclass(slots=True)
-class MadeDescriptor:
-    """Stands for Triton's `TensorDescriptor`. It needs no checks: the spec's conditions cover them."""
-
-    base: _Memory
-    shape: list[int]
-    strides: list[int]
-    block_shape: list[int]
-    padding: str = "zero"
-    round_f32_to_tf32: bool = False
-
-
-Encoder = Callable[[int, MadeDescriptor], Sequence[Any]]
-
-
-def encoder(about: Sequence[Any]) -> Encoder:
-    """Returns a function that turns added descriptor `number` into arguments of Triton's launcher.
-
-    about: Triton's metadata of each.
-    """
-
-    def encode(number: int, descriptor: MadeDescriptor) -> Sequence[Any]:
-        from triton.backends.nvidia import driver
-
-        make: Any = driver.make_tensordesc_arg
-        # Later releases of Triton also pass the leading arguments of the launch; only the AMD backend reads them.
-        return make(descriptor, about[number], *[()] * (len(inspect.signature(make).parameters) - 2))
-
-    return encode
 
 
 class Launcher:
     """Called in place of Triton's launcher. kernel: the compiled kernel. inner: Triton's launcher of it.
 
     encode: see `encoder`. compile_stock: compiles the stock kernel. compile_persistent: compiles the persistent form of
-    this one; it returns None if there is none. measured: whether both kernels are timed. processors: SMs.
+    this one; it returns None if there is none. processors: SMs. choices: what was measured, or will be; None: nothing.
+    compile_plan: compiles the kernel by a Plan; it returns why that is impossible. passed: turns the arguments of a
+    launch into those of `inner`; None if they are the same.
     """
 
     def __init__(
         self, kernel: Any, inner: Callable[..., None], spec: LaunchSpec, encode: Encoder,
         compile_stock: Callable[[], Any], compile_persistent: Callable[[], Any] = lambda: None,
-        measured: bool = False, processors: int = 1, host: Host = NO_HOST,
+        processors: int = 1, host: Host = NO_HOST, choices: Choices | None = None,
+        compile_plan: Callable[[Plan], Any] = lambda plan: "no Plan can be compiled here",
+        passed: Passed | None = None,
     ) -> None:  # fmt: skip
-        self.kernel, self.inner, self.spec, self.encode = kernel, inner, spec, encode
+        self.kernel, self.inner, self.spec, self.encode, self.passed = kernel, straight(inner), spec, encode, passed
         self.compile_stock, self.compile_persistent, self.processors = compile_stock, compile_persistent, processors
         self.types = tuple(kernel.src.signature.values())
-        self.paths, self.key_of = argument_paths(self.types), _key_of(self.types, spec.arguments)
-        self.known: dict[tuple[Any, ...], _Made | str] = {}
+        self.choices, self.compile_plan = choices, compile_plan
+        self.read = spec.arguments | (choices.arguments if choices is not None else frozenset())
+        self.paths, self.key_of = argument_paths(self.types), key_of(self.types, self.read)
+        self.known: dict[tuple[Any, ...], _Made] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
-        self.faster: Form | None = None if measured else "tawa"
+        self.by_plan: dict[Plan, Any] = {}
         self.host = host
 
     def __call__(
@@ -105,26 +71,73 @@ class Launcher:
         try:
             key = self.key_of(args)
         except AttributeError:  # an address in place of a tensor
-            key = self.key_of(_with_tensors(self.types, args))
+            key = self.key_of(with_tensors(self.types, args))
         made = self.known.get((grid_0, grid_1, grid_2, key))
         if made is None:
-            made = self._keep((grid_0, grid_1, grid_2), args)
-        if type(made) is _Made and self.faster == "tawa":
-            made.inner(*made.grid, stream, *made.kernel, launch_metadata, enter, leave, *args, *made.added)
-            return
-        where, hooks = (grid_0, grid_1, grid_2, stream), (launch_metadata, enter, leave)
-        if isinstance(made, str):
-            self._launch_stock(made, where, hooks, args)
-        else:
-            self._launch_faster(made, where, hooks, args)
+            made = self._decide((grid_0, grid_1, grid_2), stream, (launch_metadata, enter, leave), args)
+        given = args if made.passed is None else made.passed(args)
+        made.inner(*made.grid, stream, *made.kernel, launch_metadata, enter, leave, *given, *made.added)
 
-    def _keep(self, grid: tuple[int, ...], args: tuple[Any, ...]) -> _Made | str:
+    def _decide(self, grid: tuple[int, ...], stream: int, hooks: tuple[Any, ...], args: tuple[Any, ...]) -> _Made:
+        """Chooses the kernel for all launches with this grid and these arguments, and keeps the choice."""
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
-        made = self.made(values_at(self.paths, args), grid)
+        values = values_at(self.paths, args)
+        plan = self._chosen(values, grid, stream, hooks, args) if self.choices is not None else None
+        made = self.made(values, grid) if plan is None else self.made_by(plan, values, grid)
+        if isinstance(made, str):
+            made = self._stock_made(made, grid)
         if not self.host.capturing():
-            self.known[*grid, self.key_of(_with_tensors(self.types, args))] = made  # `made` may have changed `key_of`
+            self.known[*grid, self.key_of(with_tensors(self.types, args))] = made  # `made` may have changed `key_of`
         return made
+
+    def _chosen(
+        self, values: Sequence[Any], grid: tuple[int, ...], stream: int, hooks: tuple[Any, ...], args: tuple[Any, ...]
+    ) -> Plan | None:
+        """The Plan that such a launch gets according to measurements; None without any."""
+        assert self.choices is not None
+        plan = self.choices.lookup(values, grid)
+        if plan is not None:
+            return plan if plan.form == "stock" or plan in self.by_plan or not self.host.capturing() else None
+        if self.host.capturing():
+            return None
+
+        def prepare(plan: Plan) -> Callable[[], None] | str:
+            made = self.made_by(plan, values, grid)
+            if isinstance(made, str):
+                if plan.form != "stock":
+                    return made
+                made = self._stock_made("to be measured", grid)
+            elif isinstance(kernel := self.by_plan[plan], str):
+                return kernel
+            given = args if made.passed is None else made.passed(args)
+            return partial(made.inner, *made.grid, stream, *made.kernel, *hooks, *given, *made.added)
+
+        before = dict(self.by_plan)
+        plan = self.choices.measure(values, grid, args, prepare)
+        self.by_plan = {it: kernel for it, kernel in self.by_plan.items() if it == plan or it in before}
+        return plan
+
+    def made_by(self, plan: Plan, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
+        """What a launch by a Plan needs, or why it gets the stock kernel. A Plan that fails is as none."""
+        if plan.form == "stock":
+            return "measured to be the fastest"
+        if plan not in self.by_plan:
+            kernel = self.by_plan[plan] = self.compile_plan(plan)
+            if isinstance(getattr(kernel, "run", None), Launcher):
+                self._read_also(kernel.run.spec.arguments)
+        kernel = self.by_plan[plan]
+        if isinstance(kernel, str):
+            return self.made(values, grid)
+        if isinstance(kernel.run, Launcher):
+            return kernel.run.made(values, grid)
+        return _Made(straight(kernel.run), grid, (kernel.function, kernel.packed_metadata))
+
+    def _read_also(self, arguments: frozenset[int]) -> None:
+        """Another form of the kernel depends on these arguments: the key grows."""
+        self.read |= arguments
+        self.key_of = key_of(self.types, self.read)
+        self.known.clear()
 
     def _at_hand(self, form: str) -> bool:
         """Whether another form of the kernel can be used: during a capture only one that is compiled already."""
@@ -143,20 +156,20 @@ class Launcher:
             made = self.persistent.run.made(values, grid) if self.persistent is not None else ""
             if isinstance(made, _Made):
                 return made
-        found = [_descriptor(spec, values) for spec in self.spec.descriptors]
+        found = [made_descriptor(spec, values) for spec in self.spec.descriptors]
         added = tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
-        own, inner = grid, _with_scratch(self.inner, self.host.allocate) if self.scratch else self.inner
+        own = grid
         if self.spec.axes:
             own, added = (min(prod(grid), self.processors), 1, 1), (*added, *grid[: self.spec.axes])
-        return _Made(inner, own, (self.kernel.function, self.kernel.packed_metadata), added)
+        handles = (self.kernel.function, self.kernel.packed_metadata)
+        return _Made(self._with_scratch(self.inner), own, handles, added, self.passed)
 
     @cached_property
     def persistent(self) -> Any:
         """The persistent form of the kernel, or None. If its descriptors depend on more arguments, the key grows."""
         made = self.compile_persistent()
         if made is not None:
-            self.key_of = _key_of(self.types, self.spec.arguments | made.run.spec.arguments)
-            self.known.clear()
+            self._read_also(made.run.spec.arguments)
         return made
 
     @cached_property
@@ -164,136 +177,51 @@ class Launcher:
         """The stock kernel."""
         return self.compile_stock()
 
-    def _launch_faster(
-        self, made: _Made, where: tuple[Any, ...], hooks: tuple[Any, ...], args: tuple[Any, ...]
-    ) -> None:
-        """Launches the faster kernel. Times both first if that was not done; the benchmark may defer it."""
-
-        def ours() -> None:
-            made.inner(*made.grid, where[3], *made.kernel, *hooks, *args, *made.added)
-
-        if self.faster is None and self.host.benchmark is not None and _all_different(args):
-            stock = partial(self._launch_stock, "to be measured", where, hooks, args)
-            self.faster = self.host.benchmark(self.kernel.hash, self.kernel.name, stock, ours)
-        if self.faster == "stock":
-            self._launch_stock("measured to be faster", where, hooks, args)
-        else:
-            ours()
-
-    def _launch_stock(self, reason: str, where: tuple[Any, ...], hooks: tuple[Any, ...], args: tuple[Any, ...]) -> None:
+    def _stock_made(self, reason: str, grid: tuple[int, ...]) -> _Made:
+        """What a launch of the stock kernel needs."""
         if "stock" not in vars(self):
             _log.info("%s: the stock kernel is launched: %s", self.kernel.name, reason)
-        with _scratch(self.host.allocate) if self.scratch else nullcontext():
-            self.stock.run(*where, self.stock.function, self.stock.packed_metadata, *hooks, *args)
+        stock = self.stock
+        inner = self._with_scratch(straight(stock.run))
+        return _Made(inner, grid, (stock.function, stock.packed_metadata))
+
+    def _with_scratch(self, inner: Callable[..., None]) -> Callable[..., None]:
+        """The same launcher. If the kernel needs scratch memory and the user set no allocator, ours is Triton's."""
+        allocate = self.host.allocate
+        return _with_scratch(inner, allocate) if self.scratch and allocate is not None else inner
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
     """What launches with the same arguments and grid need.
 
-    inner: Triton's launcher. kernel: the function and the packed metadata. added: arguments behind the user's.
+    inner: Triton's launcher. kernel: the function and the packed metadata. added: arguments behind the user's. passed:
+    turns the user's arguments into those of `inner`.
     """
 
     inner: Callable[..., None]
     grid: tuple[int, ...]
     kernel: tuple[int, Any]
-    added: tuple[Any, ...]
+    added: tuple[Any, ...] = ()
+    passed: Passed | None = None
 
 
-@contextmanager
-def _scratch(allocate: Allocate | None) -> Iterator[None]:
-    """Makes `allocate` Triton's allocator for one launch, if the user set none."""
+def _with_scratch(inner: Callable[..., None], allocate: Allocate) -> Callable[..., None]:
     from triton.runtime import _allocation
 
     slot: Any = _allocation._allocator
-    if allocate is None or not isinstance(slot.get(), _allocation.NullAllocator):
-        yield
-        return
-    token = slot.set(allocate)
-    try:
-        yield
-    finally:
-        slot.reset(token)
 
-
-def _with_scratch(inner: Callable[..., None], allocate: Allocate | None) -> Callable[..., None]:
     def launch(*args: Any) -> None:
-        with _scratch(allocate):
+        if not isinstance(slot.get(), _allocation.NullAllocator):
             inner(*args)
+            return
+        token = slot.set(allocate)
+        try:
+            inner(*args)
+        finally:
+            slot.reset(token)
 
     return launch
 
 
-def _all_different(args: Sequence[Any]) -> bool:
-    """Whether no two arguments share a tensor. A tensor that is both read and written would change with each run."""
-    memory = list(_memory(args))
-    return len(set(memory)) == len(memory)
-
-
-def _memory(args: Sequence[Any]) -> Iterator[int]:
-    """The address of each tensor's storage (a view has that of its base), also of tensors in tuples and descriptors."""
-    for arg in args:
-        tensor = getattr(arg, "base", arg)  # of a descriptor
-        if isinstance(arg, tuple):
-            yield from _memory(arg)
-        elif hasattr(tensor, "untyped_storage"):
-            yield tensor.untyped_storage().data_ptr()
-        elif isinstance(address := plain_value(tensor), int) and address >= _LEAST_ADDRESS:
-            yield address
-
-
-def _descriptor(spec: DescriptorSpec, values: Sequence[int]) -> MadeDescriptor:
-    address, shape, strides = spec.evaluate(values)
-    return MadeDescriptor(_Memory(address), list(shape), list(strides), list(spec.block))
-
-
-# -- arguments ---------------------------------------------------------------------------------------------------------
-
-
-def _key_of(types: Sequence[Any], used: frozenset[int]) -> Callable[[Sequence[Any]], Any]:
-    """Returns a function that reads, of the arguments of a launch, those that the kernel's function knows as `used`.
-
-    Its result is hashable: addresses and numbers, in nested tuples. It raises AttributeError for a pointer that is
-    given as an address.
-    """
-    known = argument_paths(types)
-    paths = [path for index in sorted(used) if (path := known[index])]
-    if any(len(path) > 1 for path in paths):
-        return lambda args: tuple(values_at(paths, args))
-    pointers = [at for (at,) in paths if types[at].startswith("*")]
-    numbers = [at for (at,) in paths if not types[at].startswith("*")]
-    return _reader(pointers, numbers)
-
-
-def _with_tensors(types: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """The arguments of a launch, with a stand-in for a tensor in place of each address."""
-    pointers = [isinstance(type, str) and type.startswith("*") for type in types]
-    return [
-        _Memory(it) if pointer and not hasattr(it, "data_ptr") else it
-        for pointer, it in zip(pointers, args, strict=True)
-    ]
-
-
-def _reader(pointers: Sequence[int], numbers: Sequence[int]) -> Callable[[Sequence[Any]], Any]:
-    """Reads the addresses at `pointers`, then the values at `numbers`.
-
-    Every launch calls the result. A closure for a fixed number of pointers takes 0.2 µs, a loop over them 0.6 µs
-    (`bench/launch_key.py`).
-    """
-    match pointers:
-        case []:
-            return itemgetter(*numbers) if numbers else lambda args: ()
-        case [a]:
-            rest = _reader((), numbers)
-            return lambda args: (args[a].data_ptr(), rest(args))
-        case [a, b]:
-            rest = _reader((), numbers)
-            return lambda args: (args[a].data_ptr(), args[b].data_ptr(), rest(args))
-        case [a, b, c, *more]:
-            rest = _reader(more, numbers)
-            return lambda args: (args[a].data_ptr(), args[b].data_ptr(), args[c].data_ptr(), rest(args))
-        case _:
-            raise AssertionError(pointers)
-
-
-__all__ = ["Encoder", "Launcher", "MadeDescriptor", "encoder"]
+__all__ = ["Launcher"]

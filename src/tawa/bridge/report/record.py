@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -29,10 +29,12 @@ def make_record(
     tawa_ms: float,
     reproducer: str = "",
     feedback: Mapping[str, str] | None = None,
+    back_end_runs: Sequence[Record] = (),
 ) -> Record:
     """Builds the record; the first remark is the headline (reason, location, cure).
 
-    feedback: decisions that trials of other Plans led to, by field of the Plan.
+    feedback: decisions that trials of other Plans led to, by field of the Plan. back_end_runs: one for each Plan that
+    went through the back end.
     Remarks about changes ("done") are left out for a declined kernel, since none was made.
     """
     from tawa import __version__
@@ -57,6 +59,7 @@ def make_record(
         "verdict": verdict_to_dict(outcome.verdict) if outcome.verdict is not None else None,
         "stage_ms": {name: round(ms, 3) for name, ms in stage_ms.items()},
         "tawa_ms": round(tawa_ms, 3),
+        "back_end_runs": list(back_end_runs),
         "compile_ms": None,
         "reproducer": reproducer,
         "versions": {"tawa": __version__, "triton": ".".join(map(str, triton_version()))},

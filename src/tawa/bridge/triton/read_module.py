@@ -70,7 +70,7 @@ def is_generic(text: str) -> bool:
 
 def read_final(compiled: Any) -> Module:
     """The final TTGIR of a `CompiledKernel`, after all of Triton's passes."""
-    return _printed(parse_with_triton(compiled.asm["ttgir"], _context()))
+    return _printed(parse_with_triton(compiled.asm["ttgir"], new_context()))
 
 
 def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Module:
@@ -87,7 +87,7 @@ def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Mod
     if split is None:
         raise CompileError(f"Triton {_version()} has a pass pipeline that Tawa does not know. Cure: use 3.6 to 3.9")
     options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages})
-    module, _ = without_annotations(parse_with_triton(compiled.asm["ttir"], _context()))
+    module, _ = without_annotations(parse_with_triton(compiled.asm["ttir"], new_context()))
     return _printed(split.front(module, {}, options, CAPABILITY))
 
 
@@ -118,7 +118,7 @@ def _generic_text(path: Path) -> str:
     """The generic form of a file in custom form; raises ParseError with Triton's diagnostics."""
     from triton._C.libtriton import ir
 
-    context = _context()
+    context = new_context()
     with _diagnostics() as said:
         try:
             module = ir.parse_mlir_module(str(path), context)
@@ -138,7 +138,8 @@ def _printed(module: Any) -> Module:
     return parse_module(print_generic(module))
 
 
-def _context() -> Any:
+def new_context() -> Any:
+    """A context of Triton that knows its dialects."""
     from triton._C.libtriton import ir, nvidia
 
     context = ir.context()

@@ -41,11 +41,23 @@ def wrap_get_cache_key(original: Callable[..., str], before: Callable[[], None])
 
 
 def wrap_compute_cache_key(original: Callable[..., str]) -> Callable[..., str]:
-    """Wraps Triton's key of a kernel in memory. Every launch calls it, so it does little."""
+    """Wraps Triton's key of a kernel in memory. Every launch calls it, so it does little.
 
-    def compute_cache_key(*args: Any, **kwargs: Any) -> str:
+    Triton keeps its keys in `keys`, by what they are made of. So are ours: a text that is put together anew would be
+    hashed anew.
+    """
+
+    def compute_cache_key(keys: dict[Any, str], specialization: Any, options: Any) -> str:
         suffix = active_suffix()
-        return original(*args, **kwargs) + (suffix + warmup_suffix(_only_compiled.get()) if suffix else "")
+        if not suffix:
+            return original(keys, specialization, options)
+        only_compiled = _only_compiled.get()
+        parts = (tuple(specialization), str(options), suffix, only_compiled)
+        key = keys.get(parts)
+        if key is None:
+            key = original(keys, specialization, options) + suffix + warmup_suffix(only_compiled)
+            keys[parts] = key
+        return key
 
     return compute_cache_key
 

@@ -1,0 +1,81 @@
+"""One run of the back end: a specialised module through Triton's back half, LLVM and ptxas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tawa.analysis.memory.provenance import remakes_descriptors
+from tawa.bridge.driver.data import Source, Toolchain, Worksheet
+from tawa.bridge.driver.spills import Spills, find_spills
+from tawa.bridge.triton.artifacts.ptxas_log import kept_log
+from tawa.bridge.triton.generic_print import parse_module, without_temporary_places
+from tawa.bridge.triton.stage_output import StageOutput, StageResult
+from tawa.bridge.triton.stages import clean_up
+from tawa.bridge.triton.versions import installed_text
+from tawa.flow import Flow
+from tawa.pipeline import Outcome
+from tawa.plan.cost.shared_use import SharedUse, shared_use
+from tawa.remarks import Remark
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """A form of the kernel with layouts: generic text, and its flow. text: empty if the form is declined."""
+
+    text: str
+    flow: Flow
+    refusal: Remark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A trial's results that the driver keeps. results: of Triton's stages; None for a run that need not be made."""
+
+    outcome: Outcome
+    form: LaidOut
+    spills: Spills
+    results: dict[str, StageResult] | None
+    shared_bytes: int = 0
+
+
+def through_back_end(
+    tools: Toolchain, source: Source, sheet: Worksheet, outcome: Outcome, form: LaidOut, will_spill: bool = False
+) -> Made | SharedUse:
+    """Runs Triton's back half and later stages on our module. Returns the shared memory use if it is too large.
+
+    will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
+    at the same time.
+    """
+    metadata = dict(source.metadata)
+    options = replace(tools.options, num_warps=form.flow.target.num_warps)
+    results: dict[str, StageResult] = {}
+    with sheet.timed("ir_compat"):
+        sheet.texts["installed"] = installed_text(outcome.barrier, outcome.module)
+    with sheet.timed("parse"):
+        mod = parse_module(sheet.texts["installed"], source.context)
+    with sheet.timed("back", ours=False):
+        hoist = outcome.module is None or not remakes_descriptors(outcome.module)
+        mod = clean_up(mod, tools.capability, hoist=hoist)
+        mod = tools.split.back(mod, metadata, options, tools.capability)
+    results["ttgir"] = StageResult(StageOutput(without_temporary_places(str(mod)), mod, source.context), dict(metadata))
+    value: Any = mod
+    said = ""
+    for name, stage in tools.later:
+        with sheet.timed(name, ours=False), kept_log() as log:
+            value = stage(value, metadata)
+        said = said or log.text
+        results[name] = StageResult(value, dict(metadata))
+        if name == "llir":
+            use = shared_use(int(metadata.get("shared") or 0), outcome.plan)
+            if not use.fits():
+                return use
+            if will_spill:
+                tools.stock.begin()
+    tools.stock.lowered()
+    ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
+    spills = find_spills(ptx, cubin, options, said)
+    return Made(outcome, form, spills, results, int(metadata.get("shared") or 0))
+
+
+__all__ = ["LaidOut", "Made", "through_back_end"]

@@ -1,0 +1,107 @@
+"""Runs of the back end: how many Plans of a kernel go through LLVM and ptxas, which takes most of a compile.
+
+Without a budget at most `MOST_RUNS` do. With `compile_budget_s`, a further Plan does while the time so far and the
+longest run together stay within it. The first Plan always does, and so does the next one as long as none was compiled
+to the end. A Plan that is not expected to help is left out: it keeps as many registers live as an earlier Plan that
+spilled `HEAVY_SPILL_BYTES` or more. The record of the compile names every run, and every Plan that was left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tawa.plan import Plan
+from tawa.remarks import Remark
+
+MOST_RUNS = 2
+HEAVY_SPILL_BYTES = 1024
+"""So much is spilled inside of loops: a few registers less do not help (an estimate)."""
+FEWER_REGISTERS = 16
+"""A Plan needs clearly fewer registers if so many fewer are live: half of the smallest tile of an accumulator."""
+
+_ALL = (None, None, 0)
+_CURE = "compile_budget_s=60 tries them for up to a minute"
+
+
+@dataclass(frozen=True, slots=True)
+class BackEndRun:
+    """One Plan that went through the back end.
+
+    plan: what the candidate decided, in words. live: registers per thread that are live at its wgmmas. spilled: bytes.
+    complete: whether it was compiled to the end. known: whether an earlier process made this run
+    (`tawa.bridge.driver.known_spills`).
+    """
+
+    plan: str
+    ms: float
+    live: int
+    spilled: int = 0
+    complete: bool = True
+    known: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        told = {"spill_bytes": self.spilled} if self.complete else {"result": "does not fit into shared memory"}
+        known = {"known": True} if self.known else {}
+        return {"plan": self.plan, "ms": round(self.ms, 1), "live_registers": self.live, **told, **known}
+
+
+@dataclass(slots=True)
+class BackEndRuns:
+    """Those of one kernel. budget_s: seconds that they may take together; None for `MOST_RUNS`."""
+
+    budget_s: float | None = None
+    made: list[BackEndRun] = field(default_factory=list[BackEndRun])
+    left_out: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def why_not(self, candidate: Plan, live: int) -> Remark | None:
+        """Why a candidate does not go through the back end, which is then on record; None if it does."""
+        complete = [it for it in self.made if it.complete]
+        if not complete:
+            return None
+        heavy = [it for it in complete if it.spilled >= HEAVY_SPILL_BYTES and it.live < live + FEWER_REGISTERS]
+        if heavy:
+            reason = f"needs about as many registers as a Plan that spills {heavy[0].spilled} bytes"
+        elif self.budget_s is None and len(complete) >= MOST_RUNS:
+            reason = f"{MOST_RUNS} Plans went through the back end already"
+        elif self.budget_s is not None and self._seconds() > self.budget_s:
+            reason = f"compile_budget_s={self.budget_s:g} would be exceeded"
+        else:
+            return None
+        self.left_out.append((described(candidate), reason))
+        return Remark("declined", f"not tried: {reason}")
+
+    def _seconds(self) -> float:
+        """The seconds of all runs with one more that takes as long as the longest."""
+        times = [it.ms / 1e3 for it in self.made]
+        return sum(times) + max(times)
+
+    def notes(self) -> tuple[Remark, ...]:
+        """The Plans that were left out: a note for each reason."""
+        plans: dict[str, list[str]] = {}
+        for plan, reason in self.left_out:
+            if plan not in plans.setdefault(reason, []):
+                plans[reason].append(plan)
+        return tuple(
+            Remark("note", f"not tried: {'; '.join(names)}: {reason}", None, "" if "needs" in reason else _CURE)
+            for reason, names in plans.items()
+        )
+
+
+def described(candidate: Plan) -> str:
+    """What a candidate decides, in words; fields of single operands, rings and loops are left out."""
+    every = candidate.loop(None)
+    path = candidate.operand(_ALL).path
+    words = [
+        f"{candidate.groups} consumer groups" if (candidate.groups or 1) > 1 else "one consumer",
+        f"operands by {path}" if path not in (None, "pointers") else "operands through pointers" * (path is not None),
+        "persistent" * (candidate.form == "persistent"),
+        "nothing kept in registers" * (every.kept == ()),
+        f"{every.stages or 'no'} stages" if every.stages is not None else "",
+        f"P = {every.mma_depth}" if every.mma_depth is not None else "",
+    ]
+    return ", ".join(filter(None, words))
+
+
+__all__ = ["FEWER_REGISTERS", "HEAVY_SPILL_BYTES", "MOST_RUNS", "BackEndRun", "BackEndRuns", "described"]

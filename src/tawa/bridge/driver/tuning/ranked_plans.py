@@ -1,0 +1,87 @@
+"""Ranked Plans: the Plans of one kernel that are worth a measurement, the most promising first.
+
+    stock Triton                                         unless the user demands a specialised kernel
+    the Plan that automatic mode takes                   complete: every decision of it is pinned
+    the Plans with the least predicted times             partial: the planner decides the rest
+
+The times are those of the model (`tawa.plan.cost.time_model`) for the usual launches: arguments are not known yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tawa.analysis.work.workload import Workload, find_workload
+from tawa.bridge.driver.request import Request
+from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
+from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
+from tawa.flow import Flow, run
+from tawa.ir import Module, copy_module
+from tawa.machine.hopper import MOST_MEASURED
+from tawa.pipeline import PATHS
+from tawa.plan import Plan
+from tawa.plan.decide.paths import Launching
+from tawa.plan.enumeration import RankedPlan, Space, allowed
+from tawa.plan.options import PlanOptions
+from tawa.plan.prospect import Prospect
+from tawa.transforms.ttir.make_persistent import why_not_persistent
+
+
+def ranked_plans(
+    kernel: Module, num_warps: int, num_stages: int, request: Request, chosen: Plan | None
+) -> tuple[RankedPlan, ...]:
+    """The Plans to measure, in the order in which they are tried; `MOST_MEASURED` at most.
+
+    kernel: TTIR. num_warps, num_stages: of the launch. request: what the user pinned stands in every Plan. chosen: the
+    Plan of automatic mode, complete; None if it leaves the kernel to stock Triton.
+    """
+    prospect = prospect_of(kernel, num_warps, num_stages)
+    if prospect is None:
+        return ()
+    stock, *others = sorted(prospect.ranked(), key=lambda it: it.plan.form != "stock")
+    found = [] if request.pinned else [stock]
+    if chosen is not None:
+        words = f"{_words(chosen)} (automatic)"
+        found.append(RankedPlan(replace(chosen, launches=None), None, words))
+    rest = allowed(tuple(others), request.plan or Plan(), replace(request.options, mode=None, only_if_faster=None))
+    return (*found, *_forms_first(rest))[:MOST_MEASURED]
+
+
+def _forms_first(plans: Sequence[RankedPlan]) -> list[RankedPlan]:
+    """The best Plan of each form, then the second of each, and so on: forms differ more than the depths of rings."""
+    before: Counter[tuple[object, ...]] = Counter()
+    places: list[int] = []
+    for it in plans:
+        form = it.plan.form, it.plan.groups, it.plan.operands
+        places.append(before[form])
+        before[form] += 1
+    return [it for _, it in sorted(zip(places, plans, strict=True), key=lambda pair: pair[0])]
+
+
+def prospect_of(kernel: Module, num_warps: int, num_stages: int) -> Prospect | None:
+    """The prospect of a kernel with all its forms; None if its control flow is not structured."""
+    launching = Launching(launch_is_ours(), may_be_one(), triton_version()[:2] < NEWER_IR_FROM)
+    flow = Flow(copy_module(kernel), options=PlanOptions(only_if_faster=False), launching=launching)
+    run(flow, PATHS[:1])
+    structured = copy_module(flow.module)
+    written = find_workload(structured)
+    if written is None:
+        return None
+    raised: Workload | None = None
+    if run(flow, PATHS[1:]) is None and flow.raised:
+        raised = find_workload(flow.module)
+    persistent = why_not_persistent(structured) is None
+    return Prospect.of(Space(num_warps, num_stages, written, raised, persistent))
+
+
+def _words(plan: Plan) -> str:
+    form = "persistent" if plan.form == "persistent" else "as written"
+    groups = plan.groups or 1
+    depths = sorted({ring.slots for ring in plan.rings})
+    staged = "stages" if any(it.schedule for it in plan.loops) else f"P = {plan.mma_depth}"
+    return f"{form}, {groups} group{'s' * (groups > 1)}, D = {', '.join(map(str, depths))}, {staged}"
+
+
+__all__ = ["RankedPlan", "prospect_of", "ranked_plans"]
