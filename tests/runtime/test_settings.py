@@ -29,20 +29,26 @@ def test_every_variable_is_read() -> None:
             "TAWA_VERIFY": "full",
             "TAWA_AREF_DEPTH": "3",
             "TAWA_MMA_DEPTH": "1",
+            "TAWA_COMPILE_BUDGET_S": "2.5",
             "TAWA_REPRODUCER_DIR": "/x",
             "TAWA_LOG": "info",
             "TAWA_REPORT": "/y/",
+            "TAWA_TUNE_BUDGET": "0.5",
+            "TAWA_COLLECT": "/z",
         }
     )
-    assert settings == Settings("off", "full", 3, 1, Path("/x"), "info", "/y/")
+    assert settings == Settings("off", "full", 3, 1, 2.5, Path("/x"), "info", "/y/", 0.5, Path("/z"))
     assert settings.as_variables() == {
         "TAWA_ENABLE": "off",
         "TAWA_VERIFY": "full",
         "TAWA_AREF_DEPTH": "3",
         "TAWA_MMA_DEPTH": "1",
+        "TAWA_COMPILE_BUDGET_S": "2.5",
         "TAWA_REPRODUCER_DIR": "/x",
         "TAWA_LOG": "info",
         "TAWA_REPORT": "/y/",
+        "TAWA_TUNE_BUDGET": "0.5",
+        "TAWA_COLLECT": "/z",
     }
 
 
@@ -54,7 +60,12 @@ def test_every_variable_is_read() -> None:
         ("TAWA_AREF_DEPTH", "0", "whole numbers, 1 or more"),
         ("TAWA_AREF_DEPTH", "two", "whole numbers, 1 or more"),
         ("TAWA_MMA_DEPTH", "-1", "whole numbers, 0 or more"),
+        ("TAWA_COMPILE_BUDGET_S", "soon", "seconds, 0 or more"),
+        ("TAWA_COMPILE_BUDGET_S", "nan", "seconds, 0 or more"),
         ("TAWA_LOG", "loud", "debug, info, warning, error"),
+        ("TAWA_TUNE_BUDGET", "soon", "seconds, 0 or more"),
+        ("TAWA_TUNE_BUDGET", "-1", "seconds, 0 or more"),
+        ("TAWA_TUNE_BUDGET", "inf", "seconds, 0 or more"),
     ],
 )
 def test_a_bad_value_names_variable_value_and_what_is_allowed(name: str, value: str, allowed: str) -> None:

@@ -15,6 +15,7 @@ from tawa.cli.commands.replay import replay_command
 from tawa.cli.commands.report import report_command
 from tawa.cli.commands.run import run_command
 from tawa.cli.commands.simulate import simulate_command
+from tawa.cli.commands.tune import TuneCommand, tune_command
 from tawa.cli.commands.verify import verify_command
 from tawa.cli.failures import CHECKING
 from tawa.cli.terminal import any_terminal
@@ -54,6 +55,12 @@ app = typer.Typer(
 app.command(
     "run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}, no_args_is_help=True
 )(run_command)
+app.command(
+    "tune",
+    cls=TuneCommand,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    no_args_is_help=True,
+)(tune_command)
 app.command("report")(report_command)
 app.command("explain")(explain_command)
 app.command("compile")(compile_command)

@@ -10,8 +10,10 @@ import inspect
 import sys
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakSet
 
 import triton
+from triton.runtime.autotuner import Autotuner
 
 from tawa.errors import PlanError
 from tawa.plan import Plan
@@ -39,8 +41,10 @@ class Config(triton.Config):
 
     def all_kwargs(self) -> dict[str, Any]:
         """The keyword arguments of a launch; raises PlanError if the tuned function cannot take them."""
-        if OPTION_NAMES.intersection(self.kwargs):
-            _check_tuned_function(sys._getframe(1).f_locals.get("self"))
+        if not OPTION_NAMES.isdisjoint(self.kwargs):
+            tuner = sys._getframe(1).f_locals.get("self")
+            if isinstance(tuner, Autotuner) and tuner not in _checked:
+                _check_tuned_function(tuner)
         return super().all_kwargs()
 
 
@@ -53,15 +57,16 @@ def _check(ours: dict[str, Any]) -> None:
     PlanOptions.from_mapping({name: value for name, value in ours.items() if name != "plan"})
 
 
-def _check_tuned_function(tuner: Any) -> None:
+_checked: WeakSet[Any] = WeakSet()
+"""Autotuners of functions that take Tawa's options. They ask a configuration for its keywords at every launch."""
+
+
+def _check_tuned_function(tuner: Autotuner) -> None:
     """Raises PlanError for a plain `triton.jit` function, which would only report an unknown keyword."""
-    from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
     from tawa.runtime.jit import is_under_tawa
 
-    if not isinstance(tuner, Autotuner):
-        return
     function: Any = tuner.fn
     while function is not None and not isinstance(function, JITFunction):
         function = getattr(function, "fn", None)
@@ -71,3 +76,4 @@ def _check_tuned_function(tuner: Any) -> None:
             f"tawa.Config tunes {name!r}, which is a plain triton.jit function and cannot take Tawa's options; "
             "cure: write @tawa.jit between @triton.autotune and @triton.jit"
         )
+    _checked.add(tuner)

@@ -16,6 +16,7 @@ import copy
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import triton
@@ -24,6 +25,7 @@ from triton.runtime.jit import JITFunction, KernelInterface
 
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.request import Request, activate, surrounding_request
+from tawa.bridge.launch.known_launches import KnownLaunches, PreparedLaunch
 from tawa.bridge.launch.why_stock import note_stock
 from tawa.bridge.triton.artifacts.cache import warmup_suffix
 from tawa.bridge.triton.artifacts.cache_entries import repaired
@@ -55,6 +57,7 @@ class TawaFunction(JITFunction[Any]):
         self._own_options = OPTION_NAMES.difference(self.arg_names)
         self._requests: dict[Any, Request] = {}
         self._usual: tuple[Request | None, Request] | None = None
+        self._known = KnownLaunches(self)
 
     def request_for(self, given: dict[str, Any]) -> Request:
         """The request of a launch with these options, in this context; raises PlanError on a bad option."""
@@ -73,8 +76,23 @@ class TawaFunction(JITFunction[Any]):
             self._usual = (around, request)
         return request
 
+    def __getitem__(self, grid: Any) -> Any:
+        return partial(self.run, grid=grid, warmup=False)
+
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         """Launches the kernel, or with `warmup` only compiles it, as `JITFunction.run`; also takes Tawa's options."""
+        if warmup or self.pre_run_hooks:
+            self.last_kernel = self._run_by_triton(args, grid, warmup, kwargs)
+            return self.last_kernel
+        kernel = self._known.launch(args, grid, kwargs) if self._known.known else None
+        if kernel is None:
+            kernel = self._run_by_triton(args, grid, False, dict(kwargs))
+            self._known.add(args, kwargs, kernel)
+        self.last_kernel = kernel
+        return kernel
+
+    def _run_by_triton(self, args: tuple[Any, ...], grid: Any, warmup: bool, kwargs: dict[str, Any]) -> Any:
+        """As `run`: Triton finds the kernel, and compiles it if there is none."""
         request = self.request_for(take_options(kwargs, self._own_options))
         if not request.stock:
             kwargs[_REQUEST_KEYWORD] = request.cache_suffix() + warmup_suffix(warmup)
@@ -88,9 +106,12 @@ class TawaFunction(JITFunction[Any]):
                 if device_error is not None:
                     raise device_error from error
                 raise
-        self.last_kernel = kernel
         note_stock(kernel, request)
         return kernel
+
+    def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any], changing: int) -> PreparedLaunch | None:
+        """Prepares launches like one that was made; see `KnownLaunches.prepared`."""
+        return self._known.prepared(args, kwargs, changing)
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """As `JITFunction.add_pre_run_hook`: the hook sees only the arguments that the user passed."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.request import Request
@@ -15,11 +17,12 @@ from tawa.bridge.launch.host import Host
 from tawa.errors import PlanError, did_you_mean
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.agreement import STOCK, check_agreement, contradictions
-from tawa.runtime.pytorch.benchmark import benchmark, capturing
+from tawa.runtime.pytorch.clock import capturing
 from tawa.runtime.pytorch.scratch import allocate
 from tawa.runtime.settings import Settings
+from tawa.runtime.tuning.choices import choices_of
 
-HOST = Host(allocate, benchmark, capturing)
+HOST = Host(allocate, choices_of, capturing)
 """PyTorch's services for launches."""
 
 OPTION_NAMES = frozenset((*PlanOptions.names(), "plan"))
@@ -97,7 +100,15 @@ def make_request(given: Mapping[str, Any], defaults: Request | None, settings: S
     check_agreement(options, made.plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False), off=True)
-    return replace(made, reproducer_dir=settings.reproducer_dir, verification=settings.verify, host=HOST)
+    host = HOST if settings.collect is None else replace(HOST, choices=partial(_collector, settings.collect))
+    return replace(made, reproducer_dir=settings.reproducer_dir, verification=settings.verify, host=host)
+
+
+def _collector(folder: Path, kernel: Any) -> Any:
+    """Notes the launches of a kernel in `folder`."""
+    from tawa.runtime.tuning.collect import Collector
+
+    return Collector(kernel, folder)
 
 
 def layered(first: Request, second: Request | None) -> Request:

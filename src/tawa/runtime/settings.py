@@ -29,19 +29,25 @@ class Settings:
     enable: ``auto`` (Tawa specialises where the code asks for it) or ``off`` (stock Triton compiles every kernel).
     verify: how each specialised kernel is checked: ``fast`` (milliseconds, the default), ``full`` (up to seconds) or
     ``off``.
+    compile_budget_s: seconds for trying further Plans if nothing else sets them; empty: two Plans at most.
     aref_depth, mma_depth: D and P if neither the launch nor the decorator sets them; empty: the planner decides.
     reproducer_dir: folder for reproducers of internal errors.
     log: ``info`` logs the decision for every kernel with its reason; ``warning`` (the default) only internal errors.
     report: a file or folder for the report of each process under `tawa.install`, written when it ends; ``off``: none.
+    tune_budget: seconds that ``mode="measure"`` may take for one kernel and shape class, compiles included.
+    collect: a folder that launches are noted in for `tawa tune`; empty: they are not.
     """
 
     enable: Enable = "auto"
     verify: Verification = "fast"
     aref_depth: int | None = None
     mma_depth: int | None = None
+    compile_budget_s: float | None = None
     reproducer_dir: Path = Path()
     log: LogLevel = "warning"
     report: str = "off"
+    tune_budget: float = 2.0
+    collect: Path | None = None
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
@@ -52,9 +58,12 @@ class Settings:
             "TAWA_VERIFY": _one_of("off", "fast", "full"),
             "TAWA_AREF_DEPTH": _count(least=1),
             "TAWA_MMA_DEPTH": _count(least=0),
+            "TAWA_COMPILE_BUDGET_S": _seconds,
             "TAWA_REPRODUCER_DIR": lambda _, value: Path(value).expanduser(),
             "TAWA_LOG": _one_of("debug", "info", "warning", "error"),
             "TAWA_REPORT": lambda _, value: value,
+            "TAWA_TUNE_BUDGET": _seconds,
+            "TAWA_COLLECT": lambda _, value: Path(value).expanduser(),
         }
         values: dict[str, Any] = {"reproducer_dir": default_reproducer_dir()}
         for name, read in readers.items():
@@ -65,7 +74,7 @@ class Settings:
 
     def options(self) -> PlanOptions:
         """The default options; raises PlanError if they contradict each other."""
-        return PlanOptions(aref_depth=self.aref_depth, mma_depth=self.mma_depth)
+        return PlanOptions(aref_depth=self.aref_depth, mma_depth=self.mma_depth, compile_budget_s=self.compile_budget_s)
 
     def as_variables(self) -> dict[str, str]:
         """Every variable with its present value, for `tawa env`."""
@@ -89,3 +98,13 @@ def _count(least: int) -> Callable[[str, str], int]:
         return int(value)
 
     return read
+
+
+def _seconds(name: str, value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise PlanError(f"{name}={value!r}: allowed are seconds, 0 or more")
+    return seconds

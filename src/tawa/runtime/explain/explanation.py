@@ -40,7 +40,7 @@ class Explanation:
     counts them. wgmma_waits: wgmmas left in flight at each wait, in program order.
     verification: the effort of the checks; verdict: their result (``verdict``, ``bound``, ``reason``, …), None if
     nothing was checked. compile_ms, tawa_ms: the whole compile, and Tawa's share; stage_ms: by stage; None if Tawa took
-    no part.
+    no part. back_end_runs: one for each Plan that went through Triton's back end; `remarks` name those that did not.
     """
 
     kernel: str
@@ -68,6 +68,7 @@ class Explanation:
     resolved: Mapping[str, Any] | None = None
     wherever_legal: bool = False
     decisions: tuple[Decided, ...] = ()
+    back_end_runs: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def headline(self) -> str:
@@ -150,6 +151,7 @@ class Explanation:
             "compile_ms": self.compile_ms,
             "tawa_ms": self.tawa_ms,
             "stage_ms": dict(self.stage_ms),
+            "back_end_runs": [dict(run) for run in self.back_end_runs],
             "remarks": list(self.remarks),
             "reproducer": self.reproducer,
             "report": self.report.to_json(),
@@ -270,7 +272,7 @@ def explain_compiled(
         compile_ms=data["compile_ms"],
         tawa_ms=data["tawa_ms"],
         stage_ms=tuple(data["stage_ms"].items()),
-        remarks=tuple(_remark_text(remark) for remark in data["remarks"]),
+        remarks=(*(_remark_text(remark) for remark in data["remarks"]), *_measured(compiled)),
         versions=tuple(data["versions"].items()),
         report=seen,
         reproducer=data["reproducer"],
@@ -281,8 +283,15 @@ def explain_compiled(
         resolved=_resolved(answer),
         wherever_legal=data.get("wherever_legal", False),
         decisions=tuple(map(decision_of, data.get("decisions", ()))),
+        back_end_runs=tuple(data.get("back_end_runs", ())),
     )
     return _left_to_stock(found, answer) if left else found
+
+
+def _measured(compiled: Any) -> tuple[str, ...]:
+    """What a table of measurements says about launches of a kernel; nothing for a kernel without entries."""
+    choices = getattr(compiled, "tawa_choices", None)
+    return choices.remarks() if choices is not None else ()
 
 
 def _resolved(answer: Answer) -> dict[str, Any] | None:
@@ -297,7 +306,7 @@ def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
     reason = f"{which} left to stock Triton's kernel: {answer.reason}"
     return replace(
         found, applied=False, reason=reason, location=None, cure=answer.cure, plan=None, remarks=(reason,),
-        verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(), decisions=(),
+        verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(), decisions=(), back_end_runs=(),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ Two methods of Triton's `CompiledKernel` are wrapped while recording:
 | method | what is recorded |
 |---|---|
 | `__init__` | a kernel was compiled or found in the cache; Tawa's record of it is in its metadata |
-| `_init_handles` | the kernel is about to be launched: its launcher gets a counter, which costs about 0.1 µs a launch |
+| `_init_handles` | the kernel is about to be launched: its launcher counts launches |
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tawa.bridge.driver.annotations import beside_remark
+from tawa.bridge.launch.straight import straight
 from tawa.bridge.launch.why_stock import NOT_ASKED, why_stock
 from tawa.bridge.report import record as records
 from tawa.remarks import Remark
@@ -34,16 +35,6 @@ class _Version:
         self.name = name
         self.record = record
         self.launches = 0
-
-
-def _counted(version: _Version, launcher: Callable[..., Any]) -> Callable[..., Any]:
-    """Triton's launcher of one kernel with a counter in front."""
-
-    def launch(*args: Any) -> Any:
-        version.launches += 1
-        return launcher(*args)
-
-    return launch
 
 
 class Recorder:
@@ -166,7 +157,7 @@ def _counting_handles(original: Callable[..., None]) -> Callable[..., None]:
         original(self)
         version = getattr(self, "_tawa_version", None)
         if version is not None and self._run is not None:
-            self._run = _counted(version, self._run)
+            self._run = straight(self._run, version)
 
     _init_handles._tawa_original = original  # type: ignore[attr-defined]
     return _init_handles

@@ -1,0 +1,156 @@
+"""What was measured decides which Plan a launch gets: the choices of one kernel, for the launcher.
+
+the kernel is loaded          its entries are read, if there is a table; no table: the launcher never asks
+first launch of a key         shape class and lookup, a few microseconds; mode="measure" measures a class without entry
+later launches of the key     nothing: the launcher keeps what it made for the key
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from tawa.bridge.driver.tuning.ranked_plans import RankedPlan
+from tawa.bridge.launch.added_arguments import multiprocessors
+from tawa.bridge.launch.host import Choices, Prepare
+from tawa.bridge.launch.launch_key import all_different
+from tawa.bridge.report.record import KEY
+from tawa.plan import Plan
+from tawa.runtime.pytorch.clock import gpu_ms, gpu_name
+from tawa.runtime.settings import Settings
+from tawa.runtime.tuning.measure import Budget, Check, Measurement, Timer, measure
+from tawa.runtime.tuning.outputs import may_repeat, output_check
+from tawa.runtime.tuning.shape_class import shape_class
+from tawa.runtime.tuning.store import known_entries, user_store
+from tawa.runtime.tuning.table import Entry, Timed, versions_here
+
+_log = logging.getLogger("tawa")
+
+
+class KernelChoices:
+    """The choices of one kernel.
+
+    entries: by shape class. measures: measures a launch without one; None: never. may_repeat: whether the launch with
+    these arguments may run several times.
+    """
+
+    def __init__(
+        self,
+        entries: Mapping[str, Entry],
+        sizes: Sequence[tuple[int, str]],
+        processors: int,
+        measures: Callable[[str, Sequence[Any], Prepare], Entry | None] | None = None,
+        may_repeat: Callable[[Sequence[Any]], bool] = all_different,
+    ) -> None:
+        self.entries: dict[str, Entry | None] = dict(entries)
+        self.sizes, self.processors = tuple(sizes), processors
+        self.measures, self.may_repeat = measures, may_repeat
+        self.arguments = frozenset(index for index, _ in sizes)
+
+    def lookup(self, values: Sequence[Any], grid: Sequence[int]) -> Plan | None:
+        """The Plan of such a launch; None if it was never measured."""
+        entry = self.entries.get(shape_class(self.sizes, values, grid, self.processors))
+        return entry.plan if entry is not None else None
+
+    def measure(self, values: Sequence[Any], grid: Sequence[int], args: Sequence[Any], prepare: Prepare) -> Plan | None:
+        """Measures Plans for such a launch, once for each shape class; None if that is impossible."""
+        name = shape_class(self.sizes, values, grid, self.processors)
+        if self.measures is None or name in self.entries or not self.may_repeat(args):
+            return None
+        self.entries[name] = None  # whatever happens, it is not tried again
+        entry = self.entries[name] = self.measures(name, args, prepare)
+        return entry.plan if entry is not None else None
+
+    def remarks(self) -> tuple[str, ...]:
+        """What launches get according to measurements, a sentence for each shape class."""
+        known = [it for it in self.entries.values() if it is not None]
+        return tuple(f"measured: launches with {it.shape_class} get: {it.words}" for it in known)
+
+
+def choices_of(kernel: Any) -> Choices | None:
+    """The choices of a kernel that is being loaded; None without a table entry, if nothing is to be measured."""
+    facts, gpu = getattr(kernel.metadata, KEY)["tuning"], gpu_name()
+    if not gpu:
+        return None
+    entries = known_entries(facts["key"], gpu)
+    wanted = facts["measure"] and facts["may_run_twice"]
+    if not entries and not wanted:
+        return None
+    types, measures = tuple(kernel.src.signature.values()), _AtLaunch(kernel, gpu) if wanted else None
+    repeats = partial(may_repeat, types, facts["writes"], all_different)
+    return KernelChoices(entries, _sizes(facts), multiprocessors(), measures, repeats)
+
+
+class _AtLaunch:
+    """Measures launches of one kernel in the user's process, while the user waits."""
+
+    def __init__(self, kernel: Any, gpu: str) -> None:
+        self.kernel, self.gpu = kernel, gpu
+
+    def __call__(self, name: str, args: Sequence[Any], prepare: Prepare) -> Entry | None:
+        """The entry, which is stored; None if nothing could be measured."""
+        facts = getattr(self.kernel.metadata, KEY)["tuning"]
+        plans = plans_of(facts)
+        budget = Budget(Settings.from_environment().tune_budget)
+        try:
+            check = output_check(tuple(self.kernel.src.signature.values()), args, facts["writes"])
+            found = measured(plans, prepare, gpu_ms, budget, check)
+        except Exception as error:  # out of memory, a failed launch: the launch itself tells the user
+            _log.warning("%s: not measured: %s: %s", self.kernel.name, type(error).__name__, error)
+            return None
+        if found.best is None:
+            return None
+        entry = entry_of(facts, self.kernel.name, self.gpu, name, found)
+        _log.info("%s: measured for %s: %s", entry.kernel, entry.shape_class, entry.words)
+        try:
+            user_store().put([entry])
+        except OSError as error:
+            _log.warning("%s: the measurement is not stored: %s", self.kernel.name, error)
+        return entry
+
+
+def plans_of(facts: Mapping[str, Any]) -> list[RankedPlan]:
+    """The Plans that a kernel lists for a measurement, without lines of the source.
+
+    These are only informative, and would name files of this machine in tables that are shipped.
+    """
+    return [RankedPlan.from_dict(_without_lines(it)) for it in facts["ranked"]]
+
+
+def _without_lines(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kept = {name: _without_lines(it) for name, it in value.items() if name != "line"}
+        return {**kept, "location": ""} if "location" in kept else kept
+    return [_without_lines(it) for it in value] if isinstance(value, list | tuple) else value
+
+
+def measured(
+    plans: Sequence[RankedPlan], prepare: Prepare, timer: Timer, budget: Budget, check: Check | None, **more: Any
+) -> Measurement:
+    """As `tawa.runtime.tuning.measure`; a Plan with wrong results is reported in the log."""
+    found = measure(plans, prepare, timer, budget, check, **more)
+    for it in found.times:
+        if it.note.startswith("wrong results"):
+            _log.warning("a Plan is left out: %s: %s; please report it with the Plan %s", it.words, it.note, it.plan)
+    return found
+
+
+def entry_of(facts: Mapping[str, Any], kernel: str, gpu: str, name: str, found: Measurement) -> Entry:
+    """The entry of a measurement. facts: what the kernel says about itself. name: the shape class."""
+    assert found.best is not None
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    times: tuple[Timed, ...] = found.times
+    best = found.best
+    return Entry(
+        facts["key"], kernel, gpu, versions_here(), name, _sizes(facts), best.plan, best.words, times, date
+    )  # fmt: skip
+
+
+def _sizes(facts: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
+    return tuple((index, name) for index, name in facts["sizes"])
+
+
+__all__ = ["KernelChoices", "choices_of", "entry_of", "measured", "plans_of"]

@@ -1,0 +1,147 @@
+"""The tables of this user: one file for each kernel, in ``$XDG_CACHE_HOME/tawa/tuned`` (normally under ``~/.cache``).
+
+Writers take a lock, merge, and replace the file atomically, so readers never see half a table and no entry of another
+process is lost. Tables that a package ships (`tawa.use_table`) are kept in memory beside them; this user's own entries
+come first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tawa.errors import TableError
+from tawa.runtime.tuning.table import Entry, read_table, refuse_foreign, table_text, versions_here
+
+_log = logging.getLogger("tawa")
+
+
+def cache_folder() -> Path:
+    """Tawa's folder for caches."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(cache) / "tawa"
+
+
+class Store:
+    """The tables in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def entries(self, key: str) -> tuple[Entry, ...]:
+        """The entries of one kernel; none without a file. Raises TableError if the file is damaged."""
+        path = self.folder / f"{key}.json"
+        return read_table(path) if path.exists() else ()
+
+    def all(self) -> tuple[Entry, ...]:
+        """All entries, sorted by kernel; raises TableError if a file is damaged."""
+        found = [entry for path in sorted(self.folder.glob("*.json")) for entry in read_table(path)]
+        return tuple(sorted(found, key=lambda it: (it.kernel, it.identity)))
+
+    def put(self, entries: Iterable[Entry]) -> int:
+        """Merges entries into the tables; of two of one identity, the later stays. Returns how many are new or newer.
+
+        A damaged file is replaced, with a warning. Raises OSError where the folder cannot be written.
+        """
+        by_kernel: dict[str, list[Entry]] = {}
+        for entry in entries:
+            by_kernel.setdefault(entry.key, []).append(entry)
+        changed = 0
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            for key, fresh in by_kernel.items():
+                merged, new = _merged(self._readable(key), fresh)
+                changed += new
+                if new:
+                    self._write(self.folder / f"{key}.json", table_text(merged))
+        return changed
+
+    def _readable(self, key: str) -> tuple[Entry, ...]:
+        try:
+            return self.entries(key)
+        except TableError as error:
+            _log.warning("%s; it is replaced", error)
+            return ()
+
+    def _write(self, path: Path, text: str) -> None:
+        handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self.folder / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed, also by a kill
+            yield
+
+
+def _merged(known: Iterable[Entry], fresh: Iterable[Entry]) -> tuple[list[Entry], int]:
+    """The entries of both, and how many of `fresh` are among them that were not in `known`."""
+    entries = {it.identity: it for it in known}
+    new = 0
+    for entry in fresh:
+        old = entries.get(entry.identity)
+        if old is None or (entry.date > old.date and entry != old):
+            entries[entry.identity] = entry
+            new += 1
+    return list(entries.values()), new
+
+
+def user_store() -> Store:
+    """The store of this user."""
+    return Store(cache_folder() / "tuned")
+
+
+class _Shipped:
+    """Tables of packages, read in this process. entries: by tuning key."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, list[Entry]] = {}
+
+
+_SHIPPED = _Shipped()
+
+
+def use_table(path: str | os.PathLike[str]) -> int:
+    """Uses a table that `tawa tune --export` wrote in this process, for kernels compiled from now on.
+
+    A package calls this when it is imported, with a file that it ships; nothing is written. Measurements of this user
+    take precedence. Returns the number of entries. Raises TableError, which names the file and the cure, for a damaged
+    table and for one of other versions of Tawa or Triton. Entries of other GPUs have no effect.
+    """
+    file = Path(os.fspath(path))
+    entries = read_table(file)
+    refuse_foreign(file, entries, "")
+    for entry in entries:
+        _SHIPPED.entries.setdefault(entry.key, []).append(entry)
+    return len(entries)
+
+
+def known_entries(key: str, gpu: str) -> dict[str, Entry]:
+    """The usable entries of one kernel, by shape class: of this GPU and these versions.
+
+    Called when a kernel is loaded, so a damaged file is only logged, with its cure.
+    """
+    own: tuple[Entry, ...] = ()
+    try:
+        own = user_store().entries(key)
+    except TableError as error:
+        _log.warning("%s", error)
+    found = (*_SHIPPED.entries.get(key, ()), *own)
+    here = versions_here() if found else {}
+    return {it.shape_class: it for it in found if it.gpu == gpu and dict(it.versions) == here}
+
+
+__all__ = ["Store", "cache_folder", "known_entries", "use_table", "user_store"]

@@ -1,0 +1,163 @@
+"""Tables of measured Plans: what is in an entry, and the JSON that holds entries.
+
+A table is one JSON object, on disk (`tawa.runtime.tuning.store`) and as a file that is shipped with a package:
+
+    {"tawa_table": 1, "entries": [{"key": …, "kernel": "gemm", "gpu": "NVIDIA H200", "versions": {…},
+                                   "shape_class": "K <= 4096, 3 waves", "plan": {…}, "times": [{…}, …], …}]}
+
+An entry serves launches of one kernel (by its tuning key, `tawa.bridge.driver.tuning.tuning_facts`) and one shape
+class, on one kind of GPU, under the versions of Tawa and Triton that it was measured with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tawa.errors import PlanError, TableError
+from tawa.plan import Plan
+
+FORMAT = 1
+_MARK = "tawa_table"
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One Plan that was considered.
+
+    median_us, spread_us: of one launch: the median, and the distance of the quartiles; None if it was not timed.
+    note: why it was not timed, or not to the end.
+    """
+
+    words: str
+    plan: Mapping[str, Any]
+    median_us: float | None = None
+    spread_us: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The measurement of one kernel and shape class on one kind of GPU.
+
+    kernel: its name, for people. sizes: its deciding arguments, number and name. versions: of Tawa and Triton. plan:
+    the fastest. words: that Plan for people. times: of all Plans that were considered. date: when, in UTC.
+    """
+
+    key: str
+    kernel: str
+    gpu: str
+    versions: Mapping[str, str]
+    shape_class: str
+    sizes: tuple[tuple[int, str], ...]
+    plan: Plan
+    words: str
+    times: tuple[Timed, ...]
+    date: str
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Two entries of one identity answer the same question; the later one is kept."""
+        return self.key, self.shape_class, self.gpu, self.versions["tawa"], self.versions["triton"]
+
+    @property
+    def gain(self) -> float | None:
+        """Stock Triton's time over that of the fastest Plan; None if stock Triton's kernel was not timed."""
+        stock = next((it.median_us for it in self.times if it.plan.get("form") == "stock"), None)
+        own = self.best.median_us if self.best is not None else None
+        return stock / own if stock and own else None
+
+    @property
+    def best(self) -> Timed | None:
+        """The times of the fastest Plan."""
+        return next((it for it in self.times if Plan.of(it.plan) == self.plan), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {**asdict(self), "plan": self.plan.to_dict(), "sizes": [list(it) for it in self.sizes]}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Entry:
+        """Reads what `to_dict` made; raises KeyError, TypeError, ValueError or PlanError on anything else."""
+        known: dict[str, Any] = dict(data)
+        texts = {name: _text(known[name]) for name in ("key", "kernel", "gpu", "shape_class", "words", "date")}
+        versions = {name: _text(known["versions"][name]) for name in ("tawa", "triton")}
+        sizes = tuple((int(index), _text(name)) for index, name in known["sizes"])
+        times = tuple(Timed(**it) for it in known["times"])
+        plan = Plan.of(known["plan"])
+        return Entry(**texts, versions=versions, sizes=sizes, plan=plan, times=times)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def one_line(text: str) -> str:
+    """A text as a note: without line breaks, and not too long."""
+    return " ".join(text.split())[:300]
+
+
+def versions_here() -> dict[str, str]:
+    """The versions of Tawa and Triton that run."""
+    from tawa import __version__
+    from tawa.bridge.triton.versions import triton_version
+
+    return {"tawa": __version__, "triton": ".".join(map(str, triton_version()))}
+
+
+def table_text(entries: Iterable[Entry]) -> str:
+    """The JSON of a table."""
+    return json.dumps({_MARK: FORMAT, "entries": [it.to_dict() for it in entries]}, indent=1) + "\n"
+
+
+def read_table(path: Path) -> tuple[Entry, ...]:
+    """Reads a table; raises TableError, with the file and the cure, if it is not a whole table of this format."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(data, dict) or _MARK not in data:
+            raise TableError(f"{path} is not a table of tuned kernels; cure: a file that tawa tune --export wrote")
+        if data[_MARK] != FORMAT:
+            raise TableError(
+                f"{path} is a table of format {data[_MARK]}; this Tawa reads format {FORMAT}; cure: tune again with "
+                "this version of Tawa, and export anew"
+            )
+        return tuple(Entry.from_dict(it) for it in data["entries"])
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror}; cure: name a file that can be read") from error
+    except (PlanError, KeyError, TypeError, ValueError, AttributeError) as error:
+        what = one_line(f"{type(error).__name__}: {error}")
+        raise TableError(
+            f"{path} is damaged ({what}); cure: delete it and tune again, or get the file again from where it came"
+        ) from error
+
+
+def refuse_foreign(path: Path, entries: Iterable[Entry], gpu: str) -> None:
+    """Raises TableError for a table of which this process could use no entry.
+
+    gpu: of this machine; empty if it has none, then tables of any GPU pass.
+    """
+    known, here = tuple(entries), versions_here()
+    if not known:
+        raise TableError(f"{path} has no entries; cure: tune first, then tawa tune --export")
+    mine = [it for it in known if dict(it.versions) == here]
+    if not mine:
+        theirs, ours = _versions(known[0].versions), _versions(here)
+        raise TableError(
+            f"{path} was tuned with {theirs}; here are {ours}, whose kernels may differ; cure: install those versions, "
+            "or tune again with these"
+        )
+    if gpu and not any(it.gpu == gpu for it in mine):
+        names = ", ".join(sorted({it.gpu for it in mine}))
+        raise TableError(f"{path} was tuned on {names}; this machine has {gpu}; cure: tune again on this machine")
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    return f"Tawa {versions['tawa']} and Triton {versions['triton']}"
+
+
+__all__ = ["FORMAT", "Entry", "Timed", "one_line", "read_table", "refuse_foreign", "table_text", "versions_here"]
