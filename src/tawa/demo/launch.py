@@ -39,7 +39,7 @@ def outputs(case: Case) -> list[str]:
     return [
         name
         for name, tensor in case.tensors.items()
-        if tensor.fill == "nan" or (tensor.fill == "zero" and tensor.dtype.startswith("fp"))
+        if tensor.fill == "nan" or (tensor.fill == "zero" and tensor.dtype.startswith(("fp", "bf")))
     ]
 
 

@@ -15,7 +15,17 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import tawa
 from tawa.ops.attention_checks import check_capability
-from tawa.ops.attention_tensors import descriptor, for_tma, new_like, unwritten
+from tawa.ops.attention_tensors import (
+    TMA_BYTES,
+    Box,
+    descriptor,
+    fits_tma,
+    for_tma,
+    is_like_a_copy,
+    new_like,
+    unwritten,
+    unwritten_copy,
+)
 from tawa.ops.attention_tiles import Tile, box_of, tiles_for
 from tawa.ops.kernels import backward, forward, persistent
 
@@ -64,6 +74,83 @@ def blocks(length: int, size: int) -> int:
     return -(-length // size)
 
 
+class Forward:
+    """The forward launches for tensors of one shape and layout, on one device and with the same options.
+
+    All but addresses is known. It is made from Q, K, V (transposed in fp8) and the slopes as the kernel takes them.
+    """
+
+    def __init__(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, mask: Mask, scale: float,
+        softcap: float,
+    ) -> None:  # fmt: skip
+        check_capability(q)
+        batches, heads, queries, head_dim = q.shape
+        keys, box, tiles = k.shape[2], box_of(head_dim), tiles_for(q.device)
+        transposed = needs_transposed(q)
+        tile = (tiles.forward_fp8 if transposed else tiles.forward)[box]
+        grid = blocks(queries, tile.BM), batches * heads
+        self.kernel: Any = attention_two_loops
+        self.grid: tuple[int, ...] = grid
+        if tile.persistent:
+            self.kernel, self.grid = attention_persistent, (min(multiprocessors(q.device), grid[0] * grid[1]),)
+        self.device = q.device.index
+        self.prepared: Any = None
+        self.output, self.rows = output_type(q.dtype), (batches, heads, queries)
+        without_data = torch.empty_strided(q.shape, q.stride(), dtype=self.output, device="meta")
+        self.as_a_copy = self.output == q.dtype and is_like_a_copy(without_data)
+        self.q, self.k = Box.of(q, tile.BM, box), Box.of(k, tile.BN, box)
+        self.v = Box.of(v, box, tile.BN) if transposed else Box.of(v, tile.BN, box)
+        self.o = Box.of(new_like(without_data, self.output), tile.BM, box)
+        self.numbers = (
+            *((grid[1],) if tile.persistent else ()), heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
+        )  # fmt: skip
+        self.constants = {
+            "GROUP": heads // k.shape[1],
+            "BM": tile.BM,
+            "BN": tile.BN,
+            "D": box,
+            "V_T": transposed,
+            "CAUSAL": mask.causal,
+            "WINDOW": mask.window,
+            "ALIBI": alibi is not None,
+            "SOFTCAP": softcap > 0,
+            "EVEN": not mask.causal and keys % tile.BN == 0,  # the causal kernel does not depend on it
+            "num_warps": tile.num_warps,
+            "num_stages": tile.num_stages,
+        }
+
+    def __call__(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """O and the logarithms of the sums. The tensors differ from those of `__init__` in their addresses only."""
+        o = unwritten_copy(q) if self.as_a_copy else new_like(q, self.output)
+        lse = unwritten(q, self.rows, torch.float32)
+        if self.device is None or self.device == torch.cuda.current_device():
+            self._launch(q, k, v, o, lse, alibi)
+        else:
+            with torch.cuda.device(self.device):
+                self._launch(q, k, v, o, lse, alibi)
+        return o, lse
+
+    def _launch(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
+        alibi: torch.Tensor | None,
+    ) -> None:  # fmt: skip
+        first = (self.q.around(q), self.k.around(k), self.v.around(v), self.o.around(o), lse, alibi)
+        like_before = alibi is None and lse.data_ptr() % 16 == 0
+        if like_before and self.prepared is not None and self.prepared(self.grid, first):
+            return
+        self.kernel.run(*first, *self.numbers, grid=self.grid, warmup=False, **self.constants)
+        if like_before and hasattr(self.kernel, "prepared"):  # not under Triton's interpreter
+            self.prepared = self.kernel.prepared((*first, *self.numbers), self.constants, len(first))
+
+
+def needs_transposed(q: torch.Tensor) -> bool:
+    """Whether V is read transposed: wgmma takes eight-bit operands with the summed dimension innermost only."""
+    return q.element_size() == 1
+
+
 def run_forward(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -74,51 +161,39 @@ def run_forward(
     softcap: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32. softcap: 0 for none."""
-    check_capability(q)
-    batches, heads, queries, head_dim = q.shape
-    keys = k.shape[2]
-    o = new_like(q, output_type(q.dtype))
-    lse = unwritten(q, (batches, heads, queries), torch.float32)
-    if o.numel() == 0 or keys == 0:
+    transposed = needs_transposed(q)
+    known = (
+        q.shape, q.stride(), k.shape, k.stride(), v.stride(), q.dtype, q.device, mask, scale, softcap, alibi is None,
+    )  # fmt: skip
+    alibi = None if alibi is None else alibi.contiguous()
+    forward = forwards.get(known)
+    if forward is not None and (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_BYTES == 0:
+        return forward(q, k, v.mT if transposed else v, alibi)
+    if 0 in q.shape or 0 in k.shape:
+        o, lse = new_like(q, output_type(q.dtype)), unwritten(q, tuple(q.shape[:3]), torch.float32)
         return o.zero_(), lse.fill_(float("-inf"))
-    box = box_of(head_dim)
-    tiles = tiles_for(q.device)
-    transposed = q.element_size() == 1  # wgmma takes eight-bit operands with the summed dimension innermost only
-    tile = (tiles.forward_fp8 if transposed else tiles.forward)[box]
-    v_desc = descriptor(for_tma(v.mT), box, tile.BN) if transposed else descriptor(for_tma(v), tile.BN, box)
-    grid = blocks(queries, tile.BM), batches * heads
-    launched = attention_two_loops[grid]
-    if tile.persistent:
-        launched = attention_persistent[(min(multiprocessors(q.device), grid[0] * grid[1]),)]
-    with torch.cuda.device_of(q):
-        launched(
-            descriptor(for_tma(q), tile.BM, box),
-            descriptor(for_tma(k), tile.BN, box),
-            v_desc,
-            descriptor(o, tile.BM, box),
-            lse,
-            None if alibi is None else alibi.contiguous(),
-            *((grid[1],) if tile.persistent else ()),
-            heads,
-            queries,
-            keys,
-            mask.diagonal,
-            scale,
-            softcap or 1.0,
-            GROUP=heads // k.shape[1],
-            BM=tile.BM,
-            BN=tile.BN,
-            D=box,
-            V_T=transposed,
-            CAUSAL=mask.causal,
-            WINDOW=mask.window,
-            ALIBI=alibi is not None,
-            SOFTCAP=softcap > 0,
-            EVEN=not mask.causal and keys % tile.BN == 0,  # the causal kernel does not depend on it
-            num_warps=tile.num_warps,
-            num_stages=tile.num_stages,
-        )
-    return o, lse
+    values = v.mT if transposed else v
+    read = for_tma(q), for_tma(k), for_tma(values)
+    forward = Forward(*read, alibi, mask, scale, softcap)
+    if read[0] is q and read[1] is k and read[2] is values:
+        if len(forwards) >= MOST_FORWARDS:
+            forwards.clear()
+        forwards[known] = forward
+    return forward(*read, alibi)
+
+
+forwards: dict[Any, Forward] = {}
+"""For tensors that need no copy, by all that decides over them but their addresses."""
+MOST_FORWARDS = 1024
+
+
+def known_forward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask, scale: float, softcap: float
+) -> Forward | None:
+    """The `Forward` of such tensors without slopes; None if a call may have to copy one, or launches nothing."""
+    if 0 in q.shape or 0 in k.shape or needs_transposed(q) or not all(map(fits_tma, (q, k, v))):
+        return None
+    return Forward(q, k, v, None, mask, scale, softcap)
 
 
 def run_backward(

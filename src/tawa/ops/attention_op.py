@@ -1,19 +1,30 @@
 """`tawa.ops.attention`: the attention kernels as PyTorch operators.
 
-It has two operators of `torch.library`: ``tawa::attention`` (O and the base-2 logarithms of the sums) and
-``tawa::attention_backward``. Both have a fake implementation, so that torch.compile traces calls without running them;
-the first has an autograd formula.
+A call from eager PyTorch, on ordinary tensors, launches its kernel without PyTorch's dispatcher (`attention_plain`);
+what was checked and decided for tensors of one shape and layout is kept. All other calls go through two operators of
+`torch.library`: ``tawa::attention`` (O and the base-2 logarithms of the sums) and ``tawa::attention_backward``. Both
+have a fake implementation, so that torch.compile traces calls without running them; the first has an autograd formula.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 import torch
 
 from tawa.ops.attention_checks import check_options, check_tensors, no_gradient, why_no_gradient
-from tawa.ops.attention_launch import LN_2, Mask, output_type, run_backward, run_forward
-from tawa.ops.attention_tensors import new_like
+from tawa.ops.attention_launch import (
+    LN_2,
+    Forward,
+    Mask,
+    known_forward,
+    output_type,
+    run_backward,
+    run_forward,
+)
+from tawa.ops.attention_plain import autograd_is_on, is_plain
+from tawa.ops.attention_tensors import TMA_BYTES, new_like
 
 _FORWARD_SCHEMA = (
     "(Tensor q, Tensor k, Tensor v, Tensor? alibi, bool causal, SymInt diagonal, int window, float scale, "
@@ -92,6 +103,31 @@ def attention(
         ArgumentError: there is no kernel for a tensor or an option.
         DeviceError: the tensors are not on one CUDA device.
     """
+    call = None
+    if alibi is None and is_plain(q, k, v) and _PLAIN.issuperset(map(type, (causal, scale, window, softcap, diagonal))):
+        known = (
+            q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype,
+            q.device, k.device, v.device, causal, scale, window, softcap, diagonal,
+        )  # fmt: skip
+        call = _calls.get(known)
+        if call is None:
+            call = _calls.keep(known, _call_of(q, k, v, causal, scale, window, softcap, diagonal))
+    if call is None:
+        return _by_dispatcher(q, k, v, causal, scale, window, softcap, alibi, diagonal, return_lse)
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad) and autograd_is_on():
+        if call.lacking:
+            raise no_gradient(call.lacking)
+        o, lse = _Derived.apply(q, k, v, call)
+    else:
+        o, lse = call(q, k, v)
+    return (o, lse * LN_2) if return_lse else o
+
+
+def _by_dispatcher(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None,
+    softcap: float | None, alibi: torch.Tensor | None, diagonal: int, return_lse: bool,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """As `attention`, through the operator: torch.compile traces it, transforms and modes see it."""
     check_tensors(q, k, v)
     factor = q.shape[3] ** -0.5 if scale is None else float(scale)
     check_options(q, causal=causal, diagonal=diagonal, scale=factor, window=window, softcap=softcap, alibi=alibi)
@@ -101,6 +137,77 @@ def attention(
         raise no_gradient(lacking)
     o, lse = _forward(q, k, v, alibi, causal, diagonal, window or 0, factor, float(softcap or 0.0))
     return (o, lse * LN_2) if return_lse else o
+
+
+# --- calls that need no dispatcher ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What calls on tensors of one shape and layout with the same options do; the arguments are valid.
+
+    forward: None if the tensors may have to be copied. lacking: why there is no gradient; empty if there is one.
+    """
+
+    mask: Mask
+    scale: float
+    softcap: float
+    forward: Forward | None
+    lacking: str
+
+    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """O and the base-2 logarithms of the sums."""
+        if self.forward is None or (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_BYTES:
+            return run_forward(q, k, v, None, self.mask, self.scale, self.softcap)
+        return self.forward(q, k, v, None)
+
+
+def _call_of(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None,
+    softcap: float | None, diagonal: int,
+) -> _Call:  # fmt: skip
+    """Checks the arguments of a call, as `_by_dispatcher`."""
+    check_tensors(q, k, v)
+    factor = q.shape[3] ** -0.5 if scale is None else float(scale)
+    check_options(q, causal=causal, diagonal=diagonal, scale=factor, window=window, softcap=softcap, alibi=None)
+    mask, cap = Mask(bool(causal), diagonal, window or 0), float(softcap or 0.0)
+    lacking = why_no_gradient(q, mask.window, cap, None)
+    return _Call(mask, factor, cap, known_forward(q, k, v, mask, factor, cap), lacking)
+
+
+class _Calls(dict[Any, _Call]):
+    """The calls that were made, by everything that is checked or decided; a limited number."""
+
+    most = 1024
+
+    def keep(self, known: Any, call: _Call) -> _Call:
+        """Adds a call and returns it."""
+        if len(self) >= self.most:
+            self.clear()
+        self[known] = call
+        return call
+
+
+_calls = _Calls()
+_PLAIN = frozenset((bool, int, float, type(None)))
+"""Types of options that compare by their value, which does not change."""
+
+
+class _Derived(torch.autograd.Function):
+    """A call whose gradient is wanted. Its derivative is the operator's."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, call: _Call
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        output = call(q, k, v)
+        mask = call.mask
+        _keep(ctx, (q, k, v, None, mask.causal, mask.diagonal, mask.window, call.scale, call.softcap), output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return (*_derive(ctx, *gradients)[:3], None)
 
 
 # --- the operators ---
@@ -120,12 +227,16 @@ def _run_backward(
     return run_backward(do, dlse, q, k, v, o, lse, Mask(causal, diagonal), scale)
 
 
-_forward: Any = torch.library.custom_op(
-    "tawa::attention", _run_forward, mutates_args=(), device_types="cuda", schema=_FORWARD_SCHEMA
-)
-_backward: Any = torch.library.custom_op(
-    "tawa::attention_backward", _run_backward, mutates_args=(), device_types="cuda", schema=_BACKWARD_SCHEMA
-)
+def _defined(name: str, schema: str, run: Any) -> Any:
+    """Defines an operator and its kernel. `torch.library.custom_op` would put layers of Python around each call."""
+    _library.define(f"{name}{schema}", tags=torch.Tag.pt2_compliant_tag)
+    _library.impl(name, run, "CUDA")
+    return getattr(torch.ops.tawa, name).default
+
+
+_library = torch.library.Library("tawa", "FRAGMENT")
+_forward: Any = _defined("attention", _FORWARD_SCHEMA, _run_forward)
+_backward: Any = _defined("attention_backward", _BACKWARD_SCHEMA, _run_backward)
 
 
 def _fake_forward(
@@ -157,6 +268,11 @@ def _derive(ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None) -> tup
     return (*_backward(do, dlse, q, k, v, o, lse, *ctx.options), *[None] * 6)
 
 
-_forward.register_fake(_fake_forward)
-_backward.register_fake(_fake_backward)
-_forward.register_autograd(_derive, setup_context=_keep)
+def _derive_twice(ctx: Any, *gradients: Any) -> None:
+    raise RuntimeError("tawa.ops.attention: there are no second derivatives; cure: create_graph=False")
+
+
+torch.library.register_fake("tawa::attention", _fake_forward, lib=_library)
+torch.library.register_fake("tawa::attention_backward", _fake_backward, lib=_library)
+torch.library.register_autograd("tawa::attention", _derive, setup_context=_keep, lib=_library)
+torch.library.register_autograd("tawa::attention_backward", _derive_twice, lib=_library)

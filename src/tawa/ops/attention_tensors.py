@@ -6,6 +6,8 @@ strides and addresses that are multiples of 16 bytes; other tensors are copied f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -33,14 +35,35 @@ def for_tma(tensor: torch.Tensor) -> torch.Tensor:
     return copy.copy_(tensor)
 
 
+@dataclass(frozen=True, slots=True)
+class Box:
+    """How descriptors of tensors with one shape and one set of strides are made. block: the shape of their box."""
+
+    shape: list[int]
+    strides: list[int]
+    block: list[int]
+
+    @staticmethod
+    def of(tensor: torch.Tensor, rows: int, columns: int) -> Box:
+        """Boxes of some rows of one head. Strides of dimensions of size 1 are never used."""
+        shape, strides = list(tensor.shape), list(tensor.stride())
+        for axis in range(3):
+            if shape[axis] == 1:
+                strides[axis] = TMA_BYTES
+        strides[3] = 1
+        TensorDescriptor(tensor, shape, strides, [1, 1, rows, columns])  # which checks all of it
+        return Box(shape, strides, [1, 1, rows, columns])
+
+    def around(self, tensor: torch.Tensor) -> TensorDescriptor:
+        """The descriptor of such a tensor, whose address is a multiple of 16. Nothing is checked again."""
+        made = TensorDescriptor.__new__(TensorDescriptor)
+        made.base, made.shape, made.strides, made.block_shape = tensor, self.shape, self.strides, self.block
+        return made
+
+
 def descriptor(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor:
-    """A 4-D descriptor with boxes of some rows of one head. Strides of dimensions of size 1 are never used."""
-    shape, strides = list(tensor.shape), list(tensor.stride())
-    for axis in range(3):
-        if shape[axis] == 1:
-            strides[axis] = TMA_BYTES
-    strides[3] = 1
-    return TensorDescriptor(tensor, shape, strides, [1, 1, rows, columns])
+    """A 4-D descriptor with boxes of some rows of one head."""
+    return Box.of(tensor, rows, columns).around(tensor)
 
 
 def new_like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -55,6 +78,16 @@ def new_like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return unwritten(tensor, (batches, heads, length, head_dim), dtype)
 
 
+def is_like_a_copy(tensor: torch.Tensor) -> bool:
+    """Whether PyTorch gives a copy of the tensor the memory order that `new_like` gives an output."""
+    return new_like(tensor, tensor.dtype).stride() == torch.empty_like(tensor).stride()
+
+
+def unwritten_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """As `unwritten`, with the shape, type and memory order of a tensor."""
+    return torch.empty_like(tensor)
+
+
 def unwritten(like: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """An uninitialised tensor that a kernel fills; all outputs and buffers are allocated here."""
+    """An uninitialised tensor that a kernel fills; outputs and buffers are allocated here and in `unwritten_copy`."""
     return torch.empty(shape, dtype=dtype, device=like.device)
