@@ -12,6 +12,7 @@ from tests.cases.attention import reference as attention
 from tests.cases.case import Specimen
 from tests.cases.gemm import reference as gemm
 from tests.cases.gemm.reference import Arithmetic
+from tests.cases.operations import reference as operations
 from tests.cases.pointers import reference as pointers
 
 __all__ = ["Errors", "Verdict", "equal_bits", "judge", "judge_all", "reference_of"]
@@ -38,7 +39,8 @@ def reference_of(
     case: Specimen, tensors: Mapping[str, torch.Tensor], arithmetic: Arithmetic
 ) -> dict[str, torch.Tensor]:
     """The outputs of a case of any family by name; see `tests.cases.gemm.reference`."""
-    if case.reference in pointers.REFERENCES:
-        return pointers.reference(case, tensors, arithmetic)
+    for written in (pointers, operations):
+        if case.reference in written.REFERENCES:
+            return written.reference(case, tensors, arithmetic)
     family = attention if case.reference in attention.REFERENCES else gemm
     return family.reference(case, tensors, arithmetic)

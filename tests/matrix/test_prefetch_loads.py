@@ -55,13 +55,13 @@ def launch(trips: int, *, move: bool = False, keep: int = 0) -> Launch:
 
 
 NO_SCHEDULE = Plan(loops=(LoopPlan(stages=0),))
-"""Disables staged schedules, which would move the loads themselves."""
+"""Loops keep the order of their operations."""
 
 
-def made(given: Launch) -> tuple[Raised, Outcome]:
+def made(given: Launch, plan: Plan = NO_SCHEDULE) -> tuple[Raised, Outcome]:
     changed = raised(given)
     options = PlanOptions(only_if_faster=False)
-    outcome = specialise(print_module(changed.ttgir()), options, Target(4, 3), NO_SCHEDULE, pinned=False)
+    outcome = specialise(print_module(changed.ttgir()), options, Target(4, 3), plan, pinned=False)
     assert outcome.applied, outcome.remarks
     assert isinstance(outcome.verdict, Proved)
     return changed, outcome
@@ -81,6 +81,23 @@ def test_prefetched_rows_give_the_same_bits(trips: int, move: bool, order: str) 
     assert len(of_consumer(parse_module(outcome.aref), "tt.load")) == 4
     before = run(given, changed.made.whole(), LaunchSpec())["c_ptr"]
     after = run(given, parse_module(outcome.barrier), changed.result.launch, order)["c_ptr"]
+    assert before.tobytes() == after.tobytes()
+
+
+@pytest.mark.parametrize("trips", [1, 4])
+def test_a_loop_with_a_schedule_prefetches_its_rows_and_does_not_wait_for_them(trips: int) -> None:
+    given = launch(trips)
+    changed, outcome = made(given, Plan())
+    assert outcome.plan is not None
+    ahead, waiting = (
+        made(given, Plan(loops=(LoopPlan(stages=1),), operands=(OperandPlan(prefetched=it),)))[1].plan
+        for it in (None, False)
+    )
+    assert ahead is not None and waiting is not None
+    assert ahead.schedules[0].ii_cycles + 400 < waiting.schedules[0].ii_cycles
+    assert len(of_consumer(parse_module(outcome.aref), "tt.load")) == 4 and outcome.plan.schedules
+    before = run(given, changed.made.whole(), LaunchSpec())["c_ptr"]
+    after = run(given, parse_module(outcome.barrier), changed.result.launch, "late")["c_ptr"]
     assert before.tobytes() == after.tobytes()
 
 

@@ -36,6 +36,7 @@ from tests.cases.pointers.builders import (
     strided_case,
     weights_case,
 )
+from tests.cases.pointers.forms.cases import FORMS
 from tests.cases.pointers.table_builders import array_case, grouped_case
 
 BOTH = (False, True)
@@ -246,7 +247,7 @@ DECLINED = [
 ]  # fmt: skip
 
 CASES: tuple[Specimen, ...] = (
-    *PRODUCTS, *LOOPS, *WEIGHTS, *LISTS, *ATTENTION, *RECURRENT, *SAFE, *EDGES, *EXITS, *DECLINED,
+    *PRODUCTS, *LOOPS, *WEIGHTS, *LISTS, *ATTENTION, *RECURRENT, *SAFE, *EDGES, *EXITS, *FORMS, *DECLINED,
 )  # fmt: skip
 
 

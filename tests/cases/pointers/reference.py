@@ -1,87 +1,35 @@
 """What each pointer case must compute, written once for torch and for NumPy.
 
-A reference is written over `Numbers`: float64, or the kernel's precision, in which operands of a dot are rounded as in
-the kernel. Attention by pointers uses the references of `tests.cases.attention`.
+A reference is written over `tests.cases.numbers.Numbers`. Attention by pointers uses the references of
+`tests.cases.attention`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from tests.cases.attention.problem import LOG2_E, Problem, number
 from tests.cases.case import Specimen
-
-Arrays = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """A library and a precision.
-
-    lib: torch or NumPy. product: of two matrices in their element types. number: an array in the type of the sums.
-    operand: an array as an operand of a dot of an element type (Triton's name). zeros, count: new arrays of a shape,
-    and 0, 1, 2, ...
-    """
-
-    lib: Any
-    product: Callable[[Any, Any], Any]
-    number: Callable[[Any], Any]
-    operand: Callable[[Any, str], Any]
-    zeros: Callable[[tuple[int, ...]], Any]
-    count: Callable[[int], Any]
+from tests.cases.numbers import Arrays, Numbers, Reference, in_numpy, in_torch
+from tests.cases.pointers.forms.reference import FORM_REFERENCES
 
 
 def reference(case: Specimen, tensors: Mapping[str, Any], arithmetic: Any) -> dict[str, Any]:
     """The outputs of a case by name, in torch; see `tests.cases.gemm.reference`."""
-    import torch
-
-    from tests.cases.launch import DTYPES
-
-    exact, device = arithmetic.dtype == torch.float64, next(iter(tensors.values())).device
-    numbers = Numbers(
-        torch,
-        arithmetic.matmul,
-        lambda x: x.to(arithmetic.dtype),
-        lambda x, dtype: x if exact else x.to(DTYPES[dtype]),
-        lambda shape: torch.zeros(shape, dtype=arithmetic.dtype, device=device),
-        lambda count: torch.arange(count, device=device),
-    )
-    found = REFERENCES[case.reference](case, tensors, numbers)
-    return {
-        name: (value if exact else value.to(tensors[name].dtype)).reshape(case.shape(name))
-        for name, value in found.items()
-    }
+    return in_torch(REFERENCES[case.reference], case, tensors, arithmetic)
 
 
 def numpy_reference(
     case: Specimen, floats: Arrays, rounding: Callable[[Any, str], Any] | None = None
 ) -> dict[str, Any]:
-    """The outputs of a case by name as float64 arrays; `floats` holds inputs as float64, integers as they are.
-
-    rounding: rounds to an element type by Triton's name; None computes without any rounding.
-    """
-    import numpy as np
-
+    """The outputs of a case by name as float64 arrays; see `tests.cases.numbers.in_numpy`."""
     from tests.cases.attention import numpy_reference as attention
 
-    def rounded(x: Any, dtype: str) -> Any:
-        return x if rounding is None else rounding(x, dtype)
-
     if case.reference.startswith("attention"):
-        return attention.numpy_reference(case, floats, rounded)
-    numbers = Numbers(
-        np,
-        lambda a, b: np.asarray(a, np.float64) @ np.asarray(b, np.float64),
-        lambda x: np.asarray(x, np.float64),
-        rounded,
-        np.zeros,
-        np.arange,
-    )
-    found = REFERENCES[case.reference](case, floats, numbers)
-    return {name: rounded(value, case.tensors[name].dtype).reshape(case.shape(name)) for name, value in found.items()}
+        return attention.numpy_reference(case, floats, rounding or (lambda x, dtype: x))
+    return in_numpy(REFERENCES[case.reference], case, floats, rounding)
 
 
 # --- products ---
@@ -344,7 +292,7 @@ def _windows(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
     return {"c": math.product(t["a"][places], _b(case, t))}
 
 
-REFERENCES: dict[str, Callable[[Specimen, Arrays, Numbers], Arrays]] = {
+REFERENCES: dict[str, Reference] = {
     "pointer_gemm": _gemm,
     "pointer_batched": _batched,
     "pointer_weights": _weights,
@@ -372,4 +320,5 @@ REFERENCES: dict[str, Callable[[Specimen, Arrays, Numbers], Arrays]] = {
     "pointer_shifted": _shifted,
     "pointer_reads_on": _reads_on,
     "pointer_windows": _windows,
+    **FORM_REFERENCES,
 }

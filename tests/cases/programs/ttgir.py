@@ -204,6 +204,22 @@ def gemm_loop(result: str = "acc", tag: str = "", *, upper: str = "n", init: str
     return for_loop(body, induction=f"k{tag}", upper=upper, carried=carried, results=f"%{result}", line=9)
 
 
+def summed(result: str, tile: str = "zeros") -> str:
+    """``result = sum(int(tile))`` of an accumulator: a number that takes all warps."""
+    integers, rows = ACC.replace("f32", "i32"), "tensor<64xi32, #ttg.slice<{dim = 1, parent = #mma}>>"
+    fold = (
+        '({{\n^bb0(%l: i32, %r: i32):\n%p = "arith.addi"(%l, %r) : (i32, i32) -> i32\n'
+        '"tt.reduce.return"(%p) : (i32) -> ()\n}}) : ({}) -> {}'
+    )
+    return "\n".join(
+        (
+            op("arith.fptosi", f"%{tile}", ACC, f"%{result}_tile", integers),
+            f'%{result}_rows = "tt.reduce"(%{result}_tile) <{{axis = 1 : i32}}> {fold.format(integers, rows)}',
+            f'%{result} = "tt.reduce"(%{result}_rows) <{{axis = 0 : i32}}> {fold.format(rows, "i32")}',
+        )
+    )
+
+
 def scalar_load(result: str, pointer: str, *, volatile: bool = False, line: int = 0) -> str:
     """A number that is loaded from memory."""
     properties = (
@@ -319,6 +335,11 @@ def guarded_gemm() -> str:
     go = compare("go", "zero", "m", 2)
     work = f"{column('n')}\n{gemm_loop()}\n{store()}"
     return kernel(f"{go}\n{branch(work, store('zeros'), condition='go')}")
+
+
+def given_sum() -> str:
+    """As many trips as the sum of a tile says."""
+    return kernel("\n".join((summed("trips"), gemm_loop(upper="trips"), store())))
 
 
 def while_sum() -> str:

@@ -47,6 +47,25 @@ def store(value: str = "s", rows: int = 128, desc: str = "c_desc", at: str = "%r
     return op("tt.descriptor_store", f"%{desc}, %{value}, {at}", f"!tt.tensordesc<{tile}>, {tile}, i32, i32", line=line)
 
 
+def fold(combine: str, name: str = "tt.reduce", element: str = "f32", line: int = 7) -> str:
+    """``%f``: the rows of a tile of 128 x 64, folded by `combine`, which computes %p from %l and %r."""
+    tile = f"tensor<128x64x{element}>"
+    result = tile if name == "tt.scan" else f"tensor<128x{element}>"
+    zero = "0.000000e+00" if element.startswith("f") else "0"
+    body = f'^bb0(%l: {element}, %r: {element}):\n{combine}\n"{name}.return"(%p) : ({element}) -> ()'
+    properties = "axis = 1 : i32" + (", reverse = false" if name == "tt.scan" else "")
+    return (
+        f"{constant('folded', f'dense<{zero}>', tile)}\n"
+        f'%f = "{name}"(%folded) <{{{properties}}}> ({{\n{body}\n}}) : ({tile}) -> {result} loc("kernel.py":{line}:0)'
+    )
+
+
+def on_registers(text: str, line: int = 6) -> str:
+    """``%m``: inline assembly on %n that claims to be pure."""
+    properties = f'asm_string = "{text}", constraints = "=r,r", packed_element = 1 : i32, pure = true'
+    return op("tt.elementwise_inline_asm", "%n", "i32", "%m", "i32", line=line, properties=properties)
+
+
 def kernel(middle: str = "", end: str | None = None, rows: int = 128, inner: int = 64) -> str:
     """The program, with `middle` after the dot and `end` in place of the store."""
     types = {

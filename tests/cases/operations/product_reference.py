@@ -1,0 +1,37 @@
+"""What the products with a scale for each block must compute; see `tests.cases.numbers`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.cases.case import Specimen
+from tests.cases.numbers import Arrays, Numbers, Reference
+
+
+def _product(case: Specimen, math: Numbers, a: Any, b: Any, a_scale: Any, b_scale: Any) -> Any:
+    """A @ B^T with a scale for each block of 128 along K, and along the rows of B."""
+    group, columns = case.size("GROUP"), math.count(case.size("N")) // case.size("GROUP")
+    c = math.zeros((len(a), case.size("N")))
+    for g, k in enumerate(range(0, case.size("K"), group)):
+        scale = math.number(a_scale)[:, g, None] * math.number(b_scale)[columns, g][None, :]
+        c = c + math.product(a[:, k : k + group], b[:, k : k + group].T) * scale
+    return c
+
+
+def _gemm_scaled(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
+    return {"c": _product(case, math, t["a"], t["b"], t["as"], t["bs"])}
+
+
+def _experts_scaled(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
+    """Pairs of an expert on another machine get zeros."""
+    step, pairs = case.size("BM"), [int(x) for x in case.tensors["tokens"].values]
+    c = math.zeros(case.shape("c"))
+    for i, owner in enumerate(case.tensors["experts"].values):
+        mine, expert = [pair for pair in pairs[i * step : (i + 1) * step] if pair < case.size("TOKENS")], int(owner)
+        if mine and expert >= 0:
+            rows = [pair // case.size("TOP_K") for pair in mine]
+            c[mine] = _product(case, math, t["a"][rows], t["b"][expert], t["as"][rows], t["bs"][expert])
+    return {"c": c * math.number(t["weights"])[:, None]}
+
+
+REFERENCES: dict[str, Reference] = {"gemm_scaled": _gemm_scaled, "experts_scaled": _experts_scaled}

@@ -1,0 +1,58 @@
+"""Whole operations: each is specialised, right against float64, and has the bits of the kernel before specialisation.
+
+One case of each form; `bench/pointers/correctness.py` runs every case on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.triton.read_module import read_levels
+from tawa.bridge.triton.versions import triton_version
+from tawa.plan import PlanOptions
+from tawa.verify.verdict import Proved
+from tests.cases.case import Specimen
+from tests.cases.operations.cases import CASES, MLSTM, find
+from tests.cases.operations.reference import REFERENCES, numpy_reference
+from tests.cases.simulated import errors, simulated, unspecialised
+from tests.matrix.compiling import attempted
+from tests.support.sample import simulated_once
+
+LEGAL = PlanOptions(only_if_faster=False)
+
+
+def one_of_each() -> list[Any]:
+    """The first case of each kernel."""
+    first = {case.kernel.fn.__name__: case for case in reversed(CASES)}
+    skip = pytest.mark.skipif(triton_version()[:2] > (3, 6), reason="later Tritons have no block pointers")
+    return [pytest.param(it, id=it.name, marks=skip if it in MLSTM else ()) for it in CASES if it in first.values()]
+
+
+def test_names_are_unique_and_an_unknown_name_is_reported_with_the_known_ones() -> None:
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names))
+    with pytest.raises(KeyError, match="chunk_scan"):
+        find("chunk")
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
+def test_every_parameter_has_a_type_and_every_constant_a_value(case: Specimen) -> None:
+    types, constants = case.signature(), case.constants()
+    assert {name for name, type in types.items() if type == "constexpr"} == set(constants)
+    assert set(case.arguments) | set(case.constexprs) == set(case.kernel.arg_names)
+    assert all(extent > 0 for extent in case.launch_grid()) and case.reference in REFERENCES
+
+
+@simulated_once
+@pytest.mark.parametrize("case", one_of_each())
+def test_an_operation_is_specialised_and_right(case: Specimen) -> None:
+    found, levels = attempted(case, LEGAL)
+    assert isinstance(found, Specialised), found.remarks
+    assert isinstance(found.outcome.verdict, Proved)
+    plain = simulated(case, unspecialised(case, levels))
+    assert errors(case, plain, numpy_reference).share <= 1
+    ours = simulated(case, read_levels(levels)[1], "random")
+    assert all(ours[name].tobytes() == plain[name].tobytes() for name in plain)
