@@ -1,8 +1,12 @@
-"""What Tawa adds to a compile, by stage, and what ``import tawa`` costs: ``python -m bench.compile_time``, no GPU.
+"""What Tawa adds to a compile, by stage and over stock, and what ``import tawa`` costs.
 
-Each kernel is compiled ahead of time `--repeat` times without any cache. A row's candidate is a stage, or "total" (all
-of Tawa's own work but its proofs, which `bench.verify` times), "stock compile" (Triton alone), or "import tawa" (the
-import in a fresh interpreter). Times are in milliseconds.
+``python -m bench.compile_time``; no GPU is needed. Each kernel is compiled ahead of time `--repeat` times without any
+cache. A row's candidate is a stage, or "total" (all of Tawa's own work but its proofs, which `bench.verify` times),
+"stock compile" (Triton alone), or "import tawa" (the import in a fresh interpreter). Times are in milliseconds.
+
+Rows with the candidate "compile" are whole compiles in three modes (`bench.compile_ratio`), of our cases and, with
+`--packages FOLDER`, of the corpus; those with "compile over stock" sum their ratios up, kernels that were declined
+apart. `--ratios` measures only these, `--only TEXT` some of them.
 
 Results: ``bench/results/compile_time.json``.
 """
@@ -18,7 +22,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import tawa
-from bench.harness import Report, Row, Timing, describe
+from bench import compile_ratio
+from bench.harness import RESULTS, Report, Row, Timing, describe, read
+from bench.workers import Answer, Job
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.signature import Signature
@@ -79,18 +85,59 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--all", action="store_true", help="every case that specialises, not the twelve typical ones")
+    parser.add_argument("--packages", default="", metavar="FOLDER", help="packages of the corpus, for the ratios")
+    parser.add_argument("--configs", type=int, default=2, help="most of each autotuner's list, for the ratios")
+    parser.add_argument("--seconds", type=float, help="begin no further job of the ratios after this time")
+    parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="some of the ratios; writes no file")
+    parser.add_argument("--ratios", action="store_true", help="only the ratios; other rows of the file stay")
     arguments = parser.parse_args()
+    report = Report("compile_time")
+    if arguments.ratios or arguments.only:
+        report.rows = [row for row in read(RESULTS / "compile_time.json")[1] if "of" not in row.case]
+        return ratios(report, arguments)
+    good = stages(report, arguments)
+    return 0 if ratios(report, arguments) == 0 and good else 1
+
+
+def ratios(report: Report, arguments: argparse.Namespace) -> int:
+    """Compile time over stock, kernel by kernel; returns the exit status."""
+    rows: list[Row] = []
+
+    def take(job: Job, answer: Answer) -> None:
+        found = compile_ratio.rows_of(job, answer)
+        rows.extend(found)
+        for row in found:
+            if row.error or "ratio" in row.case:
+                case = row.case
+                told = row.error or f"{case['ratio']:5.2f} ({case['cpu_ratio']:.2f}) x stock, {case['runs']} runs"
+                print(f"{job['of']}: {case.get('kernel', '')} {case.get('mode', '')}: {told}", flush=True)
+
+    todo = list(compile_ratio.jobs(arguments.packages, arguments.only, min(arguments.repeat, 3), arguments.configs))
+    compile_ratio.run(todo, arguments.packages, take, arguments.seconds)
+    found = compile_ratio.summarise(rows)
+    print("\ncompile time over stock")
+    for summary in found:
+        print(f"  {summary}")
+    if not arguments.only:
+        report.add(*rows, *(summary.row() for summary in found))
+        print(report.save())
+    good = bool(found) and all(summary.good for summary in found)
+    print(f"wanted: {compile_ratio.WANTED}: {'pass' if good else 'FAIL'}")
+    return 0 if good else 1
+
+
+def stages(report: Report, arguments: argparse.Namespace) -> bool:
+    """Times by stage, and the import; returns whether they are as wanted."""
     from triton import knobs
 
     knobs.compilation.always_compile = True
-    report = Report("compile_time")
     cases = (
         [case for case in SPECIALISED if case.expect.verdict == "specialised"]
         if arguments.all
         else [find(name) for name in KERNELS]
     )
     totals: list[float] = []
-    stages: dict[str, list[float]] = defaultdict(list)
+    by_stage: dict[str, list[float]] = defaultdict(list)
     for case in cases:
         try:
             samples = time_compile(case, arguments.repeat)
@@ -101,13 +148,13 @@ def main() -> int:
         report.add(*(Row.timed({"kernel": case.name}, name, Timing.of(values), 0) for name, values in samples.items()))
         totals.append(statistics.median(samples["total"]))
         for name, values in samples.items():
-            stages[name].extend(values)
+            by_stage[name].extend(values)
         stock_ms = statistics.median(samples["stock compile"])
         print(f"{case.name:28} tawa {totals[-1]:6.1f} ms   stock compile {stock_ms:6.0f} ms", flush=True)
     imports = time_import(arguments.repeat)
     report.add(Row.timed({"kernel": "-"}, "import tawa", Timing.of(imports), 0))
     print("\nmedians over all kernels")
-    for name, values in stages.items():
+    for name, values in by_stage.items():
         report.add(Row.timed({"kernel": "all"}, name, Timing.of(values), 0))
         print(f"  {name:32} {statistics.median(values):8.2f} ms")
     import_ms = statistics.median(imports)
@@ -117,7 +164,7 @@ def main() -> int:
     print(
         f"wanted: total <= {WANTED_MS:.0f} ms, import <= {WANTED_IMPORT_S * 1000:.0f} ms: {'pass' if good else 'FAIL'}"
     )
-    return 0 if good else 1
+    return good
 
 
 if __name__ == "__main__":

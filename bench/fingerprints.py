@@ -1,9 +1,10 @@
 """Whether a change of the compiler changes the generated code: ``python -m bench.fingerprints --record | --compare``.
 
-Compiles every case of `tests.cases` (GEMM, attention, pointers) without a GPU in each of the `MODES`, and hashes three
-levels of each kernel: the aref level and the barrier level without locations, and the PTX without line numbers. Before
-a change, ``--record`` writes the hashes to ``bench/fingerprints.json``; after it, ``--compare`` lists the kernels and
-levels that differ. ``--texts FOLDER`` keeps the texts, to be compared with those of another commit by ``diff -r``.
+Compiles every case of `tests.cases` (GEMM, attention, pointers, whole operations) without a GPU in each of the `MODES`,
+and hashes three levels of each kernel: the aref level and the barrier level without locations, and the PTX without line
+numbers. Before a change, ``--record`` writes the hashes to ``bench/fingerprints.json``; after it, ``--compare`` lists
+the kernels and levels that differ. ``--texts FOLDER`` keeps the texts, to be compared with those of another commit by
+``diff -r``.
 ``--cache FOLDER`` also hashes the kernels of a Triton cache under their names there, which covers the corpus:
 
     TRITON_DISABLE_LINE_INFO=1 TRITON_CACHE_DIR=FOLDER python -m bench.corpus compile --packages PACKAGES
@@ -98,9 +99,11 @@ def in_cache(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 def _families() -> dict[str, Any]:
     from tests.cases.attention import cases as attention
     from tests.cases.gemm import cases as gemm
+    from tests.cases.operations import cases as operations
     from tests.cases.pointers import cases as pointers
 
-    return {"gemm": gemm.CASES, "attention": attention.CASES, "pointers": pointers.CASES}
+    families = {"gemm": gemm, "attention": attention, "pointers": pointers, "operations": operations}
+    return {name: family.CASES for name, family in families.items()}
 
 
 def main() -> int:

@@ -80,20 +80,25 @@ def handle(job: Job) -> Answer:
     return {"status": "ok", "rings": rings, "rows": rows, "errors": errors}
 
 
-def calls_of(job: Job, size: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """The case of a kernel and a problem (S, or K), its tensors, and a callable for each form that launches it."""
-    import tawa
-    from tests.cases import launch
+def calls_case(job: Job, size: int) -> Any:
+    """The case of a kernel and a problem (S, or K)."""
     from tests.cases.attention.cases import bench_case
     from tests.cases.pointers.builders import gemm_case
 
     if job["kernel"] == "attention":
         dtype = "fp8e4nv" if job["dtype"] == "fp8" else job["dtype"]
-        case = bench_case("two_loops", dtype, job["d"], False, size, tile=tuple(job["tile"]))
-    else:
-        *tile, warps, stages = job["tile"]
-        case = gemm_case("persistent", dtype=job["dtype"], b_t=job["dtype"] != "fp16", tile=tuple(tile), warps=warps,
-                         stages=stages, sizes={"M": 8192, "N": 8192, "K": size}, GROUP_M=8)  # fmt: skip
+        return bench_case("two_loops", dtype, job["d"], False, size, tile=tuple(job["tile"]))
+    *tile, warps, stages = job["tile"]
+    return gemm_case("persistent", dtype=job["dtype"], b_t=job["dtype"] != "fp16", tile=tuple(tile), warps=warps,
+                     stages=stages, sizes={"M": 8192, "N": 8192, "K": size}, GROUP_M=8)  # fmt: skip
+
+
+def calls_of(job: Job, size: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """The case of a kernel and a problem (S, or K), its tensors, and a callable for each form that launches it."""
+    import tawa
+    from tests.cases import launch
+
+    case = calls_case(job, size)
     tensors = launch.make_tensors(case, seed=0)
     arguments, grid = launch.bind(case, tensors), case.launch_grid()
     kernel = _ours.setdefault(str(job), tawa.jit(case.kernel))

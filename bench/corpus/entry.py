@@ -5,9 +5,12 @@ This module imports neither torch nor a package, so that entries can be listed w
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from bench.corpus.partial_package import PartialPackage
 
 Inputs = dict[str, Any]
 Outputs = dict[str, Any]
@@ -100,10 +103,24 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Archive:
+    """The sources of a repository at a commit, as ``.tar.gz``. folders: of which the Python files are unpacked.
+
+    under: the folder of the repository that they lie in.
+    """
+
+    address: str
+    folders: tuple[str, ...]
+    under: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Package:
     """A package from PyPI, or files at a pinned commit.
 
-    requires: for ``pip install --no-deps``. files: path in the folder -> address. module: must be importable.
+    requires: for ``pip install --no-deps``. sources: of these wheels only the Python files are unpacked, since their
+    extensions are large and not needed. archives: likewise, of repositories. files: path in the folder -> address.
+    module: must be importable. partial: how, if most of the package is left out.
     """
 
     name: str
@@ -112,5 +129,12 @@ class Package:
     requires: tuple[str, ...]
     module: str
     entries: tuple[Entry, ...]
+    sources: tuple[str, ...] = ()
+    archives: tuple[Archive, ...] = ()
+    partial: PartialPackage | None = None
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     notes: str = ""
+
+    def load(self) -> Any:
+        """Imports `module`; raises ImportError if the package is not there."""
+        return self.partial.load(self.module) if self.partial else importlib.import_module(self.module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,30 @@ MODES: dict[str, dict[str, Any]] = {
     "same": {},  # as "tawa", in the configurations that stock Triton chose in this job
 }
 
+Plans = Mapping[str, Any]  # by the name of the kernel: whatever `tawa.Plan.of` takes
+
 _current = ""  # as the process began: Triton, and nothing installed
+_plans: dict[str, Plans] = {}  # by mode
+_requests: dict[tuple[str, str], Any] = {}  # by mode and kernel
+
+
+def add_plan_mode(name: str, plans: Plans) -> None:
+    """Adds a mode in which each kernel named is compiled under its Plan, complete or partial, and all others by stock.
+
+    A kernel that cannot have its Plan is an error that says why. The configurations are those that stock Triton's
+    autotuners chose in this job, as in the mode *same*: candidates are programs from one source. Raises ValueError for
+    the name of a mode of another kind.
+    """
+    if name in MODES:
+        raise ValueError(f"{name} is a mode of its own")
+    _plans[name] = dict(plans)
+    for mode, kernel in [it for it in _requests if it[0] == name]:
+        del _requests[mode, kernel]
+
+
+def current() -> str:
+    """The current mode; empty before the first."""
+    return _current
 
 
 def switch_to(name: str) -> None:
@@ -29,8 +52,46 @@ def switch_to(name: str) -> None:
         return
     import tawa
 
+    if name in _plans:
+        _watch_launches()
+    tawa.install(**MODES["same" if name in _plans else name])
     _current = name
-    tawa.install(**MODES[name])
+
+
+_watching = False
+
+
+def _watch_launches() -> None:
+    """From now on, a launch in a mode with Plans is made under the Plan of its kernel."""
+    global _watching
+    if _watching:
+        return
+    from triton.runtime.jit import JITFunction
+
+    from tawa.bridge.driver.request import activate
+
+    functions: Any = JITFunction
+    launch = functions.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _current not in _plans:
+            return launch(self, *args, **kwargs)
+        with activate(_request_of(_current, self.__name__)):
+            return launch(self, *args, **kwargs)
+
+    functions.run = run
+    _watching = True
+
+
+def _request_of(mode: str, kernel: str) -> Any:
+    """The request of a kernel in a mode with Plans."""
+    from tawa.runtime.requests import make_request
+    from tawa.runtime.settings import Settings
+
+    if (mode, kernel) not in _requests:
+        plan = _plans[mode].get(kernel, {"form": "stock"})
+        _requests[mode, kernel] = make_request({"plan": plan}, None, Settings.from_environment())
+    return _requests[mode, kernel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +139,12 @@ def keep_tunings_apart(bench: bool = True) -> None:
     prune = tuner_class.prune_configs
     tuner_class.prune_configs = lambda self, kwargs: _tuning.picked(prune(self, kwargs))
     if bench:
-        tuner_class.do_bench = property(_benchmarker)
+        tuner_class.do_bench = property(_benchmarker, ignore)
         watch_tuners(switch_to, lambda: _current)
+
+
+def ignore(tuner: Any, benchmark: Any) -> None:
+    """Sets nothing: a package may give its autotuners a benchmark of its own."""
 
 
 def _benchmarker(tuner: Any) -> Callable[..., Any]:
@@ -127,4 +192,4 @@ def _set_cache(tuner: Any, value: dict[Any, Any]) -> None:
 
 def _chooser() -> str:
     """The mode whose choices are used in the current mode."""
-    return "stock" if _current == "same" else _current
+    return "stock" if _current == "same" or _current in _plans else _current

@@ -66,7 +66,7 @@ def run_recorded(entry: Entry, inputs: Inputs, device: str) -> Recorded:
     from tawa.runtime.history import recording
 
     recording.RECORDER.forget()
-    _forget_compiled()
+    forget_compiled()
     evaluate(entry, inputs, entry.run)
     before = _launches(recording.RECORDER.report()) if device != "cpu" else {}
     _poison(device)
@@ -80,6 +80,7 @@ def run_recorded(entry: Entry, inputs: Inputs, device: str) -> Recorded:
     for kernel in report.kernels:
         for verdict in kernel.verdicts:
             used = (verdict.launches or 0) - before.get((kernel.name, verdict.applied, verdict.reason), 0)
+            used = used if verdict.launches is not None else verdict.versions  # nobody counts Inductor's launches
             if used > 0:
                 about = {"applied": verdict.applied, "reason": short(verdict.reason)}
                 about["location"] = short(verdict.location) if verdict.location else None
@@ -87,7 +88,7 @@ def run_recorded(entry: Entry, inputs: Inputs, device: str) -> Recorded:
     return Recorded(got, kernels, any(verdict.applied for kernel in report.kernels for verdict in kernel.verdicts))
 
 
-def _forget_compiled() -> None:
+def forget_compiled() -> None:
     """Empties Triton's cache in memory: a kernel from it would not be recorded."""
     import gc
 

@@ -1,6 +1,6 @@
-"""The jobs of a worker process: to prepare an entry in a mode, check it, time it, or compile it without a GPU.
+"""The jobs of a worker process: to prepare an entry, check, time, or only compile it, or to measure its candidates.
 
-Run by `bench.corpus.runner` through `bench.workers`; answers are JSON.
+Run by `bench.corpus.runner` and `bench.regret.corpus` through `bench.workers`; answers are JSON.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpus.configurations import begin_comparing, stop_comparing
+from bench.corpus.distances import peak, same_bits
 from bench.corpus.entry import Entry, Outputs
-from bench.corpus.modes import Tuning, begin_tuning, keep_tunings_apart, switch_to
+from bench.corpus.modes import Tuning, add_plan_mode, begin_tuning, keep_tunings_apart, switch_to
 from bench.corpus.packages import find_entry
+from bench.corpus.regret import measure_candidates
 from bench.corpus.running import evaluate, give_back_memory, make_inputs, run_recorded
 from bench.corpus.timing import measure
 from bench.workers import is_fatal, say_alive, serve_jobs
@@ -23,15 +25,21 @@ SEEDS = (0, 1)
 
 
 def handle(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Does one job: ``{task, package, entry, packages, configs, part, parts, modes, kernels, progress}``."""
+    """Does one job: ``{task, package, entry, packages, configs, part, parts, modes, kernels, progress}``.
+
+    With ``plans``, the Plans of kernels by mode, those modes are added (`add_plan_mode`). The task ``regret`` has
+    ``timed``, ``lost`` and ``apart`` (`bench.corpus.regret`).
+    """
     clock = _Clock(Path(job["progress"]))
     clock.tell("import")
     task = job["task"]
     _prepare(task)
+    for mode, plans in job.get("plans", {}).items():
+        add_plan_mode(mode, plans)
     begin_tuning(Tuning(job["configs"], job["part"], job["parts"], trial=task in ("prepare", "check")))
     package, entry = find_entry(job["package"], job["entry"])
     try:
-        __import__(package.module)
+        package.load()
     except ImportError as error:
         return {"status": "skipped", "message": f"not installed: {error}"}
     tasks: dict[str, Callable[..., dict[str, Any]]] = {
@@ -39,6 +47,9 @@ def handle(job: Mapping[str, Any]) -> dict[str, Any]:
         "check": check,
         "time": partial(measure, kernels=job["kernels"]),
         "compile": compile_only,
+        "regret": partial(
+            measure_candidates, timed=job.get("timed", True), lost=job.get("lost", {}), apart=job.get("apart", ())
+        ),
     }
     answer = tasks[task](entry, job["modes"], clock.tell)
     give_back_memory("cpu" if task == "compile" else "cuda")
@@ -142,8 +153,8 @@ def check(entry: Entry, modes: list[str], tell: Callable[[str], object], device:
             now = {
                 "errors": {key: _finite(value) for key, value in errors.items()},
                 "worst": _finite(max(value / entry.limit_of(key).limit for key, value in errors.items())),
-                "peak": _finite(max(_peak(wanted[key], stock[key], got[key]) for key in wanted)),
-                "equal_bits": all(_same_bits(stock[key], got[key]) for key in wanted),
+                "peak": _finite(max(peak(wanted[key], stock[key], got[key]) for key in wanted)),
+                "equal_bits": all(same_bits(stock[key], got[key]) for key in wanted),
                 "kernels": ran.kernels,
                 "tried": ran.tried,
                 "compared": len(configurations),
@@ -170,23 +181,6 @@ def compile_only(entry: Entry, modes: list[str], tell: Callable[[str], object]) 
             raise
         found[name] = {"kernels": kernels}
     return {"status": "done", "modes": found}
-
-
-def _peak(wanted: Any, stock: Any, got: Any) -> float:
-    """The largest error of any element, over that of stock Triton's kernel or over that of rounding alone."""
-    wanted, stock, got = (it.detach().double() for it in (wanted, stock, got))
-    same = (got == stock) | (got.isnan() & stock.isnan())
-    errors = (got - wanted).abs().masked_fill(same, 0.0).nan_to_num(nan=float("inf"))
-    least = max(float((stock - wanted).abs().nan_to_num(posinf=0.0).max()), 1e-3 * float(wanted.square().mean().sqrt()))
-    return float(errors.max()) / (least + 1e-30)
-
-
-def _same_bits(first: Any, second: Any) -> bool:
-    import torch
-
-    return first.shape == second.shape and torch.equal(
-        first.contiguous().flatten().view(torch.uint8), second.contiguous().flatten().view(torch.uint8)
-    )
 
 
 def _worse(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Runs every pointer case on a GPU and compares it with float64: ``python -m bench.pointers.correctness``.
 
-For each case of `tests.cases.pointers.cases`, inputs are random and outputs are full of NaN. The kernel is specialised
-wherever that is legal: as planned, with D = 2 and P = 1 asked for, and made persistent on two SMs (asked for, or since
-there are more programs than SMs). Products also run with trip counts around the depth of the pipeline, persistent ones
-also on other numbers of programs. Each is run four times, each time in other memory, and once by stock Triton.
+For each case of `tests.cases.pointers.cases` and `tests.cases.operations.cases`, inputs are random and outputs are
+full of NaN. The kernel is specialised wherever that is legal: as planned, with D = 2 and P = 1 asked for, and made
+persistent on two SMs (asked for, or since there are more programs than SMs). Products also run with trip counts around
+the depth of the pipeline, persistent ones also on other numbers of programs. Each is run four times, each time in other
+memory, and once by stock Triton.
 
 A problem passes if the bits are the same every time, every element of the output and no other is written, the error is
 at most twice that of PyTorch in the same precision (`tests.cases.check`), and the case is specialised, or left to stock
@@ -24,7 +25,8 @@ from typing import Any
 from bench.case_jobs import CaseBench, on_processors
 from bench.harness import describe
 from tests.cases.case import Specimen
-from tests.cases.pointers.cases import CASES
+from tests.cases.operations.cases import CASES as OPERATIONS
+from tests.cases.pointers.cases import CASES as POINTERS
 
 RUNS = 4
 PROGRAMS = (2, 12)
@@ -35,6 +37,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "persistent": {"persistent": True},
     "two SMs": {"persistent": None},
 }
+CASES = (*POINTERS, *OPERATIONS)
 PROCESSORS = 2  # few, so that a persistent kernel needs several rounds for each of these problems
 
 

@@ -3,7 +3,25 @@
 from __future__ import annotations
 
 from bench.corpus.entry import Entry, Package
-from bench.corpus.packages import conch, flash_linear_attention, gemlite, liger_kernel, triton_tutorials
+from bench.corpus.packages import (
+    conch,
+    fbgemm,
+    flag_gems,
+    flash_linear_attention,
+    gemlite,
+    inductor,
+    liger_kernel,
+    lightllm,
+    mamba_ssm,
+    mlstm_kernels,
+    sageattention,
+    sglang,
+    torchao,
+    triton_tutorials,
+    unsloth,
+    vllm,
+    xformers,
+)
 
 PACKAGES: tuple[Package, ...] = (
     triton_tutorials.PACKAGE,
@@ -11,6 +29,18 @@ PACKAGES: tuple[Package, ...] = (
     liger_kernel.PACKAGE,
     gemlite.PACKAGE,
     conch.PACKAGE,
+    sageattention.PACKAGE,
+    mlstm_kernels.PACKAGE,
+    mamba_ssm.PACKAGE,
+    vllm.PACKAGE,
+    lightllm.PACKAGE,
+    sglang.PACKAGE,
+    fbgemm.PACKAGE,
+    torchao.PACKAGE,
+    xformers.PACKAGE,
+    unsloth.PACKAGE,
+    flag_gems.PACKAGE,
+    inductor.PACKAGE,
 )
 
 

@@ -1,15 +1,16 @@
 """flash-linear-attention: chunked linear attention, forward and backward.
 
 B sequences of T tokens, H heads of D. Tolerances are those of the package's ``tests/ops``. The reference is always the
-naive PyTorch implementation in float32; the package's tests use the recurrent kernel for some. All operations have the
-same three shapes; the package's tests have them for some operations (`_TESTED`). An operation has up to eleven tuned
-kernels with up to 48 configurations each. Six of each are tried, four for KDA, whose kernels take long to compile, and
-three for the shape with edges.
+naive PyTorch implementation in float32; the package's tests use the recurrent kernel for some. All operations but
+sparse attention have the same three shapes; the package's tests have them for some operations (`_TESTED`). An operation
+has up to eleven tuned kernels with up to 48 configurations each. Six of each are tried, four for KDA, whose kernels
+take long to compile, and three for the shape with edges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from bench.corpus.entry import OURS, Entry, Inputs, Outputs, Package, RmsRatio
@@ -131,6 +132,55 @@ def _want_attention(it: Inputs) -> Outputs:
     return {"o": run(it["q"].float(), it["k"].float(), it["v"].float())[0]}
 
 
+def _forgetting(B: int, T: int, H: int, D: int, device: str) -> Inputs:
+    return _with(_qkv(B, T, H, D, device), False, g=_gates(B, T, H, device=device))
+
+
+def _run_forgetting(it: Inputs) -> Outputs:
+    run = _op("fla.ops.forgetting_attn.parallel", "parallel_forgetting_attn")
+    return {"o": run(it["q"], it["k"], it["v"], it["g"])}
+
+
+def _want_forgetting(it: Inputs) -> Outputs:
+    run = _op("fla.ops.forgetting_attn.naive", "naive_forgetting_attn")
+    return {"o": run(it["q"].float(), it["k"].float(), it["v"].float(), it["g"])}
+
+
+def _slots(B: int, T: int, H: int, D: int, device: str) -> Inputs:
+    import torch
+
+    s = torch.randn(B, T, H, 64, device=device).half()
+    return _with(_qkv(B, T, H, D, device), False, s=s, g=_gates(B, T, H, 64, device=device, dtype="float16"))
+
+
+def _run_slots(module: str, name: str, it: Inputs) -> Outputs:
+    return {"o": _op(module, name)(it["q"], it["k"], it["v"], it["s"], it["g"])[0]}
+
+
+def _selected(B: int, T: int, H: int, D: int, device: str) -> Inputs:
+    """Each token attends to 16 blocks of 64 tokens, none after its own; 16 heads of queries for each of keys."""
+    import torch
+
+    it = _with(_qkv(B, T, H, D, device), False, gate=torch.rand(B, T, 16 * H, device=device).half())
+    it["q"] = torch.randn(B, T, 16 * H, D, device=device).half().requires_grad_()
+    own = (torch.arange(T, device=device) // 64)[None, :, None, None]
+    lots = torch.rand(B, T, H, -(-T // 64), device=device)
+    blocks = torch.arange(lots.shape[-1], device=device)
+    chosen = lots.masked_fill(blocks > own, 2.0).argsort(-1)[..., :16]
+    return {**it, "blocks": torch.where(chosen <= own, chosen, T).sort(-1).values}
+
+
+def _run_selected(it: Inputs) -> Outputs:
+    run = _op("fla.ops.nsa.parallel", "parallel_nsa")
+    return {"o": run(it["q"], it["k"], it["v"], g_slc=it["gate"], block_indices=it["blocks"])}
+
+
+def _want_selected(it: Inputs) -> Outputs:
+    run = _op("fla.ops.nsa.naive", "naive_nsa")
+    q, k, v, gate = (it[name].float() for name in ("q", "k", "v", "gate"))
+    return {"o": run(q, k, v, g_slc=gate, block_indices=it["blocks"])}
+
+
 # --- the entries ---
 
 Make = Callable[[int, int, int, int, str], Inputs]
@@ -174,19 +224,27 @@ _OPERATIONS: dict[str, tuple[Make, Function, Function, Mapping[str, RmsRatio]]] 
         _DELTA_LIMITS,
     ),
     "parallel_attn": (_plain, _run_attention, _want_attention, {}),
+    "parallel_forgetting_attn": (_forgetting, _run_forgetting, _want_forgetting, {}),
+    "chunk_gsa": (
+        _slots,
+        partial(_run_slots, "fla.ops.gsa", "chunk_gsa"),
+        partial(_run_slots, "fla.ops.gsa.naive", "naive_recurrent_gsa"),
+        {},
+    ),
+    "parallel_nsa": (_selected, _run_selected, _want_selected, {}),
 }
 _FORWARD_ONLY = (
     "chunk_simple_gla",
     "chunk_gated_delta_rule",
 )  # its backward raises on Hopper under Triton 3.4 to 3.7.0
-_CONFIGS = {"chunk_kda": 4, "parallel_attn": 1}  # the latter is not tuned
+_CONFIGS = {"chunk_kda": 4, "parallel_attn": 1, "parallel_nsa": 2}  # attention is not tuned
 _SHAPES = ((2, 1024, 8, 128), (4, 2048, 8, 64), (2, 1024, 4, 60))
 
 
 def _entries() -> list[Entry]:
     found: list[Entry] = []
     for name, (make, run, reference, limits) in _OPERATIONS.items():
-        for B, T, H, D in _SHAPES:
+        for B, T, H, D in _SHAPES if name != "parallel_nsa" else ((2, 1024, 2, 128), (4, 2048, 1, 64)):
 
             def inputs(device: str, make: Make = make, shape: tuple[int, ...] = (B, T, H, D)) -> Inputs:
                 return make(*shape, device)  # type: ignore[call-arg]

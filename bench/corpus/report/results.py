@@ -110,7 +110,7 @@ def judge(about: Mapping[str, Any], answer: Mapping[str, Any], reached: str) -> 
     else:
         wrong = [mode for mode in errors if not right(errors[mode], errors["stock"], bits[mode])]
         texts = [f"in {mode}: error {told(errors[mode])} of the tolerance" for mode in wrong]
-        far = [mode for mode in done if mode not in wrong and not bits[mode] and _far(done[mode]["peak"])]
+        far = [mode for mode in done if mode not in wrong and not bits[mode] and far_off(done[mode]["peak"])]
         texts += [
             f"in {mode}: an element {told(done[mode]['peak'])} times as far off as any of stock's" for mode in far
         ]
@@ -133,7 +133,7 @@ def right(error: float | None, stock: float | None, equal_bits: bool) -> bool:
     return error <= 1.0 or (stock is not None and stock > 1.0 and error <= stock * NO_WORSE_THAN_STOCK)
 
 
-def _far(peak: float | None) -> bool:
+def far_off(peak: float | None) -> bool:
     """Whether few elements are far off, as after a race or a missing tile; a mean does not show them."""
     return peak is None or peak > FARTHEST
 

@@ -18,6 +18,8 @@ DECLINED = {**APPLIED, "applied": False, "reason": "no tl.dot in the kernel", "l
 def handle(job: dict[str, Any]) -> dict[str, Any]:
     """Answers as a real worker would, or dies as a real kernel would."""
     what, _, where = job["entry"].split()[0].partition("_in_")
+    if job["task"] == "regret":
+        return measure_candidates(what, job)
     early = what.startswith("early-")
     if job["task"] == "prepare" and what != "missing" and not (early and job["modes"] == [where]):
         return {"status": "done", "seconds": {job["modes"][0]: 1.0}}
@@ -69,6 +71,26 @@ def time_it(what: str, job: dict[str, Any]) -> dict[str, Any]:
         os._exit(7)
     us = {"stock": {"gemm": [20.0, 19.0, 21.0]}, "tawa": {"gemm": [10.0, 9.0, 11.0]}}
     return {**answer, "us": us, "note": ""}
+
+
+def measure_candidates(what: str, job: dict[str, Any]) -> dict[str, Any]:
+    """Candidates of two kernels; in the entry `kills`, one of them ends the process."""
+    if what == "missing":
+        return {"status": "skipped", "message": "not installed: No module named 'pack'"}
+    if what == "dotless":
+        return {"status": "done", "kernels": {}, "note": "no kernel with a dot"}
+    name, kernels = "model 1: two groups", ("gemm", "scan")
+    lost = {kernel: of[name] for kernel, of in job["lost"].items()}
+    if what == "kills" and "scan" not in lost:
+        alone = "model 1" in job["apart"]
+        running = {"mode": "model 1 of scan", "candidates": {"scan": name}}
+        together = {"mode": "model 1", "candidates": dict.fromkeys(kernels, name)}
+        Path(job["progress"]).write_text("running " + json.dumps(running if alone else together))
+        os._exit(7)
+    us = [20.0, 19.0, 21.0] if job["timed"] else None
+    it = {"name": name, "options": {"plan": {}}, "predicted_us": 18.0, "about": {"applied": True}, "us": us}
+    found = {kernel: [{**it, "error": lost.get(kernel)}] for kernel in kernels}
+    return {"status": "done", "kernels": found, "note": ""}
 
 
 if __name__ == "__main__":

@@ -13,9 +13,12 @@ from bench.corpus.running import short
 def test_every_package_is_pinned_and_says_where_it_comes_from() -> None:
     for package in PACKAGES:
         assert package.home.startswith("https://") and package.licence
-        assert package.requires or package.files
-        own = [it for it in package.requires if "==" in it]
-        assert own or not package.requires
+        has_sources = package.requires or package.sources or package.archives or package.files
+        assert has_sources or package.module.startswith("torch.")
+        pinned = [*package.requires, *package.sources]
+        own = [it for it in pinned if "==" in it]
+        assert own or not pinned
+        assert all(len(it.address.rsplit("/", 1)[1]) == 40 for it in package.archives)
         assert all("/main/" not in address for address in package.files.values())
 
 

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from bench.corpus import modes
 from bench.corpus.modes import Tuning
 
 SCRIPT = """
@@ -68,3 +70,41 @@ def test_the_parts_of_a_list_are_what_is_tried_of_it_and_no_part_is_empty(count:
 
 def test_the_first_and_the_last_are_tried() -> None:
     assert Tuning(3).picked(iter(range(48)))[::2] == [0, 47]  # what prunes a list may be a generator
+
+
+def test_in_a_mode_with_plans_each_kernel_is_launched_under_its_own_and_the_others_under_stock_triton(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from triton.runtime.jit import JITFunction
+
+    import tawa
+    from tawa.bridge.driver.request import surrounding_request
+    from tests.bridge import kernels
+
+    for name in ("_plans", "_requests"):
+        monkeypatch.setattr(modes, name, {})
+    monkeypatch.setattr(modes, "_watching", False)
+    monkeypatch.setattr(modes, "_current", "")
+    monkeypatch.setattr(JITFunction, "run", lambda self, *args, **kwargs: surrounding_request())
+    gemm, softmax = cast(Any, kernels.gemm_pointers), cast(Any, kernels.softmax_rows)
+
+    def request_of(kernel: Any) -> Any:
+        return kernel.run(grid=(1,), warmup=False)
+
+    modes.add_plan_mode("two groups", {"gemm_pointers": {"groups": 2}})
+    modes.add_plan_mode("persistent", {"gemm_pointers": '{"form": "persistent"}'})
+    try:
+        modes.switch_to("two groups")
+        assert request_of(gemm).plan.groups == 2 and request_of(gemm).pinned
+        assert request_of(softmax).stock
+        modes.switch_to("persistent")
+        assert request_of(gemm).plan.form == "persistent"
+        modes.switch_to("tawa")
+        assert request_of(gemm).plan is None
+        modes.add_plan_mode("two groups", {"softmax_rows": {"form": "stock"}})
+        modes.switch_to("two groups")
+        assert request_of(gemm).stock
+    finally:
+        tawa.uninstall()
+    with pytest.raises(ValueError, match="stock is a mode of its own"):
+        modes.add_plan_mode("stock", {})

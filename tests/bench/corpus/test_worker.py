@@ -18,7 +18,7 @@ WAYS = ["stock", "tawa", "legal"]
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(modes, "_current", "")
-    monkeypatch.setattr(running, "_forget_compiled", lambda: None)
+    monkeypatch.setattr(running, "forget_compiled", lambda: None)
     yield
     import tawa
 

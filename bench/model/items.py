@@ -1,0 +1,116 @@
+"""Measured points with what the model needs of them: the workload, the launch, and the way of executing it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.model.compiled import compile_points
+from bench.model.points import Point
+from tawa.analysis.work.workload import Workload, find_workload
+from tawa.dialects.parameters import parameter_name
+from tawa.ir import Module
+from tawa.machine.coefficients import Coefficients
+from tawa.plan.cost.launches import Launch, launch_of
+from tawa.plan.cost.time_model import predict
+from tawa.plan.cost.ways import Way, plan_way, stock_way
+from tawa.plan.plan import Plan
+from tests.cases.case import Case, Number
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One point. stock: whether stock Triton's kernel was measured."""
+
+    point: Point
+    workload: Workload
+    launch: Launch
+    way: Way
+
+    @property
+    def stock(self) -> bool:
+        """Whether this is stock Triton's kernel."""
+        return not self.way.specialised
+
+    def predicted_us(self, coefficients: Coefficients | None = None) -> float:
+        """The model's time."""
+        return predict(self.workload, self.launch.visits, self.launch.programs, self.way, coefficients=coefficients)
+
+
+def items_of(points: Sequence[Point], folder: Path) -> tuple[list[Item], Counter[str]]:
+    """The items of points, and how many were left out for which reason. folder: keeps what is compiled."""
+    from tawa.bridge.driver.forms import read_kernel
+    from tawa.bridge.triton.read_module import new_context
+
+    compiled = compile_points(points, folder)
+    context = new_context()
+    kernels: dict[str, tuple[Module, Workload | None]] = {}
+    found: list[Item] = []
+    left: Counter[str] = Counter()
+    for point in points:
+        made = compiled[point.compiled_as]
+        reason = why_left_out(point, made)
+        if reason:
+            left[reason] += 1
+            continue
+        if point.compiled_as not in kernels:
+            module = read_kernel(made["ttir"], context)
+            kernels[point.compiled_as] = module, find_workload(module)
+        module, workload = kernels[point.compiled_as]
+        if workload is None:
+            left["no structured control flow"] += 1
+            continue
+        launch = launch_of(workload, arguments_of(point.case, module, workload), point.case.launch_grid())
+        found.append(Item(point, workload, launch, way_of(point, made, workload, launch.programs)))
+    return found, left
+
+
+def why_left_out(point: Point, made: dict[str, Any]) -> str:
+    """Why a point says nothing about a Plan that the compiler makes today; empty if it does."""
+    if "error" in made:
+        return "does not compile"
+    if point.options is None:
+        return ""
+    if made["plan"] is None:
+        return "" if point.options == {} else "declined today"
+    if point.options == {} and _chosen_at_launch(made):
+        return "launches choose between kernels"
+    return "another Plan today" if point.told and point.told != made["reason"] else ""
+
+
+def _chosen_at_launch(made: dict[str, Any]) -> bool:
+    launch = made.get("launch") or {}
+    return bool(launch.get("work") is not None or launch.get("alone"))
+
+
+def arguments_of(case: Case, module: Module, workload: Workload) -> list[int | None]:
+    """The values of a kernel's integer parameters, by index; None for all others."""
+    values: list[int | None] = []
+    for parameter in workload.function.body.args:
+        given = case.arguments.get(parameter_name(module, parameter))
+        known = isinstance(given, Number) and not isinstance(given.value, float) and parameter.type.startswith("i")
+        values.append(case.size(given.value) if known else None)
+    return values
+
+
+def way_of(point: Point, made: dict[str, Any], workload: Workload, programs: int) -> Way:
+    """How a point's kernel was executed. A launch of more programs than SMs may have got the persistent form."""
+    if made["plan"] is None:
+        return stock_way(workload, point.case.num_warps, point.case.num_stages)
+    plan = Plan.from_json(json.dumps(made["plan"]))
+    offered = (
+        (made.get("launch") or {}).get("offered") and programs > 132 and point.options.get("persistent") is not False
+    )
+    return plan_way(plan, persistent=plan.form == "persistent" or bool(offered))
+
+
+def groups_of(items: Iterable[Item]) -> list[list[Item]]:
+    """Items that were measured side by side."""
+    groups: dict[tuple[str, str, str], list[Item]] = defaultdict(list)
+    for item in items:
+        groups[item.point.group].append(item)
+    return list(groups.values())

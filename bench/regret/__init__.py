@@ -1,0 +1,1 @@
+"""Regret: the time of what automatic mode chooses over the time of the best candidate, kernel by kernel."""

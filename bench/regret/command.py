@@ -1,0 +1,159 @@
+"""Regret of automatic mode: ``python -m bench.regret measure | report``.
+
+``measure`` needs a Hopper GPU: each kernel with stock Triton, automatic mode, the eight Plans that the model ranks
+first, four random ones and the forms that a user would try, all checked and timed round-robin
+(``bench/results/regret.json``). With ``--packages FOLDER``, the corpus (`bench.corpus`) too: each kernel with a dot of
+each entry, in the configurations that stock Triton's autotuners choose. What has rows in the file is not measured
+again, so that a bench that was cut short is taken up by the same command; ``--again`` measures it anew. Names in the
+corpus are ``package: operation M=64``, so ``--only ': '`` measures it alone.
+``report`` reads that file and ``bench/results/model.json`` and prints regret, the rank correlation of the predictions
+for kernels that the fit did not see, and the worst misses; ``--picture`` draws predicted over measured gains.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.harness import RESULTS, ROOT, Report, read
+from bench.regret.report import Group, first_by_model, geometric, groups_of_model, groups_of_rows
+
+PICTURE = ROOT / "docs" / "images" / "predictions.png"
+WORST = 8
+
+
+def main() -> int:
+    """Measures, or reports."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("measure", "report"))
+    parser.add_argument("--only", default="", help="kernels, or entries of the corpus, whose name contains this")
+    parser.add_argument("--packages", metavar="FOLDER", help="the corpus too, from here or as installed ('')")
+    parser.add_argument("--again", action="store_true", help="also what has rows already")
+    parser.add_argument("--minutes", type=float, default=9.0, help="begin nothing after this")
+    parser.add_argument("--processes", type=int, default=15, help="how many compile side by side")
+    parser.add_argument("--picture", action="store_true", help=f"draw {PICTURE.relative_to(ROOT)}")
+    arguments = parser.parse_args()
+    if arguments.what == "measure":
+        return _measure(arguments)
+    groups = [group for group in read_groups() if arguments.only in group.kernel]
+    print_report(groups)
+    if arguments.picture:
+        draw(groups, PICTURE)
+    return 0
+
+
+def _measure(arguments: argparse.Namespace) -> int:
+    from bench.corpus.__main__ import chosen
+    from bench.regret.corpus import entries_left, measure_corpus
+    from bench.regret.measure import measure
+
+    end = time.monotonic() + arguments.minutes * 60
+    report = begun_report(arguments.only if arguments.again else None, arguments.packages is not None)
+    measure(report, arguments.only, end, arguments.processes)
+    if arguments.packages is not None:
+        pairs = entries_left(
+            chosen([arguments.only] if arguments.only else []), {row.case["case"] for row in report.rows}
+        )
+        measure_corpus(report, pairs, arguments.packages, end, arguments.processes)
+    report.note_clocks()
+    wrong = [row for row in report.rows if isinstance(row.error, str) and "differs" in row.error]
+    for row in wrong:
+        print(f"WRONG {row.case['case']} {row.case['kernel']} {row.candidate}: {row.error}")
+    print(f"{len(report.rows)} candidates, {len(wrong)} wrong; {report.save()}")
+    return 1 if wrong else 0
+
+
+def begun_report(again: str | None, corpus: bool) -> Report:
+    """The report with the rows that the file has already, and of which runs those are.
+
+    again: rows of cases whose name contains this are left out. corpus: of the corpus too.
+    """
+    report = Report("regret")
+    path = RESULTS / "regret.json"
+    if not path.exists():
+        return report
+    about, rows = read(path)
+    dropped = [again is not None and again in row.case["case"] and (corpus or "source" not in row.case) for row in rows]
+    report.rows = [row for row, drop in zip(rows, dropped, strict=True) if not drop]
+    if report.rows:
+        earlier = {key: about.get(key) for key in ("device", "driver", "versions", "date", "command")}
+        report.about["earlier"] = [*about.get("earlier", []), earlier]
+    return report
+
+
+def read_groups() -> list[Group]:
+    """All measured groups."""
+    found: list[Group] = []
+    if (path := RESULTS / "regret.json").exists():
+        found += groups_of_rows("regret", json.loads(path.read_text())["rows"])
+    if (path := RESULTS / "model.json").exists():
+        found += groups_of_model(json.loads(path.read_text())["rows"])
+    return found
+
+
+def print_report(groups: Sequence[Group]) -> None:
+    """Regret by source, rank correlation, and the worst misses."""
+    by_source: dict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        by_source[group.source].append(group)
+    heads = ("groups", "candidates", "model first", "worst", "automatic", "worst", "ranks")
+    widths = (6, 10, 11, 6, 9, 6, 6)
+    print(f"{'source':18} " + " ".join(f"{head:>{width}}" for head, width in zip(heads, widths, strict=True)))
+    for source, them in by_source.items():
+        print(_line(source, them))
+    print(_line("all", groups))
+    groups = [it for it in groups if first_by_model(it)]
+    missed = sorted(groups, key=lambda it: -(it.regret(first_by_model(it)) or 1.0))
+    print("\nWorst choices of the model:")
+    for group in missed[:WORST]:
+        first = first_by_model(group)
+        best = min(group.measured, key=lambda it: it.time_us)
+        print(f"  {group.regret(first):.3f}  {group.kernel}, {group.problem}: {first} instead of {best.candidate}")
+
+
+def _line(name: str, groups: Sequence[Group]) -> str:
+    model = [regret for it in groups if (regret := it.regret(first_by_model(it))) is not None]
+    automatic = [regret for it in groups if (regret := it.regret("automatic")) is not None]
+    ranks = [rank for it in groups if (rank := it.rank_correlation()) is not None]
+    size = sum(len(it.measured) for it in groups) / max(1, len(groups))
+    own = f"{geometric(automatic):9.3f} {max(automatic):6.3f}" if automatic else f"{'-':>9} {'-':>6}"
+    mean = f"{sum(ranks) / len(ranks):6.2f}" if ranks else f"{'-':>6}"
+    return (
+        f"{name:18} {len(groups):6} {size:10.1f} {geometric(model):11.3f} {max(model, default=1.0):6.3f} {own} {mean}"
+    )
+
+
+def draw(groups: Sequence[Group], path: Path) -> None:
+    """Predicted over measured gains: a point for each candidate that is not stock Triton's kernel."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    points: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for group in groups:
+        stock = next((it for it in group.measured if it.stock and it.predicted_us), None)
+        for it in group.measured if stock is not None else ():
+            if not it.stock and it.predicted_us and stock.predicted_us:
+                points[group.source][0].append(stock.time_us / it.time_us)
+                points[group.source][1].append(stock.predicted_us / it.predicted_us)
+    figure = Figure(figsize=(5.2, 4.6), dpi=160)
+    axes = figure.subplots()
+    for source, (measured, predicted) in points.items():
+        axes.scatter(measured, predicted, s=7, alpha=0.6, label=source, linewidths=0)
+    axes.plot([0.5, 2.2], [0.5, 2.2], color="#555555", linewidth=0.8)
+    axes.axhline(1.0, color="#BBBBBB", linewidth=0.6)
+    axes.axvline(1.0, color="#BBBBBB", linewidth=0.6)
+    axes.set(xscale="log", yscale="log", xlim=(0.6, 2.1), ylim=(0.6, 2.1), xlabel="measured gain over stock Triton",
+             ylabel="predicted gain")  # fmt: skip
+    ticks = [0.6, 0.8, 1.0, 1.25, 1.5, 2.0]
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(ticks, [str(tick) for tick in ticks])
+        axis.set_minor_locator(NullLocator())
+    axes.legend(frameon=False, fontsize=8, markerscale=2)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Software": None})
+    print(path.relative_to(ROOT))

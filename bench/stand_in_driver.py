@@ -1,0 +1,80 @@
+"""A CUDA driver that does nothing, so that the host time of a launch can be measured without a GPU.
+
+`install` builds ``libcuda.so.1`` from `stand_in_driver.c` and loads it before Triton looks for its own: then everything
+in Python and in C up to the call of the driver is what runs on a GPU machine, on tensors of the CPU. What PyTorch says
+of a CUDA device (the current one, its stream, its capability) is answered here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import tempfile
+from functools import partial
+from operator import mul
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+SOURCE = Path(__file__).with_suffix(".c")
+PROCESSORS, CAPABILITY = 132, (9, 0)
+
+
+def library() -> Path:
+    """The stand-in, built."""
+    import triton
+
+    headers = Path(triton.__file__).parent / "backends" / "nvidia" / "include"
+    made = Path(tempfile.mkdtemp(prefix="tawa-stand-in-")) / "libcuda.so.1"
+    what = ["-shared", "-fPIC", "-O2", f"-Wl,-soname,{made.name}", f"-I{headers}", str(SOURCE), "-o", str(made)]
+    subprocess.run([os.environ.get("CC", "gcc"), *what], check=True)
+    return made
+
+
+def install() -> None:
+    """Makes it the driver of this process: of Triton, and of `tawa.ops` on tensors of the CPU."""
+    made = library()
+    os.environ["TRITON_LIBCUDA_PATH"] = str(made.parent)
+    ctypes.CDLL(str(made), mode=ctypes.RTLD_GLOBAL)  # who asks for libcuda.so.1 later gets this one, by its name
+    from triton.backends.nvidia import driver
+    from triton.runtime import driver as slot
+
+    stand_in: Any = driver.CudaDriver()
+    stand_in.get_current_device = _current_device
+    stand_in.get_current_stream = partial(mul, 0)  # as PyTorch's, a function in C
+    stand_in.get_device_capability = lambda device=None: CAPABILITY
+    slot.set_active(stand_in)
+    _for_operators()
+
+
+def _lazy_init() -> None:
+    pass
+
+
+def _current_device() -> int:
+    """As `torch.cuda.current_device`: two calls of Python's, one of C."""
+    _lazy_init()
+    return 0
+
+
+def _for_operators() -> None:
+    """Lets the operators of `tawa.ops` take tensors of the CPU for those of an H100."""
+    import torch
+
+    cuda: Any = torch.cuda
+    cuda.get_device_capability = lambda device=None: CAPABILITY
+    cuda.get_device_properties = lambda device=None: SimpleNamespace(multi_processor_count=PROCESSORS)
+    import tawa.ops.attention_checks as checks
+    import tawa.ops.attention_launch as launching
+    import tawa.ops.attention_op as operators
+    import tawa.ops.attention_plain as plain
+    from tawa.ops import attention_tiles
+
+    hidden: Any = launching
+    hidden.tiles_for = lambda device: attention_tiles.HOPPER
+    hidden: Any = checks
+    hidden._check_devices = lambda named: None
+    operators._library.impl("attention", operators._run_forward, "CPU")
+    operators._library.impl("attention_backward", operators._run_backward, "CPU")
+    plain.other_keys = ~plain._keys_of("CPU")
