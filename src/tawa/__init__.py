@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ProtocolError,
         ResourceError,
         SurroundingsError,
+        TableError,
         TawaError,
         UnsupportedKernel,
     )
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tawa.runtime.jit import jit
     from tawa.runtime.settings import Settings
     from tawa.runtime.simulation import simulate
+    from tawa.runtime.tuning.store import use_table
 
 __version__ = "0.2.0"
 
@@ -45,6 +47,7 @@ _HOMES = {
     "Explanation": "tawa.runtime.explain.explanation",
     "Settings": "tawa.runtime.settings",
     "simulate": "tawa.runtime.simulation",
+    "use_table": "tawa.runtime.tuning.store",
     "Plan": "tawa.plan",
     "PlanOptions": "tawa.plan",
     "PartitionPlan": "tawa.plan",
@@ -62,6 +65,7 @@ _HOMES = {
     "InternalError": "tawa.errors",
     "KernelError": "tawa.errors",
     "SurroundingsError": "tawa.errors",
+    "TableError": "tawa.errors",
 }
 
 __all__ = [
@@ -83,6 +87,7 @@ __all__ = [
     "Settings",
     "SourceLocation",
     "SurroundingsError",
+    "TableError",
     "TawaError",
     "UnsupportedKernel",
     "__version__",
@@ -93,6 +98,7 @@ __all__ = [
     "scope",
     "simulate",
     "uninstall",
+    "use_table",
 ]
 
 

@@ -100,6 +100,10 @@ def report_it(reproducer: Path | None = None) -> str:
     return f"please report it{folder}: {ISSUES_URL}"
 
 
+class TableError(TawaError):
+    """A table of tuned kernels is damaged, or of another GPU or version; the message names the file and the cure."""
+
+
 class AssumptionError(TawaError):
     """An assumption about a scalar argument is malformed, or names no argument of the kernel."""
 

@@ -18,6 +18,7 @@ from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.budget import Channels
 from tawa.plan.decide.paths import Launching, Raising
 from tawa.plan.decide.rings import Facts, Target
+from tawa.plan.prospect import Prospect
 from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -58,6 +59,7 @@ class Flow:
     raising: Raising | None = None
     strides: tuple[Argument, ...] = ()
     raised: int = 0
+    prospect: Prospect | None = None
     aref: str = ""
     verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])

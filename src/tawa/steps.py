@@ -20,6 +20,7 @@ from tawa.plan.decide.rings import decide_rings as choose_rings
 from tawa.plan.decide.turns import choose_turns
 from tawa.remarks import Remark
 from tawa.symbolic.host.expr import Condition
+from tawa.transforms.epilogue.direct_stores import DirectStores
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma
 from tawa.transforms.ttir.split_rows import SplitRows
@@ -104,13 +105,18 @@ def split_rows(flow: Flow) -> Remark | None:
     return None
 
 
+def store_directly(flow: Flow) -> None:
+    """Lets fp32 stores through pointers leave from the layout of the dot, where a conversion would take ring memory."""
+    flow.remarks += DirectStores(flow.target.groups).run(flow.module).remarks
+
+
 def decide_rings(flow: Flow) -> Remark | None:
     """Makes all decisions except those about partitioned loops, or declines the kernel."""
     found = find_facts(flow.module, flow.target, flow.plan)
     if isinstance(found, Remark):
         return found
     flow.facts = found
-    made = choose_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pins, flow.pinned)
+    made = choose_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pins, flow.pinned, flow.prospect)
     if isinstance(made, Remark):
         return made
     flow.plan, flow.why = made.plan, {**flow.why, **made.why}
@@ -130,14 +136,22 @@ def decide_turns(flow: Flow) -> None:
     flow.plan = flow.plan.over(choose_turns(flow.module, flow.plan))
 
 
+def decide_ahead(flow: Flow) -> None:
+    """Decides which loads of consumers are prefetched."""
+    flow.plan = flow.plan.over(choose_ahead(flow.module, _with_pinned_loops(flow)))
+
+
 def decide_loops(flow: Flow) -> None:
-    """Decides schedules and prefetched loads."""
-    asked = (
-        replace(flow.plan, loops=flow.pins.loops, numbering="staged") if flow.pins.numbering == "staged" else flow.plan
-    )
-    schedules = choose_schedules(flow.module, asked)
+    """Decides schedules."""
+    schedules = choose_schedules(flow.module, _with_pinned_loops(flow))
     flow.plan = scheduled(flow.plan, schedules).over(flow.plan)
-    flow.plan = flow.plan.over(choose_ahead(flow.module, flow.plan))
     staged = {schedule.location for schedule in schedules.values() if schedule.location}
     # Drop the remarks about P = 0 for loops that have a schedule instead.
     flow.remarks = [remark for remark in flow.remarks if str(remark.location) not in staged]
+
+
+def _with_pinned_loops(flow: Flow) -> Plan:
+    """The Plan, with the loops as they are pinned if those have the numbers of an old Plan."""
+    if flow.pins.numbering == "program":
+        return flow.plan
+    return replace(flow.plan, loops=flow.pins.loops, numbering="staged")
