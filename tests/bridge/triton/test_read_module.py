@@ -44,6 +44,15 @@ def without_locations(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith("#loc"))
 
 
+def without_names(text: str) -> str:
+    """The text with its values numbered in the order of their first place.
+
+    Triton's custom form does not keep the names of the values that a loop carries.
+    """
+    numbers: dict[str, str] = {}
+    return re.sub(r"%[\w.]+", lambda found: numbers.setdefault(found[0], f"%{len(numbers)}"), text)
+
+
 def names(module: Module) -> list[str]:
     return [op.name for op in module.walk()]
 
@@ -123,7 +132,8 @@ def test_the_unspecialised_program_is_what_the_pipeline_starts_from(compiled: An
         "ttng.warp_group_dot", "tt.dot"
     )
     outcome = specialise(print_module(module), OPTIONS, Target(4, 3))
-    assert outcome.aref == compiled.asm["aref"]
+    assert outcome.aref is not None
+    assert without_names(outcome.aref) == without_names(compiled.asm["aref"])
 
 
 def test_the_levels_share_the_names_of_the_parameters(compiled: Any) -> None:
