@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tawa.symbolic.host.launch_spec import LaunchSpec
+from tawa.bridge.launch.forecasts import Forecasts
 
 RUNS = 3
 MOST_BYTES = 2 << 30  # bytes of all tensors of a launch: six copies of each are kept
@@ -41,14 +41,14 @@ class Compared:
 
 
 _found: list[Compared] | None = None
-_not_worth = LaunchSpec.not_worth
+_choose = Forecasts.choose
 
 
 def begin_comparing() -> list[Compared]:
     """Starts comparing; the list fills as autotuners try their configurations."""
     global _found
     _found = []
-    LaunchSpec.not_worth = lambda self, arguments, rounds: ""
+    Forecasts.choose = lambda self, values, grid, at_hand=False: None
     return _found
 
 
@@ -56,7 +56,7 @@ def stop_comparing() -> None:
     """Stops comparing."""
     global _found
     _found = None
-    LaunchSpec.not_worth = _not_worth
+    Forecasts.choose = _choose
 
 
 def watch_tuners(switch_to: Callable[[str], None], mode: Callable[[], str]) -> None:

@@ -12,7 +12,10 @@ from bench.model.points import Point
 
 
 def compile_point(point: Point) -> dict[str, Any]:
-    """The TTIR of a point's kernel, the complete Plan and the counts of ptxas; the error, if it does not compile."""
+    """The TTIR of a point's kernel, the complete Plan and the counts of ptxas; the error, if it does not compile.
+
+    A point with a recorded Plan needs the TTIR only: stock Triton's kernel is compiled.
+    """
     from tawa.bridge.driver.attach import attached
     from tawa.bridge.driver.compile import compile_kernel
     from tawa.bridge.driver.request import Request
@@ -24,7 +27,7 @@ def compile_point(point: Point) -> dict[str, Any]:
     names = case.kernel.arg_names
     constants = {(names.index(key),): value for key, value in case.constants().items()}
     signature = Signature(case.signature(), constants, case.attributes())
-    request = None if point.options is None else Request(PlanOptions.from_mapping(point.options))
+    request = None if point.options is None or point.plan else Request(PlanOptions.from_mapping(point.options))
     try:
         with attached(), launched_by_us(function=case.kernel):
             made = compile_kernel(case.kernel, signature, request, **case.options())

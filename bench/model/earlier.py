@@ -22,6 +22,7 @@ def earlier_points() -> Iterator[Point]:
     yield from _ablation()
     yield from _attention()
     yield from _gemm()
+    yield from _regret()
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
@@ -140,3 +141,18 @@ def _attention() -> Iterator[Point]:
         options = None if found.kind == "stock" else dict(found.options)
         name = f"attention {about['dtype']} d{about['d']} causal={about['causal']}"
         yield _point("attention", make_case(shape, found), row, options, kernel=name)
+
+
+def _regret() -> Iterator[Point]:
+    from bench.regret.problems import problems
+
+    known = {case.name: (kernel, case) for kernel, case in problems()}
+    for row in _rows("regret"):
+        about = row["case"]
+        if about["case"] not in known or row["candidate"] == "automatic":  # whose launches choose between kernels
+            continue
+        kernel, case = known[about["case"]]
+        stock = row["candidate"] == "stock"
+        if stock or about["plan"] is not None:
+            yield Point("regret", kernel, about["case"], row["candidate"], case, None if stock else about["options"],
+                        row["median_ms"] * 1e3, plan=about["plan"])  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tawa.analysis.work.workload import Workload, find_workload
 from tawa.dialects.parameters import parameter_name
 from tawa.ir import Module
 from tawa.machine.coefficients import Coefficients
+from tawa.machine.hopper import PROCESSORS, WARP_GROUP
 from tawa.plan.cost.launches import Launch, launch_of
 from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import Way, plan_way, stock_way
@@ -38,7 +40,7 @@ class Item:
 
     def predicted_us(self, coefficients: Coefficients | None = None) -> float:
         """The model's time."""
-        return predict(self.workload, self.launch.visits, self.launch.programs, self.way, coefficients=coefficients)
+        return predict(self.workload, self.launch, self.way, coefficients)
 
 
 def items_of(points: Sequence[Point], folder: Path) -> tuple[list[Item], Counter[str]]:
@@ -65,7 +67,7 @@ def items_of(points: Sequence[Point], folder: Path) -> tuple[list[Item], Counter
             left["no structured control flow"] += 1
             continue
         launch = launch_of(workload, arguments_of(point.case, module, workload), point.case.launch_grid())
-        found.append(Item(point, workload, launch, way_of(point, made, workload, launch.programs)))
+        found.append(Item(point, workload, launch, way_of(point, made, workload)))
     return found, left
 
 
@@ -73,18 +75,24 @@ def why_left_out(point: Point, made: dict[str, Any]) -> str:
     """Why a point says nothing about a Plan that the compiler makes today; empty if it does."""
     if "error" in made:
         return "does not compile"
-    if point.options is None:
+    if point.options is None or point.plan is not None:
         return ""
     if made["plan"] is None:
         return "" if point.options == {} else "declined today"
-    if point.options == {} and _chosen_at_launch(made):
-        return "launches choose between kernels"
+    if _chosen_at_launch(point, made):
+        return "launches choose between forms"
     return "another Plan today" if point.told and point.told != made["reason"] else ""
 
 
-def _chosen_at_launch(made: dict[str, Any]) -> bool:
-    launch = made.get("launch") or {}
-    return bool(launch.get("work") is not None or launch.get("alone"))
+def _chosen_at_launch(point: Point, made: dict[str, Any]) -> bool:
+    """Whether the launch of a point, which has no recorded Plan, may have got another form than the compiled one.
+
+    Where the options leave it open, launches of more programs than SMs had the persistent form when these results were
+    taken.
+    """
+    forecast = (made.get("launch") or {}).get("forecast") or {}
+    many = prod(point.case.launch_grid()) > PROCESSORS
+    return point.options == {} or (many and any(it["persistent"] for it in forecast.get("forms", ())))
 
 
 def arguments_of(case: Case, module: Module, workload: Workload) -> list[int | None]:
@@ -97,15 +105,25 @@ def arguments_of(case: Case, module: Module, workload: Workload) -> list[int | N
     return values
 
 
-def way_of(point: Point, made: dict[str, Any], workload: Workload, programs: int) -> Way:
-    """How a point's kernel was executed. A launch of more programs than SMs may have got the persistent form."""
+def way_of(point: Point, made: dict[str, Any], workload: Workload) -> Way:
+    """How a point's kernel was executed."""
+    if point.plan is not None:
+        return recorded_way(point.plan, max(WARP_GROUP, point.case.num_warps))
     if made["plan"] is None:
         return stock_way(workload, point.case.num_warps, point.case.num_stages)
-    plan = Plan.from_json(json.dumps(made["plan"]))
-    offered = (
-        (made.get("launch") or {}).get("offered") and programs > 132 and point.options.get("persistent") is not False
-    )
-    return plan_way(plan, persistent=plan.form == "persistent" or bool(offered))
+    return plan_way(Plan.from_json(json.dumps(made["plan"])))
+
+
+def recorded_way(plan: Mapping[str, Any], num_warps: int) -> Way:
+    """The way of a Plan of which the bench kept the main decisions. num_warps: of all consumers."""
+    paths = set(plan["paths"].values())
+    staged = any((it.get("stages") or 1) > 1 for it in plan["loops"])
+    in_flight = max((it.get("mma_depth") or 0 for it in plan["loops"]), default=0)
+    depth = max((it or 1 for it in plan["rings"].values()), default=1)
+    return Way(
+        True, plan["groups"] or 1, num_warps, plan["ctas_per_sm"] or 1, depth, in_flight, staged,
+        plan["form"] == "persistent", not paths & {"cp.async", "registers"}, bool(paths & {"raised"}),
+    )  # fmt: skip
 
 
 def groups_of(items: Iterable[Item]) -> list[list[Item]]:

@@ -19,7 +19,8 @@ class Point:
 
     source: the result file. kernel: the kernel with its configuration; a held-out kernel is held out whole. shape: the
     problem. candidate: in words. options: Tawa's launch options; None is stock Triton. told: the summary of the Plan
-    that was measured, or empty; a Plan that the compiler no longer makes is not used.
+    that was measured, or empty; a Plan that the compiler no longer makes is not used. plan: what the bench recorded of
+    the Plan (`bench.regret.measure.brief`), which then need not be made again; None if it recorded nothing.
     """
 
     source: str
@@ -31,6 +32,7 @@ class Point:
     median_us: float
     told: str = ""
     about: dict[str, Any] = field(default_factory=dict[str, Any])
+    plan: dict[str, Any] | None = None
 
     @property
     def group(self) -> tuple[str, str, str]:
@@ -45,4 +47,4 @@ class Point:
         return repr((function.__module__, function.__name__, sorted(self.case.signature().items()),
                      sorted((key, str(value)) for key, value in self.case.constants().items()),
                      sorted(self.case.attributes().items()), launch,
-                     None if self.options is None else sorted(self.options.items())))  # fmt: skip
+                     None if self.options is None or self.plan else sorted(self.options.items())))  # fmt: skip

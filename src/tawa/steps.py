@@ -14,7 +14,7 @@ from tawa.machine.hopper import WARP_GROUP
 from tawa.plan import Plan
 from tawa.plan.candidates import warps_of_group
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
-from tawa.plan.decide.paths import choose_launches, choose_raises, choose_unit_strides
+from tawa.plan.decide.paths import choose_raises, choose_unit_strides
 from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
 from tawa.plan.decide.turns import choose_turns
@@ -53,7 +53,7 @@ def decide_raises(flow: Flow) -> None:
 
 
 def raise_loads(flow: Flow) -> None:
-    """Promotes the chosen accesses to TMA, then decides which launches get the kernel."""
+    """Promotes the chosen accesses to TMA."""
     if flow.raising is None:
         return
     made = PromoteToTma(flow.raising.raises, flow.raising.loads, flow.raising.stores).run(flow.module)
@@ -61,16 +61,11 @@ def raise_loads(flow: Flow) -> None:
     if not made.raised:
         return
     ones = tuple(Condition(it, UNIT_STRIDE, 1, 1) for it in flow.strides)
-    spec = replace(made.launch, conditions=(*ones, *made.launch.conditions))
+    flow.launch = replace(made.launch, conditions=(*ones, *made.launch.conditions))
     flow.remarks += [Remark("done", f"taken for granted: {'; '.join(made.taken)}")] if made.taken else []
-    by_element = bool(flow.strides)
-    flow.launch, notes = choose_launches(
-        flow.module, flow.options, flow.launching, flow.plan, spec, by_element, flow.pinned
-    )
-    flow.remarks += notes
     flow.raised = made.raised
     flow.plan = Plan(unit_strides=tuple(it.name for it in flow.strides)).over(flow.plan)
-    flow.target = replace(flow.target, stock_copies="elements" if by_element else "rows")
+    flow.target = replace(flow.target, stock_copies="elements" if flow.strides else "rows")
 
 
 def make_persistent(flow: Flow) -> Remark | None:

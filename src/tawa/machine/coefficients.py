@@ -26,13 +26,15 @@ class Coefficients:
     start_stock, start_specialised: microseconds from one launch to the next, without any work.
     fill_stock, fill_specialised: cycles until the first tile has arrived in a program; a stock kernel pays them at each
         loop, a specialised one at its start, where it also initialises barriers and starts its partitions.
-    drain_specialised: cycles at the end of a loop of a specialised kernel, until the last dot has left.
+    drain_specialised: cycles at the end of a loop of a specialised kernel, until the last dot has left. drain_staged:
+        iterations' worth of a loop with stages that overlap with nothing, at its begin and its end.
     block: cycles of a block without dots, beside its work: waits between operations that depend on each other.
     overlap: exponent of the smooth maximum over units of an SM. sharing: the same for programs that share an SM.
     tail: how much of a full wave the last, partial wave takes.
     tensor_8, tensor_16, tensor_32: time of a dot over that at the peak rate, by bits of an operand's element.
     lanes, special, narrow: cycles over those at the peak rate, for fp32 operations, special functions, and conversions
-        from and to 8 bits. address: the same for the addresses and masks of loads through pointers.
+        from and to 8 bits. carried: the same for an element of 8 bits that stages carry. address: the same for the
+        addresses and masks of loads through pointers.
     alone: what a single warp of a scheduler loses, because nothing fills its gaps. shuffle: cycles of a reduction.
     store, store_tma: cycles of 128 bytes that are stored through pointers, or by TMA. turn: of 128 bytes of an operand
         that is transposed through registers.
@@ -50,6 +52,7 @@ class Coefficients:
     fill_stock: float
     fill_specialised: float
     drain_specialised: float
+    drain_staged: float
     block: float
     overlap: float
     sharing: float
@@ -60,6 +63,7 @@ class Coefficients:
     lanes: float
     special: float
     narrow: float
+    carried: float
     address: float
     alone: float
     shuffle: float

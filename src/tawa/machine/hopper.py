@@ -127,28 +127,6 @@ EARLY_PUTS = 2
 """Slots that are filled before the partitions start; more do not help (bench/results/ablation.json)."""
 AMPLE_SLOTS = 3
 """From this depth on, P = 1 is as fast as P = 0 for CTAs that share an SM (bench/pointers/small.py)."""
-
-# -- whether it pays (tawa.plan.profitability, tawa.plan.decide.persistent, tawa.plan.cost.launch_work) ---------------
-
-LEAST_FILLS = 3
-"""The least number of slots that a program must fill; with fewer, stock Triton prefetches all of them as well."""
-SMALL_OPERANDS = 16
-"""Kernels with operands of at most this many bits and several CTAs per SM are left to stock Triton: 0.97 to 1.02 of
-stock, with tf32 1.04 to 1.39 (bench/results/gemm_matrix.json)."""
-WIDE_INSTRUCTION = 128
-"""Registers of the accumulator of a wgmma of 256 columns: one such CTA keeps the tensor cores of an SM busy (1.01 to
-1.36 from 2048³ on, bench/results/small.json)."""
-ENOUGH_SLOTS = 2
-"""With this many slots a persistent form pays even if the other form has more (bench/results/persistent.json).
-
-With one slot, no load overlaps with the consumer's computation."""
-LEAST_CYCLES = 8000
-"""Launches with less work per SM are left to the stock kernel, which starts faster than a specialised one
-(bench/results/small.json)."""
-DOT_CYCLES = 350
-"""The wait for each dot of a stock program alone on its SM: fitted to bench/pointers/small.py."""
-STORE_CYCLES = 500
-"""The wait for each store of such a program."""
 ROW_BYTES = 128
 """The most bytes of a row that TMA fetches at a time (bench/results/small.json: 128 x 64 x 32 at 2048³ and 4096³)."""
 
@@ -160,6 +138,8 @@ MOST_MEASURED = 10
 """Plans of one kernel that are measured at most: stock Triton's, that of automatic mode, and eight of the model."""
 USUAL_SIZES = (2048, 4096)
 """Values of integer arguments, where a compile does not know them: short and long loops."""
+UNUSUAL_SIZES, UNUSUAL_WAVES = (512, 8192), (1, 48)
+"""The same for smaller and larger launches, which may gain where the usual ones do not."""
 USUAL_TRIPS = 32
 """Iterations of a loop whose bounds memory decides."""
 USUAL_WAVES = 8

@@ -58,8 +58,6 @@ def _persistent(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
     if options.persistent is not None and plan.form is not None and (plan.form == "persistent") != options.persistent:
         stock = plan.form == "stock" and not options.persistent
         yield "persistent", "" if stock else f"form={plan.form!r}"
-    elif options.persistent is False and plan.launches is not None and plan.launches.many == "persistent":
-        yield "persistent", "many='persistent'"
 
 
 __all__ = ["STOCK", "check_agreement", "contradictions"]

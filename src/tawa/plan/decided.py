@@ -120,8 +120,7 @@ class _Decisions:
 
     def _form(self) -> Iterator[Decision]:
         plan, pins = self.plan, self.pins
-        many = (plan.launches or LaunchPlan()).many == "persistent"
-        usual = "launches with more programs than SMs get the persistent form" if many else "one tile per program"
+        usual = "one tile per program"
         yield self._made("form", _words(plan.form), pins.form is not None, "persistent", usual)
         if plan.tile_order is not None:
             usual = "the order in which the hardware starts programs"
@@ -255,17 +254,9 @@ class _Decisions:
         if launches.conditions:
             value = f"conditions on {_count(len(launches.conditions), 'value')}"
             found.append(self._made("launches.conditions", value, False, "", "TMA requires them of sizes and strides"))
-        if launches.short == "stock" or asked.short is not None:
-            usual = "too little work per SM for specialisation to pay"
-            found.append(self._made("launches.short", str(launches.short), asked.short is not None, "", usual))
-        if launches.crowded == "stock" or asked.crowded is not None:
-            usual = "boxes with short rows keep the TMA unit as busy as the tensor cores"
-            found.append(self._made("launches.crowded", str(launches.crowded), asked.crowded is not None, "", usual))
-        if launches.many == "persistent" or asked.many is not None:
-            usual = "loads of the next tile overlap with the stores of this one"
-            option = "persistent" if launches.many == "as_written" else ""
-            value = _words(launches.many)
-            found.append(self._made("launches.many", value, asked.many is not None, option, usual))
+        if launches.choice == "predicted" or asked.choice is not None:
+            usual = "each launch gets the form that is predicted to be the fastest"
+            found.append(self._made("launches.choice", str(launches.choice), asked.choice is not None, "", usual))
         yield from found or [Decision("launches", "all", "planner", "the kernel suits every launch")]
 
 

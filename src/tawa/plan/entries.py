@@ -17,7 +17,7 @@ Path = Literal[
     "pointers",
 ]  # fmt: skip
 PartitionRole = Literal["producer", "consumer"]
-Launched = Literal["stock", "specialised"]
+LaunchChoice = Literal["predicted", "always"]
 
 
 UNCAPPED = 0
@@ -173,17 +173,15 @@ class LaunchPlan:
 
     conditions: the conditions on a launch, in words; other launches get the stock kernel. They follow from the
         operands.
-    short: what launches with little work per SM get. crowded: what launches with more programs than SMs get.
-    many: whether launches with more programs than SMs get the kernel as it is, or its persistent form.
+    choice: "predicted": the form that the model of time predicts to be the fastest for the launch: this kernel, another
+        form of it, or the stock kernel. "always": this kernel.
     """
 
     conditions: tuple[str, ...] | None = None
-    short: Launched | None = None
-    crowded: Launched | None = None
-    many: Literal["as_written", "persistent"] | None = None
+    choice: LaunchChoice | None = None
 
     def __post_init__(self) -> None:
-        check_words(self, short=Launched, crowded=Launched, many=Literal["as_written", "persistent"])
+        check_words(self, choice=LaunchChoice)
 
 
 def check_numbers(value: Any, *names: str) -> None:
@@ -213,6 +211,6 @@ def check_words(value: Any, **words: Any) -> None:
 
 
 __all__ = [
-    "UNCAPPED", "LaunchPlan", "Launched", "LoopPlan", "OperandPlan", "PartitionPlan", "PartitionRole", "Path",
+    "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan", "PartitionRole", "Path",
     "RingPlan", "StorePlan", "check_flags", "check_numbers", "check_words",
 ]  # fmt: skip

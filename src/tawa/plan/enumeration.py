@@ -70,15 +70,14 @@ class RankedPlan:
 class Space:
     """The space of a kernel.
 
-    num_warps, num_stages: of the launch. by_pointers: the kernel's workload as it is written. raised: with its pointer
-    loads made by TMA; None if there are none, or if TMA cannot make any. persistent: whether the kernel has a
-    persistent form.
+    num_warps, num_stages: of the launch. workload: of the kernel as it is written. raised: whether TMA can make loads
+    in place of pointers. persistent: whether the kernel has a persistent form.
     """
 
     num_warps: int
     num_stages: int
-    written: Workload
-    raised: Workload | None = None
+    workload: Workload
+    raised: bool = False
     persistent: bool = False
 
 
@@ -106,9 +105,9 @@ class Form:
 
 def forms_of(space: Space) -> Iterator[Form]:
     """All forms."""
-    pointers = any(load.operand and not load.tma for work in space.written.blocks.values() for load in work.loads)
-    paths: tuple[bool | None, ...] = ((True, False) if space.raised is not None else (False,)) if pointers else (None,)
-    rows = min((dot.rows for dot in space.written.dots), default=0)
+    pointers = any(load.operand and not load.tma for work in space.workload.blocks.values() for load in work.loads)
+    paths: tuple[bool | None, ...] = ((True, False) if space.raised else (False,)) if pointers else (None,)
+    rows = min((dot.rows for dot in space.workload.dots), default=0)
     groups = [1]
     if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * WGMMA_ROWS:
         groups.append(2)
@@ -118,7 +117,7 @@ def forms_of(space: Space) -> Iterator[Form]:
 
 def way_of(space: Space, form: Form) -> Way:
     """The way in which the planner is expected to execute a form: D, P, stages and CTAs from the counts alone."""
-    workload = workload_of(space, form)
+    workload = space.workload
     warps = max(space.num_warps, WARP_GROUP)
     chained = any(dot.chained for dot in workload.dots)
     slot, once = _slot_bytes(workload)
@@ -140,32 +139,23 @@ def way_of(space: Space, form: Form) -> Way:
     )  # fmt: skip
 
 
-def workload_of(space: Space, form: Form) -> Workload:
-    """The workload of a form."""
-    return space.raised if form.raised and space.raised is not None else space.written
-
-
-def enumerate_plans(space: Space, launch: Launch, raised_launch: Launch | None = None) -> tuple[RankedPlan, ...]:
+def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
     """Stock Triton's kernel and every form with every D, P and number of stages worth a try, fastest first.
 
-    launch: the launch to predict. raised_launch: the same for the blocks of the raised workload.
+    launch: the launch to predict.
     """
     found = [stock_plan(space, launch)]
     for form in forms_of(space):
-        workload = workload_of(space, form)
-        at = raised_launch if workload is space.raised and raised_launch is not None else launch
         for way in _variants(way_of(space, form)):
-            found.append(RankedPlan(_plan(form, way), predict(workload, at.visits, at.programs, way, at.processors),
-                                    f"{form.words}, {_variant_words(way)}"))  # fmt: skip
+            words = f"{form.words}, {_variant_words(way)}"
+            found.append(RankedPlan(_plan(form, way), predict(space.workload, launch, way), words))
     return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
 
 
 def stock_plan(space: Space, launch: Launch) -> RankedPlan:
     """Stock Triton's kernel."""
-    way = stock_way(space.written, space.num_warps, space.num_stages)
-    return RankedPlan(
-        STOCK, predict(space.written, launch.visits, launch.programs, way, launch.processors), "stock Triton"
-    )
+    way = stock_way(space.workload, space.num_warps, space.num_stages)
+    return RankedPlan(STOCK, predict(space.workload, launch, way), "stock Triton")
 
 
 def allowed(plans: tuple[RankedPlan, ...], pins: Plan, options: PlanOptions) -> tuple[RankedPlan, ...]:
@@ -225,5 +215,5 @@ def _accumulators(workload: Workload) -> int:
 
 
 __all__ = [
-    "Form", "RankedPlan", "Space", "allowed", "enumerate_plans", "forms_of", "stock_plan", "way_of", "workload_of",
+    "Form", "RankedPlan", "Space", "allowed", "enumerate_plans", "forms_of", "stock_plan", "way_of",
 ]  # fmt: skip

@@ -70,8 +70,8 @@ def expect(workload: Workload, launch: Launch, way: Way, stock: Way) -> Expectat
     regime = regime_of(workload, launch, way, stock)
     fit = fitted()
     return Expectation(
-        predict(workload, launch.visits, launch.programs, stock, launch.processors),
-        predict(workload, launch.visits, launch.programs, way, launch.processors),
+        predict(workload, launch, stock),
+        predict(workload, launch, way),
         fit.errors.get(regime, fit.unknown),
         regime,
     )

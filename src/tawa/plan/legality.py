@@ -163,10 +163,6 @@ def check_met(plan: Plan, pins: Plan, launched: bool = True) -> None:
             raise PlanError(f"the Plan has {name}={want!r} in launches: {why}; cure: {name}={has!r}")
 
 
-_LAUNCHES = {
-    "short": "the work of a program cannot be computed at launch",
-    "crowded": "this kernel does not depend on it",
-    "many": "this kernel has no persistent form for such launches",
-}
+_LAUNCHES = {"choice": "there is no other form of this kernel that launches may get"}
 
 __all__ = ["check_met", "check_names", "check_plan", "check_rings", "operand_text"]

@@ -1,4 +1,4 @@
-"""Deciding arguments: the integer arguments of a kernel that trip counts and branches depend on.
+"""Deciding arguments: the integer arguments of a kernel that trip counts and branches depend on; axes of the grid, too.
 
     for k in range(0, K, BK): …                 K
     if pid_m * BM >= M: return                  M, beside what the rest depends on
@@ -10,20 +10,34 @@ find its bounds (the lengths of sequences) is not known to a launch; the argumen
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tawa.dialects.builtin import CondBranchOp
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.effects import is_pure
+from tawa.dialects.tt import FuncOp, GetProgramIdOp
 from tawa.ir import Module, Operation, Value, parse_type
 from tawa.ir.types import ScalarType
-from tawa.symbolic.origins import origins_of
+from tawa.symbolic.origins import Origins, origins_of
 
 
 def deciding_arguments(module: Module) -> list[Value]:
     """These arguments of the kernel's function, in its order. module: TTIR."""
-    values = [use.value for op in module.walk() for use in deciding(op)]
-    values += [op.operands[0] for op in module.walk() if CondBranchOp.matches(op)]
-    found = origins_of(values, decisions=True, follow=_computes).arguments
+    found = _origins(module.walk()).arguments
     return sorted((it for it in found if _is_integer(it)), key=lambda it: it.index)
+
+
+def deciding_axes(function: FuncOp) -> tuple[int, ...]:
+    """The axes of the grid on which it depends how often programs execute which blocks. function: structured TTIR."""
+    ids = (GetProgramIdOp.of(op) for op in _origins(function.op.walk()).operations)
+    return tuple(sorted({it.axis for it in ids if it is not None}))
+
+
+def _origins(operations: Iterable[Operation]) -> Origins:
+    every = list(operations)
+    values = [use.value for op in every for use in deciding(op)]
+    values += [op.operands[0] for op in every if CondBranchOp.matches(op)]
+    return origins_of(values, decisions=True, follow=_computes)
 
 
 def _is_integer(value: Value) -> bool:
@@ -36,4 +50,4 @@ def _computes(op: Operation) -> bool:
     return is_pure(op)
 
 
-__all__ = ["deciding_arguments"]
+__all__ = ["deciding_arguments", "deciding_axes"]

@@ -1,9 +1,9 @@
-"""Launch choice: whether a launch gets the specialised kernel or stock Triton's.
+"""Launch choice: whether a launch can get the specialised kernel.
 
-The launcher evaluates `why_not_launchable` and `why_slower` at each launch. `clauses_of` states the same in advance, as
-clauses over the kernel's arguments, followed by the number of programs and the second and third size of the grid.
+The launcher evaluates `why_not_launchable` at each launch. `clauses_of` states the same in advance, as clauses over the
+kernel's arguments, followed by the number of programs and the second and third size of the grid.
 
-    work 862 * ceil(K / 64), 132 SMs     →     ceil(programs / 132) * 862 * ceil(K / 64) >= 8000
+    row stride of A, fp16     →     stride_am * 2 is a multiple of 16
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from tawa.symbolic.host.conditions import Clause, narrowed, simplified
-from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number, multiply
+from tawa.symbolic.host.conditions import Clause
+from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.symbolic.host.ranges import Domain, Range
-from tawa.symbolic.host.simplify import simplified_value
-from tawa.symbolic.host.text import value_text
 
 MOST_TILES = 1 << 30
 """Limit for a persistent kernel: the sum of a tile index and the number of programs fits 32 bits."""
@@ -43,26 +41,13 @@ def why_not_launchable(spec: LaunchSpec, values: Sequence[int], grid: Sequence[i
     return ""
 
 
-def why_slower(spec: LaunchSpec, values: Sequence[int], grid: Sequence[int], processors: int) -> str:
-    """Why the specialised kernel is expected to be slower than the stock kernel; empty if it is not.
-
-    Arguments as for `why_not_launchable`. processors: SMs.
-    """
-    return spec.not_worth(values, rounds_of(grid, processors))
-
-
-def rounds_of(grid: Sequence[int], processors: int) -> int:
-    """The number of programs that an SM executes, one after the other or concurrently."""
-    return -(-prod(grid) // processors)
-
-
 def fits(grid: Sequence[int], axes: int) -> bool:
     """Whether a persistent kernel that receives the first `axes` sizes of the grid can cover it."""
     return prod(grid[axes:]) == 1 and prod(grid) <= MOST_TILES
 
 
-def clauses_of(spec: LaunchSpec, count: int, processors: int) -> tuple[Clause, ...]:
-    """The clauses under which the specialised kernel is launched. count: arguments of the kernel's function."""
+def clauses_of(spec: LaunchSpec, count: int) -> tuple[Clause, ...]:
+    """The clauses under which the specialised kernel can be launched. count: arguments of the kernel's function."""
     programs, rows, layers = grid_arguments(count)
     found = [Clause.of(condition) for condition in spec.conditions]
     for descriptor in spec.descriptors:
@@ -71,11 +56,6 @@ def clauses_of(spec: LaunchSpec, count: int, processors: int) -> tuple[Clause, .
     if spec.axes:
         found.append(Clause(programs, most=MOST_TILES))
         found += [Clause(size, most=1) for size in (rows, layers)[spec.axes - 1 :]]
-    if spec.alone:
-        found.append(Clause(programs, most=processors))
-    if spec.work is not None:
-        rounds = Apply("ceiling", (programs, Number(processors)))
-        found.append(Clause(multiply(rounds, spec.work), spec.least_cycles, lenient=True))
     return tuple(dict.fromkeys(found))
 
 
@@ -100,14 +80,6 @@ def grid_domain(count: int) -> Domain:
     }
 
 
-def work_text(spec: LaunchSpec) -> str:
-    """The cycles of one program as text, for launches with work that satisfy the conditions; empty if unknown."""
-    if spec.work is None:
-        return ""
-    domain = narrowed({}, simplified([*map(Clause.of, spec.conditions), Clause(spec.work, 1)], {}))
-    return value_text(simplified_value(spec.work, domain), domain)
-
-
 def _divisors(value: HostValue) -> Iterator[HostValue]:
     if not isinstance(value, Apply):
         return
@@ -123,8 +95,5 @@ __all__ = [
     "grid_arguments",
     "grid_domain",
     "grid_values",
-    "rounds_of",
     "why_not_launchable",
-    "why_slower",
-    "work_text",
 ]

@@ -111,11 +111,13 @@ class Compilation:
             [run.to_dict() for run in sheet.back_end_runs],
         )  # fmt: skip
         measure = self.request.options.mode == "measure"
-        if self.result and (self.result.raised or self.result.launch != LaunchSpec() or measure):
+        spec = self.result.launch if self.result else LaunchSpec()
+        if spec != LaunchSpec() or sheet.forecast or (self.result and (self.result.raised or measure)):
             # Triton's metadata has the warps of all partitions; other forms need the number that was asked for.
             folder = self.request.reproducer_dir
             made["launch"] = {
-                **self.result.launch.to_json(),
+                **spec.to_json(),
+                "forecast": sheet.forecast,
                 "num_warps": self.options.num_warps,
                 "options": asdict(self.request.options),
                 "reproducer_dir": str(folder) if folder else None,

@@ -67,12 +67,16 @@ class Specialised:
 
 @dataclass(slots=True)
 class Worksheet:
-    """Kept even if a compile fails: times of its steps in milliseconds, the texts so far, the runs of the back end."""
+    """Kept even if a compile fails: times of its steps in milliseconds, the texts so far, the runs of the back end.
+
+    forecast: what launches need to choose between forms of the kernel (`tawa.bridge.launch.forecasts`), or None.
+    """
 
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
     back_end_runs: list[BackEndRun] = field(default_factory=list[BackEndRun])
     texts: dict[str, str] = field(default_factory=dict[str, str])
     tawa_ms: float = 0.0
+    forecast: dict[str, Any] | None = None
 
     @contextmanager
     def timed(self, name: str, ours: bool = True) -> Iterator[None]:

@@ -21,7 +21,6 @@ from typing import Any
 from tawa.analysis.before_layouts import check_before_layouts
 from tawa.analysis.live_registers import SPARE_REGISTERS, live_registers
 from tawa.analysis.loops.chained_dots import has_chained_dots
-from tawa.analysis.loops.uniform_trip_counts import trip_counts_are_uniform
 from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.back_end import LaidOut, Made, through_back_end
 from tawa.bridge.driver.back_end_runs import BackEndRun, BackEndRuns, described
@@ -32,6 +31,7 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.spills import Spills, keeps_dots_in_flight, must_spill
 from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
+from tawa.bridge.launch.forecasts import forecast_facts
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
 from tawa.dialects.builtin import ModuleOp
@@ -41,20 +41,19 @@ from tawa.flow import Flow, run
 from tawa.ir import Module, Operation, copy_module, source_of
 from tawa.ir import parse_module as read_module
 from tawa.machine.hopper import HARMLESS_BYTES
-from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of, plan_only
+from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of
 from tawa.plan import LaunchPlan, Plan
 from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
-from tawa.plan.decide.paths import BY_TMA, CROWDED, Launching, launch_plan
-from tawa.plan.decide.persistent import NOT_OFFERED, OFFERED, options_of_persistent, why_shallower
+from tawa.plan.decide.paths import BY_TMA, Launching, launch_plan
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
 from tawa.plan.enumeration import Space
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
-from tawa.plan.profitability import ANYWAY, NOT_EXPECTED, why_not_faster
-from tawa.plan.prospect import Prospect
+from tawa.plan.profitability import ANYWAY, NOT_EXPECTED, is_expectation, why_not_faster
+from tawa.plan.prospect import Prospect, form_of
 from tawa.remarks import Remark, SourceLocation
-from tawa.transforms.ttir.make_persistent import grid_axes, why_not_persistent
+from tawa.transforms.ttir.make_persistent import why_not_persistent
 from tawa.verify.verdict import Unknown
 
 _NO_MODULE = Module(Operation(ModuleOp.NAME))
@@ -175,7 +174,7 @@ class _Driver:
             return None
         with self.sheet.timed("predict"):
             written = find_workload(self.kernel)
-            raised = find_workload(self.paths.module) if self.paths is not None and self.paths.raised else None
+            raised = self.paths is not None and self.paths.raised > 0
             if written is None:
                 return None
             launch = self.tools.options
@@ -187,7 +186,7 @@ class _Driver:
             return False
         raised = self.paths is not None and self.paths.raised > 0
         module = self.paths.module if raised and self.paths is not None else self.kernel
-        return why_not_persistent(module) is None and trip_counts_are_uniform(module)
+        return why_not_persistent(module) is None
 
     def _hopeless(self) -> Remark | None:
         """Declines a kernel of which no form is expected to pay, before any work is done on one."""
@@ -198,6 +197,8 @@ class _Driver:
         if not expected or any(it.verdict != "slower" for it in expected):
             return None
         best = min(expected, key=lambda it: it.own_us)
+        if self.prospect.may_gain():
+            self.sheet.forecast = self._forecast(None)
         return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), self._place(), ANYWAY)
 
     def _place(self) -> SourceLocation | None:
@@ -363,19 +364,12 @@ class _Driver:
         flow, plan = made.form.flow, choice.trial.plan
         assert plan is not None
         launch, notes = flow.launch, list(choice.notes)
-        with self.sheet.timed("offer persistent"):
-            offered, note = self._offered(plan, raised=flow.raised > 0)
+        self.sheet.forecast = forecast = self._forecast(plan)
         wider = widened(self.kernel, self.tools.options.num_warps)
-        notes += [it for it in (note, wider) if it is not None]
-        launch = replace(launch, offered=offered)
-        if flow.raised:
-            launch = replace(
-                launch, alone=launch.alone and bool(plan.max_registers)
-            )  # with a register cap several CTAs fit on an SM
-            notes += [*raising, *[Remark("done", CROWDED)] * launch.alone]
-        elif self.paths is not None and not self.paths.raised:
+        notes += [it for it in (wider,) if it is not None]
+        if flow.raised or (self.paths is not None and not self.paths.raised):
             notes += raising
-        plan = Plan(launches=launch_plan(launch)).over(plan)
+        plan = Plan(launches=launch_plan(launch, forecast is not None)).over(plan)
         check_met(plan, self.request.plan or Plan(), self.launching.ours)
         why = {**(self.paths.why if self.paths is not None else {}), **made.outcome.why}
         outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan, why=why)
@@ -389,6 +383,8 @@ class _Driver:
         asked = self.request.plan
         if asked is not None and (asked.form == "persistent" or (asked.groups or 1) > 1 or asked.ping_pong):
             raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {refusal}")
+        if self.prospect is not None and is_expectation(refusal) and self.prospect.may_gain():
+            self.sheet.forecast = self._forecast(None)
         return Outcome(False, None, (refusal,))
 
     def _no_space(self, use: SharedUse) -> Outcome:
@@ -401,36 +397,22 @@ class _Driver:
             raise kind(use.total_bytes, LIMIT_BYTES, text)
         return Outcome(False, None, (Remark("declined", text),))
 
-    def _offered(self, plan: Plan, raised: bool) -> tuple[int, Remark | None]:
-        """How many grid sizes a persistent form takes, if one is offered to launches with many programs; else 0.
+    def _forecast(self, plan: Plan | None) -> dict[str, Any] | None:
+        """What launches need to choose between the forms of the kernel by prediction; None if all get this one.
 
-        None is offered if programs may differ in their work (the hardware balances them better than a loop), if several
-        programs share an SM (they hide each other's prologues already), or if the persistent form's own tiles leave its
-        rings too few slots. The remark says which; it is None if the kernel has no persistent form at all.
+        plan: of the specialised kernel; None for stock Triton's.
         """
-        asked = (self.pins.launches or LaunchPlan()).many
-        pinned = self.request.plan is not None and asked != "persistent"
-        if pinned or plan.form == "persistent" or self.request.options.persistent is False or not self.launching.ours:
-            return 0, None
-        if plan.max_registers and asked is None:
-            return 0, None
-        module = self.paths.module if raised and self.paths is not None else self.kernel
-        if why_not_persistent(module) is not None or not (asked or trip_counts_are_uniform(module)):
-            return 0, None
-        found = self._form_planned(plan.groups or 1, raised)
-        reason = found.reason if isinstance(found, Remark) else why_shallower(found, plan)
-        if reason and asked is None:
-            return 0, Remark("done", f"{NOT_OFFERED}: {reason}")
-        return grid_axes(module), Remark("done", OFFERED)
-
-    def _form_planned(self, groups: int, raised: bool) -> Plan | Remark:
-        """The initial Plan of a compile of the persistent form, or why that compile would decline."""
-        base = self.paths if raised else None
-        form = self._lay_out(base, "persistent", groups)
-        if form.refusal is not None:
-            return form.refusal
-        plan = Plan(form="persistent", groups=groups).over(form.flow.plan)
-        return plan_only(form.text, options_of_persistent(self.request.options), form.flow.target, plan)
+        asked = (self.pins.launches or LaunchPlan()).choice
+        open_ = self.request.plan is None if asked is None else asked == "predicted"
+        workload = find_workload(self.kernel) if self.launching.ours and open_ else None
+        if workload is None:
+            return None
+        options, tools = self.request.options, self.tools.options
+        raised = self.paths is not None and self.paths.raised > 0
+        space = Space(tools.num_warps, tools.num_stages, workload, raised, self._may_turn())
+        forced = self.request.pinned or options.wherever_legal or (plan is not None and bool(plan.unit_strides))
+        with self.sheet.timed("offer forms"):
+            return forecast_facts(space, form_of(space, plan) if plan is not None else None, options, not forced)
 
 
 def _will_spill(plan: Plan | None, live: int) -> bool:

@@ -3,8 +3,7 @@
 A kernel whose pointer loads were promoted to TMA (`tawa.transforms.ttir.promote_to_tma`, ``make="host"``) takes
 descriptors after its own arguments; a persistent kernel (`tawa.transforms.ttir.make_persistent`) takes the size of its
 grid. While Tawa is attached, Triton makes a `LaunchedKernel` in place of its `CompiledKernel`. For such a kernel its
-`Launcher` (`tawa.bridge.launch.launcher`) makes these arguments, or launches the persistent form or the stock kernel
-instead.
+`Launcher` (`tawa.bridge.launch.launcher`) makes these arguments, or launches another form or the stock kernel instead.
 
 This works only for launches through `CompiledKernel.run`. Code that compiles a kernel and launches the cubin by itself
 (ahead-of-time tools) would not pass added arguments. They are therefore added only where a `JITFunction`, or Inductor
@@ -29,13 +28,13 @@ from typing import Any
 from tawa.bridge.driver.annotations import STOCK_WITHOUT
 from tawa.bridge.driver.request import Request, activate, surrounding_request
 from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
+from tawa.bridge.launch.forecasts import forecasts_of
 from tawa.bridge.launch.host import NO_HOST
 from tawa.bridge.launch.launcher import Launcher
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.dialects.tt import GRID_SIZE
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.decide.persistent import options_of_persistent, why_shallower
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
@@ -181,10 +180,10 @@ def kernel_class(base: type, attached: Attached) -> type:
             # What is not specialised is the stock kernel already.
             applied = getattr(self.metadata, record.KEY)["applied"]
             stock = partial(_stock, self, attached) if applied else lambda: _Loaded(self, own)
-            persistent, by_plan = partial(_persistent, self, attached), partial(_by_plan, self, attached)
+            by_plan, processors = partial(_by_plan, self, attached), multiprocessors()
             return Launcher(
-                self, inner, spec, encoder(added), stock, persistent, multiprocessors(), self.tawa_host,
-                self.tawa_choices, by_plan, passed,
+                self, inner, spec, encoder(added), stock, processors, self.tawa_host, self.tawa_choices, by_plan,
+                passed, forecasts_of(self, processors),
             )  # fmt: skip
 
     return LaunchedKernel
@@ -233,31 +232,6 @@ def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
         return _compiled_again(kernel)
 
 
-def _persistent(kernel: Any, attached: Attached) -> Any:
-    """The persistent form of a kernel, ready to be launched; None if it does not exist or is not expected to pay.
-
-    A failure here is logged and never reaches the launch: the user did not ask for this form, and the kernel exists.
-    """
-    known = getattr(kernel.metadata, record.KEY)
-    asked = known["launch"]
-    options = options_of_persistent(PlanOptions(**asked["options"]))
-    folder = Path(asked["reproducer_dir"]) if asked["reproducer_dir"] else None
-    request = Request(options, reproducer_dir=folder, verification=known["verification"], host=kernel.tawa_host)
-    try:
-        with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
-            made = _compiled_again(kernel)
-        got = getattr(made.metadata, record.KEY)
-        made_plan, own_plan = record.plan_of(got), record.plan_of(known)
-        if made_plan is None or own_plan is None or not launch_spec(made).axes:
-            reason = got["reason"]
-        elif not (reason := why_shallower(made_plan, own_plan)):  # D may be lower than planned, to fit shared memory
-            return _loaded(made)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-    _log.info("%s: not made persistent: %s", kernel.name, reason)
-    return None
-
-
 def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached) -> Any:
     """The kernel as a Plan has it. Raises what a compile with ``plan=`` raises."""
     known, asked = getattr(kernel.metadata, record.KEY), _asked(kernel)
@@ -274,7 +248,7 @@ def _by_plan(kernel: Any, attached: Attached, plan: Plan) -> Any:
         return _loaded(compiled_by_plan(kernel, plan, attached))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        _log.info("%s: a Plan to be measured is left out: %s", kernel.name, reason)
+        _log.info("%s: a Plan is left out: %s", kernel.name, reason)
         return reason
 
 

@@ -1,11 +1,12 @@
 """What a launch of a compiled kernel gets: the specialised kernel, stock Triton's, or what the choice depends on.
 
-    answer_for(kernel)                               depends: ceil(programs / 132) * ceil(K / 64) >= 10 and M, N, K > 0
-    answer_for(kernel, {"K": 64}, (4, 4))            declined: ceil(programs / 132) * ceil(K / 64) is 1, …
+    answer_for(kernel)                       depends: M, N, K > 0 and the model of time predicts it to be the fastest
+    answer_for(kernel, {"K": 64}, (4, 4))    declined: stock Triton: stock 5.1 us, specialised 6.0 us predicted: …
 
 If everything that the choice depends on is known, the launcher's own functions decide
-(`tawa.analysis.tma.launch_choice`). The condition is simplified for the argument types that the kernel was compiled
-for. 32-bit arguments are assumed to be at most 2147418112, the limit on the sizes of a tensor that TMA reads.
+(`tawa.analysis.tma.launch_choice`, `tawa.bridge.launch.forecasts`). The condition is simplified for the argument types
+that the kernel was compiled for. 32-bit arguments are assumed to be at most 2147418112, the limit on the sizes of a
+tensor that TMA reads.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tawa.analysis.tma.boxes import OPEN
-from tawa.analysis.tma.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable, why_slower
+from tawa.analysis.tma.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.added_arguments import launch_spec
 from tawa.bridge.launch.argument_paths import argument_paths, plain_value
+from tawa.bridge.launch.forecasts import Forecasts, forecasts_of
 from tawa.bridge.report import record
 from tawa.errors import PlanError
 from tawa.machine.hopper import PROCESSORS
+from tawa.plan.agreement import STOCK
 from tawa.symbolic.host.conditions import NEVER, Clause, simplified
 from tawa.symbolic.host.expr import Apply, Argument, HostValue
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -32,8 +35,8 @@ from tawa.symbolic.host.text import clauses_text, value_text
 Decision = Literal["specialised", "declined", "depends"]
 
 _MEASURED = "the first launch measures it to be faster"
-_PAYS_NEVER = "no launch is expected to pay: with one program on each SM it is too short"
-_ALL_THE_SAME = "only_if_faster=False specialises anyway"
+_PREDICTED = "the model of time predicts it to be the fastest"
+_MEASURE = "tawa tune measures it; only_if_faster=False specialises anyway"
 _POINTER_BITS = 63
 
 
@@ -68,19 +71,43 @@ def answer_for(
     those of the GPU in use.
     """
     known = getattr(compiled.metadata, record.KEY, None) or {}
-    if not known.get("applied"):
+    processors = processors or _processors()
+    forecasts = forecasts_of(compiled, processors)
+    if not known.get("applied") and forecasts is None:
         return Answer("declined")
     spec = launch_spec(compiled)
     if spec == LaunchSpec() and not arguments and grid is None:
         found = Answer("specialised")
     else:
-        found = _Question(compiled, spec, processors or _processors()).answer(arguments or {}, grid)
+        found = _Question(compiled, spec).answer(arguments or {}, grid)
+    if forecasts is not None:
+        found = _with_forecast(found, forecasts, arguments or {}, grid)
     return _with_measurement(found) if (known.get("launch") or {}).get("measure") else found
 
 
 def argument_domain(compiled: Any) -> Domain:
     """The ranges of a compiled kernel's arguments that follow from their types, by index."""
-    return _Question(compiled, LaunchSpec(), PROCESSORS).of_types
+    return _Question(compiled, LaunchSpec()).of_types
+
+
+def _with_forecast(
+    answer: Answer, forecasts: Forecasts, arguments: Mapping[str, Any], grid: Sequence[int] | None
+) -> Answer:
+    """The answer with what is predicted for the launch, if enough of it is known."""
+    if answer.decision == "declined":
+        return answer
+    values = {index: plain_value(arguments[name]) for index, name in forecasts.sizes if name in arguments}
+    known = [it for it in values.values() if isinstance(it, int)]
+    if grid is None or len(known) < len(forecasts.sizes):
+        condition = f"{answer.condition} and {_PREDICTED}" if answer.condition else _PREDICTED
+        return replace(answer, decision="depends", condition=condition)
+    every = [values.get(index) for index in range(max(values, default=-1) + 1)]
+    found = forecasts.choose(every, tuple(grid))
+    if found is None:
+        return answer
+    if found.plan == STOCK or (found.plan is None and forecasts.plan is None):
+        return replace(answer, decision="declined", condition=_PREDICTED, reason=str(found), cure=_MEASURE)
+    return replace(answer, decision="specialised", condition=_PREDICTED, found=str(found))
 
 
 def _with_measurement(answer: Answer) -> Answer:
@@ -93,8 +120,8 @@ def _with_measurement(answer: Answer) -> Answer:
 class _Question:
     """One compiled kernel, and what a launch of it depends on."""
 
-    def __init__(self, compiled: Any, spec: LaunchSpec, processors: int) -> None:
-        self.spec, self.processors = spec, processors
+    def __init__(self, compiled: Any, spec: LaunchSpec) -> None:
+        self.spec = spec
         self.source = compiled.src
         self.types: dict[str, Any] = dict(self.source.signature)
         self.paths = argument_paths(tuple(self.types.values()))
@@ -102,7 +129,7 @@ class _Question:
         self.count = len(self.paths)
         self.of_types = self._types()
         self.domain: Domain = {**self.of_types, **grid_domain(self.count)}
-        self.clauses = tuple(_named(it, self._name) for it in clauses_of(spec, self.count, processors))
+        self.clauses = tuple(_named(it, self._name) for it in clauses_of(spec, self.count))
 
     def _name(self, index: int) -> str:
         """The name of an argument in the kernel's source."""
@@ -130,10 +157,7 @@ class _Question:
         if grid is not None:
             known |= {self.count + at: number for at, number in enumerate(grid_values(grid))}
         if NEVER in general:
-            legal = clauses_of(replace(self.spec, work=None, alone=False), self.count, self.processors)
-            if NEVER in simplified(legal, self.domain):
-                return Answer("declined", reason="no arguments satisfy the conditions of its TMA descriptors")
-            return Answer("declined", reason=_PAYS_NEVER, cure=_ALL_THE_SAME)
+            return Answer("declined", reason="no arguments satisfy the conditions of its TMA descriptors")
         if not known:
             return Answer(self._decided(general), condition)
         shown, found = self._shown(known), self._found(general, known)
@@ -153,8 +177,6 @@ class _Question:
             broken = self.spec.broken(values)
             reason = broken.reason if broken is not None else refused  # `condition` has the condition itself
             return replace(taken, decision="declined", reason=reason)
-        if slower := why_slower(self.spec, values, grid, self.processors):
-            return replace(taken, decision="declined", reason=slower, cure=_ALL_THE_SAME)
         return taken
 
     @staticmethod

@@ -1,8 +1,10 @@
-"""The launcher of one kernel with added arguments, or with a choice: the kernel, its persistent form, the stock kernel.
+"""The launcher of one kernel with added arguments, or with a choice: the kernel, another form of it, the stock kernel.
 
 Each launch needs the descriptors that the kernel's `LaunchSpec` makes of its arguments. If a condition of the spec does
-not hold, or the launch is too short to pay, the stock kernel is launched. With more programs than SMs the persistent
-form is launched, if there is one: with one program for each SM, and with the size of the grid behind the arguments.
+not hold, the stock kernel is launched. Otherwise the launch gets what the model of time predicts to be the fastest for
+it (`tawa.bridge.launch.forecasts`): this kernel, another form, which is compiled at the first launch that gets it, or
+the stock kernel. A persistent form is launched with one program for each SM, and with the size of the grid behind the
+arguments.
 
 The decision is made once for each value of the arguments that it depends on (`Launcher._decide`), and the descriptors
 are kept in the form that the hardware reads. A later launch looks its arguments up in a dict, and calls the launcher
@@ -22,41 +24,45 @@ from functools import cached_property, partial
 from math import prod
 from typing import Any
 
-from tawa.analysis.tma.launch_choice import fits, rounds_of, why_not_launchable, why_slower
+from tawa.analysis.tma.launch_choice import why_not_launchable
 from tawa.bridge.launch.argument_paths import argument_paths, values_at
 from tawa.bridge.launch.descriptors import Encoder, Passed, made_descriptor
+from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
 from tawa.bridge.launch.launch_key import key_of, with_tensors
 from tawa.bridge.launch.straight import straight
+from tawa.bridge.report.record import KEY, plan_of
 from tawa.plan import Plan
+from tawa.plan.agreement import STOCK
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
 
 _MOST_KNOWN = 1024
+_HARMLESS_SPILLS = 16
+"""Registers of a thread, spilled once: as many as `tawa.machine.hopper.HARMLESS_BYTES`."""
 
 
 class Launcher:
     """Called in place of Triton's launcher. kernel: the compiled kernel. inner: Triton's launcher of it.
 
-    encode: see `encoder`. compile_stock: compiles the stock kernel. compile_persistent: compiles the persistent form of
-    this one; it returns None if there is none. processors: SMs. choices: what was measured, or will be; None: nothing.
-    compile_plan: compiles the kernel by a Plan; it returns why that is impossible. passed: turns the arguments of a
-    launch into those of `inner`; None if they are the same.
+    encode: see `encoder`. compile_stock: compiles the stock kernel. processors: SMs. choices: what was measured, or
+    will be; None: nothing. compile_plan: compiles the kernel by a Plan; it returns why that is impossible. passed:
+    turns the arguments of a launch into those of `inner`; None if they are the same. forecasts: what is predicted;
+    None: every launch gets this kernel.
     """
 
     def __init__(
         self, kernel: Any, inner: Callable[..., None], spec: LaunchSpec, encode: Encoder,
-        compile_stock: Callable[[], Any], compile_persistent: Callable[[], Any] = lambda: None,
-        processors: int = 1, host: Host = NO_HOST, choices: Choices | None = None,
+        compile_stock: Callable[[], Any], processors: int = 1, host: Host = NO_HOST, choices: Choices | None = None,
         compile_plan: Callable[[Plan], Any] = lambda plan: "no Plan can be compiled here",
-        passed: Passed | None = None,
+        passed: Passed | None = None, forecasts: Forecasts | None = None,
     ) -> None:  # fmt: skip
         self.kernel, self.inner, self.spec, self.encode, self.passed = kernel, straight(inner), spec, encode, passed
-        self.compile_stock, self.compile_persistent, self.processors = compile_stock, compile_persistent, processors
+        self.compile_stock, self.processors, self.forecasts = compile_stock, processors, forecasts
         self.types = tuple(kernel.src.signature.values())
         self.choices, self.compile_plan = choices, compile_plan
-        self.read = spec.arguments | (choices.arguments if choices is not None else frozenset())
+        self.read = spec.arguments.union(*(it.arguments for it in (choices, forecasts) if it is not None))
         self.paths, self.key_of = argument_paths(self.types), key_of(self.types, self.read)
         self.known: dict[tuple[Any, ...], _Made] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
@@ -84,7 +90,7 @@ class Launcher:
             self.known.clear()
         values = values_at(self.paths, args)
         plan = self._chosen(values, grid, stream, hooks, args) if self.choices is not None else None
-        made = self.made(values, grid) if plan is None else self.made_by(plan, values, grid)
+        made = self.predicted(values, grid) if plan is None else self.made_by(plan, values, grid)
         if isinstance(made, str):
             made = self._stock_made(made, grid)
         if not self.host.capturing():
@@ -118,17 +124,47 @@ class Launcher:
         self.by_plan = {it: kernel for it, kernel in self.by_plan.items() if it == plan or it in before}
         return plan
 
-    def made_by(self, plan: Plan, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
-        """What a launch by a Plan needs, or why it gets the stock kernel. A Plan that fails is as none."""
-        if plan.form == "stock":
-            return "measured to be the fastest"
+    def predicted(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
+        """What a launch needs by the form that is predicted to be the fastest, or why it gets the stock kernel."""
+        if self.forecasts is None or why_not_launchable(self.spec, values, grid):
+            return self.made(values, grid)
+        capturing = self.host.capturing()
+        found = self.forecasts.choose(values, grid, at_hand=capturing)
+        while found is not None and found.plan is not None and found.plan != STOCK and found.plan not in self.by_plan:
+            self.forecasts.note(found.plan, self._compiled_for_launches(found.plan))
+            found = self.forecasts.choose(values, grid)  # with the Plan that the planner completed
+        if found is None or found.plan is None:
+            return self.made(values, grid)
+        if found.plan == STOCK:
+            return str(found) if self._at_hand("stock") else self.made(values, grid)
+        made = self.made_by(found.plan, values, grid)
+        return self.made(values, grid) if isinstance(made, str) else made
+
+    def _compiled_for_launches(self, plan: Plan) -> Plan | None:
+        """Compiles another form of the kernel; its complete Plan, or None if there is none that is worth a launch."""
+        kernel = self._compiled(plan)
+        if isinstance(kernel, str):
+            return None
+        if kernel.n_spills > max(_HARMLESS_SPILLS, self.kernel.n_spills):
+            _log.info("%s: another form is left out: %d registers spill", self.kernel.name, kernel.n_spills)
+            return None
+        return plan_of(getattr(kernel.metadata, KEY))
+
+    def _compiled(self, plan: Plan) -> Any:
+        """The kernel as a Plan has it, compiled once; a text if that is impossible."""
         if plan not in self.by_plan:
             kernel = self.by_plan[plan] = self.compile_plan(plan)
             if isinstance(getattr(kernel, "run", None), Launcher):
                 self._read_also(kernel.run.spec.arguments)
-        kernel = self.by_plan[plan]
+        return self.by_plan[plan]
+
+    def made_by(self, plan: Plan, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
+        """What a launch by a Plan needs, or why it gets the stock kernel. A Plan that fails is as none."""
+        if plan.form == "stock":
+            return "measured to be the fastest"
+        kernel = self._compiled(plan)
         if isinstance(kernel, str):
-            return self.made(values, grid)
+            return self.predicted(values, grid)
         if isinstance(kernel.run, Launcher):
             return kernel.run.made(values, grid)
         return _Made(straight(kernel.run), grid, (kernel.function, kernel.packed_metadata))
@@ -148,14 +184,6 @@ class Launcher:
         refused = why_not_launchable(self.spec, values, grid)
         if refused:
             return refused
-        slower = why_slower(self.spec, values, grid, self.processors)
-        if slower and self._at_hand("stock"):
-            return slower
-        many = rounds_of(grid, self.processors) > 1
-        if many and self.spec.offered and fits(grid, self.spec.offered) and self._at_hand("persistent"):
-            made = self.persistent.run.made(values, grid) if self.persistent is not None else ""
-            if isinstance(made, _Made):
-                return made
         found = [made_descriptor(spec, values) for spec in self.spec.descriptors]
         added = tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
         own = grid
@@ -163,14 +191,6 @@ class Launcher:
             own, added = (min(prod(grid), self.processors), 1, 1), (*added, *grid[: self.spec.axes])
         handles = (self.kernel.function, self.kernel.packed_metadata)
         return _Made(self._with_scratch(self.inner), own, handles, added, self.passed)
-
-    @cached_property
-    def persistent(self) -> Any:
-        """The persistent form of the kernel, or None. If its descriptors depend on more arguments, the key grows."""
-        made = self.compile_persistent()
-        if made is not None:
-            self._read_also(made.run.spec.arguments)
-        return made
 
     @cached_property
     def stock(self) -> Any:

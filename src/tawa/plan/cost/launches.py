@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tawa.analysis.loops.deciding_arguments import deciding_axes
 from tawa.analysis.work.visits import Visits, count_visits
 from tawa.analysis.work.workload import Workload
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import GetProgramIdOp
 from tawa.ir.attributes import read_int
-from tawa.machine.hopper import PROCESSORS, USUAL_SIZES, USUAL_WAVES
+from tawa.machine.hopper import PROCESSORS, UNUSUAL_SIZES, UNUSUAL_WAVES, USUAL_SIZES, USUAL_WAVES
 from tawa.symbolic.origins import origins_of
 
 _SAMPLES = 12
@@ -20,15 +22,30 @@ _SAMPLES = 12
 _ROW = 32
 """Programs along the first axis of a grid of several: the tiles of the rows of a usual size."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
+_MOST_EVALUATED = 256
+"""Programs with different amounts of work that are evaluated to see how the work is spread over the SMs."""
+_MOST_SPREAD = 1 << 14
+"""Programs of a launch that has so many that their work evens out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch. programs: of the grid. visits: of a mean program. processors: SMs."""
+    """One launch. programs: of the grid. visits: of a mean program. processors: SMs.
+
+    in_order, in_turn: the programs' worth of work of the busiest SM, if each SM takes the next program when it is free,
+    and if SM number s takes the programs s, s + processors, … (the persistent form); None if all programs do the same.
+    """
 
     programs: int
     visits: Visits
     processors: int = PROCESSORS
+    in_order: float | None = None
+    in_turn: float | None = None
+
+    @property
+    def on_one(self) -> int:
+        """Programs on the busiest SM."""
+        return math.ceil(self.programs / self.processors)
 
 
 def launch_of(
@@ -40,10 +57,49 @@ def launch_of(
     chosen = sorted({int((number + 0.5) * _GOLDEN % 1 * programs) for number in range(_SAMPLES)})
     mean = Visits()
     for number in chosen:
-        program = number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
-        found = count_visits(workload.function, arguments, program, sizes)
+        found = count_visits(workload.function, arguments, _program(number, sizes), sizes)
         mean.add(found, 1 / len(chosen))
-    return Launch(programs, mean, processors)
+    in_order, in_turn = _spread(workload, arguments, sizes, processors)
+    return Launch(programs, mean, processors, in_order, in_turn)
+
+
+def _program(number: int, sizes: Sequence[int]) -> tuple[int, int, int]:
+    return number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
+
+
+def _spread(
+    workload: Workload, arguments: Sequence[int | None], sizes: Sequence[int], processors: int
+) -> tuple[float | None, float | None]:
+    """`Launch.in_order` and `Launch.in_turn`."""
+    axes, programs = deciding_axes(workload.function), math.prod(sizes)
+    if not axes or programs <= processors or math.prod(sizes[axis] for axis in axes) > _MOST_EVALUATED:
+        return None, None
+    known: dict[tuple[int, ...], float] = {}
+
+    def work(number: int) -> float:
+        program = _program(number, sizes)
+        key = tuple(program[axis] for axis in axes)
+        if key not in known:
+            known[key] = _products(workload, count_visits(workload.function, arguments, program, sizes))
+        return known[key]
+
+    every = [work(number) for number in range(min(programs, _MOST_SPREAD))]
+    mean = sum(every) / len(every)
+    if max(every) <= min(every) or not mean:
+        return None, None
+    free = [0.0] * processors
+    for it in every:
+        heapq.heapreplace(free, free[0] + it)
+    turns = max(sum(every[first::processors]) for first in range(processors))
+    more = programs / len(every)
+    return max(free) / mean * more, turns / mean * more
+
+
+def _products(workload: Workload, visits: Visits) -> float:
+    """The multiplications of all dots of a program."""
+    every = ((sum(it.rows * it.columns * it.inner * it.batch for it in work.dots), block)
+             for block, work in workload.blocks.items() if work.dots)  # fmt: skip
+    return sum(products * visits.blocks.get(block, 0.0) for products, block in every)
 
 
 def usual_launches(workload: Workload, processors: int = PROCESSORS) -> tuple[Launch, ...]:
@@ -52,14 +108,24 @@ def usual_launches(workload: Workload, processors: int = PROCESSORS) -> tuple[La
     Integers are sizes and strides. A stride does not change how often a loop iterates. A kernel whose programs iterate
     over tiles themselves has one program for each SM.
     """
-    programs = USUAL_WAVES * processors
+    return _launches(workload, USUAL_SIZES, USUAL_WAVES, processors)
+
+
+def unusual_launches(workload: Workload, processors: int = PROCESSORS) -> tuple[Launch, ...]:
+    """Smaller and larger launches than the usual ones."""
+    few, many = (_launches(workload, UNUSUAL_SIZES, waves, processors) for waves in UNUSUAL_WAVES)
+    return (*few, *many)
+
+
+def _launches(workload: Workload, sizes: Sequence[int], waves: int, processors: int) -> tuple[Launch, ...]:
+    programs = waves * processors
     grid: tuple[int, ...] = (programs,)
     if _iterates_over_tiles(workload):
         grid = (processors,)
     elif len({read_int(op.properties["axis"]) for op in workload.function.op.walk() if GetProgramIdOp.of(op)}) > 1:
-        grid = (_ROW, programs // _ROW)
+        grid = (_ROW, max(1, programs // _ROW))
     integers = [width_of(it.type) not in (None, 1) for it in workload.function.body.args]
-    every = ([size if integer else None for integer in integers] for size in USUAL_SIZES)
+    every = ([size if integer else None for integer in integers] for size in sizes)
     return tuple(launch_of(workload, arguments, grid, processors) for arguments in every)
 
 
@@ -74,4 +140,4 @@ def _iterates_over_tiles(workload: Workload) -> bool:
     return False
 
 
-__all__ = ["Launch", "launch_of", "usual_launches"]
+__all__ = ["Launch", "launch_of", "unusual_launches", "usual_launches"]

@@ -25,36 +25,34 @@ from tawa.machine.hopper import (
     CONVERSIONS_PER_CYCLE,
     FP16_FMA_PER_CYCLE,
     LANES_PER_CYCLE,
-    PROCESSORS,
     SHARED_BYTES_PER_CYCLE,
     SPECIAL_PER_CYCLE,
     WARP_GROUP,
     WGMMA_ROWS,
 )
+from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.ways import Way
 
+_NARROW = 8
+"""Bits of elements that are packed into registers anew in each iteration that carries them."""
 _LEAST_AHEAD = 0.5
 """Slots by which a producer is ahead, at least: it fills the next one while this one is read."""
 
 
-def predict(
-    workload: Workload, visits: Visits, programs: int, way: Way, processors: int = PROCESSORS,
-    coefficients: Coefficients | None = None,
-) -> float:  # fmt: skip
-    """Microseconds of one launch.
-
-    visits: of a mean program. programs: of the grid. processors: SMs. coefficients: those of the fit, if None.
-    """
+def predict(workload: Workload, launch: Launch, way: Way, coefficients: Coefficients | None = None) -> float:
+    """Microseconds of one launch. coefficients: those of the fit, if None."""
     c = coefficients or fitted().coefficients
-    latency, bound, fill = _program(workload, visits, way, c)
-    on_one = math.ceil(programs / processors)
+    latency, bound, fill = _program(workload, launch.visits, way, c)
     start = c.start_specialised if way.specialised else c.start_stock
     if way.persistent:
+        on_one = launch.on_one if launch.in_turn is None else launch.in_turn
         cycles = _together(on_one * latency, on_one * bound, way.groups, c) + fill
     else:
-        ctas = max(1, min(way.ctas, on_one))
+        on_one = launch.on_one if launch.in_order is None else launch.in_order
+        ctas = max(1, min(way.ctas, launch.on_one))
         waves = on_one / ctas
-        waves += c.tail * (math.ceil(waves) - waves)
+        if launch.in_order is None:
+            waves += c.tail * (math.ceil(waves) - waves)
         cycles = _together(waves * (latency + fill), on_one * bound, ctas * way.groups, c)
     return start + cycles / CLOCK_GHZ / 1e3
 
@@ -74,6 +72,9 @@ def _program(workload: Workload, visits: Visits, way: Way, c: Coefficients) -> t
         chain, busy = _block(work, way, c)
         latency += count * chain
         bound += count * busy
+        loop = workload.loops[block]
+        if loop is not None and _is_staged(work, way):  # its first and last iterations overlap with nothing
+            latency += visits.entries.get(loop, 0.0) * c.drain_staged * chain
     loops = sum(visits.entries.get(loop, 0.0) for loop in _dot_loops(workload))
     fill = c.fill_specialised if way.specialised else c.fill_stock
     latency += loops * (c.drain_specialised if way.specialised else c.fill_stock)
@@ -91,21 +92,32 @@ def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     tensor = sum(_dot_cycles(dot, c) for dot in work.dots)
     moved = max(work.operand_bytes / c.bytes_per_cycle, work.operand_rows * c.row)
     serving = 0.0 if way.by_tma else (work.addresses.slots + work.addresses.integers) / LANES_PER_CYCLE * c.address
-    cuda = _cuda_cycles(work, way, c) + (0.0 if way.specialised else serving)
+    cuda = _cuda_cycles(work, way, c) + _carried(work, way, c) + (0.0 if way.specialised else serving)
     busy = _norm(c.overlap, tensor, cuda, moved)
     warps = max(1.0, way.num_warps / way.groups / WARP_GROUP)
     own = cuda / way.groups * (1 + c.alone / warps) + work.work.shuffles * c.shuffle
     if not work.dots:
         return own + c.block, busy
     share = tensor / way.groups
-    chained = any(dot.chained or dot.computed for dot in work.dots)
     if way.specialised:
-        return _specialised_chain(share, own, moved, serving, len(work.dots), chained and way.staged, way, c), busy
+        return _specialised_chain(share, own, moved, serving, len(work.dots), _is_staged(work, way), way, c), busy
+    chained = any(dot.chained or dot.computed for dot in work.dots)
     wait = c.wait_chained if chained else c.wait_stock
     chain = share + own + len(work.dots) * (wait + (warps - 1) * c.sync)
     if way.slots <= 1:
         return chain + c.exposed + moved, busy
     return max(chain, (c.latency + moved) / (way.slots - 1 - c.held)), busy
+
+
+def _is_staged(work: BlockWork, way: Way) -> bool:
+    """Whether the block is the body of a loop with stages: one whose dots depend on other work of an iteration."""
+    return way.specialised and way.staged and any(dot.chained or dot.computed for dot in work.dots)
+
+
+def _carried(work: BlockWork, way: Way, c: Coefficients) -> float:
+    """Cycles of packing operands that stages carry in 8 bits: each byte takes a register."""
+    narrow = (dot.rows * dot.inner * dot.batch for dot in work.dots if dot.computed and dot.bits <= _NARROW)
+    return sum(narrow) / LANES_PER_CYCLE * c.carried if _is_staged(work, way) else 0.0
 
 
 def _specialised_chain(

@@ -13,21 +13,18 @@ from dataclasses import dataclass, field
 from tawa.analysis.loops.chained_dots import has_chained_dots
 from tawa.analysis.names import name_of, name_text
 from tawa.analysis.rings.loads import find_dots
-from tawa.analysis.tma.launch_choice import work_text
 from tawa.analysis.tma.promotions import AccessInfo, Make, Raises, find_raises
 from tawa.analysis.tma.unit_strides import find_unit_strides
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation
-from tawa.machine.hopper import LEAST_CYCLES
-from tawa.plan.cost.launch_work import launch_work, rows_outlast_dots
 from tawa.plan.decide.operands import names_in
 from tawa.plan.decided import operand_field
 from tawa.plan.entries import LaunchPlan, OperandPlan, Path, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.remarks import Remark
-from tawa.symbolic.host.expr import Argument, HostValue
+from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
@@ -36,11 +33,6 @@ TOO_DEAR = (
     "loads stay with pointers: this compile is not for a launch by Triton, so the kernel would have to create its "
     "TMA descriptors, which costs more than it gains if a program computes one tile"
 )
-CROWDED = (
-    "launches of more programs than SMs are left to the stock kernel: TMA takes as long to fetch the short rows of its "
-    "boxes as the tensor cores take to multiply them, and programs would share an SM"
-)
-_SHORT = "launches of less than {} cycles per SM are left to the stock kernel; a program takes {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,42 +153,12 @@ def needs_launch(plan: Plan) -> bool:
     """Whether a Plan needs a launch by Triton, whose launcher adds arguments or chooses between kernels."""
     launches = plan.launches or LaunchPlan()
     raised = any(it.path == "raised" for it in (*plan.operands, *plan.stores))
-    chosen = "stock" in (launches.short, launches.crowded) or launches.many == "persistent"
-    return raised or chosen or plan.form == "persistent" or bool(plan.unit_strides)
+    return raised or launches.choice == "predicted" or plan.form == "persistent" or bool(plan.unit_strides)
 
 
-def choose_launches(
-    module: Module,
-    options: PlanOptions,
-    launching: Launching,
-    pins: Plan,
-    spec: LaunchSpec,
-    by_element: bool,
-    pinned: bool,
-) -> tuple[LaunchSpec, tuple[Remark, ...]]:
-    """The launch spec of a kernel with raised loads, with the launches to leave to the stock kernel.
-
-    by_element: whether the stock kernel copies element by element; then every launch pays.
-    """
-    if not launching.ours:
-        return spec, ()
-    usual = not (pinned or options.wherever_legal or pins.form == "persistent" or by_element)
-    asked = pins.launches or LaunchPlan()
-    short, crowded = (usual if it is None else it == "stock" for it in (asked.short, asked.crowded))
-    work: HostValue | None = launch_work(module) if short else None
-    alone = crowded and rows_outlast_dots(module, spec.descriptors)
-    found = LaunchSpec(spec.descriptors, spec.conditions, work, alone, least_cycles=LEAST_CYCLES if work else 0)
-    return found, (Remark("done", _SHORT.format(LEAST_CYCLES, work_text(found))),) if work else ()
-
-
-def launch_plan(spec: LaunchSpec) -> LaunchPlan:
-    """A launch spec as an entry of the Plan."""
-    return LaunchPlan(
-        conditions=tuple(map(str, spec.conditions)),
-        short="stock" if spec.work is not None else "specialised",
-        crowded="stock" if spec.alone else "specialised",
-        many="persistent" if spec.offered else "as_written",
-    )
+def launch_plan(spec: LaunchSpec, predicted: bool) -> LaunchPlan:
+    """A launch spec as an entry of the Plan. predicted: whether launches get what is predicted to be the fastest."""
+    return LaunchPlan(tuple(map(str, spec.conditions)), "predicted" if predicted else "always")
 
 
 def _is_long(module: Module) -> bool:
@@ -206,6 +168,6 @@ def _is_long(module: Module) -> bool:
 
 
 __all__ = [
-    "BY_TMA", "CROWDED", "TOO_DEAR", "Launching", "Raising", "choose_launches", "choose_raises", "choose_unit_strides",
+    "BY_TMA", "TOO_DEAR", "Launching", "Raising", "choose_raises", "choose_unit_strides",
     "launch_plan", "needs_launch",
 ]  # fmt: skip

@@ -72,27 +72,18 @@ class LaunchSpec:
     """What a launch of a specialised kernel needs.
 
     descriptors: to be made, in the order of the added arguments. conditions: if one does not hold, the stock kernel is
-    launched. work: cycles of one program; a launch that occupies an SM for fewer than least_cycles gets the stock
-    kernel. None: every launch gets the specialised kernel. alone: whether the kernel is faster only if no two programs
-    share an SM. axes: how many sizes of the grid a persistent kernel takes as its last arguments; 0: it is not
-    persistent. offered: the same for the persistent variant, which launches with more programs than SMs get; 0: there
-    is none.
+    launched. axes: how many sizes of the grid a persistent kernel takes as its last arguments; 0: it is not persistent.
     """
 
     descriptors: tuple[DescriptorSpec, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    work: HostValue | None = None
-    alone: bool = False
     axes: int = 0
-    offered: int = 0
-    least_cycles: int = 0
 
     @property
     def arguments(self) -> frozenset[int]:
-        """The indices of all arguments that a descriptor, a condition or the work depends on."""
+        """The indices of all arguments that a descriptor or a condition depends on."""
         values = [value for spec in self.descriptors for value in (spec.offset, *spec.shape, *spec.strides)]
         values += [condition.value for condition in self.conditions]
-        values += [self.work] if self.work else []
         bases = frozenset(spec.base for spec in self.descriptors)
         return bases.union(*(value.arguments for value in values))
 
@@ -100,33 +91,12 @@ class LaunchSpec:
         """The first condition that these arguments violate (pointers as addresses)."""
         return next((condition for condition in self.conditions if not condition.holds(arguments)), None)
 
-    def not_worth(self, arguments: Sequence[int], rounds: int) -> str:
-        """Why the stock kernel is expected to be faster; empty if it is not.
-
-        rounds: programs per SM, one after the other or concurrent.
-        """
-        if self.alone and rounds > 1:
-            return "several programs share an SM, and boxes with short rows make the TMA unit the bottleneck"
-        return "the launch is too short to pay off" if self._is_short(arguments, rounds) else ""
-
-    def _is_short(self, arguments: Sequence[int], rounds: int) -> bool:
-        if self.work is None:
-            return False
-        try:
-            return rounds * self.work.evaluate(arguments) < self.least_cycles
-        except ZeroDivisionError:
-            return False
-
     def to_json(self) -> dict[str, Any]:
         """For `from_json`."""
         return {
             "descriptors": [spec.to_json() for spec in self.descriptors],
             "conditions": [condition.to_json() for condition in self.conditions],
-            "work": self.work.to_json() if self.work else None,
-            "alone": self.alone,
             "axes": self.axes,
-            "offered": self.offered,
-            "least_cycles": self.least_cycles,
         }
 
     @staticmethod
@@ -135,11 +105,7 @@ class LaunchSpec:
         return LaunchSpec(
             tuple(DescriptorSpec.from_json(spec) for spec in data["descriptors"]),
             tuple(Condition.from_json(condition) for condition in data["conditions"]),
-            host_value_from_json(data["work"]) if data["work"] else None,
-            data["alone"],
             data["axes"],
-            data["offered"],
-            data["least_cycles"],
         )
 
 

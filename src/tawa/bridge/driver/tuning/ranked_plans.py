@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tawa.analysis.work.workload import Workload, find_workload
+from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
@@ -69,9 +69,7 @@ def prospect_of(kernel: Module, num_warps: int, num_stages: int) -> Prospect | N
     written = find_workload(structured)
     if written is None:
         return None
-    raised: Workload | None = None
-    if run(flow, PATHS[1:]) is None and flow.raised:
-        raised = find_workload(flow.module)
+    raised = run(flow, PATHS[1:]) is None and flow.raised > 0
     persistent = why_not_persistent(structured) is None
     return Prospect.of(Space(num_warps, num_stages, written, raised, persistent))
 

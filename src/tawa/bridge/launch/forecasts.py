@@ -1,0 +1,153 @@
+"""Forecasts for the launches of one kernel: the form that each launch gets, by the model of time.
+
+first launch of a kernel        its TTIR is read, a few milliseconds
+first launch of about a size    the model's times for every form, 1 to 5 ms
+later launches of such a size   a look into a dict; the same launch again: nothing (`tawa.bridge.launch.launcher`)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from tawa.analysis.work.workload import find_workload
+from tawa.bridge.driver.forms import read_kernel
+from tawa.bridge.report import record
+from tawa.bridge.triton.read_module import new_context
+from tawa.plan import Plan, PlanOptions
+from tawa.plan.agreement import STOCK
+from tawa.plan.cost.launches import launch_of
+from tawa.plan.cost.ways import Way, plan_way
+from tawa.plan.enumeration import Form, Space
+from tawa.plan.forecast import Forecast, Forecaster, other_forms
+
+_log = logging.getLogger("tawa")
+
+_DIGITS = 3
+"""Binary digits of a number that two launches of about one size share."""
+_MOST_KNOWN = 1024
+_MOST_FORMS = 2
+"""Forms beside the first that are compiled for the launches of one kernel."""
+
+
+class Forecasts:
+    """The forecasts of one kernel.
+
+    ttir: as Triton hands it down. about: what the compile recorded (`forecast_facts`). plan: that of the compiled
+    kernel; None for stock Triton's. sizes: the arguments that the amount of work depends on, number and name.
+    processors: SMs.
+    """
+
+    def __init__(
+        self, ttir: str, about: Mapping[str, Any], plan: Plan | None, sizes: Sequence[tuple[int, str]], processors: int
+    ) -> None:
+        self.ttir, self.about, self.plan, self.sizes, self.processors = ttir, about, plan, tuple(sizes), processors
+        self.arguments = frozenset(index for index, _ in sizes)
+        self.known: dict[tuple[int, ...], Forecast] = {}
+        self.made: dict[Plan, Way | None] = {}
+
+    @cached_property
+    def forecaster(self) -> Forecaster | None:
+        """What is needed to choose; None if the kernel cannot be read."""
+        workload = find_workload(read_kernel(self.ttir, new_context()))
+        if workload is None:
+            return None
+        about = self.about
+        space = Space(about["num_warps"], about["num_stages"], workload, about["raised"], about["persistent"])
+        own = Form(**about["own"]) if about["own"] is not None else None
+        way = plan_way(self.plan) if self.plan is not None else None
+        forms = tuple(Form(**it) for it in about["forms"])
+        return Forecaster(space, own, way, forms, about["stock"])
+
+    def choose(self, values: Sequence[Any], grid: Sequence[int], at_hand: bool = False) -> Forecast | None:
+        """The forecast for a launch; None if nothing can be said.
+
+        values: of the arguments of the kernel's function. at_hand: choose among the forms that are compiled already.
+        """
+        key = self._size(values, grid)
+        if key in self.known and not at_hand:
+            return self.known[key]
+        if self.forecaster is None:
+            return None
+        arguments = [
+            int(value) if index in self.arguments and isinstance(value, int) else None
+            for index, value in enumerate(values)
+        ]
+        only = self.made.keys() if at_hand or len(self.made) >= _MOST_FORMS else None
+        launch = launch_of(self.forecaster.space.workload, arguments, grid, self.processors)
+        found = self.forecaster.choose(launch, self.made, only)
+        if not at_hand:
+            if len(self.known) >= _MOST_KNOWN:
+                self.known.clear()
+            self.known[key] = found
+        return found
+
+    def note(self, plan: Plan, made: Plan | None) -> None:
+        """A form was compiled, and the planner completed its Plan; None if that failed."""
+        self.made[plan] = plan_way(made) if made is not None else None
+        self.known.clear()
+
+    def remarks(self) -> tuple[str, ...]:
+        """What launches got, for people."""
+        shown = [(key, it) for key, it in self.known.items() if it.plan is not None]
+        return tuple(f"predicted: launches with {self._words(key)} get: {it}" for key, it in shown)
+
+    def _size(self, values: Sequence[Any], grid: Sequence[int]) -> tuple[int, ...]:
+        numbers = [values[index] for index, _ in self.sizes]
+        rounded = [_rounded(int(it)) if isinstance(it, int) else 0 for it in numbers]
+        return (*rounded, *map(_rounded, grid), -(-prod(grid) // self.processors) if prod(grid) < _FEW else 0)
+
+    def _words(self, key: tuple[int, ...]) -> str:
+        named = [f"{name} = {number}" for (_, name), number in zip(self.sizes, key, strict=False)]
+        return ", ".join([*named, f"{prod(key[len(self.sizes) : -1])} programs or about so"])
+
+
+_FEW = 1 << 10
+"""Grids of fewer programs are told apart by their waves."""
+
+
+def _rounded(number: int) -> int:
+    """A number with its first binary digits."""
+    left = max(0, abs(number).bit_length() - _DIGITS)
+    return (abs(number) >> left << left) * (1 if number >= 0 else -1)
+
+
+def forecast_facts(space: Space, own: Form | None, options: PlanOptions, stock: bool) -> dict[str, Any] | None:
+    """What `Forecasts` needs to know of a compile; None if there is nothing to choose from.
+
+    own: the form that was compiled; None for stock Triton. stock: whether launches may get stock Triton's kernel.
+    """
+    forms = other_forms(space, own, options)
+    if not stock and own is not None:  # the user wants this kernel specialised: only the order of its tiles is open
+        forms = tuple(it for it in forms if (it.groups, it.raised) == (own.groups, own.raised))
+    if not forms and not stock:
+        return None
+    return {
+        "num_warps": space.num_warps,
+        "num_stages": space.num_stages,
+        "raised": space.raised,
+        "persistent": space.persistent,
+        "own": _form(own) if own is not None else None,
+        "forms": [_form(it) for it in forms],
+        "stock": stock,
+    }
+
+
+def _form(form: Form) -> dict[str, Any]:
+    return {"groups": form.groups, "persistent": form.persistent, "raised": form.raised}
+
+
+def forecasts_of(kernel: Any, processors: int) -> Forecasts | None:
+    """The forecasts of a kernel that is being loaded; None if all its launches get the same."""
+    known = getattr(kernel.metadata, record.KEY, None) or {}
+    about, tuning = (known.get("launch") or {}).get("forecast"), known.get("tuning")
+    if about is None or tuning is None:
+        return None
+    sizes = [(index, name) for index, name in tuning["sizes"]]
+    return Forecasts(kernel.asm["ttir"], about, record.plan_of(known), sizes, processors)
+
+
+__all__ = ["STOCK", "Forecasts", "forecast_facts", "forecasts_of"]

@@ -1,0 +1,101 @@
+"""Forecast: which form of a kernel one launch gets, by predicted times.
+
+    K = 512, 1024 programs     stock 124 us, as written 127 us, persistent 119 us      persistent
+    K = 512, 64 programs       stock 12 us,  as written 14 us                          stock Triton
+
+A compile serves launches of any size, so it cannot know the best form; each launch can. The margin is that of
+`tawa.plan.expectation`: where the model cannot tell, the launch gets stock Triton's kernel. A form that is not compiled
+yet must be clearly faster than what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from tawa.plan.agreement import STOCK
+from tawa.plan.cost.launches import Launch
+from tawa.plan.cost.ways import Way, stock_way
+from tawa.plan.enumeration import Form, Space, forms_of, way_of
+from tawa.plan.expectation import Expectation, expect
+from tawa.plan.options import PlanOptions
+from tawa.plan.plan import Plan
+
+CLEAR = 1.03
+"""The factor by which a form must be predicted to be faster than one that is compiled already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The choice for one launch.
+
+    plan: what it gets; None for the kernel as it was compiled, ``form="stock"`` for stock Triton's. words: the same for
+    people. expectation: of the best specialised form.
+    """
+
+    plan: Plan | None
+    words: str
+    expectation: Expectation
+
+    def __str__(self) -> str:
+        return f"{self.words}: {self.expectation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Forecaster:
+    """What is needed to choose for launches of one kernel.
+
+    space: its forms. own: of the kernel as it was compiled; None for stock Triton's. way: in which that is executed.
+    forms: the others that launches may get. stock: whether they may get stock Triton's kernel.
+    """
+
+    space: Space
+    own: Form | None
+    way: Way | None
+    forms: tuple[Form, ...]
+    stock: bool = True
+
+    def choose(self, launch: Launch, made: Mapping[Plan, Way | None], only: Collection[Plan] | None = None) -> Forecast:
+        """The forecast for a launch.
+
+        made: how the forms that are compiled already are executed; None for one that failed. only: the forms that may
+        be chosen; any, if None.
+        """
+        stock = stock_way(self.space.workload, self.space.num_warps, self.space.num_stages)
+        own = self._expect(launch, self.way, stock) if self.way is not None else None
+        best, form = own, self.own
+        for other in self.forms:
+            if only is not None and other.plan not in only:
+                continue
+            way = made.get(other.plan, way_of(self.space, other))
+            if way is None:
+                continue
+            found = self._expect(launch, way, stock)
+            ahead = 1.0 if other.plan in made or best is None or best is not own else CLEAR
+            if best is None or found.gain > best.gain * ahead:
+                best, form = found, other
+        if best is None:  # nothing but stock Triton's kernel is left
+            return Forecast(None, "stock Triton", expect(self.space.workload, launch, stock, stock))
+        if self.stock and stock.fits and best.verdict != "faster":
+            return Forecast(None if self.own is None else STOCK, "stock Triton", best)
+        assert form is not None
+        return Forecast(None if form == self.own else form.plan, form.words, best)
+
+    def _expect(self, launch: Launch, way: Way, stock: Way) -> Expectation:
+        return expect(self.space.workload, launch, way, stock)
+
+
+def other_forms(space: Space, own: Form | None, options: PlanOptions) -> tuple[Form, ...]:
+    """The forms that launches may get in place of the one that was compiled, as far as the options leave them open."""
+    found: list[Form] = []
+    for form in forms_of(space):
+        groups = options.num_consumer_groups in (None, form.groups)
+        persistent = options.persistent in (None, form.persistent)
+        path = options.pointer_loads in (None, "tma" if form.raised else "cp.async") or form.raised is None
+        paired = form.groups > 1 or not options.ping_pong
+        if form != own and groups and persistent and path and paired:
+            found.append(form)
+    return tuple(found)
+
+
+__all__ = ["Forecast", "Forecaster", "other_forms"]
