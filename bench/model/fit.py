@@ -16,9 +16,11 @@ import argparse
 import hashlib
 import json
 import math
+import os
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,8 @@ from tawa.plan.expectation import regime_of
 FOLDS = 5
 DEVICE = "NVIDIA H200"
 """The machine whose results are read."""
+LARGE = 6
+"""Candidates of a group from which on all of them together count no more than so many."""
 ABSOLUTE = 0.35
 """The weight of the error of a time, where that of a ratio within a group is 1: decisions depend on ratios."""
 TOWARDS_START = 0.05
@@ -44,41 +48,41 @@ SHRINK = 6
 """Points that a regime needs until its own errors count as much as those of all regimes."""
 
 START: dict[str, tuple[float, float, float]] = {
-    "start_stock": (2.0, 1.0, 6.0),
-    "start_specialised": (2.5, 1.0, 8.0),
+    "start_stock": (1.0, 0.3, 6.0),
+    "start_specialised": (1.2, 0.3, 8.0),
     "fill_stock": (1000, 200, 4000),
-    "fill_specialised": (1500, 200, 5000),
-    "drain_specialised": (200, 20, 1500),
-    "drain_staged": (0.5, 0.01, 4.0),
-    "block": (300, 20, 2000),
-    "overlap": (4.0, 2.0, 12.0),
-    "sharing": (3.0, 1.2, 12.0),
-    "tail": (0.8, 0.05, 1.0),
-    "tensor_8": (1.2, 1.0, 2.0),
-    "tensor_16": (1.2, 1.0, 1.6),
+    "fill_specialised": (2400, 200, 5000),
+    "drain_specialised": (150, 20, 1500),
+    "drain_staged": (0.6, 0.01, 4.0),
+    "block": (400, 20, 2000),
+    "overlap": (2.2, 1.5, 6.0),
+    "sharing": (2.8, 1.2, 12.0),
+    "tail": (0.9, 0.05, 1.0),
+    "tensor_8": (1.05, 0.8, 2.0),
+    "tensor_16": (1.1, 1.0, 1.6),
     "tensor_32": (1.2, 1.0, 3.0),
-    "lanes": (1.0, 0.3, 3.0),
-    "special": (1.0, 0.5, 3.0),
+    "lanes": (0.4, 0.25, 3.0),
+    "special": (0.9, 0.5, 3.0),
     "narrow": (2.0, 0.5, 8.0),
-    "carried": (4.0, 0.1, 40.0),
-    "address": (1.0, 0.1, 5.0),
-    "alone": (0.5, 0.01, 2.0),
-    "shuffle": (60, 5, 300),
-    "store": (3.0, 0.5, 20.0),
-    "store_tma": (2.0, 0.5, 20.0),
-    "turn": (20.0, 1.0, 60.0),
-    "bytes_per_cycle": (60, 20, 128),
+    "carried": (5.0, 0.1, 40.0),
+    "address": (1.2, 0.1, 5.0),
+    "alone": (0.1, 0.01, 2.0),
+    "shuffle": (50, 5, 120),
+    "store": (4.0, 0.5, 20.0),
+    "store_tma": (4.0, 0.5, 20.0),
+    "turn": (25.0, 1.0, 60.0),
+    "bytes_per_cycle": (75, 20, 128),
     "row": (1.0, 0.05, 6.0),
-    "latency": (700, 300, 1600),
-    "exposed": (1200, 300, 4000),
-    "held": (0.3, 0.01, 0.9),
-    "held_specialised": (0.3, 0.01, 1.4),
-    "sync": (30, 1, 400),
-    "wait_stock": (100, 20, 600),
-    "wait_chained": (200, 20, 1000),
-    "wait_specialised": (120, 20, 600),
-    "wait_in_flight": (50, 5, 400),
-    "wait_staged": (150, 20, 800),
+    "latency": (450, 300, 1600),
+    "exposed": (1700, 300, 4000),
+    "held": (0.5, 0.01, 0.9),
+    "held_specialised": (0.35, 0.01, 1.4),
+    "sync": (25, 1, 400),
+    "wait_stock": (95, 20, 600),
+    "wait_chained": (280, 20, 1000),
+    "wait_specialised": (150, 20, 600),
+    "wait_in_flight": (75, 5, 400),
+    "wait_staged": (400, 20, 800),
 }
 """First value, least and most of each coefficient."""
 
@@ -94,12 +98,15 @@ def fit(items: Sequence[Item]) -> Coefficients:
     for number, item in enumerate(items):
         groups[item.point.group].append(number)
     together = [numbers for numbers in groups.values() if len(numbers) > 1]
+    weights = np.ones(len(items))
+    for numbers in groups.values():
+        weights[numbers] = min(1.0, math.sqrt(LARGE / len(numbers)))
 
     def errors(logs: Any) -> Any:
         found = _coefficients(logs)
         off = np.log([item.predicted_us(found) for item in items]) - measured
-        within = [off[numbers] - off[numbers].mean() for numbers in together]
-        return np.concatenate([ABSOLUTE * off, *within, TOWARDS_START * (logs - start)])
+        within = [weights[numbers] * (off[numbers] - off[numbers].mean()) for numbers in together]
+        return np.concatenate([ABSOLUTE * weights * off, *within, TOWARDS_START * (logs - start)])
 
     begin = np.clip(start, least + 1e-3, most - 1e-3)
     found = least_squares(errors, begin, bounds=(least, most), loss="soft_l1", f_scale=0.1, max_nfev=60)
@@ -121,15 +128,29 @@ def fitted_folds(items: Sequence[Item], work: Path) -> list[Coefficients]:
         [[item.point.group, item.point.candidate, item.point.median_us, asdict(item.way)] for item in items]
     )
     key = hashlib.sha256((told + Path(__file__).read_text() + _model_text()).encode()).hexdigest()[:12]
-    found: list[Coefficients] = []
-    for fold in range(FOLDS + 1):
-        path = work / f"fit-{key}-{fold}.json"
-        if not path.exists():
+    paths = [work / f"fit-{key}-{fold}.json" for fold in range(FOLDS + 1)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        left = [fold for fold, path in enumerate(paths) if not path.exists()]
+        for fold in pool.map(lambda fold: _fit_in_a_process(items, fold, paths[fold]), left):
+            print(f"  fit {fold + 1} of {FOLDS + 1}", flush=True)
+    return [Coefficients(**json.loads(path.read_text())) for path in paths]
+
+
+def _fit_in_a_process(items: Sequence[Item], fold: int, path: Path) -> int:
+    """Fits one fold in a copy of this process and keeps the result; returns the fold."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
             seen = [item for item in items if fold == FOLDS or fold_of(item.point.kernel) != fold]
             path.write_text(json.dumps(asdict(fit(seen))))
-            print(f"  fit {fold + 1} of {FOLDS + 1}", flush=True)
-        found.append(Coefficients(**json.loads(path.read_text())))
-    return found
+            status = 0
+        finally:
+            os._exit(status)
+    _, ended = os.waitpid(child, 0)
+    if ended:
+        raise RuntimeError(f"the fit of fold {fold + 1} failed")
+    return fold
 
 
 def _model_text() -> str:

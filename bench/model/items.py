@@ -24,6 +24,10 @@ from tawa.plan.plan import Plan
 from tests.cases.case import Case, Number
 
 
+_MOST_PIECES = 16
+"""Pieces of a row of an operand; with more, stock Triton's kernel takes ten times as long, and nothing is to decide."""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One point. stock: whether stock Triton's kernel was measured."""
@@ -65,6 +69,9 @@ def items_of(points: Sequence[Point], folder: Path) -> tuple[list[Item], Counter
         module, workload = kernels[point.compiled_as]
         if workload is None:
             left["no structured control flow"] += 1
+            continue
+        if any(work.operand_runs > _MOST_PIECES * work.operand_rows for work in workload.blocks.values()):
+            left["operands that are loaded element by element"] += 1
             continue
         launch = launch_of(workload, arguments_of(point.case, module, workload), point.case.launch_grid())
         found.append(Item(point, workload, launch, way_of(point, made, workload)))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tawa.errors import PlanError
-from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
+from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.agreement import STOCK, check_agreement, contradictions
 from tawa.plan.schedule import Schedule
 
@@ -25,7 +25,6 @@ STAGED = LoopPlan(0, 0, 2, Schedule(0, "", 100, (), ()))
         ({"ping_pong": True}, Plan(ping_pong=False)),
         ({"persistent": True}, Plan(form="as_written")),
         ({"persistent": False}, Plan(form="persistent")),
-        ({"persistent": False}, Plan(launches=LaunchPlan(many="persistent"))),
         ({"pointer_loads": "cp.async"}, Plan(operands=(OperandPlan("a", 0, path="raised"),))),
         ({"pointer_loads": "tma"}, Plan(operands=(OperandPlan(path="pointers"),))),
         ({"enable_warp_specialization": False}, Plan(groups=1)),

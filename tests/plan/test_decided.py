@@ -29,7 +29,7 @@ PLAN = Plan(
     early_puts=2,
     ping_pong=False,
     slot_views="shared",
-    launches=LaunchPlan((), "specialised", "specialised", "as_written"),
+    launches=LaunchPlan((), "always"),
 )
 WHY = {"rings.ring0.depth": "the most that fits", "loops.mma_depth": IN_FLIGHT}
 SCHEDULE = Schedule(
@@ -100,7 +100,7 @@ def test_what_an_option_names_is_the_users(options: dict[str, object], field: st
         (Plan(stores=(StorePlan("c", staged=True),)), "stores.c"), (Plan(loops=(LoopPlan(mma_depth=1),)), "loops.0"),
         (Plan(rings=(RingPlan("ring0", depth=3),)), "rings.ring0"), (Plan(early_puts=2), "early_puts"),
         (Plan(rings=(RingPlan(depth=3),)), "rings.ring0"), (Plan(slot_views="shared"), "slot_views"),
-        (Plan(launches=LaunchPlan(many="as_written")), "launches.many"),
+        (Plan(launches=LaunchPlan(choice="always")), "launches.choice"),
     ],
 )  # fmt: skip
 def test_what_a_plan_pins_is_the_users(pins: Plan, field: str) -> None:
@@ -116,12 +116,9 @@ def test_feedback_is_told_apart_but_never_takes_what_the_user_said() -> None:
 
 
 def test_launches_that_differ_have_a_row_each() -> None:
-    rows = found(replace(PLAN, launches=LaunchPlan(("K >= 1",), "stock", "stock", "persistent")))
+    rows = found(replace(PLAN, launches=LaunchPlan(("K >= 1",), "predicted")))
     own = {name: it.value for name, it in rows.items() if name.startswith("launches")}
-    assert own == {
-        "launches.conditions": "conditions on 1 value", "launches.short": "stock", "launches.crowded": "stock",
-        "launches.many": "persistent",
-    }  # fmt: skip
+    assert own == {"launches.conditions": "conditions on 1 value", "launches.choice": "predicted"}
 
 
 def test_a_decision_is_plain_data() -> None:

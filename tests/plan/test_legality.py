@@ -89,8 +89,8 @@ def test_p_that_was_pinned_and_not_reached_is_refused() -> None:
 
 
 def test_launches_that_were_pinned_are_those_of_the_kernel_where_triton_launches_it() -> None:
-    made, asked = (Plan(launches=LaunchPlan(short=it)) for it in ("specialised", "stock"))
+    made, asked = (Plan(launches=LaunchPlan(choice=it)) for it in ("always", "predicted"))
     check_met(made, made)
     check_met(made, asked, launched=False)
-    with pytest.raises(PlanError, match=r"short='stock' in launches: .*cure: short='specialised'"):
+    with pytest.raises(PlanError, match=r"choice='predicted' in launches: .*cure: choice='always'"):
         check_met(made, asked)

@@ -211,9 +211,9 @@ def test_keep_operands_leaves_the_choice_to_the_planner() -> None:
         ({"groups": 2}, "a Plan of version 1 to 4 has no 'groups'"),
         ({"schedules": [3]}, "a schedule is 3"),
         ({"partitions": [3]}, "an entry of partitions is 3"),
-        ({"version": 0}, "version 0 is not one of 1 to 5"),
-        ({"version": True}, "version True is not one of 1 to 5"),
-        ({"version": "4"}, "version '4' is not one of 1 to 5"),
+        ({"version": 0}, "version 0 is not one of 1 to 6"),
+        ({"version": True}, "version True is not one of 1 to 6"),
+        ({"version": "4"}, "version '4' is not one of 1 to 6"),
     ],
     ids=str,
 )

@@ -9,7 +9,7 @@ import pytest
 from tawa.plan.agreement import STOCK
 from tawa.plan.enumeration import Form, Space
 from tawa.plan.prospect import Prospect
-from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
+from tests.cases.programs.workloads import by_descriptors, chained, workload
 from tests.plan.cost.test_ways import plan
 
 GEMM = Prospect.of(Space(8, 3, workload(by_descriptors())))
@@ -45,12 +45,6 @@ def test_groups_are_in_the_order_in_which_they_are_tried_and_one_is_always_left(
 def test_forms_are_those_of_the_numbers_of_groups_asked_for() -> None:
     assert GEMM.forms(groups=(2,)) == (Form(2),)
     assert IN_TURN.forms(persistent=True) == (Form(1, True), Form(2, True))
-
-
-def test_tma_in_place_of_pointers_has_launches_of_its_own_workload() -> None:
-    both = Prospect.of(Space(8, 3, workload(by_pointers()), workload(by_descriptors())))
-    assert len(both.raised) == len(both.written)
-    assert both.of_form(Form(1, raised=True)).own_us < both.of_form(Form(1, raised=False)).own_us
 
 
 def test_plans_are_ranked_by_their_mean_over_the_usual_launches() -> None:

@@ -86,12 +86,16 @@ class Forecaster:
 
 
 def other_forms(space: Space, own: Form | None, options: PlanOptions) -> tuple[Form, ...]:
-    """The forms that launches may get in place of the one that was compiled, as far as the options leave them open."""
+    """The forms that launches may get in place of the one that was compiled, as far as the options leave them open.
+
+    Loads through pointers take the way that they take in that one.
+    """
     found: list[Form] = []
     for form in forms_of(space):
         groups = options.num_consumer_groups in (None, form.groups)
         persistent = options.persistent in (None, form.persistent)
-        path = options.pointer_loads in (None, "tma" if form.raised else "cp.async") or form.raised is None
+        by_tma = options.pointer_loads != "cp.async" if own is None else own.raised
+        path = form.raised is None or form.raised == (bool(by_tma) and space.raised)
         paired = form.groups > 1 or not options.ping_pong
         if form != own and groups and persistent and path and paired:
             found.append(form)

@@ -57,7 +57,8 @@ def choose_plan(
     """
     pins = pins or Plan()
     fixed = {ring.name: ring.depth for ring in pins.rings if ring.depth is not None}
-    budget = replace(budget, fixed=fixed, most_ctas=pins.ctas_per_sm)
+    alone = 1 if pins.form == "persistent" else None  # such a kernel is launched with one program for each SM
+    budget = replace(budget, fixed=fixed, most_ctas=pins.ctas_per_sm or alone)
     if pins.max_registers:
         budget = replace(budget, max_registers=pins.max_registers)
     asked = [it.mma_depth for it in pins.loops if it.mma_depth is not None]

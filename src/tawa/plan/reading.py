@@ -11,11 +11,12 @@ from tawa.errors import PlanError, did_you_mean
 from tawa.plan.entries import UNCAPPED, LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, RingPlan, StorePlan
 from tawa.plan.schedule import Schedule
 
-JSON_VERSION = 5
+JSON_VERSION = 6
 """Version 1 had no schedules, version 2 only rings for TMA, version 3 no operands in registers, version 4 no operands,
-stores, loops, form or launches."""
+stores, loops, form or launches, version 5 three rules in place of the choice of a launch."""
 _CURE = "start from what tawa compile --emit plan prints"
 _OLD = (1, 2, 3, 4)
+_RULES = 5
 _OLD_FIELDS = (
     "partitions", "rings", "mma_depth", "staged_stores", "max_registers", "early_puts", "schedules", "max_stages",
     "ping_pong", "keep_operands",
@@ -46,7 +47,20 @@ def fields_of(data: object, known: Sequence[str]) -> dict[str, Any]:
     version = given.pop("version", JSON_VERSION)
     if version not in range(1, JSON_VERSION + 1) or isinstance(version, bool):
         raise PlanError(f"not a Plan: version {version!r} is not one of 1 to {JSON_VERSION}; cure: {_CURE}")
-    return _of_old_version(given) if version in _OLD else _of_this_version(given, known)
+    if version in _OLD:
+        return _of_old_version(given)
+    return _of_this_version(_of_version_5(given) if version == _RULES else given, known)
+
+
+def _of_version_5(data: dict[str, Any]) -> dict[str, Any]:
+    """Version 5 left short and crowded launches to the stock kernel, and gave many programs the persistent form."""
+    if not isinstance(data.get("launches"), dict):
+        return data
+    launches = cast(dict[str, Any], data["launches"])
+    rules = {name: launches[name] for name in ("short", "crowded", "many") if launches.get(name) is not None}
+    choice = {"choice": "predicted" if {"stock", "persistent"} & set(rules.values()) else "always"} if rules else {}
+    kept = {name: value for name, value in launches.items() if name not in ("short", "crowded", "many")}
+    return {**data, "launches": {**kept, **choice}}
 
 
 def _of_this_version(data: dict[str, Any], known: Sequence[str]) -> dict[str, Any]:

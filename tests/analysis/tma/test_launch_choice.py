@@ -10,17 +10,14 @@ from tawa.analysis.tma.launch_choice import (
     fits,
     grid_domain,
     grid_values,
-    rounds_of,
     why_not_launchable,
-    why_slower,
-    work_text,
 )
 from tawa.symbolic.host.expr import Apply, Argument, Condition, Number
 from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
 
 K = Argument(1, "K")
 POSITIVE = Condition(K, "sizes are positive", 1)
-SPEC = LaunchSpec(conditions=(POSITIVE,), work=Apply("product", (K, Number(10))), least_cycles=100)
+SPEC = LaunchSpec(conditions=(POSITIVE,))
 QUOTIENT = LaunchSpec(
     (DescriptorSpec(0, Apply("divide", (Number(64), K)), (Number(8),), (Number(1),), (8,), "f16", 2, 3),)
 )
@@ -36,16 +33,6 @@ def test_a_divisor_of_zero_leaves_the_launch_to_stock() -> None:
     assert "a divisor is zero" in why_not_launchable(QUOTIENT, [0, 0], (1,))
 
 
-@pytest.mark.parametrize(("k", "grid", "slower"), [(10, (1,), False), (9, (1,), True), (9, (3,), False)])
-def test_work_decides_whether_it_pays(k: int, grid: tuple[int, ...], slower: bool) -> None:
-    """Ten cycles for each of K, of 100; three programs on two SMs are two rounds."""
-    assert bool(why_slower(SPEC, [0, k], grid, 2)) is slower
-
-
-def test_rounds_are_counted_up() -> None:
-    assert [rounds_of((programs, 2), 4) for programs in (1, 2, 3)] == [1, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("grid", "axes", "known"),
     [((8,), 1, True), ((8, 1, 1), 1, True), ((8, 2), 1, False), ((8, 2), 2, True), ((8, 2, 2), 2, False),
@@ -56,14 +43,14 @@ def test_a_persistent_kernel_knows_a_grid_by_its_first_sizes(grid: tuple[int, ..
     assert bool(why_not_launchable(LaunchSpec(axes=axes), [], grid)) is not known
 
 
-@pytest.mark.parametrize("spec", [SPEC, QUOTIENT, LaunchSpec(axes=1), LaunchSpec(axes=2), LaunchSpec(alone=True)])
+@pytest.mark.parametrize("spec", [SPEC, QUOTIENT, LaunchSpec(axes=1), LaunchSpec(axes=2)])
 def test_clauses_hold_of_just_the_launches_that_get_the_kernel(spec: LaunchSpec) -> None:
     seen: set[bool] = set()
-    clauses = clauses_of(spec, 2, 2)
+    clauses = clauses_of(spec, 2)
     for k in (0, 1, 4, 9, 10):
         for grid in ((1,), (2,), (3,), (8,), (2, 2), (1, 1, 2)):
             values = [0, k]
-            taken = not (why_not_launchable(spec, values, grid) or why_slower(spec, values, grid, 2))
+            taken = not why_not_launchable(spec, values, grid)
             seen.add(taken)
             assert all(it.holds([*values, *grid_values(grid)]) for it in clauses) is taken, (k, grid)
     assert seen == {True, False}
@@ -71,7 +58,3 @@ def test_clauses_hold_of_just_the_launches_that_get_the_kernel(spec: LaunchSpec)
 
 def test_a_grid_has_at_least_one_program() -> None:
     assert {limits.low for limits in grid_domain(2).values()} == {1} and set(grid_domain(2)) == {2, 3, 4}
-
-
-def test_work_is_told_of_programs_that_have_any() -> None:
-    assert work_text(SPEC) == "10 * K" and work_text(LaunchSpec()) == ""

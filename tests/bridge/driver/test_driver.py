@@ -11,10 +11,9 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.data import Specialised, Worksheet
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch import added_arguments
-from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
+from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.triton.generic_print import parse_module
-from tawa.pipeline import Outcome, plan_only
+from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions
 from tests.cases.attention.cases import bench_case
 from tests.cases.attention.cases import find as find_attention
@@ -49,52 +48,36 @@ def notes(compiled: Any) -> list[str]:
     return [remark["reason"] for remark in compiled.metadata.tawa["remarks"]]
 
 
-def test_a_persistent_form_with_one_slot_is_not_offered_in_place_of_two() -> None:
-    """In attention of 256 columns, a slot for the next tile of Q takes the second slot of K and V."""
-    written = compiled(ATTENTION, PlanOptions())
-    assert depths(written) == [2, 2] and not launch_spec(written).offered
-    reason = "shared memory allows D = 1 for a ring that has D = 2 with one tile per program"
-    assert f"no persistent form for launches of more programs than SMs: {reason}" in notes(written)
+def forecast(compiled: Any) -> dict[str, Any] | None:
+    return (compiled.metadata.tawa.get("launch") or {}).get("forecast")
 
 
-def test_a_persistent_form_that_automatic_mode_declines_is_not_offered() -> None:
-    written, persistent = compiled(gemm(128), PINNED), compiled(gemm(128), PERSISTENT)
-    assert (depths(written), depths(persistent)) == ([2], [1])
-    assert not launch_spec(written).offered
-    assert written.metadata.tawa["plan"]["launches"]["many"] == "as_written"
-    reason = next(it for it in notes(written) if it.startswith("no persistent form"))
-    assert "its ring has one slot only" in reason
+def test_launches_choose_among_all_forms_of_a_kernel_that_nobody_pinned() -> None:
+    about = forecast(compiled(ATTENTION, PlanOptions()))
+    assert about is not None and about["stock"]
+    others = [(it["groups"], it["persistent"]) for it in about["forms"]]
+    own = about["own"]["groups"], about["own"]["persistent"]
+    assert sorted([*others, own]) == [(1, False), (1, True), (2, False), (2, True)]
 
 
-def test_a_persistent_form_with_rings_as_deep_is_offered() -> None:
-    written = compiled(gemm(64), PINNED)
-    assert launch_spec(written).offered and min(depths(written)) > 1
-    assert written.metadata.tawa["plan"]["launches"]["many"] == "persistent"
+def test_launches_of_a_kernel_that_was_asked_for_choose_the_order_of_its_tiles_only() -> None:
+    about = forecast(compiled(gemm(64), PINNED))
+    assert about is not None and not about["stock"]
+    assert about["forms"] == [{**about["own"], "persistent": True}]
 
 
-def test_a_persistent_form_that_turns_out_shallower_than_planned_is_not_launched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Triton's allocator has the last word on D: the compiled form is compared, too."""
-    monkeypatch.setattr("tawa.bridge.driver.driver.why_shallower", lambda *_: "")
-    written = compiled(ATTENTION, PlanOptions())
-    assert launch_spec(written).offered
-    loaded: list[Any] = []
-    monkeypatch.setattr(added_arguments, "_loaded", loaded.append)
-    assert added_arguments._persistent(written, attached) is None and loaded == []
+@pytest.mark.parametrize("options", [PERSISTENT, replace(PINNED, persistent=False)], ids=["persistent", "as written"])
+def test_nothing_is_chosen_where_the_form_was_asked_for(options: PlanOptions) -> None:
+    written = compiled(gemm(64), options)
+    assert written.metadata.tawa["applied"] and forecast(written) is None
+    assert written.metadata.tawa["plan"]["launches"]["choice"] == "always"
 
 
-def test_the_persistent_form_is_planned_under_the_options_that_compile_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned: list[PlanOptions] = []
-
-    def seen(ttgir: str, options: PlanOptions, *rest: Any) -> Any:
-        planned.append(options)
-        return plan_only(ttgir, options, *rest)
-
-    monkeypatch.setattr("tawa.bridge.driver.driver.plan_only", seen)
-    written = compiled(gemm(64), PINNED)
-    compiles = added_arguments.options_of_persistent(PlanOptions(**written.metadata.tawa["launch"]["options"]))
-    assert planned == [compiles] and compiles.persistent and not compiles.pinned
+def test_launches_of_a_kernel_that_is_left_to_stock_may_still_gain() -> None:
+    left = compiled(gemm(128), PlanOptions())
+    assert not left.metadata.tawa["applied"]
+    about = forecast(left)
+    assert about is not None and about["own"] is None and about["forms"]
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------

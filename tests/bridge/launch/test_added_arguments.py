@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -27,7 +27,10 @@ from tawa.bridge.launch.added_arguments import (
 )
 from tawa.bridge.report import record
 from tawa.bridge.triton.signature import parse_signature
-from tawa.plan import PlanOptions
+from tawa.machine.coefficients import ErrorInfo
+from tawa.plan import Plan, PlanOptions
+from tawa.plan.expectation import Expectation
+from tawa.plan.forecast import Forecast, Forecaster
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.ttir.make_persistent import MakePersistent, PersistentResult
@@ -265,6 +268,13 @@ def test_first_launches_of_two_threads_wait_for_each_other(driver: None, slow: s
     kernel.module = None
 
 
+def other_form(forecaster: Forecaster, launch: Any, made: Mapping[Plan, Any], only: object = None) -> Forecast:
+    """Another form of the kernel is predicted to be the fastest, unless it cannot be made."""
+    (form,) = forecaster.forms
+    plan = form.plan if made.get(form.plan, form) is not None else None
+    return Forecast(plan, "", Expectation(2.0, 1.0, ErrorInfo(0.0, 0.0, 0), ""))
+
+
 @pytest.mark.parametrize("possible", [True, False, None])
 def test_a_persistent_form_is_compiled_for_the_launch_that_needs_it(
     driver: None, monkeypatch: pytest.MonkeyPatch, possible: bool | None
@@ -277,9 +287,8 @@ def test_a_persistent_form_is_compiled_for_the_launch_that_needs_it(
 
     if possible is None:
         monkeypatch.setattr("tawa.bridge.launch.added_arguments._compiled_again", lambda kernel: 1 / 0)
-    alone = Request(PlanOptions(enable_warp_specialization=True, aref_depth=8))  # so that no other CTA fits beside it
-    kernel, paper = compiled(True, request=alone), OnPaper()
-    assert launch_spec(kernel).offered == 2 and not launch_spec(compiled(True)).offered
+    monkeypatch.setattr(Forecaster, "choose", other_form)
+    kernel, paper = compiled(True), OnPaper()
     if possible is False:
         refused = PersistentResult(False, (Remark("declined", "for this test"),))
         monkeypatch.setattr(MakePersistent, "run", lambda *_: refused)
@@ -300,18 +309,17 @@ def test_a_persistent_form_is_compiled_for_the_launch_that_needs_it(
         maps = [paper.launched[-1][10 + 5 * at][1] for at in range(added)]
         assert maps == [it.data_ptr() for it in changed[:added]]
     kernel.module = None
-    if kernel.run.persistent is not None:
-        kernel.run.persistent.module = None
+    for made in kernel.run.by_plan.values():
+        if not isinstance(made, str):
+            made.module = None
 
 
 def test_a_persistent_kernel_is_for_launches_of_our_own() -> None:
     asked = Request(PlanOptions(persistent=True))
     ours, other = compiled(True, request=asked), compiled(False, request=asked)
-    assert launch_spec(ours).axes == 2 and not launch_spec(ours).offered
+    assert launch_spec(ours).axes == 2
     assert not other.metadata.tawa["applied"]
     assert "no launcher passes the size of the grid to a persistent kernel" in other.metadata.tawa["reason"]
-    never = compiled(True, request=Request(PlanOptions(only_if_faster=False, persistent=False)))
-    assert launch_spec(never).descriptors and not launch_spec(never).offered
 
 
 def test_the_key_on_disk_tells_both_forms_apart() -> None:

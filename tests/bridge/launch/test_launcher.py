@@ -1,18 +1,21 @@
-"""The launcher: descriptors, conditions, and the choice among the kernel, its persistent form and the stock kernel."""
+"""The launcher: descriptors, conditions, and the choice among the kernel, its other forms and the stock kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import Host
 from tawa.bridge.launch.launcher import Launcher
-from tawa.machine.hopper import LEAST_CYCLES
-from tawa.symbolic.host.expr import Apply, Argument, Condition, Number, multiply
+from tawa.plan import LoopPlan, Plan
+from tawa.plan.agreement import STOCK
+from tawa.symbolic.host.expr import Apply, Argument, Condition, Number
 from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
 
 SPEC = LaunchSpec(
@@ -28,7 +31,8 @@ class Kernel(SimpleNamespace):
         types = {"x": "*fp16", "M": "i32", "FLAG": "constexpr", "pair": ("i32", "constexpr")}
         metadata = SimpleNamespace(global_scratch_size=0)
         source = SimpleNamespace(signature=types)
-        super().__init__(name="kernel", hash="hash", src=source, metadata=metadata, function=7, packed_metadata=None)
+        super().__init__(name="kernel", hash="hash", src=source, metadata=metadata, function=7, packed_metadata=None,
+                         n_spills=0)  # fmt: skip
 
 
 def launcher(
@@ -77,86 +81,111 @@ def memory(address: int) -> SimpleNamespace:
     return SimpleNamespace(data_ptr=lambda: address)
 
 
+class Foretold(Forecasts):
+    """Forecasts by a rule: programs and rows decide. chosen: the Plan of a launch that has more than four programs."""
+
+    def __init__(self, chosen: Plan) -> None:
+        super().__init__("", {}, None, [(2, "N")], 4)
+        self.chosen = chosen
+        self.noted: list[tuple[Plan, Plan | None]] = []
+
+    def choose(self, values: Sequence[Any], grid: Sequence[int], at_hand: bool = False) -> Any:
+        """The chosen Plan where it exists, or may be made."""
+        plan = self.chosen if prod(grid) > 4 and values[2] < 64 else None
+        failed = any(it == (plan, None) for it in self.noted)
+        known = plan == STOCK or any(it == plan for it, _ in self.noted)
+        return SimpleNamespace(plan=None if failed or (at_hand and not known) else plan)
+
+    def note(self, plan: Plan, made: Plan | None) -> None:
+        """Remembers it."""
+        self.noted.append((plan, made))
+
+
+PERSISTENT = Plan(form="persistent", groups=1)
+COMPLETE = Plan(form="persistent", groups=1, loops=(LoopPlan(0, 1),))
+
+
+def made_persistent(made: list[Any], spills: int = 0) -> Callable[[Plan], Any]:
+    """Compiles a Plan. made: gets a text for each compile, and for each launch of its kernel."""
+
+    def compile_plan(plan: Plan) -> Any:
+        assert plan == PERSISTENT
+        made.append("compiled")
+        run = launcher(
+            lambda *all_of: made.append(("persistent", all_of[-1])), spec=replace(SPEC, axes=1), processors=4
+        )
+        metadata = SimpleNamespace(tawa={"plan": COMPLETE.to_dict()})
+        return SimpleNamespace(run=run, n_spills=spills, metadata=metadata)
+
+    return compile_plan
+
+
 @pytest.mark.parametrize(
-    ("grid", "rows", "stock"), [((4, 1, 1), 8, True), ((4, 2, 1), 8, False), ((1, 1, 1), 16, False)]
+    ("grid", "rows", "stock"), [((5, 1, 1), 8, True), ((4, 1, 1), 8, False), ((5, 1, 1), 64, False)]
 )
-def test_a_launch_that_is_over_soon_takes_the_stock_kernel(grid: tuple[int, ...], rows: int, stock: bool) -> None:
-    """Four SMs; each program takes a sixteenth of what is enough for every row."""
+def test_a_launch_that_is_predicted_to_be_slower_takes_the_stock_kernel(
+    grid: tuple[int, ...], rows: int, stock: bool
+) -> None:
     made: list[str] = []
-    spec = replace(
-        SPEC, conditions=(), work=multiply(Argument(2), Number(LEAST_CYCLES // 16)), least_cycles=LEAST_CYCLES
-    )
-    launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), spec, processors=4)
+    launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), processors=4,
+                      forecasts=Foretold(STOCK))  # fmt: skip
     for _ in range(2):
         launch(*grid, 0, 7, None, None, None, None, TENSOR, 100, True, (rows, None))
     assert made == 2 * ["stock" if stock else "tawa"]
 
 
-@pytest.mark.parametrize(("programs", "stock"), [(4, False), (5, True)])
-def test_a_kernel_that_pays_alone_is_stock_where_programs_share_an_sm(programs: int, stock: bool) -> None:
-    made: list[str] = []
-    spec = replace(SPEC, alone=True)
-    launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), spec, processors=4)
-    launch(programs, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
-    assert made == ["stock" if stock else "tawa"]
-    assert LaunchSpec.from_json(spec.to_json()) == spec
-
-
-GRIDS = [((4, 1, 1), "single"), ((5, 1, 1), "persistent"), ((5, 2, 1), "single"), ((5, 1, 2), "single")]
-
-
-@pytest.mark.parametrize(("grid", "wanted"), GRIDS)
-def test_more_programs_than_sms_take_the_persistent_form(grid: tuple[int, int, int], wanted: str) -> None:
-    """Four SMs. Not where the grid has an axis of which that form knows nothing."""
+def test_another_form_is_compiled_at_the_first_launch_that_gets_it() -> None:
     made: list[Any] = []
-    compiles: list[str] = []
+    foretold = Foretold(PERSISTENT)
+    launch = launcher(lambda *_: made.append("single"), processors=4, compile_plan=made_persistent(made),
+                      forecasts=foretold)  # fmt: skip
+    for programs in (4, 5, 5, 6, 4):
+        launch(programs, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
+    assert made == ["single", "compiled", ("persistent", 5), ("persistent", 5), ("persistent", 6), "single"]
+    assert foretold.noted == [(PERSISTENT, COMPLETE)]
 
-    def compile_persistent() -> Any:
-        compiles.append("once")
-        run = launcher(
-            lambda *all_of: made.append(("persistent", all_of[-1])), spec=replace(SPEC, axes=1), processors=4
-        )
-        return SimpleNamespace(run=run)
 
-    spec = replace(SPEC, offered=1)
-    launch = launcher(lambda *all_of: made.append(("single", all_of[:3])), spec=spec, processors=4,
-                      compile_persistent=compile_persistent)  # fmt: skip
+@pytest.mark.parametrize("grid", [(5, 2, 1), (5, 1, 2)])
+def test_a_form_that_cannot_cover_the_grid_is_not_launched(grid: tuple[int, int, int]) -> None:
+    """The persistent form of this kernel knows the first size of the grid only."""
+    made: list[Any] = []
+    launch = launcher(lambda *_: made.append("single"), processors=4, compile_plan=made_persistent(made),
+                      forecasts=Foretold(PERSISTENT))  # fmt: skip
     for _ in range(2):
         launch(*grid, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
-    assert made == 2 * [(wanted, 5 if wanted == "persistent" else grid)]
-    assert compiles == (["once"] if wanted == "persistent" else [])
-    assert LaunchSpec.from_json(spec.to_json()) == spec
+    assert made == ["compiled", "single", "single"]
 
 
-def test_a_persistent_form_is_not_compiled_while_launches_are_captured() -> None:
-    made: list[str] = []
+@pytest.mark.parametrize("why", ["spills", "fails"])
+def test_a_form_that_spills_or_cannot_be_made_is_left_out(why: str) -> None:
+    made: list[Any] = []
+    foretold = Foretold(PERSISTENT)
+    compile_plan = made_persistent(made, spills=100) if why == "spills" else lambda plan: "no"
+    launch = launcher(lambda *_: made.append("single"), processors=4, compile_plan=compile_plan, forecasts=foretold)
+    for programs in (5, 6):
+        launch(programs, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
+    assert made == ["compiled"] * (why == "spills") + ["single", "single"]
+    assert foretold.noted == [(PERSISTENT, None)]
+
+
+def test_another_form_is_not_compiled_while_launches_are_captured() -> None:
+    made: list[Any] = []
     capture = [False]
-    run = launcher(lambda *_: made.append("persistent"), spec=replace(SPEC, axes=1), processors=4)
-    launch = launcher(lambda *_: made.append("single"), spec=replace(SPEC, offered=1), processors=4,
-                      compile_persistent=lambda: SimpleNamespace(run=run),
-                      host=Host(capturing=lambda: capture[0]))  # fmt: skip
+    launch = launcher(lambda *_: made.append("single"), processors=4, compile_plan=made_persistent(made),
+                      forecasts=Foretold(PERSISTENT), host=Host(capturing=lambda: capture[0]))  # fmt: skip
     for capture[0] in (True, True, False, True):
         launch(5, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
-    assert made == ["single", "single", "persistent", "persistent"]
+    assert made == ["single", "single", "compiled", ("persistent", 5), ("persistent", 5)]
 
 
 def test_a_launch_that_is_captured_takes_the_stock_kernel_only_if_it_is_there() -> None:
     made: list[str] = []
     capture = [False]
-    spec = replace(SPEC, conditions=(), work=Number(1), least_cycles=LEAST_CYCLES)
-    launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), spec, processors=4,
-                      host=Host(capturing=lambda: capture[0]))  # fmt: skip
+    launch = launcher(lambda *_: made.append("tawa"), lambda *_: made.append("stock"), processors=4,
+                      forecasts=Foretold(STOCK), host=Host(capturing=lambda: capture[0]))  # fmt: skip
     for capture[0] in (True, False, True):
-        launch(1, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
-    assert made == ["tawa", "stock", "stock"]
-
-
-def test_without_a_persistent_form_a_launch_is_as_it_was() -> None:
-    made: list[Any] = []
-    launch = launcher(lambda *_: made.append("single"), spec=replace(SPEC, offered=1), processors=4)
-    for _ in range(2):
         launch(5, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
-    assert made == ["single", "single"]
+    assert made == ["tawa", "stock", "stock"]
 
 
 @pytest.mark.parametrize(

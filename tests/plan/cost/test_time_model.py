@@ -26,7 +26,7 @@ ONE = Way(True, 1, 8, 1, 3, 1)
 def time_us(way: Way, of: Workload = GEMM, k: int = 4096, programs: int = 1056) -> float:
     known = [k if it.type == "i32" else None for it in of.function.body.args]
     launch = launch_of(of, known, (32, programs // 32))
-    return predict(of, launch.visits, programs, way)
+    return predict(of, launch, way)
 
 
 @pytest.mark.parametrize("way", [ONE, Way(False, 1, 8, 1, 3), replace(ONE, persistent=True)])
@@ -52,7 +52,7 @@ def test_ctas_on_an_sm_hide_each_other_s_waits() -> None:
 
 
 def test_one_program_more_than_a_wave_costs_another_wave() -> None:
-    whole, more = (predict(GEMM, launch_of(GEMM, (None,) * 5 + (4096,), (count,)).visits, count, ONE)
+    whole, more = (predict(GEMM, launch_of(GEMM, (None,) * 5 + (4096,), (count,)), ONE)
                    for count in (132, 133))  # fmt: skip
     assert more > 1.8 * whole
 
@@ -96,5 +96,5 @@ def test_measured_times_are_met(tile: tuple[int, int, int], candidate: str, way:
         sizes = {name: int(size) for name, size in (it.split("=") for it in row["case"]["shape"].split(", "))}
         arguments = (None, None, None, sizes["M"], sizes["N"], sizes["K"])
         launch = launch_of(of, arguments, (sizes["M"] // tile[0], sizes["N"] // tile[1]))
-        predicted = predict(of, launch.visits, launch.programs, way or stock_way(of, 4, 3))
+        predicted = predict(of, launch, way or stock_way(of, 4, 3))
         assert predicted == pytest.approx(row["median_ms"] * 1e3, rel=0.35)

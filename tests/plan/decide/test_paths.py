@@ -9,19 +9,18 @@ import pytest
 from tawa.analysis.names import name_module
 from tawa.errors import PlanError
 from tawa.ir import Module
-from tawa.machine.hopper import LEAST_CYCLES
 from tawa.plan import LaunchPlan, OperandPlan, Plan, PlanOptions, StorePlan
 from tawa.plan.decide.paths import (
     TOO_DEAR,
     Launching,
     Raising,
-    choose_launches,
     choose_raises,
     choose_unit_strides,
     launch_plan,
     needs_launch,
 )
 from tawa.plan.entries import Path
+from tawa.symbolic.host.expr import Argument, Condition
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tests.analysis.tma.test_unit_strides import ALL, product
 from tests.transforms.ttir.test_promote_to_tma import gemm, with_store
@@ -96,27 +95,10 @@ def test_strides_are_taken_to_be_one_unless_the_plan_leaves_them() -> None:
         choose_unit_strides(product(), launching, Plan(unit_strides=("sm",)))
 
 
-@pytest.mark.parametrize(
-    ("pins", "options", "short"),
-    [
-        (Plan(), PlanOptions(), "stock"),
-        (Plan(), PlanOptions(only_if_faster=False), "specialised"),
-        (Plan(form="persistent"), PlanOptions(), "specialised"),
-        (Plan(form="persistent", launches=LaunchPlan(short="stock")), PlanOptions(), "stock"),
-        (Plan(launches=LaunchPlan(short="specialised")), PlanOptions(), "specialised"),
-    ],
-)
-def test_short_launches_are_left_to_stock_unless_the_user_says_otherwise(
-    pins: Plan, options: PlanOptions, short: str
-) -> None:
-    spec, remarks = choose_launches(gemm(), options, OURS, pins, LaunchSpec(), by_element=False, pinned=False)
-    assert launch_plan(spec).short == short and len(remarks) == (short == "stock")
-    assert spec.least_cycles == (LEAST_CYCLES if short == "stock" else 0)
-
-
-def test_nobody_asks_which_launches_get_a_kernel_that_triton_does_not_launch() -> None:
-    spec = LaunchSpec()
-    assert choose_launches(gemm(), PlanOptions(), ELSEWHERE, Plan(), spec, False, False) == (spec, ())
+@pytest.mark.parametrize("predicted", [True, False])
+def test_the_plan_says_how_launches_are_chosen_and_on_which_conditions(predicted: bool) -> None:
+    made = launch_plan(LaunchSpec(conditions=(Condition(Argument(1, "K"), "why", 1),)), predicted)
+    assert made == LaunchPlan(("K >= 1",), "predicted" if predicted else "always")
 
 
 @pytest.mark.parametrize(
@@ -124,8 +106,7 @@ def test_nobody_asks_which_launches_get_a_kernel_that_triton_does_not_launch() -
     [
         (Plan(), False), (load("a", "raised"), True), (load("a", "raised_in_kernel"), False),
         (Plan(form="persistent"), True), (Plan(unit_strides=("sk",)), True), (Plan(unit_strides=()), False),
-        (Plan(launches=LaunchPlan(short="stock")), True), (Plan(launches=LaunchPlan(short="specialised")), False),
-        (Plan(launches=LaunchPlan(many="persistent")), True),
+        (Plan(launches=LaunchPlan(choice="predicted")), True), (Plan(launches=LaunchPlan(choice="always")), False),
     ],
 )  # fmt: skip
 def test_what_the_launcher_makes_or_chooses_needs_a_launch_of_triton_s(plan: Plan, needed: bool) -> None:

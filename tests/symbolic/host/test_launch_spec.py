@@ -1,10 +1,10 @@
-"""What a launch needs: descriptors, conditions, work."""
+"""What a launch needs: descriptors, conditions, sizes of its grid."""
 
 from __future__ import annotations
 
 import json
 
-from tawa.symbolic.host.expr import Apply, Argument, Condition, Number, add, multiply
+from tawa.symbolic.host.expr import Argument, Condition, Number, add, multiply
 from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
 
 M, K = Argument(1, "M"), Argument(2, "K")
@@ -23,10 +23,5 @@ def test_the_first_broken_condition_is_named() -> None:
 
 
 def test_a_launch_survives_json() -> None:
-    for work in (None, multiply(M, Number(512))):
-        spec = LaunchSpec((SPEC,), (Condition(M, "why", 1, None, 16),), work)
-        assert LaunchSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
-
-
-def test_work_that_cannot_be_computed_is_not_too_little() -> None:
-    assert not LaunchSpec(work=Apply("divide", (M, K))).not_worth((0, 1, 0), 1)
+    spec = LaunchSpec((SPEC,), (Condition(M, "why", 1, None, 16),), axes=2)
+    assert LaunchSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec

@@ -46,13 +46,17 @@ class DotWork:
 
 @dataclass(frozen=True, slots=True)
 class LoadWork:
-    """One load of a tile. operand: whether it feeds a dot. tma: by descriptor. row_bytes: of a contiguous row."""
+    """One load of a tile. operand: whether it feeds a dot. tma: by descriptor.
+
+    row_bytes: of a row along the fastest dimension. run_bytes: of these, those that are contiguous in memory for sure.
+    """
 
     op: Operation
     bytes: int
     row_bytes: int
     operand: bool
     tma: bool
+    run_bytes: int = ROW_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,12 @@ class BlockWork:
     def operand_rows(self) -> int:
         """Rows of these tiles, in pieces of at most `ROW_BYTES`."""
         return sum(load.bytes // min(load.row_bytes, ROW_BYTES) for load in self.loads if load.operand)
+
+    @property
+    def operand_runs(self) -> int:
+        """The same pieces where each thread loads what is contiguous for sure."""
+        pieces = (load.bytes // min(load.row_bytes, load.run_bytes, ROW_BYTES) for load in self.loads if load.operand)
+        return sum(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +146,8 @@ def _block_work(
         elif op.name in _LOADS:
             tile = parse_type(op.results[0].type)
             if isinstance(tile, TensorType):
-                by_pointers_load = tt.LoadOp.of(op)
-                fastest = _fastest(by_pointers_load.pointers, axes) if by_pointers_load else -1
-                row = tile.bytes // math.prod(tile.shape) * tile.shape[fastest]
-                loads.append(LoadWork(op, tile.bytes, row, op in operands, op.name in _BY_TMA))
+                row, run = _row_bytes(op, tile, axes)
+                loads.append(LoadWork(op, tile.bytes, row, op in operands, op.name in _BY_TMA, run))
         elif op.name in _STORES:
             bytes = _stored(op)
             stored += bytes
@@ -153,6 +161,16 @@ def _block_work(
         tile.bytes for tile in tiles if isinstance(tile, TensorType) and not tile.element.startswith("!tt.ptr")
     )
     return BlockWork(tuple(dots), tuple(loads), work, serving, stored, by_pointers, depth, carried)
+
+
+def _row_bytes(op: Operation, tile: TensorType, axes: ModuleAxisInfo) -> tuple[int, int]:
+    """`LoadWork.row_bytes` and `LoadWork.run_bytes`."""
+    element, by_pointers = tile.bytes // math.prod(tile.shape), tt.LoadOp.of(op)
+    if by_pointers is None:
+        return element * tile.shape[-1], element * tile.shape[-1]
+    fastest = _fastest(by_pointers.pointers, axes)
+    run = axes.of(by_pointers.pointers).contiguity[fastest]
+    return element * tile.shape[fastest], element * max(1, min(tile.shape[fastest], run))
 
 
 def _stored(op: Operation) -> int:

@@ -122,7 +122,7 @@ def forecast_facts(space: Space, own: Form | None, options: PlanOptions, stock: 
     """
     forms = other_forms(space, own, options)
     if not stock and own is not None:  # the user wants this kernel specialised: only the order of its tiles is open
-        forms = tuple(it for it in forms if (it.groups, it.raised) == (own.groups, own.raised))
+        forms = tuple(it for it in forms if it.groups == own.groups)
     if not forms and not stock:
         return None
     return {

@@ -90,7 +90,8 @@ def _dot_loops(workload: Workload) -> list[Operation]:
 def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     """Cycles of one execution of a block: of its chain in one consumer, and of the busiest unit for all consumers."""
     tensor = sum(_dot_cycles(dot, c) for dot in work.dots)
-    moved = max(work.operand_bytes / c.bytes_per_cycle, work.operand_rows * c.row)
+    rows = work.operand_rows if way.specialised and way.by_tma else work.operand_runs
+    moved = max(work.operand_bytes / c.bytes_per_cycle, rows * c.row)
     serving = 0.0 if way.by_tma else (work.addresses.slots + work.addresses.integers) / LANES_PER_CYCLE * c.address
     cuda = _cuda_cycles(work, way, c) + _carried(work, way, c) + (0.0 if way.specialised else serving)
     busy = _norm(c.overlap, tensor, cuda, moved)
