@@ -88,7 +88,7 @@ def regime_of(workload: Workload, launch: Launch, way: Way, stock: Way) -> str:
     in_turn = way.persistent or any(count > _TURNS for count in launch.visits.entries.values())
     waves = "tiles in turn" if in_turn else "one wave" if on_one == 1 else "waves"
     path = "" if way.by_tma else " through pointers"
-    return f"{kind} of {bits} bits{path}, {beside}, {waves}"
+    return f"{kind} of {bits} bits{path}, {stock.num_warps} warps, {beside}, {waves}"
 
 
 def _us(time_us: float) -> str:
