@@ -44,6 +44,8 @@ TOWARDS_START = 0.05
 """The weight of the distance of each coefficient from its first value, in factors of e."""
 UNKNOWN = 1.5
 """The deviation of a regime without measurements, over that of all regimes."""
+BELIEVED = 0.5
+"""The part of a regime's bias that is taken to hold for kernels that were not measured."""
 SHRINK = 6
 """Points that a regime needs until its own errors count as much as those of all regimes."""
 
@@ -185,7 +187,7 @@ def errors_of(found: dict[str, list[float]]) -> tuple[dict[str, Any], dict[str, 
     regimes: dict[str, Any] = {}
     for name, errors in sorted(found.items()):
         count = len(errors)
-        bias = sum(errors) / (count + SHRINK)
+        bias = BELIEVED * sum(errors) / (count + SHRINK)
         squares = sum((error - bias) ** 2 for error in errors) + SHRINK * spread**2
         regimes[name] = {
             "bias": round(bias, 4),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
 from tawa.plan.cost.launches import Launch, unusual_launches, usual_launches
+from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import Way, plan_way, stock_way
 from tawa.plan.enumeration import Form, RankedPlan, Space, enumerate_plans, forms_of, way_of
 from tawa.plan.expectation import Expectation, expect
@@ -20,7 +21,8 @@ CLEAR = 1.03
 class Prospect:
     """The prospect of one kernel.
 
-    space: its forms; a persistent one only if launches may get it. launches: what is expected is the mean over them.
+    space: its forms; a persistent one only if launches may get it. launches: what is expected is said of the one that
+    gains the most, because every launch gets the form that is best for it (`tawa.plan.forecast`).
     """
 
     space: Space
@@ -55,7 +57,7 @@ class Prospect:
         if form.persistent or not self.space.persistent:
             return own
         other = replace(form, persistent=True)
-        return min(own, self._expect(way_of(self.space, other)), key=lambda it: it.own_us)
+        return max(own, self._expect(way_of(self.space, other)), key=lambda it: it.gain)
 
     def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Form, ...]:
         """The forms of the kernel as it is written, or persistent, with one of these numbers of groups."""
@@ -66,7 +68,9 @@ class Prospect:
         """The numbers of consumer groups to try: the usual one first, unless another is clearly faster."""
         times = {1: float("inf"), 2: float("inf")}
         for form in self.forms(persistent=persistent):
-            times[form.groups] = min(times[form.groups], self.of_form(form).own_us)
+            way = way_of(self.space, form)
+            every = geometric_mean(predict(self.space.workload, launch, way) for launch in self.launches)
+            times[form.groups] = min(times[form.groups], every)
         other = 3 - usual
         first = other if times[other] * CLEAR < times[usual] else usual
         return (first,) if first == 1 else (first, 1)
@@ -90,9 +94,8 @@ class Prospect:
         return any(it.verdict == "faster" for it in every)
 
     def _expect(self, way: Way) -> Expectation:
-        found = [expect(self.space.workload, launch, way, self.stock) for launch in self.launches]
-        stock, own = (geometric_mean(it) for it in zip(*((it.stock_us, it.own_us) for it in found), strict=True))
-        return replace(found[-1], stock_us=stock, own_us=own)
+        found = (expect(self.space.workload, launch, way, self.stock) for launch in self.launches)
+        return max(found, key=lambda it: it.gain)
 
 
 def form_of(space: Space, plan: Plan) -> Form:
