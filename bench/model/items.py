@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,8 @@ def way_of(point: Point, made: dict[str, Any], workload: Workload) -> Way:
         return recorded_way(point.plan, max(WARP_GROUP, point.case.num_warps))
     if made["plan"] is None:
         return stock_way(workload, point.case.num_warps, point.case.num_stages)
-    return plan_way(Plan.from_json(json.dumps(made["plan"])))
+    way = plan_way(Plan.from_json(json.dumps(made["plan"])))
+    return replace(way, narrow=way.staged)  # such results are older than schedules that carry wider elements
 
 
 def recorded_way(plan: Mapping[str, Any], num_warps: int) -> Way:
@@ -130,6 +131,7 @@ def recorded_way(plan: Mapping[str, Any], num_warps: int) -> Way:
     return Way(
         True, plan["groups"] or 1, num_warps, plan["ctas_per_sm"] or 1, depth, in_flight, staged,
         plan["form"] == "persistent", not paths & {"cp.async", "registers"}, bool(paths & {"raised"}),
+        narrow=staged and plan.get("narrow", True),
     )  # fmt: skip
 
 

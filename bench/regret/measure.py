@@ -84,6 +84,7 @@ def brief(plan: dict[str, Any] | None) -> dict[str, Any] | None:
         "rings": {it["name"]: it["depth"] for it in plan["rings"]},
         "loops": loops,
         "paths": {it["argument"]: it.get("path") for it in plan["operands"] if it.get("argument")},
+        "narrow": False,  # of older results: whether schedules carry 8-bit elements where wider ones are possible
     }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import Block, Builder, Region, Value
-from tawa.machine.work import NOTHING, Work, work_of
+from tawa.machine.hopper import REPACKING_SLOTS
+from tawa.machine.work import NOTHING, Work, exchanged_registers, is_carried_singly, repacking_slots, work_of
 from tests.analysis.tile_programs import TileProgram
 
 TILE = "tensor<64x32xf32>"
@@ -61,6 +62,18 @@ def test_views_are_free(name: str) -> None:
 
 def test_scalars_are_free() -> None:
     assert work("arith.addf", "f32", "f32", operands=2) == NOTHING
+
+
+@pytest.mark.parametrize(("element", "singly"), [("f32", False), ("f16", False), ("f8E4M3FN", True), ("i1", False)])
+def test_tiles_of_bytes_are_carried_one_by_one_and_masks_are_not(element: str, singly: bool) -> None:
+    tile = f"tensor<64x32x{element}>"
+    assert is_carried_singly(tile) is singly
+    assert repacking_slots(tile) == (REPACKING_SLOTS * ELEMENTS if singly else 0)
+    assert exchanged_registers(tile) == (ELEMENTS / 4 if singly else 0)
+
+
+def test_a_scalar_is_not_repacked() -> None:
+    assert not is_carried_singly("i8") and repacking_slots("i8") == 0
 
 
 def test_works_add_up() -> None:

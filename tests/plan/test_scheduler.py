@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from tawa.analysis.loops import costs
 from tawa.analysis.loops.dependences import DependenceInfo, find_dependences
 from tawa.errors import PlanError
+from tawa.machine import work
+from tawa.machine.hopper import LANES_PER_CYCLE, REPACKING_SLOTS
 from tawa.plan.decide.loops import staged_loops
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import RESERVED_REGISTERS, Limits, candidate_schedules, check_schedule, find_schedule
@@ -69,6 +73,48 @@ def test_it_is_shorter_than_waiting_and_no_shorter_than_its_bounds() -> None:
     assert all(bound.cycles <= schedule.ii_cycles for bound in schedule.bounds)
     assert [bound.cycles for bound in schedule.bounds] == sorted((it.cycles for it in schedule.bounds), reverse=True)
     assert {it.what.split()[0] for it in schedule.bounds} == {"tensor", "issue", "recurrence"}
+
+
+# -- carried types -----------------------------------------------------------------------------------------------------
+
+
+def carried(schedule: Schedule) -> dict[str, str]:
+    return {it.label: it.type for it in schedule.carried}
+
+
+def test_8_bit_operands_are_converted_behind_the_cut() -> None:
+    schedule = best(staged.of_bytes(staged.attention()))
+    assert carried(schedule)["p = exp2"] == "64x64xf32" and "64x64xf8E4M3FN" not in carried(schedule).values()
+    (stage, narrowed), (_, operand) = (
+        place(schedule, "next_narrow = truncf"),
+        place(schedule, "next_operand = convert_layout"),
+    )
+    assert stage == 1 and place(schedule, "s = warp_group_dot")[1] < narrowed < operand
+    assert operand < place(schedule, "next = warp_group_dot")[1]
+
+
+def test_16_bit_operands_are_converted_before_the_cut() -> None:
+    assert carried(best(staged.attention()))["next_operand = convert_layout"] == "64x64xf16"
+
+
+def carries_bytes(schedule: Schedule) -> bool:
+    return "64x64xf8E4M3FN" in carried(schedule).values()
+
+
+def test_repacking_takes_its_time_in_every_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = staged.of_bytes(staged.operand_stored())  # the store keeps the conversion in stage 0
+    (dear,) = filter(carries_bytes, candidate_schedules(graph_of(text), FOUR_WARPS))
+    monkeypatch.setattr(work, "REPACKING_SLOTS", 0.0)
+    (free,) = filter(carries_bytes, candidate_schedules(graph_of(text), FOUR_WARPS))
+    assert dear.ii_cycles - free.ii_cycles == math.ceil(64 * 64 * REPACKING_SLOTS / LANES_PER_CYCLE)
+
+
+def test_groups_that_share_an_sm_do_not_repack_to_save_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "fma_per_cycle", lambda _: 768)  # long dots, as of a larger tile
+    wide, narrow = staged.operand_stored(), staged.of_bytes(staged.operand_stored())
+    shared = Limits(4, groups=2)
+    assert best(wide, shared) == best(wide)
+    assert carries_bytes(best(narrow)) and not carries_bytes(best(narrow, shared))
 
 
 def test_no_more_stages_are_taken_than_allowed() -> None:

@@ -52,6 +52,18 @@ LANES_PER_CYCLE = 128
 CONVERSIONS_PER_CYCLE = 64
 SPECIAL_PER_CYCLE = 16
 """exp2, log2, sin, cos, rsqrt."""
+SHUFFLES_PER_CYCLE = 32
+"""Values that warps exchange (`shfl`)."""
+
+# -- narrow elements in registers (Triton 3.6: PTX and SASS of attention, d = 128) -------------------------------------
+
+PACKED_BITS = 16
+"""The narrowest elements that loops carry packed. LLVM carries a pair of fp16 or bf16 elements as one 32-bit vector: a
+loop with stages has 461 instructions, one without 460. Narrower elements it carries one by one, in a register each."""
+REPACKING_SLOTS = 3.4
+"""Issue slots an iteration for each such element: `prmt`, `shr` and `cvt` take results apart and put operands together.
+With fp8 scores, 64 to a thread, a loop that carries them has 702 instructions, one that carries fp32 504, and one
+without stages 483."""
 
 # -- latencies of the scheduler (tawa.analysis.loops.costs) ------------------------------------------------------------
 # A scheduler needs proportions, not exact times: these are rounded, and they are latencies of an idle chip, unlike

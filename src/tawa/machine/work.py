@@ -18,7 +18,7 @@ from tawa.dialects import math as math_ops
 from tawa.dialects.builtin import AssumeOp, PoisonOp
 from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
-from tawa.machine.hopper import WGMMA_ROWS
+from tawa.machine.hopper import PACKED_BITS, REPACKING_SLOTS, WGMMA_ROWS
 
 _FREE = op_names(
     arith.ConstantOp, arith.BitcastOp, PoisonOp, AssumeOp, tt.SplatOp, tt.UnsplatOp, tt.BroadcastOp, tt.ExpandDimsOp,
@@ -95,6 +95,32 @@ def _of_elements(name: str, type: str, op: Operation, elements: int) -> Work:
     return Work(integers=count) if name not in _SLOTS and _is_integer(type) else Work(slots=count)
 
 
+# -- narrow elements in registers --------------------------------------------------------------------------------------
+
+
+def is_carried_singly(type: str) -> bool:
+    """Whether loops carry each element of this tile in a register of its own; a mask has no bytes to pack."""
+    kind = parse_type(type)
+    return isinstance(kind, TensorType) and kind.element != _MASK and _bits(type) < PACKED_BITS
+
+
+def repacking_slots(type: str) -> float:
+    """Issue slots of an iteration that takes a carried tile apart and puts it together again; 0 if it is packed."""
+    return _elements(type) * REPACKING_SLOTS if is_carried_singly(type) else 0.0
+
+
+def exchanged_registers(type: str) -> float:
+    """Registers that threads exchange where an accumulator of this type becomes operand A of a wgmma.
+
+    A thread holds pairs of neighbours of an accumulator, and so of a 16-bit operand, but four of an 8-bit operand. Each
+    register is shuffled, and takes a permutation and a selection.
+    """
+    return _elements(type) * _bits(type) / _REGISTER_BITS if is_carried_singly(type) else 0.0
+
+
+# -- dots --------------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class DotCounts:
     """One dot. batch: independent products. products: multiply-adds of one. element: the type of the operands.
@@ -130,6 +156,8 @@ _MEMORY = op_names(
 )  # fmt: skip
 
 
+_REGISTER_BITS = 32
+_MASK = "i1"
 _NARROW = 8
 """Bits of elements that LLVM carries one to a register: converting them costs permutations of bytes."""
 
@@ -149,4 +177,13 @@ def _elements(type: str) -> int:
     return math.prod(kind.shape) if isinstance(kind, TensorType) else 1
 
 
-__all__ = ["NOTHING", "DotCounts", "Work", "dot_counts", "work_of"]
+__all__ = [
+    "NOTHING",
+    "DotCounts",
+    "Work",
+    "dot_counts",
+    "exchanged_registers",
+    "is_carried_singly",
+    "repacking_slots",
+    "work_of",
+]

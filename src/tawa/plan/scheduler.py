@@ -8,11 +8,14 @@ iteration. Stages serve that purpose.
                 the latency of each recurrence divided by the iterations that it spans
     stages      every assignment of stages to the dots, with and without a stage of delay for their results. Every other
                 operation gets the earliest stage that its inputs allow, or a later one if that leaves fewer live
-                registers between kernel iterations (an fp16 operand instead of the fp32 scores it is computed from)
+                registers between kernel iterations (an fp16 operand instead of the fp32 scores it is computed from),
+                or as many that need no repacking (the fp32 scores instead of the fp8 operand that is computed from
+                them: a loop carries 8-bit elements one by one, `tawa.machine.hopper.PACKED_BITS`)
     order       list scheduling: earliest start first, dots before other operations, then by height (the longest path
                 to the end of the kernel iteration); operations that wait for a dot come after those that do not
     choice      the shortest kernel iteration whose tiles fit the registers; among those within 2%, the fewest stages,
-                then the fewest live registers between iterations; only schedules for which the rings are deep enough
+                then the fewest live registers between iterations; only schedules for which the rings are deep enough,
+                and whose additional work does not cost the consumer groups of a CTA more than the overlap gains
 
 No dot stays in flight from one kernel iteration to the next: its registers would have to be renamed, and ptxas waits
 for the dot to do so. `tawa.transforms.pipelining.pipeline_mma` handles that case.
@@ -28,6 +31,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
+from tawa.analysis.loops.costs import OpCost
 from tawa.analysis.loops.dependences import DependenceInfo
 from tawa.dialects.aref import ConsumedOp
 from tawa.errors import PlanError
@@ -41,7 +45,8 @@ from tawa.machine.hopper import (
     RESERVED_REGISTERS,
     WARP_GROUP,
 )
-from tawa.plan.cost.loop_costs import Limits, LoopCosts, label_of
+from tawa.plan.cost.loop_costs import Limits, LoopCosts, busiest, label_of
+from tawa.plan.cost.time_model import together
 from tawa.plan.schedule import Schedule, ScheduledOp
 
 
@@ -55,12 +60,14 @@ class _Made:
     ii_cycles: int
     alive: int
     registers: int
+    work_cycles: int  # of the busier one: the partition, or the tensor cores
 
 
 @dataclass(slots=True)
 class _State:
     """A partial kernel iteration. waited: the number of issued dots that are known to be complete."""
 
+    costs: list[OpCost]
     begins: list[int]
     ends: list[int]
     needs: list[list[int]]  # by node: the dots of this kernel iteration that must be complete before it
@@ -76,8 +83,9 @@ def find_schedule(graph: DependenceInfo, limits: Limits, loop: int = 0, places: 
     loop: the number of the loop. places: file:line of the loop and of each node, for messages.
     """
     problem = _Problem(graph, limits)
-    found = next((made for made in problem.candidates() if problem.rings_suffice(made.stages, made.sequence)), None)
-    if found is None or found.ii_cycles * GAIN > problem.waiting_cycles():
+    suitable = (made for made in problem.candidates() if problem.rings_suffice(made.stages, made.sequence))
+    found = next(filter(problem.holds_for_all_groups, suitable), None)
+    if found is None or not problem.clearly_shorter(found):
         return None
     return problem.describe(found, loop, places)
 
@@ -144,6 +152,21 @@ class _Problem(LoopCosts):
 
         return sorted(made, key=rank)
 
+    def clearly_shorter(self, made: _Made) -> bool:
+        """Whether a schedule clearly beats waiting for each dot."""
+        return made.ii_cycles * GAIN <= self.waiting_cycles()
+
+    def holds_for_all_groups(self, made: _Made) -> bool:
+        """Whether a schedule beats waiting for each dot also where several consumer groups share the SM.
+
+        One group's arithmetic then runs beside the dots of another even without stages. What a schedule adds to the
+        work of a partition, it adds for all groups, and no group hides it.
+        """
+        groups = self.limits.groups
+        work = busiest(self.costs_under([0] * self.count))
+        waiting = together(self.waiting_cycles(), groups * work, groups)
+        return together(made.ii_cycles, groups * made.work_cycles, groups) <= waiting
+
     # -- stages --------------------------------------------------------------------------------------------------
 
     def assignments(self) -> Iterator[tuple[int, ...]]:
@@ -190,46 +213,76 @@ class _Problem(LoopCosts):
 
     def _move_later(self, stages: list[int]) -> None:
         """Moves operations to later stages, last ones first, while fewer registers stay live between iterations."""
-        dots = set(self.dots)
         changed = True
         while changed:
             changed = False
             for number in reversed(range(self.count)):
-                if number in dots or any(edge.kind == "together" for edge in self.before[number] + self.behind[number]):
-                    continue
-                most = min(
-                    (stages[edge.target] + edge.distance for edge in self.behind[number] if edge.target != number),
-                    default=stages[number],
-                )
-                before, stage = self.alive(stages), stages[number]
-                for later in range(stage + 1, min(most, self.limits.max_stages - 1) + 1):
-                    stages[number] = later
-                    now = self.alive(stages)
-                    if now < before:
-                        before, stage, changed = now, later, True
-                stages[number] = stage
+                for moved in self._movable(number):
+                    changed |= self._moved_later(moved, stages)
+
+    def _movable(self, number: int) -> list[list[int]]:
+        """What to move to a later stage: the node, and if its elements are narrow, the node with its conversions.
+
+        P as an 8-bit operand takes as many registers between iterations as the fp32 tile that it is converted from, and
+        has to be repacked. The conversions can follow their input into the later stage, but only all of them together.
+        """
+        if not self._may_move(number):
+            return []
+        found = [[number]]
+        while self.repacking[found[-1][-1]]:
+            inputs = [edge.source for edge in self.before[found[-1][-1]] if edge.kind == "value" and not edge.distance]
+            inside = set(found[-1])
+            if len(inputs) != 1 or not self._may_move(inputs[0]) or not self._used_only_by(inputs[0], inside):
+                break
+            found.append([*found[-1], inputs[0]])
+        return found
+
+    def _may_move(self, number: int) -> bool:
+        """Whether a node has a stage of its own: it is no dot, and shares no buffer with another node."""
+        edges = self.before[number] + self.behind[number]
+        return number not in self.dots and not any(edge.kind == "together" for edge in edges)
+
+    def _used_only_by(self, number: int, users: set[int]) -> bool:
+        return all(edge.target in users and not edge.distance for edge in self.behind[number])
+
+    def _moved_later(self, nodes: Sequence[int], stages: list[int]) -> bool:
+        """Moves nodes together to the stage that leaves the least to carry; whether that is a later one."""
+        edges = [edge for number in nodes for edge in self.behind[number] if edge.target not in nodes]
+        most = min((stages[edge.target] + edge.distance for edge in edges), default=0)
+        first, last = max(stages[number] for number in nodes), min(most, self.limits.max_stages - 1)
+        if first >= last:
+            return False
+        best, before = list(stages), self.burden(stages)
+        for later in range(first + 1, last + 1):
+            trial = list(stages)
+            for number in nodes:
+                trial[number] = later
+            now = self.burden(trial)
+            if now < before:
+                best, before = trial, now
+        moved = best != stages
+        stages[:] = best
+        return moved
+
+    def burden(self, stages: Sequence[int]) -> tuple[int, int]:
+        """What is carried from one kernel iteration to the next: the weight of the values, cycles of repacking them."""
+        return self.alive(stages), sum(self.repacked(stages).values())
 
     def alive(self, stages: Sequence[int]) -> int:
         """The weight of the values that are live from one kernel iteration to the next."""
-        total = 0
-        for number in range(self.count):
-            kept = [
-                edge.distance + stages[edge.target] - stages[number]
-                for edge in self.behind[number]
-                if edge.kind in ("value", "sum")
-            ]
-            total += self.weights[number] * max([0, *kept])
-        return total
+        kept = [self.reach(number, stages) for number in range(self.count)]
+        return sum(weight * reach for weight, reach in zip(self.weights, kept, strict=True) if reach > 0)
 
     # -- order ---------------------------------------------------------------------------------------------------
 
     def order(self, stages: tuple[int, ...]) -> _Made:
         """List scheduling of one kernel iteration."""
-        heights, renewed = self._heights(stages), self._renewed(stages)
+        costs = self.costs_under(stages)
+        heights, renewed = self._heights(stages, costs), self._renewed(stages)
         left = [sum(self.across(edge, stages) == 0 for edge in self.before[number]) for number in range(self.count)]
         ready = [number for number in range(self.count) if not left[number]]
         needs = [self._needs(number, stages) for number in range(self.count)]
-        state = _State([0] * self.count, [0] * self.count, needs)
+        state = _State(costs, [0] * self.count, [0] * self.count, needs)
         sequence: list[int] = []
         while ready:
             number = min(ready, key=lambda node: self._rank(node, state, heights, renewed))
@@ -243,11 +296,12 @@ class _Problem(LoopCosts):
                         ready.append(edge.target)
         length = max([state.now, *state.ends])  # no dot stays in flight
         alive, registers = self.alive(stages), self.peak_registers(stages, sequence)
-        return _Made(stages, tuple(sequence), tuple(state.begins), length, alive, registers)
+        work = busiest(costs)
+        return _Made(stages, tuple(sequence), tuple(state.begins), length, alive, registers, work)
 
     def _place(self, number: int, state: _State) -> None:
         """Issues node `number` next."""
-        cost = self.costs[number]
+        cost = state.costs[number]
         start = state.begins[number] = self._start(number, state)
         needed = [dot for dot in state.needs[number] if dot in state.issued]
         if needed:
@@ -304,14 +358,14 @@ class _Problem(LoopCosts):
                     renewed[number] += renewed[following]
         return renewed
 
-    def _heights(self, stages: Sequence[int]) -> list[int]:
+    def _heights(self, stages: Sequence[int], costs: Sequence[OpCost]) -> list[int]:
         """The longest path from each node to the end of the kernel iteration, in cycles."""
-        heights = [cost.stream_cycles for cost in self.costs]
+        heights = [cost.stream_cycles for cost in costs]
         changed = True
         while changed:  # few rounds: within a kernel iteration, the dependences are acyclic
             changed = False
             for edge in reversed(self.graph.edges):
-                way = heights[edge.target] + self.latency(edge)
+                way = heights[edge.target] + self.latency(edge, costs)
                 if self.across(edge, stages) == 0 and way > heights[edge.source]:
                     heights[edge.source], changed = way, True
         return heights

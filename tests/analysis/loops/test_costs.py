@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.loops.costs import OpCost, cost_of, fma_per_cycle, is_free, registers_of, stays_in_registers
+from tawa.analysis.loops.costs import (
+    OpCost,
+    carried_registers_of,
+    cost_of,
+    fma_per_cycle,
+    is_free,
+    registers_of,
+    repacking_cycles,
+    stays_in_registers,
+)
 from tawa.machine.hopper import FP16_FMA_PER_CYCLE, INNER_TRIPS, SHARED_BYTES_PER_CYCLE
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
@@ -55,6 +64,24 @@ def test_an_accumulator_that_becomes_an_operand_stays_in_registers() -> None:
     outside = next(it for it in ops_named(parse(programs.tile_gemm()), "ttg.convert_layout"))
     assert stays_in_registers(inside) and cost_of(inside, 4) == OpCost()
     assert not stays_in_registers(outside) and cost_of(outside, 4).unit == "shared memory"
+
+
+def test_threads_exchange_the_registers_of_an_8_bit_operand() -> None:
+    loop = the(parse(staged.of_bytes(staged.attention())), "scf.for").regions[0].block
+    convert = next(it for it in loop.ops if it.name == "ttg.convert_layout")
+    words = 64 * 64 // 4
+    assert stays_in_registers(convert)  # no shared memory
+    assert cost_of(convert, 4) == OpCost(words // 32 + 2 * words // 64, 0, "cuda cores")
+
+
+@pytest.mark.parametrize(
+    ("element", "registers", "is_repacked"),
+    [("f32", 32, False), ("bf16", 16, False), ("f8E5M2", 32, True), ("i8", 32, True), ("i1", 8, False)],
+)
+def test_a_loop_carries_8_bit_elements_in_a_register_each(element: str, registers: int, is_repacked: bool) -> None:
+    type = ACC.replace("xf32", f"x{element}")
+    assert carried_registers_of(type, 4) == registers
+    assert (repacking_cycles(type, 4) > 0) is is_repacked
 
 
 @pytest.mark.parametrize(

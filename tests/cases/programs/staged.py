@@ -69,6 +69,25 @@ def attention() -> str:
     return kernel(f"{attention_loop()}\n{programs.store()}")
 
 
+def of_bytes(text: str) -> str:
+    """A program with 8-bit floats in place of fp16."""
+    text = text.replace("xf16", "xf8E4M3FN").replace("elementBitWidth = 16", "elementBitWidth = 8")
+    return text.replace("kWidth = 2", "kWidth = 4")
+
+
+def operand_stored() -> str:
+    """`attention`, and each iteration stores the narrow scores as well."""
+    store = "\n".join(
+        (
+            op("ttg.convert_layout", "%next_narrow", NARROW, "%copy", programs.TILE),
+            op("tt.descriptor_store", "%c_desc, %copy, %k, %zero", f"{programs.DESC}, {programs.TILE}, i32, i32"),
+        )
+    )
+    loop = attention_loop()
+    place = loop.index("%next_operand =")
+    return kernel(f"{loop[:place]}{store}\n{loop[place:]}\n{programs.store()}")
+
+
 def two_loops() -> str:
     """Two consecutive loops that share their rings: %n and %m iterations."""
     second = attention_loop("acc", "_2", upper="m", init="first")

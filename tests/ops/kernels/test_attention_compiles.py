@@ -10,7 +10,7 @@ import pytest
 
 from tawa.errors import UnsupportedKernel
 from tawa.plan import PlanOptions
-from tests.cases.attention.cases import CASES
+from tests.cases.attention.cases import CASES, find
 from tests.cases.case import Specimen
 from tests.matrix.compiling import compile_and_report, compile_case, pinned
 from tests.support.sample import sample as thinned
@@ -55,6 +55,19 @@ def test_case_specialises_and_neither_spills_nor_serialises(case: Specimen) -> N
     assert {ring["depth"] for ring in record["plan"]["rings"]} == {case.plans[0][0]}
     assert found.ptxas.spill_bytes <= FEW_REGISTERS or case.name in TIGHT
     assert not [note.code for note in found.ptxas.notes if note.code in SERIALISED]
+
+
+@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_8_bit_scores_are_carried_as_fp32_or_not_at_all(dim: int, mask: str) -> None:
+    compiled = compile_case(find(f"two_loops_fp8e4nv_d{dim}_{mask}"), pinned(2, 0))
+    schedules = [loop["schedule"] for loop in compiled.metadata.tawa["plan"]["loops"]]
+    types = [tile["type"] for schedule in schedules for tile in schedule["carried"]]
+    assert not [type for type in types if type.endswith("f8E4M3FN")]
+    # A permutation for each register of four scores, in both groups, wherever the loops convert them.
+    registers = 2 * 128 * (64 if dim == 256 else 128) // (8 * 32 * 4)
+    copies = sum(max(op["stage"] for op in schedule["ops"]) + 1 for schedule in schedules)
+    assert compiled.asm["ptx"].count("prmt.b32") <= registers * copies
 
 
 @pytest.mark.parametrize("case", SAMPLE["either"])

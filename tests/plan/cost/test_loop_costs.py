@@ -67,6 +67,24 @@ def test_carried_tiles_take_registers() -> None:
     assert costs.peak_registers(stages, order) > at_once
 
 
+def test_a_carried_tile_of_bytes_takes_as_many_registers_as_one_of_fp32_and_is_repacked() -> None:
+    costs = costs_of(staged.of_bytes(staged.attention()))
+    stages, order = flat(costs)
+    assert costs.costs_under(stages) == costs.costs
+    operand, dot = (number_of(costs, f"next{it}") for it in ("_operand = convert_layout", " = warp_group_dot"))
+    stages[dot] = 1
+    repacked = costs.costs_under(stages)
+    assert [number for number in range(costs.count) if repacked[number] != costs.costs[number]] == [operand]
+    assert repacked[operand].stream_cycles - costs.costs[operand].stream_cycles == costs.repacking[operand] > 0
+    source = number_of(costs, "p = exp2")
+    late = [
+        1 if number in (operand, number_of(costs, "next_narrow = truncf")) else at for number, at in enumerate(stages)
+    ]
+    assert costs.weights[operand] == costs.weights[source]
+    assert costs.reach(operand, stages) == costs.reach(source, late) == 1 and costs.costs_under(late) == costs.costs
+    assert costs.peak_registers(stages, order) >= 3 * 32  # the sums, the scores, and the bytes
+
+
 def test_a_slot_that_is_held_longer_needs_a_deeper_ring() -> None:
     costs = attention()
     stages, order = flat(costs)

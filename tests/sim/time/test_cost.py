@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tawa.ir import Operation, parse_module
+from tawa.machine.hopper import REPACKING_SLOTS
 from tawa.sim import H100, cycles
 
 ABLATION = Path(__file__).parents[3] / "bench" / "results" / "ablation.json"
@@ -70,6 +72,28 @@ def test_an_accumulator_becomes_an_operand_in_its_registers() -> None:
     operand = "tensor<128x128xf16, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>>"
     assert cycles(operation("ttg.convert_layout", [tile], operand)).issue_cycles == 0
     assert cycles(operation("ttg.convert_layout", [tile], "tensor<128x128xf16, #blocked>")).issue_cycles > 512
+
+
+def test_threads_exchange_registers_of_an_8_bit_operand() -> None:
+    tile = "tensor<128x128xf8E4M3FN, #mma>"
+    operand = "tensor<128x128xf8E4M3FN, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 4}>>"
+    cost = cycles(operation("ttg.convert_layout", [tile], operand))
+    words = 128 * 128 // 4
+    assert (cost.unit, cost.busy_cycles) == ("cuda cores", words // 32 + 2 * words // 64)
+
+
+@pytest.mark.parametrize(("element", "slots"), [("f32", 0), ("bf16", 0), ("f8E4M3FN", REPACKING_SLOTS)])
+def test_a_loop_repacks_the_bytes_that_it_carries(element: str, slots: float) -> None:
+    tile, scalar = f"tensor<64x64x{element}>", '"arith.constant"() <{value = 0 : i32}> : () -> i32'
+    made = f'"tt.reshape"(%old) : ({tile}) -> {tile}'
+    loop = f'"scf.for"(%a, %a, %a, %first) ({{\n^bb0(%k: i32, %old: {tile}):\n%new = {made}\n'
+    loop += f'"scf.yield"(%new) : ({tile}) -> ()\n}}) : (i32, i32, i32, {tile}) -> {tile}'
+    module = parse_module(
+        f'"builtin.module"() ({{\n"tt.func"() <{{sym_name = "f"}}> ({{\n^bb0(%first: {tile}):\n%a = {scalar}\n'
+        f'%r = {loop}\n"tt.return"() : () -> ()\n}}) : () -> ()\n}}) : () -> ()\n'
+    )
+    end = next(op for op in module.walk() if op.name == "scf.yield")
+    assert cycles(end).busy_cycles == math.ceil(64 * 64 * slots / 128)
 
 
 def test_costs_follow_the_model_given() -> None:

@@ -29,11 +29,12 @@ from tawa.machine.hopper import (
     SHARED_BYTES_PER_CYCLE,
     SHARED_LATENCY_CYCLES,
     SHUFFLE_CYCLES,
+    SHUFFLES_PER_CYCLE,
     SPECIAL_PER_CYCLE,
     WARP_GROUP,
     fma_per_cycle,
 )
-from tawa.machine.work import dot_counts, work_of
+from tawa.machine.work import dot_counts, exchanged_registers, is_carried_singly, repacking_slots, work_of
 
 Unit = Literal["tensor cores", "cuda cores", "special functions", "shared memory", "issue"]
 UNITS: tuple[Unit, ...] = ("tensor cores", "cuda cores", "special functions", "shared memory", "issue")
@@ -116,8 +117,20 @@ def registers_of(type: str, num_warps: int) -> int:
     return 0 if isinstance(kind, MemDescType) else 1
 
 
+def carried_registers_of(type: str, num_warps: int) -> int:
+    """Registers that a thread needs for a value from one iteration to the next: one for each narrow element."""
+    if not is_carried_singly(type):
+        return registers_of(type, num_warps)
+    return max(1, registers_of(type, num_warps) * 4 * _elements(type) // _bytes(type))
+
+
+def repacking_cycles(type: str, num_warps: int) -> int:
+    """Cycles of a partition, in every iteration, to take a value of narrow elements apart and put it together again."""
+    return math.ceil(repacking_slots(type) / (LANES_PER_CYCLE * _share(num_warps)))
+
+
 def stays_in_registers(convert: Operation) -> bool:
-    """Whether a layout conversion is free: an accumulator that becomes operand A of a wgmma stays in its registers.
+    """Whether a layout conversion needs no shared memory: an accumulator becomes operand A of a wgmma.
 
     The names of the two mma layouts need not be equal: wgmmas with different numbers of columns have different layouts,
     which distribute the rows in the same way.
@@ -156,25 +169,34 @@ def _through_memory(op: Operation) -> int:
 
 
 def _convert_layout(op: Operation) -> OpCost:
-    """A round trip through shared memory, unless the tile stays in registers."""
-    source = parse_type(ConvertLayoutOp(op).source.type)
-    if not isinstance(source, TensorType) or stays_in_registers(op):
+    """A round trip through shared memory, unless the tile stays in registers, which threads may have to exchange."""
+    source = ConvertLayoutOp(op).source.type
+    if not isinstance(parse_type(source), TensorType):
         return OpCost()
-    cycles = 2 * (math.ceil(source.bytes / SHARED_BYTES_PER_CYCLE) + SHARED_LATENCY_CYCLES)
-    return OpCost(cycles, 0, "shared memory")
+    if not stays_in_registers(op):
+        cycles = 2 * (math.ceil(_bytes(source) / SHARED_BYTES_PER_CYCLE) + SHARED_LATENCY_CYCLES)
+        return OpCost(cycles, 0, "shared memory")
+    count = exchanged_registers(source)
+    cycles = math.ceil(count / SHUFFLES_PER_CYCLE + 2 * count / CONVERSIONS_PER_CYCLE)
+    return OpCost(cycles, 0, "cuda cores") if cycles else OpCost()
 
 
 def _arithmetic(op: Operation, num_warps: int) -> OpCost:
     """Elementwise work; a scalar operation costs its issue. A reduction executes its combiner, then shuffles."""
     if max((_elements(value.type) for value in (*op.operands, *op.results)), default=1) == 1:
         return OpCost(2)
-    work, share = work_of(op), min(num_warps, WARP_GROUP) / WARP_GROUP
+    work, share = work_of(op), _share(num_warps)
     special = math.ceil(work.special / (SPECIAL_PER_CYCLE * share))
     lanes = work.slots + work.integers + (work.conversions + work.narrow) * LANES_PER_CYCLE / CONVERSIONS_PER_CYCLE
     shuffles = math.ceil(work.shuffles * _ROUND * SHUFFLE_CYCLES)
     if special:
         return OpCost(special + shuffles, 0, "special functions")
     return OpCost(math.ceil(lanes / (LANES_PER_CYCLE * share)) + shuffles, 0, "cuda cores")
+
+
+def _share(num_warps: int) -> float:
+    """The part of an SM's lanes that a partition can use."""
+    return min(num_warps, WARP_GROUP) / WARP_GROUP
 
 
 def _elements(type: str) -> int:

@@ -5,10 +5,18 @@ Source: B. R. Rau, "Iterative Modulo Scheduling" (1996), for the bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from tawa.analysis.loops.costs import REPEATS, UNITS, OpCost, cost_of, registers_of
+from tawa.analysis.loops.costs import (
+    REPEATS,
+    UNITS,
+    OpCost,
+    carried_registers_of,
+    cost_of,
+    registers_of,
+    repacking_cycles,
+)
 from tawa.analysis.loops.dependences import Dependence, DependenceInfo, waits_for_itself
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -21,11 +29,12 @@ _SCALE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The resources of a schedule. registers: per thread of the partition."""
+    """The resources of a schedule. registers: per thread of the partition. groups: partitions that run this loop."""
 
     num_warps: int
     registers: int = 255
     max_stages: int = MAX_STAGES
+    groups: int = 1
 
 
 def label_of(graph: DependenceInfo, number: int) -> str:
@@ -37,7 +46,11 @@ def label_of(graph: DependenceInfo, number: int) -> str:
 
 
 class LoopCosts:
-    """One loop under limits; `before` and `behind` are the edges into and out of each node."""
+    """One loop under limits, by node.
+
+    before, behind: the edges into and out of a node. uses: the distances and nodes to which its results go. repacking:
+    cycles if its results are carried to another kernel iteration; narrow: those that are not 0, by number.
+    """
 
     def __init__(self, graph: DependenceInfo, limits: Limits) -> None:
         self.graph = graph
@@ -54,27 +67,48 @@ class LoopCosts:
         for edge in sorted(graph.edges, key=lambda edge: -edge.target):
             if edge.kind == "together" and not edge.distance:  # a get, or a view of its slot
                 self.leads_to_dot[edge.source] |= self.leads_to_dot[edge.target]
+        warps = limits.num_warps
         self.weights = [sum(self._weight(value) for value in op.results) for op in graph.nodes]
-        self.registers = [
-            0 if op.name in REPEATS else sum(registers_of(value.type, limits.num_warps) for value in op.results)
-            for op in graph.nodes
+        self.registers = [_total(op, lambda type: registers_of(type, warps)) for op in graph.nodes]
+        self.carried_registers = [_total(op, lambda type: carried_registers_of(type, warps)) for op in graph.nodes]
+        self.uses = [
+            [(edge.distance, edge.target) for edge in edges if edge.kind in ("value", "sum")] for edges in self.behind
         ]
+        self.repacking = [_total(op, lambda type: repacking_cycles(type, warps)) for op in graph.nodes]
+        self.narrow = {number: cycles for number, cycles in enumerate(self.repacking) if cycles}
 
     def _weight(self, value: Value) -> int:
         """The cost of keeping a value live for another kernel iteration; a scalar costs little, but not nothing."""
-        count = registers_of(value.type, self.limits.num_warps)
+        count = carried_registers_of(value.type, self.limits.num_warps)
         return count * _SCALE if value.type.startswith("tensor<") else count
 
-    def latency(self, edge: Dependence) -> int:
-        """The least number of cycles from the start of the source to the start of the target."""
-        cost = self.costs[edge.source]
+    def reach(self, number: int, stages: Sequence[int]) -> int:
+        """For how many kernel iterations the results of a node stay live; 0: they are used in that of the node."""
+        uses = self.uses[number]
+        return max([distance + stages[target] for distance, target in uses]) - stages[number] if uses else 0
+
+    def repacked(self, stages: Sequence[int]) -> dict[int, int]:
+        """The nodes whose narrow results are carried to another kernel iteration, with the cycles of repacking them."""
+        return {number: cycles for number, cycles in self.narrow.items() if self.reach(number, stages) > 0}
+
+    def costs_under(self, stages: Sequence[int]) -> list[OpCost]:
+        """The costs of the nodes, with those of repacking."""
+        costs = list(self.costs)
+        for number, cycles in self.repacked(stages).items():
+            costs[number] = replace(costs[number], stream_cycles=costs[number].stream_cycles + cycles)
+        return costs
+
+    def latency(self, edge: Dependence, costs: Sequence[OpCost] = ()) -> int:
+        """The least number of cycles from the start of the source to the start of the target. costs: of the nodes."""
+        cost = (costs or self.costs)[edge.source]
         waits = LATENCY_CYCLES if cost.tensor_cycles and edge.kind != "sum" else 0
         return cost.stream_cycles + cost.tensor_cycles + waits
 
     def waiting_cycles(self) -> int:
         """Cycles of an iteration that waits for each dot immediately."""
+        costs = self.costs_under([0] * self.count)
         return sum(
-            cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES * (cost.tensor_cycles > 0) for cost in self.costs
+            cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES * (cost.tensor_cycles > 0) for cost in costs
         )
 
     @staticmethod
@@ -170,8 +204,7 @@ class LoopCosts:
         """The tiles that are live across kernel iterations, in textual order."""
         found: list[Carried] = []
         for number, op in enumerate(self.graph.nodes):
-            uses = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
-            reach = max((self.across(edge, stages) for edge in uses), default=0)
+            reach = self.reach(number, stages)
             tile = parse_type(op.results[0].type) if op.results else None
             if reach > 0 and isinstance(tile, TensorType):
                 shape = "x".join(map(str, tile.shape))
@@ -187,20 +220,31 @@ class LoopCosts:
         change = [0] * (end + 2)
         for number in range(self.count):
             uses = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
-            reach = max((self.across(edge, stages) for edge in uses), default=0)
+            reach = self.reach(number, stages)
+            size = self.carried_registers[number] if reach else self.registers[number]
             last = max((at[edge.target] for edge in uses if self.across(edge, stages) == reach), default=at[number])
             # Live for `reach` whole kernel iterations, less the part before its definition and after its last use.
             spans = [(at[number] + 1, last)] if reach == 0 else [(at[number] + 1, end), (0, last)]
             spans += [(0, end)] * max(0, reach - 1)
             for first, final in spans:
                 if first <= final:
-                    change[first] += self.registers[number]
-                    change[final + 1] -= self.registers[number]
+                    change[first] += size
+                    change[final + 1] -= size
         most = now = 0
         for step in change:
             now += step
             most = max(most, now)
         return most
+
+
+def _total(op: Operation, of_type: Callable[[str], int]) -> int:
+    """The sum over the results of an operation, which repeated values do not count in."""
+    return 0 if op.name in REPEATS else sum(of_type(value.type) for value in op.results)
+
+
+def busiest(costs: Sequence[OpCost]) -> int:
+    """Cycles of the busier one of the partition and the tensor cores in one iteration."""
+    return max(sum(cost.stream_cycles for cost in costs), sum(cost.tensor_cycles for cost in costs))
 
 
 def _ring_name(ring: Value) -> str:

@@ -46,20 +46,26 @@ def predict(workload: Workload, launch: Launch, way: Way, coefficients: Coeffici
     start = c.start_specialised if way.specialised else c.start_stock
     if way.persistent:
         on_one = launch.on_one if launch.in_turn is None else launch.in_turn
-        cycles = _together(on_one * latency, on_one * bound, way.groups, c) + fill
+        cycles = together(on_one * latency, on_one * bound, way.groups, c) + fill
     else:
         on_one = launch.on_one if launch.in_order is None else launch.in_order
         ctas = max(1, min(way.ctas, launch.on_one))
         waves = on_one / ctas
         if launch.in_order is None:
             waves += c.tail * (math.ceil(waves) - waves)
-        cycles = _together(waves * (latency + fill), on_one * bound, ctas * way.groups, c)
+        cycles = together(waves * (latency + fill), on_one * bound, ctas * way.groups, c)
     return start + cycles / CLOCK_GHZ / 1e3
 
 
-def _together(latency: float, bound: float, agents: int, c: Coefficients) -> float:
-    """Cycles of an SM on which `agents` consumers advance together; one consumer alone overlaps with nobody."""
-    return max(latency, bound) if agents == 1 else _norm(c.sharing, latency, bound)
+def together(latency: float, bound: float, agents: int, coefficients: Coefficients | None = None) -> float:
+    """Cycles of an SM on which `agents` consumers advance together; one consumer alone overlaps with nobody.
+
+    latency: cycles of one consumer alone. bound: the cycles for which all together keep the busiest unit busy.
+    coefficients: those of the fit, if None.
+    """
+    if agents == 1:
+        return max(latency, bound)
+    return _norm((coefficients or fitted().coefficients).sharing, latency, bound)
 
 
 def _program(workload: Workload, visits: Visits, way: Way, c: Coefficients) -> tuple[float, float, float]:
@@ -118,7 +124,7 @@ def _is_staged(work: BlockWork, way: Way) -> bool:
 def _carried(work: BlockWork, way: Way, c: Coefficients) -> float:
     """Cycles of packing operands that stages carry in 8 bits: each byte takes a register."""
     narrow = (dot.rows * dot.inner * dot.batch for dot in work.dots if dot.computed and dot.bits <= _NARROW)
-    return sum(narrow) / LANES_PER_CYCLE * c.carried if _is_staged(work, way) else 0.0
+    return sum(narrow) / LANES_PER_CYCLE * c.carried if way.narrow and _is_staged(work, way) else 0.0
 
 
 def _specialised_chain(
@@ -169,4 +175,4 @@ def _norm(power: float, *values: float) -> float:
     return most * sum((value / most) ** power for value in values if value > 0) ** (1 / power)
 
 
-__all__ = ["predict"]
+__all__ = ["predict", "together"]

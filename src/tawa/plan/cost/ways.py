@@ -35,7 +35,7 @@ class Way:
     SM. slots: D, or num_stages of stock Triton. in_flight: P. staged: whether the loops have a schedule of several
     stages. persistent: whether each program of the launch iterates over tiles of the grid. by_tma: whether operand
     loads are made by TMA. stores_by_tma: whether stores through pointers are, too. fits: whether the slots fit into
-    shared memory.
+    shared memory. narrow: whether stages carry operands of 8 bits, where the scheduler would carry wider ones.
     """
 
     specialised: bool
@@ -49,6 +49,7 @@ class Way:
     by_tma: bool = True
     stores_by_tma: bool = False
     fits: bool = True
+    narrow: bool = False
 
 
 def stock_way(workload: Workload, num_warps: int, num_stages: int) -> Way:

@@ -86,6 +86,7 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
             f"{len(loops)} to schedule: {[number for number, _ in loops]}; cure: {_OWN}"
         )
     found: dict[int, Schedule] = {}
+    groups = sum(group.role == "consumer" for group in find_groups(module))
     for number, loop in loops:
         reason, asked = _obstacle(loop), pinned.get(number)
         if reason:
@@ -102,7 +103,7 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
             found[number] = replace(asked, loop=number)
             continue
         places = [_line(module, op) for op in (loop.op, *graph.nodes)]
-        schedule = find_schedule(graph, _limits(loop, stages), number, places)
+        schedule = find_schedule(graph, _limits(loop, stages, groups), number, places)
         if schedule:
             found[number] = schedule
     return found
@@ -177,9 +178,10 @@ def _renumbered(plan: Plan, numbers: list[int]) -> Plan:
     return replace(plan, loops=(*others, *found.values()), numbering="program")
 
 
-def _limits(loop: ForOp, stages: int | None) -> Limits:
+def _limits(loop: ForOp, stages: int | None, groups: int) -> Limits:
     group = next(GroupOp(op) for op in loop.op.ancestors() if GroupOp.of(op))
-    return Limits(group.num_warps, min(group.registers or 255, 255), MAX_STAGES if stages is None else stages)
+    registers = min(group.registers or 255, 255)
+    return Limits(group.num_warps, registers, MAX_STAGES if stages is None else stages, groups)
 
 
 def _obstacle(loop: ForOp) -> str:

@@ -21,11 +21,11 @@ from tawa.dialects import arith, tt, ttg, ttng
 from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, LandedOp, PutOp
 from tawa.dialects.builtin import AssumeOp, GpuBarrierOp, PoisonOp
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.scf import ConditionOp, YieldOp
+from tawa.dialects.scf import LOOPS, ConditionOp, YieldOp
 from tawa.dialects.warp import EndOp, GroupOp
 from tawa.ir import MemDescType, Operation, TensorDescType, TensorType, parse_type
-from tawa.machine.hopper import H100, CostModel
-from tawa.machine.work import dot_counts, work_of
+from tawa.machine.hopper import H100, SHUFFLES_PER_CYCLE, CostModel
+from tawa.machine.work import dot_counts, exchanged_registers, repacking_slots, work_of
 
 Unit = Literal["tensor cores", "memory", "cuda cores"]
 
@@ -78,7 +78,6 @@ _FREE = op_names(
     ttng.AsyncTMAStoreWaitOp,
     ttng.ReinterpretTensorDescOp,
     ttg.GlobalScratchAllocOp,
-    YieldOp,
     ConditionOp,
     tt.ReturnOp,
     ttg.WarpYieldOp,
@@ -147,6 +146,8 @@ def cycles(op: Operation, model: CostModel = H100) -> Cost:
         return _shared(op, model)
     if name == ttg.ConvertLayoutOp.NAME:
         return _convert_layout(op, model)
+    if name == YieldOp.NAME:
+        return _yield(op, model)
     return _arithmetic(op, model)
 
 
@@ -208,13 +209,26 @@ def _shared(op: Operation, model: CostModel) -> Cost:
 
 
 def _convert_layout(op: Operation, model: CostModel) -> Cost:
-    """A round trip through shared memory; an accumulator that becomes a wgmma operand stays in registers."""
+    """A round trip through shared memory; an accumulator that becomes a wgmma operand stays in registers.
+
+    Threads exchange those of an 8-bit operand.
+    """
     source, target = parse_type(ttg.ConvertLayoutOp(op).source.type), parse_type(op.result.type)
     if not isinstance(source, TensorType) or not isinstance(target, TensorType):
         return FREE
     if "dot_op" in target.encoding and f"parent = {source.encoding}" in target.encoding:
-        return FREE
+        exchanged = exchanged_registers(str(source))
+        lanes = exchanged * (model.lanes_per_cycle / SHUFFLES_PER_CYCLE + 2 * _INTEGER)
+        return Cost(0, "cuda cores", _up(lanes, model.lanes_per_cycle)) if exchanged else FREE
     return Cost(2 * (_up(source.bytes, model.shared_bytes_per_cycle) + model.shared_latency_cycles))
+
+
+def _yield(op: Operation, model: CostModel) -> Cost:
+    """The end of an iteration: free, but for the tiles of narrow elements that the loop carries."""
+    if op.parent_op is None or op.parent_op.name not in LOOPS:
+        return FREE
+    slots = sum(repacking_slots(value.type) for value in op.operands if value.defining_op is not None)
+    return Cost(0, "cuda cores", _up(slots, model.lanes_per_cycle)) if slots else FREE
 
 
 def _arithmetic(op: Operation, model: CostModel) -> Cost:
