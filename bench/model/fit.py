@@ -67,7 +67,7 @@ START: dict[str, tuple[float, float, float]] = {
     "special": (0.9, 0.5, 3.0),
     "narrow": (2.0, 0.5, 8.0),
     "carried": (5.0, 0.1, 40.0),
-    "address": (1.2, 0.1, 5.0),
+    "address": (4.0, 0.3, 30.0),
     "alone": (0.1, 0.01, 2.0),
     "shuffle": (50, 5, 120),
     "store": (4.0, 0.5, 20.0),

@@ -1,4 +1,4 @@
-"""Plans of the versions 1 to 4: they are still read, and pin what they did."""
+"""Plans of the versions 1 to 5: they are still read, and pin what they did."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tawa.ir import parse_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.entries import UNCAPPED
+from tawa.plan.plan import JSON_VERSION
 from tawa.plan.schedule import Schedule
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
@@ -116,7 +117,7 @@ def test_what_a_version_did_not_have_is_as_it_was_then(version: int) -> None:
 
 def test_the_json_of_an_old_plan_is_of_this_version_and_means_the_same() -> None:
     plan = Plan.from_json(VERSION_4)
-    assert plan.to_dict()["version"] == 5 and plan.to_dict()["numbering"] == "staged"
+    assert plan.to_dict()["version"] == JSON_VERSION and plan.to_dict()["numbering"] == "staged"
     assert Plan.from_json(plan.to_json()) == plan
 
 
@@ -228,3 +229,17 @@ def test_they_are_whole_plans(name: str) -> None:
     del data[name]
     with pytest.raises(PlanError, match="partitions, rings and mma_depth are needed in versions 1 to 4; cure:"):
         Plan.of(data)
+
+
+@pytest.mark.parametrize(
+    ("rules", "choice"),
+    [
+        ({"short": "stock", "crowded": "specialised", "many": "as_written"}, "predicted"),
+        ({"short": "specialised", "crowded": "specialised", "many": "persistent"}, "predicted"),
+        ({"short": "specialised", "crowded": "specialised", "many": "as_written"}, "always"), ({}, None),
+    ],
+)  # fmt: skip
+def test_the_rules_of_version_5_are_a_choice(rules: dict[str, str], choice: str | None) -> None:
+    plan = Plan.of({"version": 5, "launches": {"conditions": ["K >= 1"], **rules}})
+    assert plan.launches is not None
+    assert (plan.launches.conditions, plan.launches.choice) == (("K >= 1",), choice)

@@ -11,7 +11,7 @@ from tawa.analysis.rings.channels import find_channels, outer_channels
 from tawa.analysis.rings.loads import find_dot_loads
 from tawa.errors import ResourceError
 from tawa.machine.hopper import SLACK_BYTES
-from tawa.plan import PlanOptions
+from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.budget import Budget, Channels
 from tawa.plan.planner import choose_plan
 from tests.cases.programs import ttgir as programs
@@ -114,3 +114,14 @@ def test_a_ring_has_no_more_slots_than_a_program_fills(bounds: tuple[int, int, i
 
 def test_where_a_trip_count_is_not_known_a_ring_is_as_deep_as_hides_latency() -> None:
     assert [channel.fills for channel in channels_of(programs.gate_up())] == [None] * 3
+
+
+def test_a_persistent_form_has_an_sm_to_itself_and_the_deepest_rings() -> None:
+    """It is launched with one program for each SM, so registers and shared memory of others need not be left."""
+    channels = channels_of(programs.tile_gemm())
+    slot = sum(channel.slot_bytes for channel in channels)
+    roomy = replace(BUDGET, groups=1, registers=RegisterInfo(32, 32), shared_bytes=4 * slot + SLACK_BYTES)
+    written, turn = (choose_plan(channels, PlanOptions(), roomy, staged_stores=True, pins=Plan(form=form))
+                     for form in ("as_written", "persistent"))  # fmt: skip
+    assert (written.ctas_per_sm or 1) > 1 and turn.ctas_per_sm == 1
+    assert turn.rings[0].depth == 4 and turn.mma_depth == 1

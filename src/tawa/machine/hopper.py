@@ -139,6 +139,8 @@ EARLY_PUTS = 2
 """Slots that are filled before the partitions start; more do not help (bench/results/ablation.json)."""
 AMPLE_SLOTS = 3
 """From this depth on, P = 1 is as fast as P = 0 for CTAs that share an SM (bench/pointers/small.py)."""
+VECTOR_BYTES = 16
+"""The most bytes that one instruction of a thread loads, or copies to shared memory (PTX ISA: ld, cp.async)."""
 ROW_BYTES = 128
 """The most bytes of a row that TMA fetches at a time (bench/results/small.json: 128 x 64 x 32 at 2048³ and 4096³)."""
 

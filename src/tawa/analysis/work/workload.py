@@ -17,7 +17,7 @@ from tawa.dialects import tt
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import LOOPS, IfOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
-from tawa.machine.hopper import ROW_BYTES
+from tawa.machine.hopper import ROW_BYTES, VECTOR_BYTES
 from tawa.machine.work import NOTHING, Work, work_of
 
 _LOADS = op_names(tt.LoadOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp)
@@ -49,6 +49,7 @@ class LoadWork:
     """One load of a tile. operand: whether it feeds a dot. tma: by descriptor.
 
     row_bytes: of a row along the fastest dimension. run_bytes: of these, those that are contiguous in memory for sure.
+    vector: elements that one instruction of a thread loads.
     """
 
     op: Operation
@@ -57,6 +58,7 @@ class LoadWork:
     operand: bool
     tma: bool
     run_bytes: int = ROW_BYTES
+    vector: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,12 @@ class BlockWork:
         """The same pieces where each thread loads what is contiguous for sure."""
         pieces = (load.bytes // min(load.row_bytes, load.run_bytes, ROW_BYTES) for load in self.loads if load.operand)
         return sum(pieces)
+
+    @property
+    def addresses_computed(self) -> float:
+        """The part of `addresses` that is computed: one of each vector."""
+        found = [(load.bytes, load.bytes / load.vector) for load in self.loads if load.operand and not load.tma]
+        return sum(it for _, it in found) / sum(it for it, _ in found) if found else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +155,8 @@ def _block_work(
             tile = parse_type(op.results[0].type)
             if isinstance(tile, TensorType):
                 row, run = _row_bytes(op, tile, axes)
-                loads.append(LoadWork(op, tile.bytes, row, op in operands, op.name in _BY_TMA, run))
+                vector = max(1, min(VECTOR_BYTES, run) * math.prod(tile.shape) // tile.bytes)
+                loads.append(LoadWork(op, tile.bytes, row, op in operands, op.name in _BY_TMA, run, vector))
         elif op.name in _STORES:
             bytes = _stored(op)
             stored += bytes

@@ -99,6 +99,8 @@ def _with_forecast(
     values = {index: plain_value(arguments[name]) for index, name in forecasts.sizes if name in arguments}
     known = [it for it in values.values() if isinstance(it, int)]
     if grid is None or len(known) < len(forecasts.sizes):
+        if not forecasts.about["stock"]:
+            return answer
         condition = f"{answer.condition} and {_PREDICTED}" if answer.condition else _PREDICTED
         return replace(answer, decision="depends", condition=condition)
     every = [values.get(index) for index in range(max(values, default=-1) + 1)]
@@ -107,7 +109,8 @@ def _with_forecast(
         return answer
     if found.plan == STOCK or (found.plan is None and forecasts.plan is None):
         return replace(answer, decision="declined", condition=_PREDICTED, reason=str(found), cure=_MEASURE)
-    return replace(answer, decision="specialised", condition=_PREDICTED, found=str(found))
+    condition = _PREDICTED if forecasts.about["stock"] else answer.condition
+    return replace(answer, decision="specialised", condition=condition, found=str(found))
 
 
 def _with_measurement(answer: Answer) -> Answer:

@@ -98,7 +98,8 @@ def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     tensor = sum(_dot_cycles(dot, c) for dot in work.dots)
     rows = work.operand_rows if way.specialised and way.by_tma else work.operand_runs
     moved = max(work.operand_bytes / c.bytes_per_cycle, rows * c.row)
-    serving = 0.0 if way.by_tma else (work.addresses.slots + work.addresses.integers) / LANES_PER_CYCLE * c.address
+    addresses = (work.addresses.slots + work.addresses.integers) * work.addresses_computed
+    serving = 0.0 if way.by_tma else addresses / LANES_PER_CYCLE * c.address
     cuda = _cuda_cycles(work, way, c) + _carried(work, way, c) + (0.0 if way.specialised else serving)
     busy = _norm(c.overlap, tensor, cuda, moved)
     warps = max(1.0, way.num_warps / way.groups / WARP_GROUP)

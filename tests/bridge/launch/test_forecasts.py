@@ -1,0 +1,81 @@
+"""Forecasts for the launches of one compiled kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tawa.bridge.driver.attach import attached
+from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.forecasts import Forecasts, forecast_facts, forecasts_of
+from tawa.plan import Plan, PlanOptions
+from tawa.plan.enumeration import Form, Space
+from tests.cases.pointers.builders import gemm_case
+from tests.cases.programs.workloads import by_descriptors, workload
+from tests.matrix.compiling import compile_case
+
+SPACE = Space(8, 3, workload(by_descriptors(128, 256, 64)), persistent=True)
+CASE = gemm_case("forecasts", tile=(128, 256, 64), warps=8, stages=3, sizes={"M": 512, "N": 512, "K": 512}, GROUP_M=8)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Any:
+    with attached(), launched_by_us(function=CASE.kernel):
+        return compile_case(CASE, PlanOptions(only_if_faster=False))
+
+
+def values_of(forecasts: Forecasts, size: int) -> list[Any]:
+    return [size] * (max(forecasts.arguments) + 1)
+
+
+def test_they_are_read_from_the_kernel_and_depend_on_what_decides_the_amount_of_work(kernel: Any) -> None:
+    found = forecasts_of(kernel, 132)
+    assert found is not None and [name for _, name in found.sizes] == ["K"]
+    forecast = found.choose(values_of(found, 512), (2048,))
+    assert forecast is not None and forecast.expectation.own_us > 0
+
+
+def test_launches_of_about_one_size_are_evaluated_once(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = forecasts_of(kernel, 132)
+    assert found is not None and found.forecaster is not None
+    first = found.choose(values_of(found, 4100), (2048, 1, 1))
+    monkeypatch.setattr("tawa.bridge.launch.forecasts.launch_of", lambda *_: 1 / 0)
+    assert found.choose(values_of(found, 4200), (2050, 1, 1)) is first
+    with pytest.raises(ZeroDivisionError):
+        found.choose(values_of(found, 8200), (2048, 1, 1))
+
+
+def test_a_form_that_was_compiled_is_known_with_the_plan_that_it_got(kernel: Any) -> None:
+    found = forecasts_of(kernel, 132)
+    assert found is not None
+    forecast = found.choose(values_of(found, 512), (2048, 1, 1))
+    assert forecast is not None and forecast.plan is not None and forecast.plan.form == "persistent"
+    found.note(forecast.plan, None)
+    again = found.choose(values_of(found, 512), (2048, 1, 1))
+    assert again is not None and again.plan != forecast.plan
+    assert found.choose(values_of(found, 512), (2048, 1, 1), at_hand=True).plan is None  # type: ignore[union-attr]
+
+
+def test_what_launches_got_is_told(kernel: Any) -> None:
+    found = forecasts_of(kernel, 132)
+    assert found is not None and found.remarks() == ()
+    found.choose(values_of(found, 512), (2048, 1, 1))
+    (text,) = found.remarks()
+    assert text.startswith("predicted: launches with K = 512, 2048 programs or about so get: persistent, ")
+
+
+def test_a_kernel_without_another_form_has_none() -> None:
+    alone = replace(SPACE, num_warps=4, persistent=False)
+    assert forecast_facts(alone, Form(1), PlanOptions(), stock=False) is None
+    assert forecast_facts(alone, Form(1), PlanOptions(), stock=True) is not None
+    about = forecast_facts(SPACE, Form(1), PlanOptions(), stock=False)
+    assert about is not None and about["forms"] == [{"groups": 1, "persistent": True, "raised": None}]
+
+
+def test_a_kernel_that_cannot_be_read_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tawa.bridge.launch.forecasts.read_kernel", lambda *_: None)
+    monkeypatch.setattr("tawa.bridge.launch.forecasts.find_workload", lambda *_: None)
+    silent = Forecasts("", {}, Plan(), [], 132)
+    assert silent.choose([], (1, 1, 1)) is None

@@ -1,0 +1,107 @@
+"""The form that one launch gets, by predicted times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tawa.plan import PlanOptions
+from tawa.plan.agreement import STOCK
+from tawa.plan.cost.launches import Launch, launch_of
+from tawa.plan.cost.ways import Way
+from tawa.plan.enumeration import Form, Space, way_of
+from tawa.plan.forecast import Forecaster, other_forms
+from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
+
+GEMM = Space(8, 3, workload(by_descriptors(128, 256, 64)), persistent=True)
+WRITTEN, TURN = Form(1), Form(1, persistent=True)
+
+
+def forecaster(space: Space = GEMM, own: Form | None = WRITTEN, stock: bool = True) -> Forecaster:
+    way = way_of(space, own) if own is not None else None
+    return Forecaster(space, own, way, other_forms(space, own, PlanOptions()), stock)
+
+
+def launch(k: int, programs: int, space: Space = GEMM) -> Launch:
+    known = [k if it.type == "i32" else None for it in space.workload.function.body.args]
+    return launch_of(space.workload, known, (32, max(1, programs // 32)))
+
+
+def test_many_short_programs_get_the_persistent_form() -> None:
+    found = forecaster().choose(launch(512, 2048), {})
+    assert found.plan is not None and found.plan.form == "persistent"
+    assert found.expectation.verdict == "faster" and "persistent" in str(found)
+
+
+def test_a_launch_that_does_not_gain_gets_stock_unless_the_user_wants_otherwise() -> None:
+    slow = replace(way_of(GEMM, WRITTEN), slots=1, in_flight=0)
+    only = Forecaster(GEMM, WRITTEN, slow, ())
+    assert only.choose(launch(4096, 2048), {}).plan == STOCK
+    assert replace(only, stock=False).choose(launch(4096, 2048), {}).plan is None
+
+
+def test_a_kernel_that_was_left_to_stock_stays_what_it_is_where_nothing_gains() -> None:
+    slow = {it.plan: replace(way_of(GEMM, it), slots=1, in_flight=0) for it in forecaster(own=None).forms}
+    assert forecaster(own=None).choose(launch(4096, 2048), slow).plan is None
+    assert forecaster(own=None).choose(launch(512, 2048), {}).plan in slow
+
+
+def test_what_is_compiled_needs_less_of_a_lead() -> None:
+    """Of a form that is 2 % faster than the kernel, only if it is there already."""
+    own = way_of(GEMM, WRITTEN)
+    only = Forecaster(GEMM, WRITTEN, own, (TURN,), stock=False)
+    at = next(it for k in range(512, 65536, 512) if 1.0 < _lead(it := launch(k, 2048), own) < 1.025)
+    assert only.choose(at, {}).plan is None
+    assert only.choose(at, {TURN.plan: way_of(GEMM, TURN)}).plan == TURN.plan
+
+
+def _lead(at: Launch, own: Way) -> float:
+    from tawa.plan.expectation import expect
+
+    stock = Way(False, 1, 8, 1, 3)
+    ours, turn = (expect(GEMM.workload, at, way, stock) for way in (own, way_of(GEMM, TURN)))
+    return turn.gain / ours.gain
+
+
+def test_a_form_that_failed_or_may_not_be_made_now_is_not_chosen() -> None:
+    at = launch(512, 2048)
+    chosen = forecaster(stock=False).choose(at, {}).plan
+    assert chosen is not None
+    assert forecaster(stock=False).choose(at, {chosen: None}).plan != chosen
+    assert forecaster(stock=False).choose(at, {}, only=()).plan is None
+
+
+def test_without_a_specialised_form_everything_gets_stock() -> None:
+    found = Forecaster(GEMM, None, None, ()).choose(launch(512, 2048), {})
+    assert found.plan is None and found.words == "stock Triton"
+
+
+@pytest.mark.parametrize(
+    ("options", "forms"),
+    [
+        (PlanOptions(), [(1, True), (2, False), (2, True)]), (PlanOptions(num_consumer_groups=1), [(1, True)]),
+        (PlanOptions(persistent=False), [(2, False)]), (PlanOptions(ping_pong=True), [(2, False), (2, True)]),
+    ],
+)  # fmt: skip
+def test_options_close_forms(options: PlanOptions, forms: list[tuple[int, bool]]) -> None:
+    assert [(it.groups, it.persistent) for it in other_forms(GEMM, WRITTEN, options)] == forms
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "raised"), [(None, None, True), (None, "cp.async", False), (Form(1, raised=False), None, False)]
+)
+def test_loads_through_pointers_keep_their_way(own: Form | None, asked: str | None, raised: bool) -> None:
+    space = Space(8, 3, workload(by_pointers()), raised=True, persistent=True)
+    options = PlanOptions(pointer_loads=asked)  # type: ignore[arg-type]
+    assert {it.raised for it in other_forms(space, own, options)} == {raised}
+
+
+def test_unequal_programs_are_left_to_the_hardware() -> None:
+    """The busiest SM of a persistent form gets several of the long programs in a row."""
+    space = Space(8, 2, workload(chained()), persistent=True)
+    own = Form(2)
+    even = launch(4096, 1056, space)
+    lopsided = replace(even, in_order=even.on_one * 1.0, in_turn=even.on_one * 1.5)
+    only = Forecaster(space, own, way_of(space, own), (replace(own, persistent=True),), stock=False)
+    assert only.choose(lopsided, {it.plan: way_of(space, it) for it in only.forms}).plan is None
