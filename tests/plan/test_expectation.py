@@ -51,10 +51,10 @@ def test_a_launch_is_predicted_for_both_kernels_with_the_error_of_its_regime() -
 @pytest.mark.parametrize(
     ("way", "programs", "regime"),
     [
-        (OWN, 1056, "dots of 16 bits, 1 to 1 at a time, waves"),
-        (OWN, 100, "dots of 16 bits, 1 to 1 at a time, one wave"),
-        (replace(OWN, persistent=True), 1056, "dots of 16 bits, 1 to 1 at a time, tiles in turn"),
-        (replace(OWN, groups=2), 1056, "dots of 16 bits, 2 to 1 at a time, waves"),
+        (OWN, 1056, "dots of 16 bits, 8 warps, 1 to 1 at a time, waves"),
+        (OWN, 100, "dots of 16 bits, 8 warps, 1 to 1 at a time, one wave"),
+        (replace(OWN, persistent=True), 1056, "dots of 16 bits, 8 warps, 1 to 1 at a time, tiles in turn"),
+        (replace(OWN, groups=2), 1056, "dots of 16 bits, 8 warps, 2 to 1 at a time, waves"),
     ],
 )
 def test_regimes_differ_in_consumers_and_waves(way: Way, programs: int, regime: str) -> None:

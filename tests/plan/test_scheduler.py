@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,9 @@ from tawa.analysis.loops import costs
 from tawa.analysis.loops.dependences import DependenceInfo, find_dependences
 from tawa.errors import PlanError
 from tawa.machine import work
+from tawa.machine.coefficients import fitted
 from tawa.machine.hopper import LANES_PER_CYCLE, REPACKING_SLOTS
+from tawa.plan import scheduler
 from tawa.plan.decide.loops import staged_loops
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import RESERVED_REGISTERS, Limits, candidate_schedules, check_schedule, find_schedule
@@ -111,6 +114,8 @@ def test_repacking_takes_its_time_in_every_iteration(monkeypatch: pytest.MonkeyP
 
 def test_groups_that_share_an_sm_do_not_repack_to_save_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "fma_per_cycle", lambda _: 768)  # long dots, as of a larger tile
+    usual = replace(fitted().coefficients, sharing=3.0)
+    monkeypatch.setattr(scheduler, "together", partial(scheduler.together, coefficients=usual))
     wide, narrow = staged.operand_stored(), staged.of_bytes(staged.operand_stored())
     shared = Limits(4, groups=2)
     assert best(wide, shared) == best(wide)

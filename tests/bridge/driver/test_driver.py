@@ -18,6 +18,7 @@ from tawa.plan import PlanOptions
 from tests.cases.attention.cases import bench_case
 from tests.cases.attention.cases import find as find_attention
 from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find as find_gemm
 from tests.cases.pointers.builders import gemm_case
 from tests.cases.pointers.cases import find as find_pointers
 from tests.matrix.compiling import compile_case, signature
@@ -74,7 +75,7 @@ def test_nothing_is_chosen_where_the_form_was_asked_for(options: PlanOptions) ->
 
 
 def test_launches_of_a_kernel_that_is_left_to_stock_may_still_gain() -> None:
-    left = compiled(gemm(128), PlanOptions())
+    left = compiled(find_gemm("tile_fp16_nn"), PlanOptions())
     assert not left.metadata.tawa["applied"]
     about = forecast(left)
     assert about is not None and about["own"] is None and about["forms"]
