@@ -80,8 +80,9 @@ def _to_be_staged(compiled: Any, plan: Plan, case: Specimen) -> Module:
 
     from tawa.bridge.driver.compile import hopper_target
     from tawa.bridge.driver.data import Source, Toolchain, Worksheet
-    from tawa.bridge.driver.forms import lay_out, read_kernel
+    from tawa.bridge.driver.forms import lay_out
     from tawa.bridge.triton.stages import split_make_ttgir
+    from tawa.bridge.triton.structured import read_kernel
 
     target = hopper_target()
     backend: Any = make_backend(target)

@@ -72,7 +72,7 @@ def candidates_of_kernels(launched: Mapping[str, Compiled], seed: str) -> dict[s
     from tawa.bridge.driver.tuning.ranked_plans import prospect_of
     from tawa.bridge.launch.added_arguments import launched_by_us
     from tawa.bridge.triton.generic_print import read_ttir
-    from tawa.bridge.triton.read_module import new_context
+    from tawa.bridge.triton.structured import new_context
     from tawa.dialects.tt import DOTS
 
     found: dict[str, list[Candidate]] = {}

@@ -22,15 +22,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.harness import ROOT, Report, Row
+from bench.model.choice import choices, summary
 from bench.model.earlier import earlier_points
 from bench.model.items import Item, groups_of, items_of
-from tawa.machine.coefficients import FILE, FORMAT, Coefficients
+from tawa.machine.coefficients import FILE, FORMAT, Coefficients, ErrorInfo
 from tawa.plan.expectation import regime_of
 
 FOLDS = 5
@@ -182,21 +184,26 @@ def gain_errors(items: Sequence[Item], predicted: dict[int, float]) -> dict[str,
 
 def errors_of(found: dict[str, list[float]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Bias and deviation by regime, and those of a regime without measurements; few points count less."""
-    everything = [error for errors in found.values() for error in errors]
-    spread = statistics.pstdev(everything)
-    regimes: dict[str, Any] = {}
-    for name, errors in sorted(found.items()):
-        count = len(errors)
-        bias = BELIEVED * sum(errors) / (count + SHRINK)
-        squares = sum((error - bias) ** 2 for error in errors) + SHRINK * spread**2
-        regimes[name] = {
-            "bias": round(bias, 4),
-            "deviation": round(math.sqrt(squares / (count + SHRINK)), 4),
-            "points": count,
-        }
+    spread = spread_of(found)
+    regimes = {name: asdict(error_of(errors, spread)) for name, errors in sorted(found.items())}
     widest = max(it["deviation"] for it in regimes.values())
     unknown = {"bias": 0.0, "deviation": max(round(UNKNOWN * spread, 4), widest), "points": 0}
     return regimes, unknown
+
+
+def spread_of(found: dict[str, list[float]]) -> float:
+    """The standard deviation over all regimes."""
+    return statistics.pstdev(error for errors in found.values() for error in errors)
+
+
+def error_of(errors: Sequence[float], spread: float) -> ErrorInfo:
+    """Bias and deviation of one regime; with few points they are near those of all."""
+    if not errors:
+        return ErrorInfo(0.0, UNKNOWN * spread, 0)
+    count = len(errors)
+    bias = BELIEVED * sum(errors) / (count + SHRINK)
+    squares = sum((error - bias) ** 2 for error in errors) + SHRINK * spread**2
+    return ErrorInfo(round(bias, 4), round(math.sqrt(squares / (count + SHRINK)), 4), count)
 
 
 def main() -> int:
@@ -219,7 +226,8 @@ def main() -> int:
         "kernels": len(kernels),
         "folds": FOLDS,
         "time_error": round(statistics.pstdev(off), 4),
-        "gain_error": round(statistics.pstdev(error for errors in found.values() for error in errors), 4),
+        "gain_error": round(spread_of(found), 4),
+        "choice": summary(choices(items, predicted, partial(error_of, spread=spread_of(found)), "regret")),
     }
     print(json.dumps(told, indent=1))
     for name, error in regimes.items():

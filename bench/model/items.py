@@ -23,7 +23,6 @@ from tawa.plan.cost.ways import Way, plan_way, stock_way
 from tawa.plan.plan import Plan
 from tests.cases.case import Case, Number
 
-
 _MOST_PIECES = 16
 """Pieces of a row of an operand; with more, stock Triton's kernel takes ten times as long, and nothing is to decide."""
 
@@ -49,8 +48,7 @@ class Item:
 
 def items_of(points: Sequence[Point], folder: Path) -> tuple[list[Item], Counter[str]]:
     """The items of points, and how many were left out for which reason. folder: keeps what is compiled."""
-    from tawa.bridge.driver.forms import read_kernel
-    from tawa.bridge.triton.read_module import new_context
+    from tawa.bridge.triton.structured import new_context, read_kernel
 
     compiled = compile_points(points, folder)
     context = new_context()

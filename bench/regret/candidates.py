@@ -59,7 +59,7 @@ def ranked_of(case: Case) -> tuple[RankedPlan, ...]:
     from tawa.bridge.driver.tuning.ranked_plans import prospect_of
     from tawa.bridge.launch.added_arguments import launched_by_us
     from tawa.bridge.triton.generic_print import read_ttir
-    from tawa.bridge.triton.read_module import new_context
+    from tawa.bridge.triton.structured import new_context
 
     made = compile_point(Point("", case.name, "", "stock", case, None, 1.0))
     if "error" in made:

@@ -24,7 +24,7 @@ from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, Ri
         (lambda: StorePlan("c", staged=1), "staged=1 in a Plan: True or False is needed, not int"),
         (lambda: OperandPlan("a", loop=-1), "loop=-1 in a Plan; cure: 0 or more"),
         (lambda: LoopPlan(0, stages=1.0), "stages=1.0 in a Plan: a whole number is needed, not float"),
-        (lambda: LaunchPlan(choice="never"), "choice='never' in a Plan: one of predicted, always is needed"),
+        (lambda: LaunchPlan(choice="never"), "choice='never' in a Plan: one of predicted, specialised, always"),
     ],
 )  # fmt: skip
 def test_a_value_that_is_none_of_its_field_is_refused_where_the_plan_is_made(

@@ -87,7 +87,7 @@ plans = st.builds(
     turns=st.none() | st.lists(st.tuples(few, few)).map(tuple),
     slot_views=one_of("shared", "own"),
     launches=st.none() | st.builds(
-        LaunchPlan, st.none() | st.lists(names).map(tuple), one_of("predicted", "always"),
+        LaunchPlan, st.none() | st.lists(names).map(tuple), one_of("predicted", "specialised", "always"),
     ),
 )  # fmt: skip
 

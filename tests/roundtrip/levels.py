@@ -13,9 +13,10 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 
 from tawa.bridge.driver.compile import hopper_target
-from tawa.bridge.driver.forms import JUMPS, read_kernel
+from tawa.bridge.driver.forms import JUMPS
 from tawa.bridge.triton.generic_print import parse_module, print_generic
 from tawa.bridge.triton.stages import StageSplit, clean_up, split_make_ttgir
+from tawa.bridge.triton.structured import read_kernel
 from tawa.bridge.triton.versions import installed_text
 from tawa.ir import parse_module as read
 from tawa.ir import print_module

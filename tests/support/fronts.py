@@ -14,11 +14,12 @@ from triton.compiler import ASTSource
 
 from tawa.bridge.driver.compile import hopper_target
 from tawa.bridge.driver.data import Source, Toolchain, Worksheet
-from tawa.bridge.driver.forms import JUMPS, front_half, lay_out, read_kernel
+from tawa.bridge.driver.forms import JUMPS, front_half, lay_out
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.stages import split_make_ttgir
+from tawa.bridge.triton.structured import read_kernel
 from tawa.flow import Flow
 from tawa.ir import Module, parse_module
 from tawa.pipeline import Target

@@ -254,7 +254,7 @@ class _Decisions:
         if launches.conditions:
             value = f"conditions on {_count(len(launches.conditions), 'value')}"
             found.append(self._made("launches.conditions", value, False, "", "TMA requires them of sizes and strides"))
-        if launches.choice == "predicted" or asked.choice is not None:
+        if launches.choice != "always" or asked.choice is not None:
             usual = "each launch gets the form that is predicted to be the fastest"
             found.append(self._made("launches.choice", str(launches.choice), asked.choice is not None, "", usual))
         yield from found or [Decision("launches", "all", "planner", "the kernel suits every launch")]

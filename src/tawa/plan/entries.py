@@ -17,7 +17,7 @@ Path = Literal[
     "pointers",
 ]  # fmt: skip
 PartitionRole = Literal["producer", "consumer"]
-LaunchChoice = Literal["predicted", "always"]
+LaunchChoice = Literal["predicted", "specialised", "always"]
 
 
 UNCAPPED = 0
@@ -174,7 +174,7 @@ class LaunchPlan:
     conditions: the conditions on a launch, in words; other launches get the stock kernel. They follow from the
         operands.
     choice: "predicted": the form that the model of time predicts to be the fastest for the launch: this kernel, another
-        form of it, or the stock kernel. "always": this kernel.
+        form of it, or the stock kernel. "specialised": the same without the stock kernel. "always": this kernel.
     """
 
     conditions: tuple[str, ...] | None = None

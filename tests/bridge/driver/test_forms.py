@@ -13,12 +13,13 @@ import triton.language as tl
 from triton._C.libtriton import ir, passes
 
 from tawa.bridge.driver.data import Worksheet
-from tawa.bridge.driver.forms import JUMPS, lay_out, read_kernel
+from tawa.bridge.driver.forms import JUMPS, lay_out
 from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic, print_generic_ttir
 from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.bridge.triton.stages import clean_up
+from tawa.bridge.triton.structured import read_kernel
 from tawa.dialects.tt import GroupIndexOp
 from tawa.flow import Flow
 from tawa.ir import Builder, Module, parse_module, print_module, replace_op

@@ -67,7 +67,7 @@ def test_a_kernel_that_is_only_compiled_is_compiled_as_ever(monkeypatch: pytest.
 
 @pytest.mark.parametrize("sizes, stages", [((128, 256, 64), 4), ((64, 64, 64), 2), ((128, 128, 128), 3)])
 def test_what_is_allocated_is_what_triton_says_after_its_back_end(sizes: tuple[int, ...], stages: int) -> None:
-    from tawa.bridge.triton.read_module import new_context
+    from tawa.bridge.triton.structured import new_context
 
     given = signature(dict(zip(HUGE, sizes, strict=True)))
     stock = compile_kernel(kernels.gemm_descriptors, given, None, num_warps=8, num_stages=stages)

@@ -32,7 +32,8 @@ def fill(x, BM: tl.constexpr):
 blocks = {"BM": 128, "BN": 256, "BK": 64}
 types = {"a": "tensordesc<fp16[128,64]>", "b": "tensordesc<fp16[64,256]>", "c": "tensordesc<fp16[128,256]>", "K": "i32"}
 hopper = GPUTarget("cuda", 90, 32)
-triton.compile(ASTSource(gemm, {**types, **dict.fromkeys(blocks, "constexpr")}, blocks), hopper, {"num_warps": 8, "num_stages": 1})
+launch = {"num_warps": 8, "num_stages": 1}
+triton.compile(ASTSource(gemm, {**types, **dict.fromkeys(blocks, "constexpr")}, blocks), hopper, launch)
 triton.compile(ASTSource(fill, {"x": "*fp16", "BM": "constexpr"}, {"BM": 64}), hopper)
 print(__name__, NAME, sys.argv)
 if "fail" in sys.argv:

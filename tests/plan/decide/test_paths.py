@@ -19,7 +19,7 @@ from tawa.plan.decide.paths import (
     launch_plan,
     needs_launch,
 )
-from tawa.plan.entries import Path
+from tawa.plan.entries import LaunchChoice, Path
 from tawa.symbolic.host.expr import Argument, Condition
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tests.analysis.tma.test_unit_strides import ALL, product
@@ -95,10 +95,10 @@ def test_strides_are_taken_to_be_one_unless_the_plan_leaves_them() -> None:
         choose_unit_strides(product(), launching, Plan(unit_strides=("sm",)))
 
 
-@pytest.mark.parametrize("predicted", [True, False])
-def test_the_plan_says_how_launches_are_chosen_and_on_which_conditions(predicted: bool) -> None:
-    made = launch_plan(LaunchSpec(conditions=(Condition(Argument(1, "K"), "why", 1),)), predicted)
-    assert made == LaunchPlan(("K >= 1",), "predicted" if predicted else "always")
+@pytest.mark.parametrize("choice", ["predicted", "specialised", "always"])
+def test_the_plan_says_how_launches_are_chosen_and_on_which_conditions(choice: LaunchChoice) -> None:
+    made = launch_plan(LaunchSpec(conditions=(Condition(Argument(1, "K"), "why", 1),)), choice)
+    assert made == LaunchPlan(("K >= 1",), choice)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.back_end import LaidOut, Made, through_back_end
 from tawa.bridge.driver.back_end_runs import BackEndRun, BackEndRuns, described
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
-from tawa.bridge.driver.forms import JUMPS, front_half, lay_out, read_kernel, shared_front_half
+from tawa.bridge.driver.forms import JUMPS, front_half, lay_out, shared_front_half
 from tawa.bridge.driver.known_spills import KnownSpills
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.spills import Spills, keeps_dots_in_flight, must_spill
@@ -33,6 +33,7 @@ from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.launch.forecasts import forecast_facts
 from tawa.bridge.triton.generic_print import parse_module
+from tawa.bridge.triton.structured import read_kernel
 from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
 from tawa.dialects.builtin import ModuleOp
 from tawa.dialects.tt import DOTS, DotOp, LoadOp
@@ -369,7 +370,8 @@ class _Driver:
         notes += [it for it in (wider,) if it is not None]
         if flow.raised or (self.paths is not None and not self.paths.raised):
             notes += raising
-        plan = Plan(launches=launch_plan(launch, forecast is not None)).over(plan)
+        chosen = "always" if forecast is None else "predicted" if forecast["stock"] else "specialised"
+        plan = Plan(launches=launch_plan(launch, chosen)).over(plan)
         check_met(plan, self.request.plan or Plan(), self.launching.ours)
         why = {**(self.paths.why if self.paths is not None else {}), **made.outcome.why}
         outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan, why=why)
@@ -403,14 +405,15 @@ class _Driver:
         plan: of the specialised kernel; None for stock Triton's.
         """
         asked = (self.pins.launches or LaunchPlan()).choice
-        open_ = self.request.plan is None if asked is None else asked == "predicted"
+        open_ = self.request.plan is None if asked is None else asked != "always"
         workload = find_workload(self.kernel) if self.launching.ours and open_ else None
         if workload is None:
             return None
         options, tools = self.request.options, self.tools.options
         raised = self.paths is not None and self.paths.raised > 0
         space = Space(tools.num_warps, tools.num_stages, workload, raised, self._may_turn())
-        forced = self.request.pinned or options.wherever_legal or (plan is not None and bool(plan.unit_strides))
+        forced = self.request.pinned or options.wherever_legal if asked is None else asked == "specialised"
+        forced = forced or (plan is not None and bool(plan.unit_strides))
         with self.sheet.timed("offer forms"):
             return forecast_facts(space, form_of(space, plan) if plan is not None else None, options, not forced)
 

@@ -15,26 +15,16 @@ from typing import Any
 
 from tawa.bridge.driver.data import Source, Toolchain, Worksheet
 from tawa.bridge.driver.stock_run import stock_failure
-from tawa.bridge.triton.generic_print import parse_module, print_generic, read_ttir
+from tawa.bridge.triton.generic_print import parse_module, print_generic
 from tawa.dialects.builtin import BranchOp, CondBranchOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.flow import Flow, run
-from tawa.ir import Module, print_module
-from tawa.pipeline import FORMS, PATHS
+from tawa.ir import print_module
+from tawa.pipeline import FORMS
 from tawa.remarks import Remark
 
 JUMPS = op_names(BranchOp, CondBranchOp)
 """Operations of a kernel that is not structured."""
-
-
-def read_kernel(ttir: str, context: Any) -> Module:
-    """The kernel as a module of ours, with structured branches in place of jumps where possible.
-
-    ttir: the kernel as Triton's text, in any form.
-    """
-    module = read_ttir(ttir, context)
-    run(Flow(module), PATHS, until="StructureFlow")
-    return module
 
 
 def lay_out(tools: Toolchain, source: Source, flow: Flow, sheet: Worksheet) -> str | Remark:
@@ -88,4 +78,4 @@ def _blame(tools: Toolchain, source: Source, error: Exception) -> None:
     raise error
 
 
-__all__ = ["JUMPS", "front_half", "lay_out", "read_kernel", "shared_front_half"]
+__all__ = ["JUMPS", "front_half", "lay_out", "shared_front_half"]

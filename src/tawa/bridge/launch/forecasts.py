@@ -14,9 +14,8 @@ from math import prod
 from typing import Any
 
 from tawa.analysis.work.workload import find_workload
-from tawa.bridge.driver.forms import read_kernel
 from tawa.bridge.report import record
-from tawa.bridge.triton.read_module import new_context
+from tawa.bridge.triton.structured import new_context, read_kernel
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import launch_of

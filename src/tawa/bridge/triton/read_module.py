@@ -22,6 +22,7 @@ from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.stages import split_make_ttgir
+from tawa.bridge.triton.structured import new_context
 from tawa.bridge.triton.versions import refuse_untested, triton_version
 from tawa.dialects.tt import FuncOp
 from tawa.errors import CompileError, ParseError
@@ -136,16 +137,6 @@ def _generic_text(path: Path) -> str:
 
 def _printed(module: Any) -> Module:
     return parse_module(print_generic(module))
-
-
-def new_context() -> Any:
-    """A context of Triton that knows its dialects."""
-    from triton._C.libtriton import ir, nvidia
-
-    context = ir.context()
-    ir.load_dialects(context)
-    nvidia.load_dialects(context)
-    return context
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tawa.analysis.loops.deciding_arguments import deciding_axes
 from tawa.analysis.work.visits import Visits, count_visits
 from tawa.analysis.work.workload import Workload
 from tawa.dialects.scalars import width_of
-from tawa.dialects.scf import ForOp
+from tawa.dialects.scf import LOOPS
 from tawa.dialects.tt import GetProgramIdOp
 from tawa.ir.attributes import read_int
 from tawa.machine.hopper import PROCESSORS, UNUSUAL_SIZES, UNUSUAL_WAVES, USUAL_SIZES, USUAL_WAVES
@@ -130,12 +130,12 @@ def _launches(workload: Workload, sizes: Sequence[int], waves: int, processors: 
 
 
 def _iterates_over_tiles(workload: Workload) -> bool:
-    """Whether a loop around the loop of a dot starts at the program's own number."""
+    """Whether a loop around the loop of a dot counts tiles from the program's own number, or carries such a number."""
     for block, work in workload.blocks.items():
         loop = workload.loops[block]
-        outer = [ForOp(it) for it in loop.ancestors() if ForOp.of(it)] if work.dots and loop is not None else []
-        lower = [it.lower for it in outer]
-        if any(GetProgramIdOp.NAME in {op.name for op in origins_of([value]).operations} for value in lower):
+        outer = [it for it in loop.ancestors() if it.name in LOOPS] if work.dots and loop is not None else []
+        begins = [value for it in outer for value in it.operands if width_of(value.type) is not None]
+        if any(GetProgramIdOp.NAME in {op.name for op in origins_of([value]).operations} for value in begins):
             return True
     return False
 

@@ -20,7 +20,7 @@ from tawa.errors import PlanError
 from tawa.ir import Module, Operation
 from tawa.plan.decide.operands import names_in
 from tawa.plan.decided import operand_field
-from tawa.plan.entries import LaunchPlan, OperandPlan, Path, StorePlan
+from tawa.plan.entries import LaunchChoice, LaunchPlan, OperandPlan, Path, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.remarks import Remark
@@ -153,12 +153,17 @@ def needs_launch(plan: Plan) -> bool:
     """Whether a Plan needs a launch by Triton, whose launcher adds arguments or chooses between kernels."""
     launches = plan.launches or LaunchPlan()
     raised = any(it.path == "raised" for it in (*plan.operands, *plan.stores))
-    return raised or launches.choice == "predicted" or plan.form == "persistent" or bool(plan.unit_strides)
+    return (
+        raised
+        or launches.choice in ("predicted", "specialised")
+        or plan.form == "persistent"
+        or bool(plan.unit_strides)
+    )
 
 
-def launch_plan(spec: LaunchSpec, predicted: bool) -> LaunchPlan:
-    """A launch spec as an entry of the Plan. predicted: whether launches get what is predicted to be the fastest."""
-    return LaunchPlan(tuple(map(str, spec.conditions)), "predicted" if predicted else "always")
+def launch_plan(spec: LaunchSpec, choice: LaunchChoice) -> LaunchPlan:
+    """A launch spec as an entry of the Plan, with how launches are chosen for."""
+    return LaunchPlan(tuple(map(str, spec.conditions)), choice)
 
 
 def _is_long(module: Module) -> bool:

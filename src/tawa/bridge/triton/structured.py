@@ -1,0 +1,33 @@
+"""A kernel from Triton's text as a structured module of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tawa.bridge.triton.generic_print import read_ttir
+from tawa.flow import Flow, run
+from tawa.ir import Module
+from tawa.pipeline import PATHS
+
+
+def new_context() -> Any:
+    """A context of Triton that knows its dialects."""
+    from triton._C.libtriton import ir, nvidia
+
+    context = ir.context()
+    ir.load_dialects(context)
+    nvidia.load_dialects(context)
+    return context
+
+
+def read_kernel(ttir: str, context: Any) -> Module:
+    """The kernel as a module of ours, with structured branches in place of jumps where possible.
+
+    ttir: the kernel as Triton's text, in any form.
+    """
+    module = read_ttir(ttir, context)
+    run(Flow(module), PATHS, until="StructureFlow")
+    return module
+
+
+__all__ = ["new_context", "read_kernel"]
