@@ -9,14 +9,19 @@ from tawa.analysis.memory.provenance import remakes_descriptors
 from tawa.bridge.driver.data import Source, Toolchain, Worksheet
 from tawa.bridge.driver.spills import Spills, find_spills
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
+from tawa.bridge.triton.final_check import check_final
 from tawa.bridge.triton.generic_print import parse_module, without_temporary_places
 from tawa.bridge.triton.stage_output import StageOutput, StageResult
 from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import installed_text
+from tawa.errors import ProtocolError
 from tawa.flow import Flow
+from tawa.ir import parse_module as read_module
 from tawa.pipeline import Outcome
 from tawa.plan.cost.shared_use import SharedUse, shared_use
 from tawa.remarks import Remark
+from tawa.verify.verdict import Proved, Refuted, Unknown
+from tawa.verify.witness import chrome_trace, describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +46,11 @@ class Made:
 
 def through_back_end(
     tools: Toolchain, source: Source, sheet: Worksheet, outcome: Outcome, form: LaidOut, will_spill: bool = False
-) -> Made | SharedUse:
+) -> Made | SharedUse | Remark:
     """Runs Triton's back half and later stages on our module. Returns the shared memory use if it is too large.
 
+    Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
+    Raises ProtocolError if these made it wrong.
     will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
     at the same time.
     """
@@ -58,7 +65,12 @@ def through_back_end(
         hoist = outcome.module is None or not remakes_descriptors(outcome.module)
         mod = clean_up(mod, tools.capability, hoist=hoist)
         mod = tools.split.back(mod, metadata, options, tools.capability)
-    results["ttgir"] = StageResult(StageOutput(without_temporary_places(str(mod)), mod, source.context), dict(metadata))
+    text = without_temporary_places(str(mod))
+    with sheet.timed("check final"):
+        refusal = _refused(outcome, mod, text)
+    if refusal is not None:
+        return refusal
+    results["ttgir"] = StageResult(StageOutput(text, mod, source.context), dict(metadata))
     value: Any = mod
     said = ""
     for name, stage in tools.later:
@@ -76,6 +88,21 @@ def through_back_end(
     ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
     spills = find_spills(ptx, cubin, options, said)
     return Made(outcome, form, spills, results, int(metadata.get("shared") or 0))
+
+
+def _refused(outcome: Outcome, mod: Any, text: str) -> Remark | None:
+    """Why the final program cannot be proved, if the barrier level was proved. Raises ProtocolError if it is wrong."""
+    if outcome.verdict is None:  # the checks are off
+        return None
+    proved = outcome.module if outcome.module is not None else read_module(outcome.barrier)
+    found = check_final(proved, mod, text)
+    if isinstance(found, Refuted):
+        files = {"final.ttgir": text, "witness.json": chrome_trace(found.witness)}
+        raise ProtocolError(f"the program that Triton's passes made of the kernel is {describe(found)}", files)
+    if isinstance(found, Unknown) and isinstance(outcome.verdict, Proved):
+        reason = f"Triton's passes reordered the specialised kernel, and it cannot be proved again: {found.reason}"
+        return Remark("declined", reason, found.location, "TAWA_VERIFY=off turns the checks off")
+    return None
 
 
 __all__ = ["LaidOut", "Made", "through_back_end"]

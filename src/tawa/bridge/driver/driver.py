@@ -274,6 +274,8 @@ class _Driver:
         made = self._run_back_end(candidate, form, outcome, live)
         if isinstance(made, SharedUse):
             return Trial(outcome.plan, overflow=made, candidate=candidate)
+        if isinstance(made, Remark):
+            return Trial(refusal=made, candidate=candidate)
         return Trial(
             outcome.plan,
             spilled=made.spills.bytes,
@@ -285,7 +287,9 @@ class _Driver:
             candidate=candidate,
         )
 
-    def _run_back_end(self, candidate: Candidate, form: LaidOut, outcome: Outcome, live: int) -> Made | SharedUse:
+    def _run_back_end(
+        self, candidate: Candidate, form: LaidOut, outcome: Outcome, live: int
+    ) -> Made | SharedUse | Remark:
         """Takes a candidate through the back end, unless it is known what it spills. live: registers, at wgmmas."""
         start, what = time.perf_counter(), described(candidate.plan)
         will_spill = _will_spill(outcome.plan, live)
@@ -298,6 +302,8 @@ class _Driver:
         run_made = BackEndRun(what, (time.perf_counter() - start) * 1e3, live)
         if isinstance(made, SharedUse):
             self.runs.made.append(replace(run_made, complete=False))
+            return made
+        if isinstance(made, Remark):
             return made
         self.runs.made.append(replace(run_made, spilled=made.spills.bytes))
         if made.spills.bytes:
@@ -358,9 +364,11 @@ class _Driver:
         if choice.trial is None:
             assert choice.refusal is not None
             return with_remarks(self._refused(choice.refusal), raising)
-        made: Made | SharedUse = choice.trial.made
+        made: Made | SharedUse | Remark = choice.trial.made
         if isinstance(made, Made) and made.results is None:  # what it spills was known
             made = through_back_end(self.tools, self.source, self.sheet, made.outcome, made.form)
+        if isinstance(made, Remark):
+            return with_remarks(self._refused(made), raising)
         assert isinstance(made, Made) and made.results is not None
         flow, plan = made.form.flow, choice.trial.plan
         assert plan is not None

@@ -1,0 +1,106 @@
+"""The check of the final TTGIR: a read that Triton moves past the release of its slot is refuted."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tawa.bridge.driver import back_end
+from tawa.bridge.driver.request import Request
+from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.triton.final_check import check_final, order_of_module, order_of_text, same_order
+from tawa.errors import InternalError
+from tawa.ir import Module, parse_module
+from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
+from tawa.transforms.lowering.hold_slots import HoldSlots
+from tawa.transforms.result import PassResult
+from tawa.verify.verdict import Proved, Refuted, Verdict
+from tests.cases.attention.cases import bench_case
+from tests.cases.attention.cases import find as find_attention
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find as find_gemm
+from tests.cases.operations.cases import find as find_operation
+from tests.cases.pointers.cases import find as find_pointers
+from tests.matrix.compiling import attempted, signature
+
+_SYNCHRONISES = re.compile(r"ttng\.(wait_barrier|warp_group_dot)")
+CASES = [
+    find_gemm("tile_fp16_tt"), find_gemm("persistent_range"),
+    find_attention("varlen_gqa"), find_attention("flex_d64"), find_attention("dq_fp16_d96_causal"),
+    find_operation("chunk_scan"), find_operation("flex_gradients_d128_8warps"),
+    find_pointers("grouped_tma_lengths"), find_pointers("weights_packed"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Module, str, Verdict | None]]:
+    """What every compile of the test checks: the proved module, the final text, and the verdict."""
+    found: list[tuple[Module, str, Verdict | None]] = []
+
+    def check(proved: Module, mod: Any, text: str) -> Verdict | None:
+        found.append((proved, text, check_final(proved, mod, text)))
+        return found[-1][2]
+
+    monkeypatch.setattr(back_end, "check_final", check)
+    return found
+
+
+def two_loops() -> Any:
+    """Compiles attention over tiles, with one slot for the queries, which stay in registers."""
+    from tawa.bridge.driver.compile import compile_kernel
+
+    case = bench_case("two_loops", "bf16", 64, False, 1024, tile=(128, 64, 8))
+    plan = Plan(form="persistent", rings=(RingPlan(depth=1),), loops=(LoopPlan(mma_depth=0, stages=0),))
+    with launched_by_us():
+        return compile_kernel(case.kernel, signature(case), Request(PlanOptions(), plan), **case.options())
+
+
+def test_a_read_behind_the_release_of_its_slot_is_refuted(
+    monkeypatch: pytest.MonkeyPatch, seen: list[tuple[Module, str, Verdict | None]]
+) -> None:
+    monkeypatch.setattr(HoldSlots, "run", lambda self, module: PassResult(False))  # type: ignore[misc]
+    with pytest.raises(InternalError, match="write before release"):
+        two_loops()
+    assert isinstance(seen[-1][2], Refuted)
+
+
+def test_a_read_that_moves_within_the_lifetime_of_its_slot_is_proved_again(
+    seen: list[tuple[Module, str, Verdict | None]],
+) -> None:
+    two_loops()
+    proved, text, verdict = seen[-1]
+    assert not same_order(order_of_module(proved), order_of_text(text))  # Triton moved the load into the loop
+    assert isinstance(verdict, Proved)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_triton_adds_to_a_program_does_not_change_its_order(
+    case: Specimen, seen: list[tuple[Module, str, Verdict | None]]
+) -> None:
+    with launched_by_us(function=case.kernel):
+        attempted(case, PlanOptions(only_if_faster=False))
+    assert seen
+    assert all(verdict is None for _, _, verdict in seen)
+
+
+def test_a_change_of_order_is_seen(seen: list[tuple[Module, str, Verdict | None]]) -> None:
+    with launched_by_us():
+        attempted(find_gemm("tile_fp16_tt"), PlanOptions(only_if_faster=False))
+    proved, text, _ = seen[-1]
+    order = order_of_module(proved)
+    assert same_order(order, order_of_text(text))
+    lines = text.splitlines()
+    for name in ("ttng.arrive_barrier", "ttng.async_tma_copy_global_to_local", "ttng.warp_group_dot "):
+        at = max(place for place, line in enumerate(lines) if name in line)
+        before = max(place for place, line in enumerate(lines[:at]) if _SYNCHRONISES.search(line))
+        moved = [*lines[:before], lines[at], *lines[before:at], *lines[at + 1 :]]
+        assert not same_order(order, order_of_text("\n".join(moved))), name
+        without = [*lines[:at], *lines[at + 1 :]]
+        assert not same_order(order, order_of_text("\n".join(without))), name
+
+
+def test_empty_loops_do_not_count() -> None:
+    empty = parse_module('"builtin.module"() ({\n}) : () -> ()')
+    assert order_of_module(empty) == order_of_text("module {\n}\n") == []
