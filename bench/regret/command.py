@@ -89,7 +89,7 @@ def read_groups() -> list[Group]:
     """All measured groups."""
     found: list[Group] = []
     if (path := RESULTS / "regret.json").exists():
-        found += groups_of_rows("regret", json.loads(path.read_text())["rows"])
+        found += groups_of_rows("regret, then", json.loads(path.read_text())["rows"])
     if (path := RESULTS / "model.json").exists():
         found += groups_of_model(json.loads(path.read_text())["rows"])
     return found

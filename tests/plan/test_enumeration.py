@@ -66,6 +66,12 @@ def test_rings_of_every_way_fit_into_shared_memory() -> None:
         assert all(way_of(of, form).slots * slot <= SHARED_BYTES for form in forms_of(of))
 
 
+def test_tiles_that_are_loaded_once_take_shared_memory_beside_the_rings() -> None:
+    """Queries of 64 KiB leave two slots of 64 KiB, although three would fit alone."""
+    of = space(chained(128, 64, 256))
+    assert {way_of(of, form).slots for form in forms_of(of)} == {2}
+
+
 def test_chained_dots_have_stages_and_others_a_dot_in_flight() -> None:
     plain, attention = way_of(GEMM, Form(1)), way_of(space(chained()), Form(1))
     assert (plain.staged, plain.in_flight) == (False, 1)

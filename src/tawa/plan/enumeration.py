@@ -122,7 +122,7 @@ def way_of(space: Space, form: Form) -> Way:
     chained = any(dot.chained for dot in workload.dots)
     slot, once = _slot_bytes(workload)
     staged = _staged_bytes(workload, form.persistent)
-    beside = staged + (once if form.persistent else 0) + SLACK_BYTES
+    beside = staged + once + SLACK_BYTES
     fits = max(1, min(MOST_SLOTS, (SHARED_BYTES - beside) // max(1, slot)))
     depth = min(fits, max(DEFAULT_DEPTH, -(-BYTES_IN_FLIGHT // max(1, slot))))
     accumulators = _accumulators(workload) // (warps * WARP)
