@@ -153,7 +153,7 @@ class _Reader:
         """One line."""
         spaces, mark, result, name, operand = match.groups()
         depth = len(spaces) // 2
-        if mark == "tt.func":
+        if mark == FuncOp.NAME:
             self._function(depth + 1)
         elif mark is not None and not mark.startswith("}"):
             self._partition(depth + 1, match.start(2))
