@@ -125,10 +125,10 @@ def recorded_way(plan: Mapping[str, Any], num_warps: int) -> Way:
     paths = set(plan["paths"].values())
     staged = any((it.get("stages") or 1) > 1 for it in plan["loops"])
     in_flight = max((it.get("mma_depth") or 0 for it in plan["loops"]), default=0)
-    depth = max((it or 1 for it in plan["rings"].values()), default=1)
+    depth, turn = max((it or 1 for it in plan["rings"].values()), default=1), plan["form"] == "persistent"
     return Way(
         True, plan["groups"] or 1, num_warps, plan["ctas_per_sm"] or 1, depth, in_flight, staged,
-        plan["form"] == "persistent", not paths & {"cp.async", "registers"}, bool(paths & {"raised"}),
+        turn, not paths & {"cp.async", "registers"}, turn and "raised" in paths,
         narrow=staged and plan.get("narrow", True),
     )  # fmt: skip
 

@@ -105,3 +105,26 @@ def test_unequal_programs_are_left_to_the_hardware() -> None:
     lopsided = replace(even, in_order=even.on_one * 1.0, in_turn=even.on_one * 1.5)
     only = Forecaster(space, own, way_of(space, own), (replace(own, persistent=True),), stock=False)
     assert only.choose(lopsided, {it.plan: way_of(space, it) for it in only.forms}).plan is None
+
+
+def test_one_program_for_each_sm_gets_no_loop_over_tiles() -> None:
+    only = Forecaster(GEMM, WRITTEN, replace(way_of(GEMM, WRITTEN), slots=1, in_flight=0), (TURN,), stock=False)
+    assert only.choose(launch(4096, 132), {}).plan is None
+    assert only.choose(launch(4096, 264), {}).plan == TURN.plan
+
+
+def test_another_number_of_groups_needs_a_larger_lead() -> None:
+    """The other form is about 5 % faster than the kernel: enough for a persistent form, not for two groups."""
+    at, own, stock = launch(4096, 264), way_of(GEMM, WRITTEN), Way(False, 1, 8, 1, 3)
+    slower = min((replace(own, slots=slots, in_flight=p) for slots in (1, 2, 3) for p in (0, 1) if p < slots),
+                 key=lambda way: abs(_gain(at, own, stock) / _gain(at, way, stock) - 1.05))  # fmt: skip
+    assert 1.03 < _gain(at, own, stock) / _gain(at, slower, stock) < 1.1
+    for other, taken in ((TURN, True), (Form(2), False)):
+        only = Forecaster(GEMM, WRITTEN, slower, (other,), stock=False)
+        assert (only.choose(at, {other.plan: own}).plan is not None) is taken
+
+
+def _gain(at: Launch, way: Way, stock: Way) -> float:
+    from tawa.plan.expectation import expect
+
+    return expect(GEMM.workload, at, way, stock).gain

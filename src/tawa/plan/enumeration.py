@@ -135,7 +135,7 @@ def way_of(space: Space, form: Form) -> Way:
     in_flight = 0 if chained or depth < 2 or (ctas > 1 and depth < DEFAULT_DEPTH) else 1
     return Way(
         True, form.groups, warps, ctas, depth, in_flight, chained, form.persistent, form.raised is not False,
-        form.raised is True,
+        form.raised is True and form.persistent,
     )  # fmt: skip
 
 

@@ -23,6 +23,9 @@ from tawa.plan.plan import Plan
 
 CLEAR = 1.03
 """The factor by which a form must be predicted to be faster than one that is compiled already."""
+CLEAR_GROUPS = 1.1
+"""The same for a form with another number of groups: for dots that do not depend on each other, one group and two are
+equally fast (bench/results/regret.json: within 2 % for tiles of 128 x 256), which the model does not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,13 @@ class Forecaster:
         for other in self.forms:
             if only is not None and other.plan not in only:
                 continue
+            if other.persistent and launch.on_one <= 1:  # no program is followed by another
+                continue
             way = made.get(other.plan, way_of(self.space, other))
             if way is None:
                 continue
             found = self._expect(launch, way, stock)
-            ahead = 1.0 if other.plan in made or best is None or best is not own else CLEAR
-            if best is None or found.gain > best.gain * ahead:
+            if best is None or found.gain > best.gain * self._lead(form, other, other.plan in made):
                 best, form = found, other
         if best is None:  # nothing but stock Triton's kernel is left
             return Forecast(None, "stock Triton", expect(self.space.workload, launch, stock, stock))
@@ -80,6 +84,13 @@ class Forecaster:
             return Forecast(None if self.own is None else STOCK, "stock Triton", best)
         assert form is not None
         return Forecast(None if form == self.own else form.plan, form.words, best)
+
+    @staticmethod
+    def _lead(before: Form | None, other: Form, made: bool) -> float:
+        """The factor by which a form must be predicted to be faster than the best one before it."""
+        if before is None:
+            return 1.0
+        return CLEAR_GROUPS if before.groups != other.groups else 1.0 if made else CLEAR
 
     def _expect(self, launch: Launch, way: Way, stock: Way) -> Expectation:
         return expect(self.space.workload, launch, way, stock)
