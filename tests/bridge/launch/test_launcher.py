@@ -98,6 +98,7 @@ class Foretold(Forecasts):
 
     def note(self, plan: Plan, made: Plan | None) -> None:
         """Remembers it."""
+        super().note(plan, made)
         self.noted.append((plan, made))
 
 
@@ -154,6 +155,22 @@ def test_a_form_that_cannot_cover_the_grid_is_not_launched(grid: tuple[int, int,
     for _ in range(2):
         launch(*grid, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
     assert made == ["compiled", "single", "single"]
+
+
+def test_a_plan_of_a_table_that_cannot_be_made_is_not_predicted_either() -> None:
+    """The table and the forecast name the same form; it is tried once."""
+    made: list[Any] = []
+
+    def fails(plan: Plan) -> Any:
+        made.append("tried")
+        return "no"
+
+    measured = SimpleNamespace(arguments=frozenset[int](), lookup=lambda *_: PERSISTENT, measure=lambda *_: None)
+    launch = launcher(lambda *_: made.append("single"), processors=4, compile_plan=fails, choices=measured,
+                      forecasts=Foretold(PERSISTENT))  # fmt: skip
+    for programs in (5, 6):
+        launch(programs, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
+    assert made == ["tried", "single", "single"]
 
 
 @pytest.mark.parametrize("why", ["spills", "fails"])

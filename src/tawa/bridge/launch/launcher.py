@@ -130,7 +130,7 @@ class Launcher:
             return self.made(values, grid)
         capturing = self.host.capturing()
         found = self.forecasts.choose(values, grid, at_hand=capturing)
-        while found is not None and found.plan is not None and found.plan != STOCK and found.plan not in self.by_plan:
+        while found is not None and found.plan not in (None, STOCK, *self.forecasts.made):
             self.forecasts.note(found.plan, self._compiled_for_launches(found.plan))
             found = self.forecasts.choose(values, grid)  # with the Plan that the planner completed
         if found is None or found.plan is None:
