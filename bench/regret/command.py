@@ -30,7 +30,10 @@ def main() -> int:
     """Measures, or reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("measure", "report"))
-    parser.add_argument("--only", default="", help="kernels, or entries of the corpus, whose name contains this")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], metavar="TEXT",
+        help="kernels, and entries of the corpus, whose name contains one of these; the corpus in their order",
+    )  # fmt: skip
     parser.add_argument("--packages", metavar="FOLDER", help="the corpus too, from here or as installed ('')")
     parser.add_argument("--again", action="store_true", help="also what has rows already")
     parser.add_argument("--minutes", type=float, default=9.0, help="begin nothing after this")
@@ -39,7 +42,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.what == "measure":
         return _measure(arguments)
-    groups = [group for group in read_groups() if arguments.only in group.kernel]
+    groups = [group for group in read_groups() if any(text in group.kernel for text in arguments.only)]
     print_report(groups)
     if arguments.picture:
         draw(groups, PICTURE)
@@ -48,17 +51,16 @@ def main() -> int:
 
 def _measure(arguments: argparse.Namespace) -> int:
     from bench.corpus.__main__ import chosen
-    from bench.regret.corpus import entries_left, measure_corpus
+    from bench.regret.corpus import case_name, entries_left, measure_corpus
     from bench.regret.measure import measure
 
     end = time.monotonic() + arguments.minutes * 60
-    report = begun_report(arguments.only if arguments.again else None, arguments.packages is not None)
+    report = begun_report(arguments.only if arguments.again else (), arguments.packages is not None)
     measure(report, arguments.only, end, arguments.processes)
     if arguments.packages is not None:
-        pairs = entries_left(
-            chosen([arguments.only] if arguments.only else []), {row.case["case"] for row in report.rows}
-        )
-        measure_corpus(report, pairs, arguments.packages, end, arguments.processes)
+        pairs = {case_name(pair): pair for text in arguments.only for pair in chosen([text])}
+        left = entries_left(list(pairs.values()), {row.case["case"] for row in report.rows})
+        measure_corpus(report, left, arguments.packages, end, arguments.processes)
     report.note_clocks()
     wrong = [row for row in report.rows if isinstance(row.error, str) and "differs" in row.error]
     for row in wrong:
@@ -67,17 +69,17 @@ def _measure(arguments: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def begun_report(again: str | None, corpus: bool) -> Report:
+def begun_report(again: Sequence[str], corpus: bool) -> Report:
     """The report with the rows that the file has already, and of which runs those are.
 
-    again: rows of cases whose name contains this are left out. corpus: of the corpus too.
+    again: rows of cases whose name contains one of these are left out. corpus: of the corpus too.
     """
     report = Report("regret")
     path = RESULTS / "regret.json"
     if not path.exists():
         return report
     about, rows = read(path)
-    dropped = [again is not None and again in row.case["case"] and (corpus or "source" not in row.case) for row in rows]
+    dropped = [any(text in row.case["case"] for text in again) and (corpus or "source" not in row.case) for row in rows]
     report.rows = [row for row, drop in zip(rows, dropped, strict=True) if not drop]
     if report.rows:
         earlier = {key: about.get(key) for key in ("device", "driver", "versions", "date", "command")}

@@ -6,7 +6,7 @@ largest difference relative to the largest value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.harness import Report, Row, Timing, time_round_robin
@@ -118,7 +118,7 @@ def measured_cases(rows: Iterable[Row]) -> set[str]:
     }
 
 
-def measure(report: Report, only: str, end: float, processes: int) -> None:
+def measure(report: Report, only: Sequence[str], end: float, processes: int) -> None:
     """Measures the kernels that have no rows yet, on this machine's GPU; results are written after each kernel.
 
     end: `time.monotonic` after which no job is begun.
@@ -127,7 +127,7 @@ def measure(report: Report, only: str, end: float, processes: int) -> None:
     report.rows = [row for row in report.rows if "source" in row.case or row.case["case"] in done]
     jobs: list[Job] = []
     for kernel, case in problems():
-        if only in case.name and case.name not in done:
+        if any(text in case.name for text in only) and case.name not in done:
             chosen = candidates_of(case, ranked_of(case))
             entries = [{"name": it.name, "options": it.options, "predicted_us": it.predicted_us} for it in chosen]
             jobs.append({"kernel": kernel, "case": case.name, "candidates": entries, "timed": False})

@@ -58,13 +58,13 @@ def test_what_was_reached_is_kept_and_not_measured_again(without_a_gpu: Path) ->
     assert run("right", seconds=0.0) == []
     report = Report("regret", run("right"), {"device": "H200", "date": "2026-01-01"})
     report.add(Row({"kernel": "tile", "case": "tile_64"}, "stock", 1.0))
-    begun = command.begun_report(None, corpus=True)
+    begun = command.begun_report((), corpus=True)
     assert begun.rows == report.rows
     assert begun.about["earlier"][0]["date"] == "2026-01-01"
     every = pairs("right", "kills")
     assert entries_left(every, {row.case["case"] for row in begun.rows}) == every[1:]
-    assert [row.candidate for row in command.begun_report("", corpus=False).rows] == [NAME, NAME]
-    assert [row.candidate for row in command.begun_report("right", corpus=True).rows] == ["stock"]
+    assert [row.candidate for row in command.begun_report([""], corpus=False).rows] == [NAME, NAME]
+    assert [row.candidate for row in command.begun_report(["right"], corpus=True).rows] == ["stock"]
 
 
 def test_a_case_that_was_only_checked_is_measured_again() -> None:
