@@ -292,9 +292,9 @@ EPILOGUES = [
          PROBLEM, "tiles", "invariant"),
     case("initial_bias", epilogues.gemm_initial_bias, {**FP16, "bias": Tensor(("N",), "fp16")},
          {**descriptors(), "bias_ptr": Pointer("bias"), **SIZES}, block(GROUP_M=4), PROBLEM, "tiles", "initial_bias"),
-    case("in_loop_scale", epilogues.gemm_in_loop_scale, {**FP16_T, "scale": Tensor((16, "M"), "fp32")},
-         {**descriptors(b_t=True), "scale_ptr": Pointer("scale"), **SIZES}, block(GROUP_M=4), PROBLEM, "tiles",
-         "in_loop_scale", NOT_IN_FLIGHT, num_warps=8),
+    case("in_loop_scale", epilogues.gemm_in_loop_scale, {**FP16_T, "scale": Tensor(("BLOCKS", "M"), "fp32")},
+         {**descriptors(b_t=True), "scale_ptr": Pointer("scale"), **SIZES}, block(GROUP_M=4),
+         {**PROBLEM, "BLOCKS": 16}, "tiles", "in_loop_scale", NOT_IN_FLIGHT, num_warps=8),
 ]  # fmt: skip
 
 # --- declined ---

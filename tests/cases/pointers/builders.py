@@ -222,10 +222,10 @@ def chain_case(name: str, steps: int = 2) -> Specimen:
     )
 
 
-def offsets_case(name: str, rows: tuple[int, ...]) -> Specimen:
+def offsets_case(name: str, rows: tuple[int, ...], n: int = 272, k: int = 208) -> Specimen:
     """Stacked rows, `rows` of each group."""
     ends = tuple(sum(rows[:i]) for i in range(len(rows) + 1))
-    sizes = {"M": max(rows), "N": 272, "K": 208, "Z": len(rows), "ROWS": ends[-1], "ENDS": len(ends)}
+    sizes = {"M": max(rows), "N": n, "K": k, "Z": len(rows), "ROWS": ends[-1], "ENDS": len(ends)}
     tensors = {"a": Tensor(("ROWS", "K"), "fp16"), "b": Tensor(("Z", "K", "N"), "fp16"),
                "c": Tensor(("ROWS", "N"), "fp16", "nan"),
                "offsets": Tensor(("ENDS",), "i32", "values", values=ends)}  # fmt: skip
@@ -268,7 +268,7 @@ def segments_case(name: str, rows: tuple[int, ...], k: int, tile: tuple[int, int
 
 
 def experts_case(name: str, *, tokens: int = 100, experts: int = 4, top_k: int = 2, weighted: bool = True,
-                 exit: bool = False, elsewhere: bool = False,
+                 exit: bool = False, elsewhere: bool = False, n: int = 144, k: int = 208,
                  tile: tuple[int, int, int] = (64, 128, 64)) -> Specimen:  # fmt: skip
     """Every token goes to `top_k` experts; the last expert gets none. elsewhere: expert 1 is on another machine."""
     lot = random.Random(tokens)
@@ -283,7 +283,7 @@ def experts_case(name: str, *, tokens: int = 100, experts: int = 4, top_k: int =
     used = len(rows)
     rows += [len(choice)] * tile[0]
     owners.append(0)
-    sizes = {"M": len(rows), "N": 144, "K": 208, "E": experts, "T": tokens, "TOKENS": len(choice),
+    sizes = {"M": len(rows), "N": n, "K": k, "E": experts, "T": tokens, "TOKENS": len(choice),
              "BLOCKS": len(owners)}  # fmt: skip
     tensors = {
         "a": Tensor(("T", "K"), "fp16"), "b": Tensor(("E", "N", "K"), "fp16"),

@@ -66,13 +66,15 @@ def grouped_case(name: str, form: Form, groups: tuple[tuple[int, int, int], ...]
     )
 
 
-def array_case(name: str, programs: int = 0, places: tuple[int, ...] = (2, 0, 3)) -> Specimen:
+def array_case(name: str, programs: int = 0, places: tuple[int, ...] = (2, 0, 3),
+               sizes: tuple[int, int, int] = (200, 272, 208)) -> Specimen:  # fmt: skip
     """One product for each of `places`, which are numbers of matrices B; programs: 0 for one tile per program."""
-    sizes = {"M": 200, "N": 272, "K": 208, "Z": len(places), "MATRICES": 1 + max(places)}
+    m, n, k = sizes
+    known_sizes = {"M": m, "N": n, "K": k, "Z": len(places), "MATRICES": 1 + max(places)}
     tensors = {
         "a": Tensor(("Z", "M", "K"), "fp16"), "b": Tensor(("MATRICES", "K", "N"), "fp16"),
         "c": Tensor(("Z", "M", "N"), "fp16", "nan"),
-        "b_addresses": Tensor(("Z",), "i64", "addresses", values=tuple(208 * 272 * at for at in places), base="b"),
+        "b_addresses": Tensor(("Z",), "i64", "addresses", values=tuple(n * k * at for at in places), base="b"),
     }  # fmt: skip
     arguments: dict[str, Argument] = {
         key: Pointer(key.removesuffix("_ptr")) for key in ("a_ptr", "b_addresses", "c_ptr")
@@ -83,7 +85,15 @@ def array_case(name: str, programs: int = 0, places: tuple[int, ...] = (2, 0, 3)
     known = block(ELEMENT=ELEMENTS["fp16"])
     if not programs:
         return Specimen(
-            name, tables.gemm_array_tiles, arguments, tensors, known, sizes, "tiles_3d", "pointer_array", SPECIALISED
+            name,
+            tables.gemm_array_tiles,
+            arguments,
+            tensors,
+            known,
+            known_sizes,
+            "tiles_3d",
+            "pointer_array",
+            SPECIALISED,
         )
     return Specimen(
         name,
@@ -91,7 +101,7 @@ def array_case(name: str, programs: int = 0, places: tuple[int, ...] = (2, 0, 3)
         {**arguments, "COUNT": Number("Z")},
         tensors,
         {**known, "PROGRAMS": programs},
-        {**sizes, "PROGRAMS": programs},
+        {**known_sizes, "PROGRAMS": programs},
         "programs",
         "pointer_array",
         SPECIALISED,
