@@ -141,12 +141,18 @@ AMPLE_SLOTS = 3
 """From this depth on, P = 1 is as fast as P = 0 for CTAs that share an SM (bench/pointers/small.py)."""
 VECTOR_BYTES = 16
 """The most bytes that one instruction of a thread loads, or copies to shared memory (PTX ISA: ld, cp.async)."""
+BANK_BYTES = 128
+"""Bytes of one row of all banks of shared memory (CUDA C++ Programming Guide, shared memory)."""
+MATRIX_ROWS = 8
+"""Rows of 16 bytes that ldmatrix reads at a time (PTX ISA)."""
+CP_ASYNC_BYTES = 4
+"""The fewest bytes that one cp.async copies (PTX ISA)."""
 ROW_BYTES = 128
 """The most bytes of a row that TMA fetches at a time (bench/results/small.json: 128 x 64 x 32 at 2048³ and 4096³)."""
 
 # -- predictions (tawa.plan.expectation, tawa.plan.cost.launches) ------------------------------------------------------
 
-DOUBT = 0.25
+DOUBT = 0.2
 """Standard deviations of the model's error by which a Plan must be predicted to be faster (docs/choosing.md)."""
 MOST_MEASURED = 10
 """Plans of one kernel that are measured at most: stock Triton's, that of automatic mode, and eight of the model."""

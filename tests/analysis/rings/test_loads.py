@@ -178,6 +178,20 @@ def test_an_allocation_whose_other_dimension_is_dense_is_filled_through_register
     assert "order = [1, 0]" in info.payload.encoding
 
 
+def test_a_tile_that_a_dot_takes_from_registers_is_swizzled_so_that_eight_rows_lie_in_different_banks() -> None:
+    load_a = op("tt.load", "%ptrs", POINTERS, "%a", TILE)
+    convert = op("ttg.convert_layout", "%a", TILE, "%x", OPERAND)
+    use = dot("next", "x", "y", "sum").replace(f"({BUFFER}, ", f"({OPERAND}, ")
+    rest = (load("b", "b_desc"), alloc("y", "b"), use)
+    info = find_dot_loads(wide(looped(addresses(), load_a, convert, *rest)))[0]
+    assert info.fill == "cp.async" and "vec = 8, perPhase = 1, maxPhase = 8" in info.payload.encoding
+    own = op("ttg.convert_layout", "%a", TILE, "%t", TILE)
+    again = op("ttg.convert_layout", "%t2", TILE, "%x", OPERAND)
+    scaled = op("arith.addf", "%t, %t", f"{TILE}, {TILE}", "%t2", TILE)
+    info = find_dot_loads(wide(looped(addresses(), load_a, own, scaled, again, *rest)))[0]
+    assert "vec = 1, perPhase = 1, maxPhase = 1" in info.payload.encoding, "it is read as it was written"
+
+
 def test_a_tile_that_meets_a_product_stays_where_it_is() -> None:
     bias = op("tt.load", "%ptrs", POINTERS, "%bias", TILE)
     body = (addresses(), bias, programs.iteration("sum", "half"))

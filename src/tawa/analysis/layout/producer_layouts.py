@@ -21,10 +21,10 @@ from tawa.analysis.rings.slices import slice_from
 from tawa.dialects.declare.declaration import is_terminator, op_names
 from tawa.dialects.tt import CatOp, FuncOp, GatherOp, HistogramOp, JoinOp, LoadOp, ReshapeOp, SplitOp
 from tawa.ir import Module, Operation, ScalarType, TensorType, parse_type
+from tawa.machine.hopper import CP_ASYNC_BYTES
 
 PRODUCER_WARPS = 4
-CP_ASYNC_BITS = 32
-"""The width of the narrowest cp.async."""
+CP_ASYNC_BITS = 8 * CP_ASYNC_BYTES
 # Operations whose layouts of operands and results are related by more than equality.
 _RELATED = op_names(CatOp, GatherOp, HistogramOp, JoinOp, ReshapeOp, SplitOp)
 _ALIAS = re.compile(r"#[A-Za-z_]\w*")

@@ -18,6 +18,7 @@ combined with a product are not moved. Neither are loads that are marked to stay
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -27,13 +28,15 @@ from tawa.analysis.layout.producer_layouts import CP_ASYNC_BITS, may_widen
 from tawa.dialects.aref import Fill
 from tawa.dialects.arith import is_zero
 from tawa.dialects.control_flow import outgoing
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_plain_load, is_pure
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import DOTS, DescriptorLoadOp, LoadOp
-from tawa.dialects.ttg import LocalAllocOp, LocalLoadOp
-from tawa.ir import MemDescType, Module, Operation, ScalarType, Value, parse_type
+from tawa.dialects.tt import DOTS, DescriptorLoadOp, LoadOp, TransOp
+from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalLoadOp
+from tawa.ir import MemDescType, Module, Operation, ScalarType, TensorType, Value, parse_type
 from tawa.ir.attributes import read_bool, read_int
 from tawa.ir.text import print_dictionary
+from tawa.machine.hopper import BANK_BYTES, MATRIX_ROWS, VECTOR_BYTES
 
 TMA_BYTES = 128
 """Alignment in shared memory of the destination of a TMA copy."""
@@ -155,10 +158,10 @@ def tma_alignment(module: Module, slot: MemDescType) -> int:
 
 
 def pointer_slot_type(module: Module, load: LoadOp) -> MemDescType:
-    """The buffer for a tile of a pointer load: in the layout of its allocation, or without a swizzle.
+    """The buffer for a tile of a pointer load: in the layout of its allocation; else one for reads into registers.
 
-    A tile that the consumer reads into registers is read in the layout in which it was written, so that it needs no
-    swizzle.
+    A dot without wgmma reads eight rows of 16 bytes at a time (ldmatrix). Its buffer is swizzled, as stock Triton's, so
+    that these lie in different banks. Other tiles are read in the layout in which they were written.
     """
     tile = load.tile
     assert tile is not None
@@ -167,9 +170,32 @@ def pointer_slot_type(module: Module, load: LoadOp) -> MemDescType:
         view = parse_type(user.results[0].type) if LocalAllocOp.of(user) else None
         if isinstance(view, MemDescType) and view.shape == tile.shape and _fastest(module, view) == order[0]:
             return MemDescType(tile.shape, tile.element, view.encoding, "#smem", mutable=True)
+    row_bytes = tile.bytes // math.prod(tile.shape) * tile.shape[order[0]]
+    vector, per_phase, phases = 1, 1, 1
+    if _is_matrix_of_dot(module, load) and row_bytes >= 2 * VECTOR_BYTES:
+        vector = VECTOR_BYTES * math.prod(tile.shape) // tile.bytes
+        per_phase = max(1, BANK_BYTES // row_bytes)
+        phases = MATRIX_ROWS // per_phase
     dims = ", ".join(map(str, order))
-    encoding = f"#ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [{dims}]}}>"
+    encoding = (
+        f"#ttg.swizzled_shared<{{vec = {vector}, perPhase = {per_phase}, maxPhase = {phases}, order = [{dims}]}}>"
+    )
     return MemDescType(tile.shape, tile.element, encoding, "#smem", mutable=True)
+
+
+def _is_matrix_of_dot(module: Module, load: LoadOp) -> bool:
+    """Whether a dot takes the tile, perhaps transposed, from registers: it is read in the layout of dot operands."""
+    left = [load.op.result]
+    while left:
+        value = left.pop()
+        tile = parse_type(value.type)
+        if isinstance(tile, TensorType) and layout_name(module, tile.encoding) == "#ttg.dot_op":
+            return True
+        left += [it for user in value.users if user.name in _MOVES for it in user.results]
+    return False
+
+
+_MOVES = op_names(ConvertLayoutOp, TransOp)
 
 
 def pointer_fill(module: Module, load: LoadOp, payload: MemDescType, axis_info: ModuleAxisInfo) -> Fill:
