@@ -52,6 +52,11 @@ SHRINK = 6
 """Points that a regime needs until its own errors count as much as those of all regimes."""
 
 START: dict[str, tuple[float, float, float]] = {
+    "copy": (4.0, 0.2, 100.0),
+    "through": (8.0, 0.5, 300.0),
+    "arrival": (900.0, 100.0, 4000.0),
+    "beside_stock": (300.0, 5.0, 2000.0),
+    "beside_specialised": (100.0, 5.0, 2000.0),
     "start_stock": (1.0, 0.3, 6.0),
     "start_specialised": (1.2, 0.3, 8.0),
     "fill_stock": (1000, 200, 4000),
@@ -65,6 +70,7 @@ START: dict[str, tuple[float, float, float]] = {
     "tensor_8": (1.05, 0.8, 2.0),
     "tensor_16": (1.1, 1.0, 1.6),
     "tensor_32": (1.2, 1.0, 3.0),
+    "tensor_mma": (2.0, 1.2, 8.0),
     "lanes": (0.4, 0.25, 3.0),
     "special": (0.9, 0.5, 3.0),
     "narrow": (2.0, 0.5, 8.0),

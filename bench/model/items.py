@@ -19,7 +19,7 @@ from tawa.machine.coefficients import Coefficients
 from tawa.machine.hopper import PROCESSORS, WARP_GROUP
 from tawa.plan.cost.launches import Launch, launch_of
 from tawa.plan.cost.time_model import predict
-from tawa.plan.cost.ways import Way, plan_way, stock_way
+from tawa.plan.cost.ways import Way, kept_pointers, plan_way, stock_way
 from tawa.plan.plan import Plan
 from tests.cases.case import Case, Number
 
@@ -68,7 +68,11 @@ def items_of(points: Sequence[Point], folder: Path) -> tuple[list[Item], Counter
         if workload is None:
             left["no structured control flow"] += 1
             continue
-        if any(work.operand_runs > _MOST_PIECES * work.operand_rows for work in workload.blocks.values()):
+        if any(
+            load.operand and load.runs > _MOST_PIECES * load.rows
+            for work in workload.blocks.values()
+            for load in work.loads
+        ):
             left["operands that are loaded element by element"] += 1
             continue
         launch = launch_of(workload, arguments_of(point.case, module, workload), point.case.launch_grid())
@@ -128,7 +132,7 @@ def recorded_way(plan: Mapping[str, Any], num_warps: int) -> Way:
     depth, turn = max((it or 1 for it in plan["rings"].values()), default=1), plan["form"] == "persistent"
     return Way(
         True, plan["groups"] or 1, num_warps, plan["ctas_per_sm"] or 1, depth, in_flight, staged,
-        turn, not paths & {"cp.async", "registers"}, turn and "raised" in paths,
+        turn, kept_pointers(list(plan["paths"].values())), turn and "raised" in paths,
         narrow=staged and plan.get("narrow", True),
     )  # fmt: skip
 

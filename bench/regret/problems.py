@@ -19,14 +19,9 @@ _GEMM_NAMES = (
     "persistent_8warps", "persistent_fp8e4nv", "gate_up", "epilogue_gelu", "epilogue_all_pointers", "in_loop_scale",
 )  # fmt: skip
 _POINTER_NAMES = (
-    "tutorial_nn",
-    "tutorial_nt",
-    "tutorial_fp8",
-    "tutorial_stride2",
-    "weights_i8",
-    "mask_from_memory",
-    "gram",
-)
+    "tutorial_fp16_nn", "tutorial_fp16_nt", "tutorial_fp8e4nv_nt", "tutorial_stride2", "weights_i8_fp16",
+    "mask_from_memory", "gram",
+)  # fmt: skip
 _ATTENTION = tuple(
     (form, dtype, d, causal)
     for form in ("two_loops", "persistent", "branch")
@@ -45,7 +40,7 @@ def problems() -> Iterator[tuple[str, Specimen]]:
 
     known = {case.name: case for case in (*GEMM, *POINTERS)}
     for name in (*_GEMM_NAMES, *_POINTER_NAMES):
-        for sizes in GEMMS if name in known else ():
+        for sizes in GEMMS:
             yield name, _sized(known[name], sizes)
     yield from _with_tables()
     for form, dtype, d, causal in _ATTENTION:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from tawa.analysis.before_layouts import best_unit, check_before_layouts
-from tawa.analysis.resources import NO_WGMMA
+from tawa.analysis.before_layouts import check_before_layouts
 from tawa.ir import Module, Operation, parse_module
 
 TF32, IEEE = 0, 2
@@ -40,39 +35,22 @@ def kernel(element: str = "f16", shape: tuple[int, int, int] = (64, 64, 64), pre
     )
 
 
-def refusals(module: Module, persistent: bool = False, legal: bool = False) -> list[str]:
-    return [it.reason for it in check_before_layouts(module, persistent, legal)]
+def refusals(module: Module, persistent: bool = False) -> list[str]:
+    return [it.reason for it in check_before_layouts(module, persistent)]
 
 
 def only_dot(module: Module) -> Operation:
     return next(op for op in module.walk() if op.name == "tt.dot")
 
 
-@pytest.mark.parametrize(
-    ("changes", "unit"),
-    [
-        ({}, "wgmma"), ({"element": "f8E5M2"}, "wgmma"), ({"element": "f32"}, "wgmma"),
-        ({"element": "f32", "precision": IEEE}, "cuda cores"), ({"element": "f64"}, "mma"),
-        ({"shape": (16, 64, 64)}, "mma"), ({"shape": (64, 64, 8)}, "mma"), ({"shape": (64, 64, 16)}, "wgmma"),
-        ({"element": "f8E5M2", "shape": (64, 64, 16)}, "mma"), ({"element": "f32", "shape": (64, 64, 8)}, "wgmma"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_a_dot_is_a_wgmma_if_type_precision_and_shape_allow_it(changes: dict[str, Any], unit: str) -> None:
-    assert best_unit(only_dot(kernel(**changes))) == unit
-
-
-@pytest.mark.parametrize("legal", [False, True])
-def test_a_dot_of_full_precision_is_declined_whatever_was_asked(legal: bool) -> None:
-    first, *rest = check_before_layouts(kernel("f32", precision=IEEE), False, legal)
+def test_a_dot_of_full_precision_is_declined() -> None:
+    first, *rest = check_before_layouts(kernel("f32", precision=IEEE), False)
     assert first.reason == "no tensor core computes this dot: its operands are f32 of full precision (ieee)"
-    assert 'input_precision="tf32"' in first.cure and [NO_WGMMA in it.reason for it in rest] == [True] * (not legal)
+    assert 'input_precision="tf32"' in first.cure and not rest
 
 
-def test_a_dot_too_small_for_wgmma_is_declined_unless_asked_for() -> None:
-    small = kernel(shape=(16, 64, 64))
-    assert refusals(small) == [f"not expected to pay: {NO_WGMMA}"]
-    assert refusals(small, legal=True) == refusals(kernel()) == []
+def test_a_dot_too_small_for_wgmma_is_left_to_the_prediction() -> None:
+    assert refusals(kernel(shape=(16, 64, 64))) == refusals(kernel()) == []
 
 
 def test_without_a_loop_or_a_load_in_it_there_is_nothing_to_do_ahead() -> None:

@@ -17,8 +17,6 @@ from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
 from tawa.machine.hopper import REGISTERS, SLACK_BYTES, WARP
 
-NO_WGMMA = "no dot is a wgmma, which has at least 64 rows: none stays in flight while the consumer goes on"
-
 
 @dataclass(frozen=True, slots=True)
 class SharedInfo:
@@ -171,13 +169,9 @@ def wgmma_registers(module: Module, num_warps: int) -> RegisterInfo:
 def unfit_dots(module: Module) -> str:
     """Why the dots of a kernel do not benefit from specialisation; empty if they do.
 
-    A dot that is too small for wgmma reads its operands through registers, so that no dot stays in flight. An fp8 dot
-    that adds up partial sums has two accumulators, and waits in every dot.
+    An fp8 dot that adds up partial sums has two accumulators, and waits in every dot.
     """
-    dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))]
-    if not dots:
-        return NO_WGMMA
-    if any(dot.adds_partial_sums for dot in dots):
+    if any(dot.adds_partial_sums for op in module.walk() if (dot := WarpGroupDotOp.of(op))):
         return "an fp8 dot adds up partial sums (max_num_imprecise_acc), which keeps the consumer from running ahead"
     return ""
 

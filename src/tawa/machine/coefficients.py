@@ -32,9 +32,13 @@ class Coefficients:
     overlap: exponent of the smooth maximum over units of an SM. sharing: the same for programs that share an SM.
     tail: how much of a full wave the last, partial wave takes.
     tensor_8, tensor_16, tensor_32: time of a dot over that at the peak rate, by bits of an operand's element.
+    tensor_mma: time of a dot by mma.sync over that of a wgmma.
     lanes, special, narrow: cycles over those at the peak rate, for fp32 operations, special functions, and conversions
         from and to 8 bits. carried: the same for an element of 8 bits that stages carry. address: the same for the
         addresses and masks of loads through pointers.
+    copy, through: cycles of `LANES_PER_CYCLE` pieces of tiles that a producer loads through pointers, by cp.async or
+        through its registers. arrival: cycles until a load has arrived in a producer's registers.
+    beside_stock, beside_specialised: cycles that the users of tiles wait for loads that feed no dot, in a loop of dots.
     alone: what a single warp of a scheduler loses, because nothing fills its gaps. shuffle: cycles of a reduction.
     store, store_tma: cycles of 128 bytes that are stored through pointers, or by TMA. turn: of 128 bytes of an operand
         that is transposed through registers.
@@ -60,11 +64,17 @@ class Coefficients:
     tensor_8: float
     tensor_16: float
     tensor_32: float
+    tensor_mma: float
     lanes: float
     special: float
     narrow: float
     carried: float
     address: float
+    copy: float
+    through: float
+    arrival: float
+    beside_stock: float
+    beside_specialised: float
     alone: float
     shuffle: float
     store: float

@@ -13,6 +13,7 @@ later plug in there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -22,9 +23,14 @@ from tawa.analysis.resources import RegisterInfo
 from tawa.analysis.work.workload import Workload
 from tawa.errors import PlanError
 from tawa.machine.hopper import (
+    ADDRESS_REGISTERS,
     BYTES_IN_FLIGHT,
     DEFAULT_DEPTH,
+    MAX_PRODUCER_REGISTERS,
     MOST_SLOTS,
+    POINTER_REGISTERS,
+    PRODUCER_REGISTERS,
+    REGISTER_STEP,
     SHARED_BYTES,
     SLACK_BYTES,
     WARP,
@@ -34,7 +40,7 @@ from tawa.machine.hopper import (
 from tawa.plan.agreement import STOCK, contradictions
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.registers import register_cap
-from tawa.plan.cost.time_model import predict
+from tawa.plan.cost.time_model import kept_loads, predict
 from tawa.plan.cost.ways import Way, stock_way
 from tawa.plan.entries import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
@@ -70,14 +76,14 @@ class RankedPlan:
 class Space:
     """The space of a kernel.
 
-    num_warps, num_stages: of the launch. workload: of the kernel as it is written. raised: whether TMA can make loads
-    in place of pointers. persistent: whether the kernel has a persistent form.
+    num_warps, num_stages: of the launch. workload: of the kernel as it is written. raised: how many loads of operands
+    TMA can make in place of pointers. persistent: whether the kernel has a persistent form.
     """
 
     num_warps: int
     num_stages: int
     workload: Workload
-    raised: bool = False
+    raised: int = 0
     persistent: bool = False
 
 
@@ -120,6 +126,7 @@ def way_of(space: Space, form: Form) -> Way:
     workload = space.workload
     warps = max(space.num_warps, WARP_GROUP)
     chained = any(dot.chained for dot in workload.dots)
+    waits = any(dot.unit != "wgmma" for dot in workload.dots)
     slot, once = _slot_bytes(workload)
     staged = _staged_bytes(workload, form.persistent)
     beside = staged + once + SLACK_BYTES
@@ -129,14 +136,33 @@ def way_of(space: Space, form: Form) -> Way:
     ctas = 1
     if not form.persistent:
         info = RegisterInfo(accumulators, min(accumulators, 128))
-        ctas, _ = register_cap(min(depth, DEFAULT_DEPTH) * slot + beside, warps, info)
+        producer = _producer_registers(space, form)
+        ctas, _ = register_cap(min(depth, DEFAULT_DEPTH) * slot + beside, warps, info, producer)
         if ctas > 1:
             depth = max(1, min(depth, (SHARED_BYTES // ctas - beside) // max(1, slot)))
-    in_flight = 0 if chained or depth < 2 or (ctas > 1 and depth < DEFAULT_DEPTH) else 1
+    in_flight = 0 if chained or waits or depth < 2 or (ctas > 1 and depth < DEFAULT_DEPTH) else 1
     return Way(
-        True, form.groups, warps, ctas, depth, in_flight, chained, form.persistent, form.raised is not False,
-        form.raised is True and form.persistent,
+        True, form.groups, warps, ctas, depth, in_flight, chained and not waits, form.persistent,
+        _kept_pointers(space, form), form.raised is True and form.persistent,
     )  # fmt: skip
+
+
+def _producer_registers(space: Space, form: Form) -> int:
+    """An estimate of `tawa.plan.cost.registers.producer_registers` before layouts."""
+    way = Way(True, by_pointers=_kept_pointers(space, form))
+    kept = [load for work in space.workload.blocks.values() for load in kept_loads(work, way)]
+    if not kept:
+        return PRODUCER_REGISTERS
+    accesses = sum(math.ceil(load.pieces / (WARP_GROUP * WARP)) for load in kept)
+    held = sum(load.bytes for load in kept if load.fill == "registers") // (4 * WARP_GROUP * WARP)
+    wanted = ADDRESS_REGISTERS + POINTER_REGISTERS * accesses + held
+    return min(MAX_PRODUCER_REGISTERS, math.ceil(wanted / REGISTER_STEP) * REGISTER_STEP)
+
+
+def _kept_pointers(space: Space, form: Form) -> float:
+    """`Way.by_pointers`."""
+    every = sum(load.operand and not load.tma for work in space.workload.blocks.values() for load in work.loads)
+    return max(0, every - (space.raised if form.raised else 0)) / max(1, every)
 
 
 def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:

@@ -81,6 +81,7 @@ def regime_of(workload: Workload, launch: Launch, way: Way, stock: Way) -> str:
     """The regime of a prediction: kernels that the model is right or wrong about for the same reasons."""
     dots = list(workload.dots)
     kind = "chained dots" if any(dot.chained for dot in dots) else "dots"
+    kind += "" if all(dot.unit == "wgmma" for dot in dots) else " by mma.sync"
     bits = min((dot.bits for dot in dots), default=16)
     on_one = math.ceil(launch.programs / launch.processors)
     own = (1 if way.persistent else min(way.ctas, on_one)) * way.groups

@@ -1,7 +1,7 @@
 """Profitability: why a kernel, or a Plan of it, is not expected to beat stock Triton's kernel.
 
 The model of time decides (`tawa.plan.expectation`). Two facts come first: accumulators that take all registers of an SM
-spill with any compiler, and dots that are no wgmma leave the tensor cores idle with any.
+spill with any compiler, and a consumer waits in every dot that adds up partial sums.
 
 These are expectations about speed, not conditions for correctness: if the user asks for specialisation or pins a Plan,
 the reasons are only notes.

@@ -27,7 +27,7 @@ def test_the_loop_of_a_matrix_product_has_one_dot_and_its_operands() -> None:
 
 
 def test_rows_of_operands_are_counted_in_pieces_of_a_swizzle() -> None:
-    assert loop_of(by_descriptors(128, 256, 64)).operand_rows == 128 + 64 * 256 * 2 // 128
+    assert sum(it.rows for it in loop_of(by_descriptors(128, 256, 64)).loads) == 128 + 64 * 256 * 2 // 128
 
 
 def test_a_store_and_the_conversion_before_it_are_around_the_loop() -> None:

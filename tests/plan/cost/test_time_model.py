@@ -69,7 +69,7 @@ def test_two_groups_share_the_work_between_chained_dots() -> None:
 
 def test_addresses_of_pointer_loads_delay_the_producer_of_a_ring_of_one_slot() -> None:
     pointers, way = workload(by_pointers()), replace(ONE, slots=1, in_flight=0)
-    assert time_us(replace(way, by_tma=False), pointers) > 1.02 * time_us(way, pointers)
+    assert time_us(replace(way, by_pointers=1.0), pointers) > 1.02 * time_us(way, pointers)
 
 
 def test_operands_of_8_bits_that_have_to_be_turned_cost() -> None:

@@ -94,9 +94,14 @@ class ModuleAxisInfo:
 
     def vector_width(self, load: LoadOp) -> int:
         """How many contiguous elements of a load one access of at most 16 bytes may read."""
+        assert load.tile is not None
+        return self.vector_width_along(load, tile_order(self.module, load.tile.encoding)[0])
+
+    def vector_width_along(self, load: LoadOp, fastest: int) -> int:
+        """The same where layouts are not known yet. fastest: the dimension in which a thread holds neighbours."""
         tile = load.tile
         assert tile is not None
-        element, fastest = parse_type(tile.element), tile_order(self.module, tile.encoding)[0]
+        element = parse_type(tile.element)
         bytes = max(1, element.bits // 8) if isinstance(element, ScalarType) else 8
         info = self.of(load.pointers)
         count = min(info.contiguity[fastest], max(1, info.divisibility[fastest] // bytes), CHUNK_BYTES // bytes)

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tawa.analysis.layout.axis_info import ModuleAxisInfo
+from tawa.analysis.work.units import Unit, best_unit
 from tawa.dialects import tt
+from tawa.dialects.aref import Fill
+from tawa.dialects.arith import is_zero
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import LOOPS, IfOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
-from tawa.machine.hopper import ROW_BYTES, VECTOR_BYTES
+from tawa.machine.hopper import CP_ASYNC_BYTES, ROW_BYTES, VECTOR_BYTES
 from tawa.machine.work import NOTHING, Work, work_of
 
 _LOADS = op_names(tt.LoadOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp)
@@ -32,6 +35,7 @@ class DotWork:
 
     chained: whether an operand is computed from another dot of the same loop. computed: whether operand A is computed
     by the CUDA cores, so that it comes from registers. turned: an operand that wgmma cannot read as it is stored.
+    unit: what computes it.
     """
 
     rows: int
@@ -42,6 +46,7 @@ class DotWork:
     chained: bool = False
     computed: bool = False
     turned_bytes: int = 0
+    unit: Unit = "wgmma"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +54,35 @@ class LoadWork:
     """One load of a tile. operand: whether it feeds a dot. tma: by descriptor.
 
     row_bytes: of a row along the fastest dimension. run_bytes: of these, those that are contiguous in memory for sure.
-    vector: elements that one instruction of a thread loads.
+    vector: elements that one instruction of a thread loads. fill: how a producer fills a slot with the tile, if TMA
+    does not load it in place of pointers. serves: whether only addresses and masks of loads that feed dots need it.
     """
 
     op: Operation
     bytes: int
+    elements: int
     row_bytes: int
     operand: bool
     tma: bool
     run_bytes: int = ROW_BYTES
     vector: int = 1
+    fill: Fill = "tma"
+    serves: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile, in parts of at most `ROW_BYTES`."""
+        return self.bytes // min(self.row_bytes, ROW_BYTES)
+
+    @property
+    def runs(self) -> int:
+        """The same where only what is contiguous for sure is one part."""
+        return self.bytes // min(self.row_bytes, self.run_bytes, ROW_BYTES)
+
+    @property
+    def pieces(self) -> float:
+        """What one instruction of a thread loads through pointers, in the whole tile."""
+        return self.elements / self.vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +108,10 @@ class BlockWork:
         return sum(load.bytes for load in self.loads if load.operand)
 
     @property
-    def operand_rows(self) -> int:
-        """Rows of these tiles, in pieces of at most `ROW_BYTES`."""
-        return sum(load.bytes // min(load.row_bytes, ROW_BYTES) for load in self.loads if load.operand)
-
-    @property
-    def operand_runs(self) -> int:
-        """The same pieces where each thread loads what is contiguous for sure."""
-        pieces = (load.bytes // min(load.row_bytes, load.run_bytes, ROW_BYTES) for load in self.loads if load.operand)
-        return sum(pieces)
-
-    @property
     def addresses_computed(self) -> float:
         """The part of `addresses` that is computed: one of each vector."""
-        found = [(load.bytes, load.bytes / load.vector) for load in self.loads if load.operand and not load.tma]
-        return sum(it for _, it in found) / sum(it for it, _ in found) if found else 1.0
+        found = [load for load in self.loads if load.operand and not load.tma]
+        return sum(load.pieces for load in found) / sum(load.elements for load in found) if found else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +167,7 @@ def _block_work(
         elif op.name in _LOADS:
             tile = parse_type(op.results[0].type)
             if isinstance(tile, TensorType):
-                row, run = _row_bytes(op, tile, axes)
-                vector = max(1, min(VECTOR_BYTES, run) * math.prod(tile.shape) // tile.bytes)
-                loads.append(LoadWork(op, tile.bytes, row, op in operands, op.name in _BY_TMA, run, vector))
+                loads.append(replace(_load_work(op, tile, op in operands, axes), serves=op in addresses))
         elif op.name in _STORES:
             bytes = _stored(op)
             stored += bytes
@@ -172,14 +183,18 @@ def _block_work(
     return BlockWork(tuple(dots), tuple(loads), work, serving, stored, by_pointers, depth, carried)
 
 
-def _row_bytes(op: Operation, tile: TensorType, axes: ModuleAxisInfo) -> tuple[int, int]:
-    """`LoadWork.row_bytes` and `LoadWork.run_bytes`."""
-    element, by_pointers = tile.bytes // math.prod(tile.shape), tt.LoadOp.of(op)
-    if by_pointers is None:
-        return element * tile.shape[-1], element * tile.shape[-1]
-    fastest = _fastest(by_pointers.pointers, axes)
-    run = axes.of(by_pointers.pointers).contiguity[fastest]
-    return element * tile.shape[fastest], element * max(1, min(tile.shape[fastest], run))
+def _load_work(op: Operation, tile: TensorType, operand: bool, axes: ModuleAxisInfo) -> LoadWork:
+    elements, load = math.prod(tile.shape), tt.LoadOp.of(op)
+    bytes = tile.bytes // elements
+    if load is None:
+        row = bytes * tile.shape[-1]
+        return LoadWork(op, tile.bytes, elements, row, operand, True, row, max(1, VECTOR_BYTES // bytes))
+    fastest = _fastest(load.pointers, axes)
+    run = max(1, min(tile.shape[fastest], axes.of(load.pointers).contiguity[fastest]))
+    vector = axes.vector_width_along(load, fastest)
+    other = load.other is not None and not is_zero(load.other)
+    fill: Fill = "registers" if other or vector * bytes < CP_ASYNC_BYTES else "cp.async"
+    return LoadWork(op, tile.bytes, elements, bytes * tile.shape[fastest], operand, False, bytes * run, vector, fill)
 
 
 def _stored(op: Operation) -> int:
@@ -198,10 +213,11 @@ def _dot_work(op: Operation, axes: ModuleAxisInfo) -> DotWork | None:
     bits = 8 * a.bytes // math.prod(a.shape)
     batch = math.prod(a.shape[:-2])
     turned = 0
-    if bits != _EITHER_WAY:
+    if bits != _EITHER_WAY and best_unit(op) == "wgmma":
         turned += a.bytes * (not computed and not chained and _turns(op.operands[0], axes) % 2 == 1)
         turned += b.bytes * (_turns(op.operands[1], axes) % 2 == 0)
-    return DotWork(a.shape[-2], b.shape[-1], a.shape[-1], bits, batch, chained, computed or chained, turned // batch)
+    return DotWork(a.shape[-2], b.shape[-1], a.shape[-1], bits, batch, chained, computed or chained, turned // batch,
+                   best_unit(op))  # fmt: skip
 
 
 _EITHER_WAY = 16

@@ -148,9 +148,8 @@ class _Driver:
     def _refusal(self) -> Remark | None:
         """Why the kernel is declined whatever its layouts are."""
         kernel, persistent = self.kernel, self.pins.form == "persistent"
-        legal = self.request.options.wherever_legal or self.request.pinned
         with self.sheet.timed("check"):
-            found = next(iter(check_before_layouts(kernel, persistent, legal)), None)
+            found = next(iter(check_before_layouts(kernel, persistent)), None)
             launched = self.tools.options.num_warps
             return found or why_not_wider(kernel, launched, self.request.options, self.request.pinned)
 
@@ -175,7 +174,7 @@ class _Driver:
             return None
         with self.sheet.timed("predict"):
             written = find_workload(self.kernel)
-            raised = self.paths is not None and self.paths.raised > 0
+            raised = self.paths.raised if self.paths is not None else 0
             if written is None:
                 return None
             launch = self.tools.options
@@ -418,7 +417,7 @@ class _Driver:
         if workload is None:
             return None
         options, tools = self.request.options, self.tools.options
-        raised = self.paths is not None and self.paths.raised > 0
+        raised = self.paths.raised if self.paths is not None else 0
         space = Space(tools.num_warps, tools.num_stages, workload, raised, self._may_turn())
         forced = self.request.pinned or options.wherever_legal if asked is None else asked == "specialised"
         forced = forced or (plan is not None and bool(plan.unit_strides))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from tawa.analysis.work.visits import Visits
-from tawa.analysis.work.workload import BlockWork, DotWork, Workload
+from tawa.analysis.work.workload import BlockWork, DotWork, LoadWork, Workload
 from tawa.ir import Operation
 from tawa.machine.coefficients import CLOCK_GHZ, Coefficients, fitted
 from tawa.machine.hopper import (
@@ -95,26 +95,40 @@ def _dot_loops(workload: Workload) -> list[Operation]:
 
 def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     """Cycles of one execution of a block: of its chain in one consumer, and of the busiest unit for all consumers."""
-    tensor = sum(_dot_cycles(dot, c) for dot in work.dots)
-    rows = work.operand_rows if way.specialised and way.by_tma else work.operand_runs
+    tensor = sum(_dot_cycles(dot, way, c) for dot in work.dots)
+    kept = kept_loads(work, way)
+    rows = sum(load.runs if load in kept else load.rows for load in work.loads if load.operand)
     moved = max(work.operand_bytes / c.bytes_per_cycle, rows * c.row)
     addresses = (work.addresses.slots + work.addresses.integers) * work.addresses_computed
-    serving = 0.0 if way.by_tma else addresses / LANES_PER_CYCLE * c.address
+    serving = way.by_pointers * addresses / LANES_PER_CYCLE * c.address
+    serving += sum(load.pieces * (c.through if load.fill == "registers" else c.copy) for load in kept) / LANES_PER_CYCLE
+    waiting = c.arrival * (any(load.fill == "registers" for load in kept) + any(load.serves for load in work.loads))
     cuda = _cuda_cycles(work, way, c) + _carried(work, way, c) + (0.0 if way.specialised else serving)
     busy = _norm(c.overlap, tensor, cuda, moved)
     warps = max(1.0, way.num_warps / way.groups / WARP_GROUP)
     own = cuda / way.groups * (1 + c.alone / warps) + work.work.shuffles * c.shuffle
+    if work.dots and any(not load.operand and not load.serves for load in work.loads):
+        own += c.beside_specialised if way.specialised else c.beside_stock
     if not work.dots:
         return own + c.block, busy
     share = tensor / way.groups
     if way.specialised:
-        return _specialised_chain(share, own, moved, serving, len(work.dots), _is_staged(work, way), way, c), busy
+        return _specialised_chain(
+            share, own, moved, serving + waiting, len(work.dots), _is_staged(work, way), way, c
+        ), busy
     chained = any(dot.chained or dot.computed for dot in work.dots)
     wait = c.wait_chained if chained else c.wait_stock
-    chain = share + own + len(work.dots) * (wait + (warps - 1) * c.sync)
+    chain = share + own + len(work.dots) * (wait + (warps - 1) * c.sync) + waiting
     if way.slots <= 1:
         return chain + c.exposed + moved, busy
     return max(chain, (c.latency + moved) / (way.slots - 1 - c.held)), busy
+
+
+def kept_loads(work: BlockWork, way: Way) -> list[LoadWork]:
+    """The loads of operands that are made through pointers; of some, the slowest."""
+    every = [load for load in work.loads if load.operand and not load.tma]
+    every.sort(key=lambda load: (load.fill == "registers", load.pieces), reverse=True)
+    return every[: math.ceil(way.by_pointers * len(every))]
 
 
 def _is_staged(work: BlockWork, way: Way) -> bool:
@@ -160,11 +174,17 @@ def _cuda_cycles(work: BlockWork, way: Way, c: Coefficients) -> float:
     return lanes + special + (turned + through + loaded) / SHARED_BYTES_PER_CYCLE
 
 
-def _dot_cycles(dot: DotWork, c: Coefficients) -> float:
-    rows = max(dot.rows, WGMMA_ROWS)
+def _dot_cycles(dot: DotWork, way: Way, c: Coefficients) -> float:
+    wgmma = dot.unit == "wgmma" and way.num_warps >= WARP_GROUP
+    rows = max(dot.rows, WGMMA_ROWS) if wgmma else dot.rows
     products = rows * dot.columns * dot.inner * dot.bits / (FP16_FMA_PER_CYCLE * 16)
     factor = c.tensor_8 if dot.bits <= 8 else c.tensor_16 if dot.bits <= 16 else c.tensor_32
-    read = (dot.inner * dot.columns * rows / WGMMA_ROWS + (0 if dot.computed else rows * dot.inner)) * dot.bits / 8
+    factor *= 1.0 if wgmma else c.tensor_mma
+    read = (
+        (dot.inner * dot.columns * max(1.0, rows / WGMMA_ROWS) + (0 if dot.computed else rows * dot.inner))
+        * dot.bits
+        / 8
+    )
     return dot.batch * max(products * factor, read / SHARED_BYTES_PER_CYCLE)
 
 
@@ -176,4 +196,4 @@ def _norm(power: float, *values: float) -> float:
     return most * sum((value / most) ** power for value in values if value > 0) ** (1 / power)
 
 
-__all__ = ["predict", "together"]
+__all__ = ["kept_loads", "predict", "together"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.work.workload import Workload
@@ -21,9 +22,8 @@ from tawa.machine.hopper import (
 from tawa.plan.entries import Path
 from tawa.plan.plan import Plan
 
-_BY_TMA: frozenset[Path | None] = frozenset(
-    {"host_descriptor", "kernel_descriptor", "raised", "raised_in_kernel", "consumer", None}
-)
+_THROUGH_POINTERS: frozenset[Path | None] = frozenset({"cp.async", "registers", "pointers"})
+_INSTEAD: frozenset[Path | None] = frozenset({"raised", "raised_in_kernel"})
 _MOST_CTAS = 16
 
 
@@ -33,9 +33,10 @@ class Way:
 
     specialised: whether a producer loads. groups: consumer groups (stock: 1). num_warps: of all consumers. ctas: on one
     SM. slots: D, or num_stages of stock Triton. in_flight: P. staged: whether the loops have a schedule of several
-    stages. persistent: whether each program of the launch iterates over tiles of the grid. by_tma: whether operand
-    loads are made by TMA. stores_by_tma: whether stores through pointers are, too. fits: whether the slots fit into
-    shared memory. narrow: whether stages carry operands of 8 bits, where the scheduler would carry wider ones.
+    stages. persistent: whether each program of the launch iterates over tiles of the grid. by_pointers: the part of the
+    operands' pointer loads that TMA does not make in their place. stores_by_tma: whether TMA makes stores in place of
+    pointers. fits: whether the slots fit into shared memory. narrow: whether stages carry operands of 8 bits, where the
+    scheduler would carry wider ones.
     """
 
     specialised: bool
@@ -46,10 +47,15 @@ class Way:
     in_flight: int = 0
     staged: bool = False
     persistent: bool = False
-    by_tma: bool = True
+    by_pointers: float = 0.0
     stores_by_tma: bool = False
     fits: bool = True
     narrow: bool = False
+
+    @property
+    def by_tma(self) -> bool:
+        """Whether all operands are loaded by TMA."""
+        return not self.by_pointers
 
 
 def stock_way(workload: Workload, num_warps: int, num_stages: int) -> Way:
@@ -71,7 +77,8 @@ def stock_way(workload: Workload, num_warps: int, num_stages: int) -> Way:
     registers = math.ceil(registers / REGISTER_STEP) * REGISTER_STEP
     shared = max(1, num_stages) * in_slots + once + CTA_RESERVED_BYTES
     ctas = min(REGISTERS // (registers * num_warps * WARP), SM_SHARED_BYTES // shared, _MOST_CTAS)
-    return Way(False, 1, num_warps, max(1, int(ctas)), num_stages, by_tma=not by_pointers, fits=shared <= SHARED_BYTES)
+    return Way(False, 1, num_warps, max(1, int(ctas)), num_stages, by_pointers=float(by_pointers),
+               fits=shared <= SHARED_BYTES)  # fmt: skip
 
 
 def plan_way(plan: Plan, persistent: bool | None = None) -> Way:
@@ -89,9 +96,15 @@ def plan_way(plan: Plan, persistent: bool | None = None) -> Way:
         plan.mma_depth,
         staged,
         plan.form == "persistent" if persistent is None else persistent,
-        all(it.path in _BY_TMA for it in plan.operands if it.ring),
+        kept_pointers([it.path for it in plan.operands if it.ring]),
         any(it.path == "raised" for it in plan.stores),
     )
 
 
-__all__ = ["Way", "plan_way", "stock_way"]
+def kept_pointers(paths: Sequence[Path | None]) -> float:
+    """`Way.by_pointers`. paths: of the operands."""
+    kept, instead = (sum(path in of for path in paths) for of in (_THROUGH_POINTERS, _INSTEAD))
+    return kept / (kept + instead) if kept else 0.0
+
+
+__all__ = ["Way", "kept_pointers", "plan_way", "stock_way"]

@@ -69,7 +69,7 @@ def prospect_of(kernel: Module, num_warps: int, num_stages: int) -> Prospect | N
     written = find_workload(structured)
     if written is None:
         return None
-    raised = run(flow, PATHS[1:]) is None and flow.raised > 0
+    raised = flow.raised if run(flow, PATHS[1:]) is None else 0
     persistent = why_not_persistent(structured) is None
     return Prospect.of(Space(num_warps, num_stages, written, raised, persistent))
 
