@@ -24,6 +24,8 @@ PREDICTED = " predicted: "
 """Stands in the text of every prediction."""
 _MANY = 3
 """Consumers on an SM that count as many."""
+SMALL_TILE = 128 * 128
+"""Elements of a result; smaller ones are bound by L2 and latency rather than by the tensor cores."""
 _TURNS = 1.5
 """Entries of one loop from which a program iterates over tiles."""
 Verdict = Literal["faster", "slower", "unclear"]
@@ -89,6 +91,8 @@ def regime_of(workload: Workload, launch: Launch, way: Way, stock: Way) -> str:
     in_turn = way.persistent or any(count > _TURNS for count in launch.visits.entries.values())
     waves = "tiles in turn" if in_turn else "one wave" if on_one == 1 else "waves"
     path = "" if way.by_tma else " through pointers"
+    most = max((dot.rows * dot.columns for dot in dots), default=0)
+    kind += " of small tiles" if most < SMALL_TILE else ""
     return f"{kind} of {bits} bits{path}, {stock.num_warps} warps, {beside}, {waves}"
 
 

@@ -106,7 +106,7 @@ def other_forms(space: Space, own: Form | None, options: PlanOptions) -> tuple[F
         groups = options.num_consumer_groups in (None, form.groups)
         persistent = options.persistent in (None, form.persistent)
         by_tma = options.pointer_loads != "cp.async" if own is None else own.raised
-        path = form.raised is None or form.raised == (bool(by_tma) and space.raised)
+        path = form.raised is None or form.raised == (bool(by_tma) and space.raised > 0)
         paired = form.groups > 1 or not options.ping_pong
         if form != own and groups and persistent and path and paired:
             found.append(form)

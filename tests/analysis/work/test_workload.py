@@ -44,6 +44,24 @@ def test_addresses_of_operands_are_no_work_of_consumers() -> None:
     assert not any(it.tma for it in work.loads)
 
 
+def test_a_tile_whose_neighbours_lie_apart_goes_through_registers_one_element_at_a_time() -> None:
+    dense, apart = (loop_of(by_pointers(stride=stride)).loads[0] for stride in (1, 2))
+    assert (dense.fill, dense.pieces) == ("cp.async", 128 * 64 / dense.vector)
+    assert (apart.fill, apart.pieces, apart.vector) == ("registers", 128 * 64, 1)
+    assert apart.runs == 64 * apart.rows and dense.runs == dense.rows
+
+
+def test_a_load_that_only_makes_a_mask_serves_the_operand() -> None:
+    mask, *operands = loop_of(by_pointers(masked=True)).loads
+    assert (mask.operand, mask.serves) == (False, True)
+    assert [(it.operand, it.serves) for it in operands] == [(True, False)] * 2
+
+
+@pytest.mark.parametrize(("rows", "unit"), [(64, "wgmma"), (16, "mma")])
+def test_a_dot_of_few_rows_is_made_by_mma_sync(rows: int, unit: str) -> None:
+    assert loop_of(by_descriptors(rows)).dots[0].unit == unit
+
+
 def test_a_dot_of_the_result_of_another_is_chained_and_reads_registers() -> None:
     first, second = loop_of(chained()).dots
     assert (first.chained, first.computed, second.chained, second.computed) == (False, False, True, True)

@@ -48,18 +48,26 @@ def by_descriptors(bm: int = 128, bn: int = 256, bk: int = 64, element: str = "f
     return p.finish()
 
 
-def by_pointers(bm: int = 128, bn: int = 256, bk: int = 64) -> Module:
-    """The same with pointers that are computed in the loop, and a grid of one axis."""
+def by_pointers(bm: int = 128, bn: int = 256, bk: int = 64, stride: int = 1, masked: bool = False) -> Module:
+    """The same with pointers that are computed in the loop, and a grid of one axis.
+
+    stride: between neighbours of a row. masked: the mask of A is read from memory.
+    """
     p = TileProgram(("a", "b", "k"), a="!tt.ptr<f16>", b="!tt.ptr<f16>", c="!tt.ptr<f32>", k="i32")
     first = p.mul(p.pid(), p.number(bm))
 
     def tile(name: str, rows: int, columns: int, start: Value) -> Value:
         at = p.mul(p.expand(p.add(p.splat(start, rows), p.range(rows)), 1), p.splat(p.args["k"], rows, 1))
-        offsets = p.add(p.broadcast(at, rows, columns), p.spread(p.range(columns), 0, rows, columns))
+        along = p.range(columns)
+        along = along if stride == 1 else p.mul(along, p.splat(p.number(stride), columns))
+        offsets = p.add(p.broadcast(at, rows, columns), p.spread(along, 0, rows, columns))
         return p.add(p.splat(p.args[name], rows, columns), offsets)
 
     def body(args: list[Value]) -> list[Value]:
-        a, b = p.load(tile("a", bm, bk, first)), p.load(tile("b", bk, bn, args[0]))
+        pointers = tile("a", bm, bk, first)
+        mask = p.op("arith.cmpf", [p.load(pointers), zeros(p, bm, bk, "f16")], f"tensor<{bm}x{bk}xi1>",
+                    predicate="2 : i64") if masked else None  # fmt: skip
+        a, b = p.load(pointers, mask), p.load(tile("b", bk, bn, args[0]))
         return [p.op("tt.dot", [a, b, args[1]], f"tensor<{bm}x{bn}xf32>", **_DOT)]
 
     loop = p.loop((p.number(0), p.args["k"], p.number(bk)), [zeros(p, bm, bn)], body)
