@@ -21,6 +21,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "legal, one group": {"only_if_faster": False, "num_consumer_groups": 1, "persistent": False},
 }
 """What a user would try by hand."""
+MEASURED = {"name": "measured", "options": {"mode": "measure"}, "predicted_us": None}
+"""What the first launch chooses by measuring; on a GPU that does nothing else meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

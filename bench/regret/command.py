@@ -102,8 +102,8 @@ def print_report(groups: Sequence[Group]) -> None:
     by_source: dict[str, list[Group]] = defaultdict(list)
     for group in groups:
         by_source[group.source].append(group)
-    heads = ("groups", "candidates", "model first", "worst", "automatic", "worst", "ranks")
-    widths = (6, 10, 11, 6, 9, 6, 6)
+    heads = ("groups", "candidates", "model first", "worst", "automatic", "worst", "measured", "worst", "ranks")
+    widths = (6, 10, 11, 6, 9, 6, 9, 6, 6)
     print(f"{'source':18} " + " ".join(f"{head:>{width}}" for head, width in zip(heads, widths, strict=True)))
     for source, them in by_source.items():
         print(_line(source, them))
@@ -119,14 +119,14 @@ def print_report(groups: Sequence[Group]) -> None:
 
 def _line(name: str, groups: Sequence[Group]) -> str:
     model = [regret for it in groups if (regret := it.regret(first_by_model(it))) is not None]
-    automatic = [regret for it in groups if (regret := it.regret("automatic")) is not None]
+    automatic, measured = ([regret for it in groups if (regret := it.regret(name)) is not None]
+                           for name in ("automatic", "measured"))  # fmt: skip
     ranks = [rank for it in groups if (rank := it.rank_correlation()) is not None]
     size = sum(len(it.measured) for it in groups) / max(1, len(groups))
-    own = f"{geometric(automatic):9.3f} {max(automatic):6.3f}" if automatic else f"{'-':>9} {'-':>6}"
+    own, tuned = (f"{geometric(of):9.3f} {max(of):6.3f}" if of else f"{'-':>9} {'-':>6}"
+                  for of in (automatic, measured))  # fmt: skip
     mean = f"{sum(ranks) / len(ranks):6.2f}" if ranks else f"{'-':>6}"
-    return (
-        f"{name:18} {len(groups):6} {size:10.1f} {geometric(model):11.3f} {max(model, default=1.0):6.3f} {own} {mean}"
-    )
+    return f"{name:18} {len(groups):6} {size:10.1f} {geometric(model):11.3f} {max(model, default=1.0):6.3f} {own} {tuned} {mean}"
 
 
 def draw(groups: Sequence[Group], path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.harness import Report, Row, Timing, time_round_robin
-from bench.regret.candidates import Candidate, candidates_of, ranked_of
+from bench.regret.candidates import MEASURED, Candidate, candidates_of, ranked_of
 from bench.regret.problems import problems
 from bench.workers import Answer, Job, run_jobs, say_alive
 
@@ -142,7 +142,7 @@ def measure(report: Report, only: Sequence[str], end: float, processes: int) -> 
         report.add(*(Row({"kernel": job["kernel"], "case": job["case"], "options": entry["options"]}, entry["name"],
                          error=answer["errors"][entry["name"]]) for entry in failed))  # fmt: skip
         left = [entry for entry in job["candidates"] if entry not in failed]
-        sound.append({**job, "candidates": left, "timed": True})
+        sound.append({**job, "candidates": [*left, MEASURED], "timed": True})
 
     def take(job: Job, answer: Answer) -> None:
         report.add(*rows_of(job, answer))
