@@ -42,7 +42,7 @@ def choices(items: Sequence[Item], predicted: Mapping[int, float], error_of: Err
             if stock is not None and not it.stock:
                 told = math.log(predicted[id(stock)] / predicted[id(it)])
                 off = told - math.log(stock.point.median_us / it.point.median_us)
-                errors[_regime(it)].append((it.point.kernel, off))
+                errors[_regime(it, stock)].append((it.point.kernel, off))
     found: list[Chosen] = []
     for group in groups_of(items):
         own = [it for it in group if not it.stock]
@@ -51,7 +51,7 @@ def choices(items: Sequence[Item], predicted: Mapping[int, float], error_of: Err
         stock = next((it for it in group if it.stock), None)
 
         def gain(it: Item, stock: Item | None = stock) -> tuple[float, float]:
-            info = error_of([off for kernel, off in errors[_regime(it)] if kernel != it.point.kernel])
+            info = error_of([off for kernel, off in errors[_regime(it, stock)] if kernel != it.point.kernel])
             of_stock = predicted[id(stock)] if stock is not None else 1.0
             return math.log(of_stock / predicted[id(it)]) - info.bias, DOUBT * info.deviation
 
@@ -79,9 +79,11 @@ def summary(found: Sequence[Chosen]) -> dict[str, float]:
     }
 
 
-def _regime(it: Item) -> str:
-    stock = stock_way(it.workload, it.point.case.num_warps, it.point.case.num_stages)
-    return regime_of(it.workload, it.launch, it.way, stock)
+def _regime(it: Item, stock: Item | None) -> str:
+    """stock: what was measured beside it, if it was."""
+    case = it.point.case
+    way = stock.way if stock is not None else stock_way(it.workload, case.num_warps, case.num_stages)
+    return regime_of(it.workload, it.launch, it.way, way)
 
 
 __all__ = ["Chosen", "choices", "summary"]

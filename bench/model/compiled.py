@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ def compile_point(point: Point) -> dict[str, Any]:
     from tawa.bridge.driver.compile import compile_kernel
     from tawa.bridge.driver.request import Request
     from tawa.bridge.launch.added_arguments import launched_by_us
+    from tawa.bridge.launch.stock_facts import KEY, facts_of
+    from tawa.bridge.triton.artifacts.ptxas_log import kept_log
     from tawa.bridge.triton.signature import Signature
     from tawa.plan import PlanOptions
 
@@ -29,11 +32,12 @@ def compile_point(point: Point) -> dict[str, Any]:
     signature = Signature(case.signature(), constants, case.attributes())
     request = None if point.options is None or point.plan else Request(PlanOptions.from_mapping(point.options))
     try:
-        with attached(), launched_by_us(function=case.kernel):
+        with attached(), launched_by_us(function=case.kernel), kept_log() as log:
             made = compile_kernel(case.kernel, signature, request, **case.options())
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"[:300]}
     record = getattr(made.metadata, "tawa", None) or {}
+    facts = facts_of(made, log.text) if request is None else None
     return {
         "ttir": made.asm["ttir"],
         "plan": record.get("plan"),
@@ -41,6 +45,7 @@ def compile_point(point: Point) -> dict[str, Any]:
         "shared": made.metadata.shared,
         "launch": record.get("launch"),
         "num_warps": made.metadata.num_warps,
+        KEY: asdict(facts) if facts is not None else record.get(KEY),
     }
 
 
@@ -53,8 +58,9 @@ def compile_points(points: Iterable[Point], folder: Path, done: Any = None) -> d
         if key in found:
             continue
         path = folder / (hashlib.sha256(key.encode()).hexdigest()[:16] + ".json")
-        if path.exists():
-            found[key] = json.loads(path.read_text())
+        known = json.loads(path.read_text()) if path.exists() else None
+        if known is not None and ("error" in known or known["plan"] is not None or "stock" in known):
+            found[key] = known
         else:
             found[key] = compile_point(point)
             path.write_text(json.dumps(found[key]))

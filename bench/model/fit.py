@@ -93,6 +93,7 @@ START: dict[str, tuple[float, float, float]] = {
     "wait_specialised": (150, 20, 600),
     "wait_in_flight": (75, 5, 400),
     "wait_staged": (400, 20, 800),
+    "wait_serialised": (80, 5, 300),
 }
 """First value, least and most of each coefficient."""
 

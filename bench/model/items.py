@@ -13,6 +13,7 @@ from typing import Any
 from bench.model.compiled import compile_points
 from bench.model.points import Point
 from tawa.analysis.work.workload import Workload, find_workload
+from tawa.bridge.launch.stock_facts import recorded_facts
 from tawa.dialects.parameters import parameter_name
 from tawa.ir import Module
 from tawa.machine.coefficients import Coefficients
@@ -119,7 +120,7 @@ def way_of(point: Point, made: dict[str, Any], workload: Workload) -> Way:
     if point.plan is not None:
         return recorded_way(point.plan, max(WARP_GROUP, point.case.num_warps))
     if made["plan"] is None:
-        return stock_way(workload, point.case.num_warps, point.case.num_stages)
+        return stock_way(workload, point.case.num_warps, point.case.num_stages, recorded_facts(made))
     way = plan_way(Plan.from_json(json.dumps(made["plan"])))
     return replace(way, narrow=way.staged)  # such results are older than schedules that carry wider elements
 

@@ -126,7 +126,8 @@ def _line(name: str, groups: Sequence[Group]) -> str:
     own, tuned = (f"{geometric(of):9.3f} {max(of):6.3f}" if of else f"{'-':>9} {'-':>6}"
                   for of in (automatic, measured))  # fmt: skip
     mean = f"{sum(ranks) / len(ranks):6.2f}" if ranks else f"{'-':>6}"
-    return f"{name:18} {len(groups):6} {size:10.1f} {geometric(model):11.3f} {max(model, default=1.0):6.3f} {own} {tuned} {mean}"
+    first = f"{geometric(model):11.3f} {max(model, default=1.0):6.3f}"
+    return f"{name:18} {len(groups):6} {size:10.1f} {first} {own} {tuned} {mean}"
 
 
 def draw(groups: Sequence[Group], path: Path) -> None:

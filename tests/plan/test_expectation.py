@@ -41,6 +41,12 @@ def test_the_text_has_both_times_the_gain_and_its_factor() -> None:
     assert text == "stock 212 us, specialised 40.0 us predicted: 5.31 times as fast, within a factor of 2.00"
 
 
+def test_the_text_says_what_slows_stock_down() -> None:
+    found = expect(GEMM, LAUNCH, OWN, replace(STOCK, serialised=True))
+    assert found.serialised and " us (ptxas serialises its wgmmas), specialised" in str(found)
+    assert found.stock_us > expect(GEMM, LAUNCH, OWN, STOCK).stock_us
+
+
 def test_a_launch_is_predicted_for_both_kernels_with_the_error_of_its_regime() -> None:
     found = expect(GEMM, LAUNCH, OWN, STOCK)
     assert 0 < found.own_us < found.stock_us

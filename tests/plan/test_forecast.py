@@ -9,7 +9,7 @@ import pytest
 from tawa.plan import PlanOptions
 from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import Launch, launch_of
-from tawa.plan.cost.ways import Way
+from tawa.plan.cost.ways import StockFacts, Way
 from tawa.plan.enumeration import Form, Space, way_of
 from tawa.plan.forecast import Forecaster, other_forms
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
@@ -70,6 +70,18 @@ def test_a_form_that_failed_or_may_not_be_made_now_is_not_chosen() -> None:
     assert chosen is not None
     assert forecaster(stock=False).choose(at, {chosen: None}).plan != chosen
     assert forecaster(stock=False).choose(at, {}, only=()).plan is None
+
+
+def test_a_launch_that_gains_nothing_gains_where_ptxas_serialises_the_wgmmas_of_stock() -> None:
+    space = replace(GEMM, persistent=False)
+    facts = StockFacts(False, 154, 0, 147480)
+    plain, serialised = (
+        forecaster(replace(space, facts=it), own=None).choose(launch(4096, 2048), {})
+        for it in (facts, replace(facts, serialised=True))
+    )
+    assert plain.plan is None and plain.expectation.verdict != "faster"
+    assert serialised.plan is not None and serialised.expectation.verdict == "faster"
+    assert "(ptxas serialises its wgmmas)" in str(serialised)
 
 
 def test_without_a_specialised_form_everything_gets_stock() -> None:

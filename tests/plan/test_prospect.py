@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tawa.plan.agreement import STOCK
+from tawa.plan.cost.ways import StockFacts
 from tawa.plan.enumeration import Form, Space
 from tawa.plan.prospect import Prospect
 from tests.cases.programs.workloads import by_descriptors, chained, workload
@@ -51,3 +52,14 @@ def test_plans_are_ranked_by_their_mean_over_the_usual_launches() -> None:
     found = GEMM.ranked()
     times = [it.predicted_us or 0.0 for it in found]
     assert times == sorted(times) and [it.plan for it in found].count(STOCK) == 1
+
+
+def test_the_facts_of_the_stock_kernel_change_what_is_expected_of_it() -> None:
+    found = GEMM.knowing(StockFacts(True, 154, 0, 147480))
+    assert found.stock == replace(GEMM.stock, serialised=True) and found.may_gain()
+    assert GEMM.may_gain_knowing(StockFacts(True, 154, 0, 147480))
+    assert not GEMM.may_gain_knowing(StockFacts(False, 154, 0, 147480)), "as it was taken to be"
+    assert found.of_form(Form(1)).stock_us > GEMM.of_form(Form(1)).stock_us
+    assert {it.plan: it.predicted_us for it in found.ranked()}[STOCK] > {  # type: ignore[operator]
+        it.plan: it.predicted_us for it in GEMM.ranked()
+    }[STOCK]

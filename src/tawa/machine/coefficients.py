@@ -48,7 +48,8 @@ class Coefficients:
     wait_stock, wait_chained: cycles around a dot of a stock kernel, alone or chained to another dot. sync: the same
         for each further warp group, because a stock kernel synchronises all warps before it reuses a slot.
     wait_specialised, wait_in_flight, wait_staged: cycles around a dot of a consumer that waits for it (P = 0), that
-        keeps dots in flight, or whose loop has stages.
+        keeps dots in flight, or whose loop has stages. wait_serialised: cycles around each wgmma instruction of a stock
+        kernel whose wgmmas ptxas serialises.
     """
 
     start_stock: float
@@ -92,6 +93,7 @@ class Coefficients:
     wait_specialised: float
     wait_in_flight: float
     wait_staged: float
+    wait_serialised: float
 
     @staticmethod
     def names() -> tuple[str, ...]:

@@ -41,7 +41,7 @@ from tawa.plan.agreement import STOCK, contradictions
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.registers import register_cap
 from tawa.plan.cost.time_model import kept_loads, predict
-from tawa.plan.cost.ways import Way, stock_way
+from tawa.plan.cost.ways import StockFacts, Way, stock_way
 from tawa.plan.entries import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
@@ -77,7 +77,8 @@ class Space:
     """The space of a kernel.
 
     num_warps, num_stages: of the launch. workload: of the kernel as it is written. raised: how many loads of operands
-    TMA can make in place of pointers. persistent: whether the kernel has a persistent form.
+    TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of
+    stock Triton's compiled kernel, if known.
     """
 
     num_warps: int
@@ -85,6 +86,12 @@ class Space:
     workload: Workload
     raised: int = 0
     persistent: bool = False
+    facts: StockFacts | None = None
+
+    @property
+    def stock(self) -> Way:
+        """Stock Triton's kernel."""
+        return stock_way(self.workload, self.num_warps, self.num_stages, self.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +187,7 @@ def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
 
 def stock_plan(space: Space, launch: Launch) -> RankedPlan:
     """Stock Triton's kernel."""
-    way = stock_way(space.workload, space.num_warps, space.num_stages)
-    return RankedPlan(STOCK, predict(space.workload, launch, way), "stock Triton")
+    return RankedPlan(STOCK, predict(space.workload, launch, space.stock), "stock Triton")
 
 
 def allowed(plans: tuple[RankedPlan, ...], pins: Plan, options: PlanOptions) -> tuple[RankedPlan, ...]:

@@ -36,12 +36,14 @@ class Expectation:
     """The prediction for one launch.
 
     stock_us, own_us: predicted microseconds. error: of predictions in this regime. regime: in words.
+    serialised: whether ptxas serialises the wgmmas of stock Triton's kernel.
     """
 
     stock_us: float
     own_us: float
     error: ErrorInfo
     regime: str
+    serialised: bool = False
 
     @property
     def gain(self) -> float:
@@ -61,8 +63,9 @@ class Expectation:
         return "slower" if self.gain * self.factor <= 1.0 else "unclear"
 
     def __str__(self) -> str:
+        why = " (ptxas serialises its wgmmas)" if self.serialised else ""
         return (
-            f"stock {_us(self.stock_us)}, specialised {_us(self.own_us)}{PREDICTED}{self.gain:.2f} times as fast, "
+            f"stock {_us(self.stock_us)}{why}, specialised {_us(self.own_us)}{PREDICTED}{self.gain:.2f} times as fast, "
             f"within a factor of {self.factor:.2f}"
         )
 
@@ -76,6 +79,7 @@ def expect(workload: Workload, launch: Launch, way: Way, stock: Way) -> Expectat
         predict(workload, launch, way),
         fit.errors.get(regime, fit.unknown),
         regime,
+        stock.serialised,
     )
 
 

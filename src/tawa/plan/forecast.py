@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import Launch
-from tawa.plan.cost.ways import Way, stock_way
+from tawa.plan.cost.ways import Way
 from tawa.plan.enumeration import Form, Space, forms_of, way_of
 from tawa.plan.expectation import Expectation, expect
 from tawa.plan.options import PlanOptions
@@ -64,7 +64,7 @@ class Forecaster:
         made: how the forms that are compiled already are executed; None for one that failed. only: the forms that may
         be chosen; any, if None.
         """
-        stock = stock_way(self.space.workload, self.space.num_warps, self.space.num_stages)
+        stock = self.space.stock
         own = self._expect(launch, self.way, stock) if self.way is not None else None
         best, form = own, self.own
         for other in self.forms:

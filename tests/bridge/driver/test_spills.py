@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from tawa.bridge.driver.driver import _Driver
-from tawa.bridge.driver.spills import find_spills, frame_bytes, keeps_dots_in_flight
+from tawa.bridge.driver.spills import facts_of_log, find_spills, frame_bytes, keeps_dots_in_flight
 from tawa.bridge.report.record import plan_of as recorded_plan
 from tawa.bridge.report.report import report
 from tawa.ir import parse_module
 from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.plan.cost.ways import StockFacts
 from tawa.plan.schedule import Schedule, ScheduledOp
 from tests.bridge.fakes import plan_of
 from tests.cases.attention.cases import find
@@ -107,3 +108,14 @@ def test_a_smaller_p_changes_a_program_only_where_dots_are_in_flight(in_flight: 
     assert keeps_dots_in_flight(plan_of(3), module) is in_flight
     staged = replace(plan_of(3), loops=(LoopPlan(0, 0, schedule=schedule(2)),))
     assert keeps_dots_in_flight(staged, module)
+
+
+def test_the_log_of_ptxas_says_what_is_known_of_a_stock_kernel() -> None:
+    log = (
+        "ptxas info    : Function properties for k\n 8 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads\n"
+    )
+    log += "ptxas info    : Used 154 registers, used 1 barriers\n"
+    note = "ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized due to …\n"
+    assert facts_of_log(log, 4096) == StockFacts(False, 154, 20, 4096)
+    assert facts_of_log(note + log, 4096) == StockFacts(True, 154, 20, 4096)
+    assert facts_of_log("", 4096) is None

@@ -135,6 +135,24 @@ def test_a_launch_that_is_predicted_to_be_slower_takes_the_stock_kernel(
     assert made == 2 * ["stock" if stock else "tawa"]
 
 
+def test_the_choice_is_made_anew_once_the_stock_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    known: list[Any] = []
+
+    class Learning(Foretold):
+        def learn(self, facts: Any) -> None:
+            super().learn(None)
+            known.append(facts)
+            self.chosen = PERSISTENT
+
+    monkeypatch.setattr("tawa.bridge.launch.launcher.facts_of", lambda kernel: kernel.run("facts"))
+    launch = launcher(lambda *_: made.append("single"), lambda what, *_: what, processors=4,
+                      compile_plan=made_persistent(made), forecasts=Learning(STOCK))  # fmt: skip
+    for _ in range(2):
+        launch(5, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (8, None))
+    assert known == ["facts"] and made == ["compiled", ("persistent", 5), ("persistent", 5)]
+
+
 def test_another_form_is_compiled_at_the_first_launch_that_gets_it() -> None:
     made: list[Any] = []
     foretold = Foretold(PERSISTENT)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tawa.analysis.work.workload import Workload
+from tawa.machine.coefficients import CLOCK_GHZ, fitted
 from tawa.plan.cost.launches import launch_of
 from tawa.plan.cost.time_model import kept_loads, predict
 from tawa.plan.cost.ways import Way, stock_way
@@ -96,6 +97,28 @@ def test_dots_by_mma_sync_take_longer_than_wgmmas_of_as_many_rows() -> None:
 def test_operands_of_8_bits_that_have_to_be_turned_cost() -> None:
     right, wrong = (workload(by_descriptors(element="f8E4M3FN", turned=turned)) for turned in (True, False))
     assert time_us(ONE, wrong) > 1.2 * time_us(ONE, right)
+
+
+def test_serialised_wgmmas_of_stock_cost_as_often_as_there_are_instructions() -> None:
+    """On one program: an iteration costs a wait for each 32 bytes of K and each 64 rows that a warp group has."""
+    trips, wait = 64, fitted().coefficients.wait_serialised
+
+    def more(of: Workload, warps: int) -> float:
+        launch = launch_of(of, (None, None, None, 128, 256, trips * 64), (1,))
+        plain = Way(False, 1, warps, 1, 3)
+        return (predict(of, launch, replace(plain, serialised=True)) - predict(of, launch, plain)) * CLOCK_GHZ * 1e3
+
+    assert more(GEMM, 8) == pytest.approx(trips * 4 * wait, rel=0.01)
+    assert more(GEMM, 4) == pytest.approx(trips * 8 * wait, rel=0.05)
+    assert more(workload(by_descriptors(128, 256, 64, element="f8E4M3FN")), 8) == pytest.approx(
+        trips * 2 * wait, rel=0.01
+    )
+
+
+def test_a_serialised_tile_of_128_by_256_takes_a_quarter_longer() -> None:
+    """As measured on an H200 at every size: 8 warps, B transposed."""
+    stock = Way(False, 1, 8, 1, 3)
+    assert 1.15 < time_us(replace(stock, serialised=True)) / time_us(stock) < 1.35
 
 
 @pytest.mark.parametrize(

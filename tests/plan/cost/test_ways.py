@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tawa.plan import LoopPlan, OperandPlan, Plan, RingPlan
-from tawa.plan.cost.ways import Way, plan_way, stock_way
+from tawa.plan.cost.ways import StockFacts, Way, plan_way, stock_way
 from tawa.plan.entries import PartitionPlan, StorePlan
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
 
@@ -79,3 +81,19 @@ def test_paths_of_operands_say_whether_they_come_by_tma(path: str, by_tma: bool)
 
 def test_a_store_through_pointers_may_be_made_by_tma() -> None:
     assert plan_way(plan(stores=(StorePlan("c", 0, path="raised"),))).stores_by_tma
+
+
+@pytest.mark.parametrize(
+    ("registers", "shared", "warps", "ctas"),
+    [(154, 147480, 8, 1), (100, 50000, 4, 4), (168, 1000, 4, 3), (32, 1000, 8, 8), (0, 230000, 4, 1)],
+)
+def test_facts_say_how_many_ctas_share_an_sm(registers: int, shared: int, warps: int, ctas: int) -> None:
+    assert StockFacts(False, registers, 0, shared).ctas(warps) == ctas
+
+
+def test_facts_of_the_stock_kernel_take_the_place_of_estimates() -> None:
+    of = workload(by_descriptors(64, 64, 64))
+    estimated, known = (stock_way(of, 4, 3, facts) for facts in (None, StockFacts(True, 168, 8, 49152)))
+    assert (estimated.ctas, estimated.serialised) == (4, False)
+    assert known == replace(estimated, ctas=3, serialised=True)
+    assert not stock_way(of, 4, 3, StockFacts(True, 168, 8, 240000)).fits

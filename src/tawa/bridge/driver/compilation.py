@@ -18,6 +18,7 @@ from __future__ import annotations
 import locale
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
@@ -27,12 +28,15 @@ from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_r
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.driver.driver import specialise, with_remarks
 from tawa.bridge.driver.request import Request
+from tawa.bridge.driver.spills import facts_of_log
 from tawa.bridge.driver.stock_overflow import refuse_overflow
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
 from tawa.bridge.report import record, reproducer
 from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden
+from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.stages import StageSplit
@@ -40,10 +44,13 @@ from tawa.bridge.triton.surroundings import folder_failure
 from tawa.dialects.tt import DotOp
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
 from tawa.pipeline import Outcome
+from tawa.plan.cost.ways import StockFacts
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
+
+_SERIALISED = Remark("note", "ptxas serialises the wgmmas of stock Triton's kernel: launches choose with that in mind")
 
 
 class Compilation:
@@ -68,6 +75,8 @@ class Compilation:
         self.result: Specialised | None = None
         self.stock_run: StockRun | None = None
         self.aref = StageOutput("", None, None)
+        self.launch: dict[str, Any] = {}
+        self.reconsider: Callable[[StockFacts], dict[str, Any] | None] = lambda facts: None
 
     def put_into(self, stages: dict[str, Stage]) -> None:
         """Changes Triton's stages in place: adds ours before ``ttgir``, and wraps it and every later one."""
@@ -112,18 +121,20 @@ class Compilation:
         )  # fmt: skip
         measure = self.request.options.mode == "measure"
         spec = self.result.launch if self.result else LaunchSpec()
+        self.launch = {
+            **spec.to_json(),
+            "forecast": sheet.forecast,
+            "num_warps": self.options.num_warps,  # Triton's metadata has the warps of all partitions
+            "options": asdict(self.request.options),
+            "reproducer_dir": str(self.request.reproducer_dir) if self.request.reproducer_dir else None,
+            "measure": measure,
+            "annotated": taken is not None,
+        }
+        self.reconsider = sheet.reconsider
         if spec != LaunchSpec() or sheet.forecast or (self.result and (self.result.raised or measure)):
-            # Triton's metadata has the warps of all partitions; other forms need the number that was asked for.
-            folder = self.request.reproducer_dir
-            made["launch"] = {
-                **spec.to_json(),
-                "forecast": sheet.forecast,
-                "num_warps": self.options.num_warps,
-                "options": asdict(self.request.options),
-                "reproducer_dir": str(folder) if folder else None,
-                "measure": measure,
-                "annotated": taken is not None,
-            }
+            made["launch"] = self.launch
+        if self.result is not None and self.stock_run is not None:
+            self._note_stock(made, self.stock_run.facts())
         with suppress(Exception):  # the attempt has met the same error and reported it
             made["tuning"] = tuning_facts(source, wanted, self.options, self.result, taken is not None)
         metadata[record.KEY] = made
@@ -205,10 +216,16 @@ class Compilation:
             if made is not None and self._is_ours(name, before):
                 metadata.update({key: value for key, value in made.metadata.items() if key != record.KEY})
                 value = made.value
+                if last and self.result is None and self.stock_run is not None:
+                    self._note_stock(metadata[record.KEY], self.stock_run.facts())
             else:
                 input = before.module if isinstance(before, StageOutput) else before
                 rest = self.stock_run.stage(name, input) if self.stock_run is not None else None
-                value = (rest or self.stock[name])(input, metadata)
+                with kept_log() as log:
+                    value = (rest or self.stock[name])(input, metadata)
+                if record.KEY in metadata and self.stock_run is not None:
+                    found = facts_of_log(log.text, int(metadata.get("shared") or 0))
+                    self._note_stock(metadata[record.KEY], found)
                 if name == "ttgir":
                     refuse_overflow(value, self.capability)
             self._sum(name, value, metadata)
@@ -217,6 +234,19 @@ class Compilation:
             return value
 
         return stage
+
+    def _note_stock(self, made: record.Record, facts: StockFacts | None) -> None:
+        """Records what is known of stock Triton's kernel; launches may gain from what the compile did not expect."""
+        if facts is None:
+            return
+        made[STOCK_FACTS] = asdict(facts)
+        with suppress(Exception):  # without a forecast, launches get the kernel as it was compiled
+            forecast = self.reconsider(facts)
+            if forecast is not None:
+                made["launch"] = {**self.launch, "forecast": forecast}
+        about = (made.get("launch") or {}).get("forecast")
+        if facts.serialised and about and about["stock"]:
+            made["remarks"].append(record.remark_record(_SERIALISED))
 
     def _made(self, name: str) -> StageResult | None:
         """The stage's result if it exists: from the attempt, or from the stock compile that the attempt ran."""

@@ -173,12 +173,18 @@ class _Driver:
         if options.wherever_legal or self.request.pinned:
             return None
         with self.sheet.timed("predict"):
-            written = find_workload(self.kernel)
-            raised = self.paths.raised if self.paths is not None else 0
-            if written is None:
-                return None
-            launch = self.tools.options
-            return Prospect.of(Space(launch.num_warps, launch.num_stages, written, raised, self._may_turn()))
+            space = self._space()
+            return Prospect.of(space) if space is not None else None
+
+    def _space(self) -> Space | None:
+        """The forms of the kernel; None if its control flow is not structured."""
+        if "prospect" in vars(self) and self.prospect is not None:
+            return self.prospect.space
+        written, launch = find_workload(self.kernel), self.tools.options
+        if written is None:
+            return None
+        raised = self.paths.raised if self.paths is not None else 0
+        return Space(launch.num_warps, launch.num_stages, written, raised, self._may_turn())
 
     def _may_turn(self) -> bool:
         """Whether launches of many programs may get a persistent form."""
@@ -197,8 +203,7 @@ class _Driver:
         if not expected or any(it.verdict != "slower" for it in expected):
             return None
         best = min(expected, key=lambda it: it.own_us)
-        if self.prospect.may_gain():
-            self.sheet.forecast = self._forecast(None)
+        self._keep_forecast(self.prospect)
         return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), self._place(), ANYWAY)
 
     def _place(self) -> SourceLocation | None:
@@ -392,9 +397,16 @@ class _Driver:
         asked = self.request.plan
         if asked is not None and (asked.form == "persistent" or (asked.groups or 1) > 1 or asked.ping_pong):
             raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {refusal}")
-        if self.prospect is not None and is_expectation(refusal) and self.prospect.may_gain():
-            self.sheet.forecast = self._forecast(None)
+        if self.prospect is not None and is_expectation(refusal):
+            self._keep_forecast(self.prospect)
         return Outcome(False, None, (refusal,))
+
+    def _keep_forecast(self, prospect: Prospect) -> None:
+        """Keeps what launches need to choose, if one of some size may gain, or may once the stock kernel is known."""
+        if prospect.may_gain():
+            self.sheet.forecast = self._forecast(None)
+        else:
+            self.sheet.reconsider = lambda facts: self._forecast(None) if prospect.may_gain_knowing(facts) else None
 
     def _no_space(self, use: SharedUse) -> Outcome:
         """Declines a kernel that does not fit in shared memory; raises SharedMemoryError if it was pinned."""
@@ -413,12 +425,10 @@ class _Driver:
         """
         asked = (self.pins.launches or LaunchPlan()).choice
         open_ = self.request.plan is None if asked is None else asked != "always"
-        workload = find_workload(self.kernel) if self.launching.ours and open_ else None
-        if workload is None:
+        space = self._space() if self.launching.ours and open_ else None
+        if space is None:
             return None
-        options, tools = self.request.options, self.tools.options
-        raised = self.paths.raised if self.paths is not None else 0
-        space = Space(tools.num_warps, tools.num_stages, workload, raised, self._may_turn())
+        options = self.request.options
         forced = self.request.pinned or options.wherever_legal if asked is None else asked == "specialised"
         forced = forced or (plan is not None and bool(plan.unit_strides))
         with self.sheet.timed("offer forms"):

@@ -19,11 +19,12 @@ from collections.abc import Mapping
 from contextvars import copy_context
 from typing import Any
 
-from tawa.bridge.driver.spills import find_spills
+from tawa.bridge.driver.spills import facts_of_log, find_spills
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.bridge.triton.surroundings import folder_failure
+from tawa.plan.cost.ways import StockFacts
 
 
 class StockFailure(Exception):
@@ -47,6 +48,7 @@ class StockRun:
         self.stages = dict(stages)
         self.options = options
         self.results: dict[str, StageResult] = {}
+        self.log = ""
         self._spilled: int | None = None
         self._error: Exception | None = None
         self._fronted = False
@@ -105,6 +107,13 @@ class StockRun:
         if self._thread is not None:
             self._thread.join()
 
+    def facts(self) -> StockFacts | None:
+        """What is known of the kernel that was compiled; None if it was not, or if the log of ptxas was not kept."""
+        if not self.results:
+            return None
+        last = list(self.results.values())[-1]
+        return facts_of_log(self.log, int(last.metadata.get("shared") or 0))
+
     def _attempt(self) -> None:
         try:
             self._spilled = self._run()
@@ -128,5 +137,6 @@ class StockRun:
                 self.results[name] = StageResult(made, dict(metadata))
                 if isinstance(value, str):  # text of LLVM or PTX: MLIR is left behind
                     self._lowered.set()
+        self.log = log.text
         ptx, cubin = (self.results[name].value if name in self.results else None for name in ("ptx", "cubin"))
         return find_spills(ptx, cubin, self.options, log.text).bytes

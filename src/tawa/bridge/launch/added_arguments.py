@@ -31,8 +31,10 @@ from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, enc
 from tawa.bridge.launch.forecasts import forecasts_of
 from tawa.bridge.launch.host import NO_HOST
 from tawa.bridge.launch.launcher import Launcher
+from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
+from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.dialects.tt import GRID_SIZE
 from tawa.plan import Plan, PlanOptions
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -220,7 +222,11 @@ class _Loaded:
 
 def _stock(kernel: Any, attached: Attached) -> Any:
     """The kernel as stock Triton compiles it, ready to be launched."""
-    return _loaded(compiled_by_stock(kernel, attached))
+    with kept_log() as log:
+        made = compiled_by_stock(kernel, attached)
+    if log.text:
+        facts_of(made, log.text)
+    return _loaded(made)
 
 
 def compiled_by_stock(kernel: Any, attached: Attached) -> Any:

@@ -22,10 +22,13 @@ from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.added_arguments import launch_spec
 from tawa.bridge.launch.argument_paths import argument_paths, plain_value
 from tawa.bridge.launch.forecasts import Forecasts, forecasts_of
+from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.report import record
+from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.errors import PlanError
 from tawa.machine.hopper import PROCESSORS
 from tawa.plan.agreement import STOCK
+from tawa.plan.cost.ways import StockFacts
 from tawa.symbolic.host.conditions import NEVER, Clause, simplified
 from tawa.symbolic.host.expr import Apply, Argument, HostValue
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -81,7 +84,7 @@ def answer_for(
     else:
         found = _Question(compiled, spec).answer(arguments or {}, grid)
     if forecasts is not None:
-        found = _with_forecast(found, forecasts, arguments or {}, grid)
+        found = _with_forecast(found, compiled, forecasts, arguments or {}, grid)
     return _with_measurement(found) if (known.get("launch") or {}).get("measure") else found
 
 
@@ -91,7 +94,7 @@ def argument_domain(compiled: Any) -> Domain:
 
 
 def _with_forecast(
-    answer: Answer, forecasts: Forecasts, arguments: Mapping[str, Any], grid: Sequence[int] | None
+    answer: Answer, compiled: Any, forecasts: Forecasts, arguments: Mapping[str, Any], grid: Sequence[int] | None
 ) -> Answer:
     """The answer with what is predicted for the launch, if enough of it is known."""
     if answer.decision == "declined":
@@ -105,12 +108,27 @@ def _with_forecast(
         return replace(answer, decision="depends", condition=condition)
     every = [values.get(index) for index in range(max(values, default=-1) + 1)]
     found = forecasts.choose(every, tuple(grid))
+    if found is not None and found.plan == STOCK and not forecasts.learned:
+        forecasts.learn(_stock_facts(compiled))
+        found = forecasts.choose(every, tuple(grid))
     if found is None:
         return answer
     if found.plan == STOCK or (found.plan is None and forecasts.plan is None):
         return replace(answer, decision="declined", condition=_PREDICTED, reason=str(found), cure=_MEASURE)
     condition = _PREDICTED if forecasts.about["stock"] else answer.condition
     return replace(answer, decision="specialised", condition=condition, found=str(found))
+
+
+def _stock_facts(compiled: Any) -> StockFacts | None:
+    """What the launcher learns of stock Triton's kernel, which is compiled for that."""
+    from tawa.bridge.driver.attach import attached  # imports the launcher
+
+    try:
+        with kept_log() as log:
+            stock = added_arguments.compiled_by_stock(compiled, attached)
+    except Exception:  # a kernel that stock Triton cannot compile: its times are estimated
+        return None
+    return facts_of(stock, log.text)
 
 
 def _with_measurement(answer: Answer) -> Answer:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import Any
 
 from tawa.analysis.work.workload import find_workload
+from tawa.bridge.launch.stock_facts import recorded_facts
 from tawa.bridge.report import record
 from tawa.bridge.triton.structured import new_context, read_kernel
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import launch_of
-from tawa.plan.cost.ways import Way, plan_way
+from tawa.plan.cost.ways import StockFacts, Way, plan_way
 from tawa.plan.enumeration import Form, Space
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
 
@@ -37,16 +39,18 @@ class Forecasts:
 
     ttir: as Triton hands it down. about: what the compile recorded (`forecast_facts`). plan: that of the compiled
     kernel; None for stock Triton's. sizes: the arguments that the amount of work depends on, number and name.
-    processors: SMs.
+    processors: SMs. facts: of stock Triton's compiled kernel, if known. learned: whether nothing more can be known.
     """
 
     def __init__(
-        self, ttir: str, about: Mapping[str, Any], plan: Plan | None, sizes: Sequence[tuple[int, str]], processors: int
-    ) -> None:
+        self, ttir: str, about: Mapping[str, Any], plan: Plan | None, sizes: Sequence[tuple[int, str]], processors: int,
+        facts: StockFacts | None = None,
+    ) -> None:  # fmt: skip
         self.ttir, self.about, self.plan, self.sizes, self.processors = ttir, about, plan, tuple(sizes), processors
         self.arguments = frozenset(index for index, _ in sizes)
         self.known: dict[tuple[int, ...], Forecast] = {}
         self.made: dict[Plan, Way | None] = {}
+        self.facts, self.learned = facts, facts is not None
 
     @cached_property
     def forecaster(self) -> Forecaster | None:
@@ -55,7 +59,9 @@ class Forecasts:
         if workload is None:
             return None
         about = self.about
-        space = Space(about["num_warps"], about["num_stages"], workload, about["raised"], about["persistent"])
+        space = Space(
+            about["num_warps"], about["num_stages"], workload, about["raised"], about["persistent"], self.facts
+        )
         own = Form(**about["own"]) if about["own"] is not None else None
         way = plan_way(self.plan) if self.plan is not None else None
         forms = tuple(Form(**it) for it in about["forms"])
@@ -88,6 +94,16 @@ class Forecasts:
         """A form was compiled, and the planner completed its Plan; None if that failed."""
         self.made[plan] = plan_way(made) if made is not None else None
         self.known.clear()
+
+    def learn(self, facts: StockFacts | None) -> None:
+        """Stock Triton's kernel was compiled; None if nothing more is known of it. Choices are made anew."""
+        self.learned = True
+        if facts is None:
+            return
+        self.facts = facts
+        self.known.clear()
+        if self.forecaster is not None:
+            self.forecaster = replace(self.forecaster, space=replace(self.forecaster.space, facts=facts))
 
     def remarks(self) -> tuple[str, ...]:
         """What launches got, for people."""
@@ -146,7 +162,7 @@ def forecasts_of(kernel: Any, processors: int) -> Forecasts | None:
     if about is None or tuning is None:
         return None
     sizes = [(index, name) for index, name in tuning["sizes"]]
-    return Forecasts(kernel.asm["ttir"], about, record.plan_of(known), sizes, processors)
+    return Forecasts(kernel.asm["ttir"], about, record.plan_of(known), sizes, processors, recorded_facts(known))
 
 
 __all__ = ["STOCK", "Forecasts", "forecast_facts", "forecasts_of"]

@@ -30,6 +30,7 @@ from tawa.bridge.launch.descriptors import Encoder, Passed, made_descriptor
 from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
 from tawa.bridge.launch.launch_key import key_of, with_tensors
+from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.straight import straight
 from tawa.bridge.report.record import KEY, plan_of
 from tawa.plan import Plan
@@ -130,9 +131,14 @@ class Launcher:
             return self.made(values, grid)
         capturing = self.host.capturing()
         found = self.forecasts.choose(values, grid, at_hand=capturing)
-        while found is not None and found.plan not in (None, STOCK, *self.forecasts.made):
-            self.forecasts.note(found.plan, self._compiled_for_launches(found.plan))
-            found = self.forecasts.choose(values, grid)  # with the Plan that the planner completed
+        while found is not None and found.plan is not None:
+            if found.plan == STOCK and not self.forecasts.learned and not capturing:
+                self.forecasts.learn(facts_of(self.stock))
+            elif found.plan not in (STOCK, *self.forecasts.made):
+                self.forecasts.note(found.plan, self._compiled_for_launches(found.plan))
+            else:
+                break
+            found = self.forecasts.choose(values, grid)  # with what is known of the compiled kernel
         if found is None or found.plan is None:
             return self.made(values, grid)
         if found.plan == STOCK:

@@ -6,7 +6,8 @@ The latency of a program is the sum over its blocks: an iteration takes as long 
 or as long as the memory needs to refill a slot. The bound is the busiest unit of the SM: tensor cores, CUDA cores,
 special functions, or the port to L2. The maximum is smooth (a p-norm), because units never overlap fully.
 
-    stock Triton             dot, wait, the work on its result, next iteration; CTAs on the SM overlap with each other
+    stock Triton             dot, wait, the work on its result, next iteration; CTAs on the SM overlap with each other;
+                             if ptxas serialises its wgmmas, each of their instructions waits
     one consumer             the producer refills slots; with P > 0 or stages, dots overlap with other work
     several consumers        each has its share of the chain; the bound holds for all of them
 
@@ -35,6 +36,10 @@ from tawa.plan.cost.ways import Way
 
 _NARROW = 8
 """Bits of elements that are packed into registers anew in each iteration that carries them."""
+_STEP_BYTES = 32
+"""Bytes of a row of an operand that one wgmma instruction reads."""
+_STEP_COLUMNS = 256
+"""Columns of one wgmma instruction, at most."""
 _LEAST_AHEAD = 0.5
 """Slots by which a producer is ahead, at least: it fills the next one while this one is read."""
 
@@ -119,6 +124,8 @@ def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     chained = any(dot.chained or dot.computed for dot in work.dots)
     wait = c.wait_chained if chained else c.wait_stock
     chain = share + own + len(work.dots) * (wait + (warps - 1) * c.sync) + waiting
+    if way.serialised:
+        chain += sum(_instructions(dot, warps) for dot in work.dots) * c.wait_serialised
     if way.slots <= 1:
         return chain + c.exposed + moved, busy
     return max(chain, (c.latency + moved) / (way.slots - 1 - c.held)), busy
@@ -186,6 +193,12 @@ def _dot_cycles(dot: DotWork, way: Way, c: Coefficients) -> float:
         / 8
     )
     return dot.batch * max(products * factor, read / SHARED_BYTES_PER_CYCLE)
+
+
+def _instructions(dot: DotWork, warp_groups: float) -> float:
+    """The wgmma instructions of a dot in each of its warp groups, one after the other."""
+    steps = math.ceil(dot.inner * dot.bits / 8 / _STEP_BYTES) * math.ceil(dot.columns / _STEP_COLUMNS)
+    return dot.batch * steps * max(1.0, dot.rows / WGMMA_ROWS / warp_groups)
 
 
 def _norm(power: float, *values: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tawa.analysis.work.workload import Workload
 from tawa.machine.hopper import (
@@ -25,6 +25,29 @@ from tawa.plan.plan import Plan
 _THROUGH_POINTERS: frozenset[Path | None] = frozenset({"cp.async", "registers", "pointers"})
 _INSTEAD: frozenset[Path | None] = frozenset({"raised", "raised_in_kernel"})
 _MOST_CTAS = 16
+_SM_WARPS = 64
+"""Warps that share an SM, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class StockFacts:
+    """What is known of stock Triton's kernel once it is compiled.
+
+    serialised: whether ptxas waits for each wgmma before it issues the next. registers: per thread. spilled: bytes of
+    spill stores and loads, counted statically. shared: bytes of a CTA.
+    """
+
+    serialised: bool
+    registers: int
+    spilled: int
+    shared: int
+
+    def ctas(self, num_warps: int) -> int:
+        """CTAs of so many warps that share an SM."""
+        registers = math.ceil(max(1, self.registers) / REGISTER_STEP) * REGISTER_STEP
+        by_registers = REGISTERS // (registers * num_warps * WARP)
+        by_shared = SM_SHARED_BYTES // (self.shared + CTA_RESERVED_BYTES)
+        return max(1, min(by_registers, by_shared, _SM_WARPS // num_warps, _MOST_CTAS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +59,7 @@ class Way:
     stages. persistent: whether each program of the launch iterates over tiles of the grid. by_pointers: the part of the
     operands' pointer loads that TMA does not make in their place. stores_by_tma: whether TMA makes stores in place of
     pointers. fits: whether the slots fit into shared memory. narrow: whether stages carry operands of 8 bits, where the
-    scheduler would carry wider ones.
+    scheduler would carry wider ones. serialised: whether ptxas waits for each wgmma before it issues the next.
     """
 
     specialised: bool
@@ -51,6 +74,7 @@ class Way:
     stores_by_tma: bool = False
     fits: bool = True
     narrow: bool = False
+    serialised: bool = False
 
     @property
     def by_tma(self) -> bool:
@@ -58,8 +82,11 @@ class Way:
         return not self.by_pointers
 
 
-def stock_way(workload: Workload, num_warps: int, num_stages: int) -> Way:
-    """Stock Triton's kernel: its software pipeline, and an estimate of the CTAs that share an SM."""
+def stock_way(workload: Workload, num_warps: int, num_stages: int, facts: StockFacts | None = None) -> Way:
+    """Stock Triton's kernel: its software pipeline, and the CTAs that share an SM.
+
+    facts: of the compiled kernel; None: CTAs and shared memory are estimated, and no wgmma is taken to be serialised.
+    """
     accumulators = in_slots = 0
     chained = by_pointers = False
     once = 0
@@ -77,8 +104,12 @@ def stock_way(workload: Workload, num_warps: int, num_stages: int) -> Way:
     registers = math.ceil(registers / REGISTER_STEP) * REGISTER_STEP
     shared = max(1, num_stages) * in_slots + once + CTA_RESERVED_BYTES
     ctas = min(REGISTERS // (registers * num_warps * WARP), SM_SHARED_BYTES // shared, _MOST_CTAS)
-    return Way(False, 1, num_warps, max(1, int(ctas)), num_stages, by_pointers=float(by_pointers),
-               fits=shared <= SHARED_BYTES)  # fmt: skip
+    way = Way(False, 1, num_warps, max(1, int(ctas)), num_stages, by_pointers=float(by_pointers),
+              fits=shared <= SHARED_BYTES)  # fmt: skip
+    if facts is None:
+        return way
+    fits = facts.shared <= SHARED_BYTES
+    return replace(way, ctas=facts.ctas(num_warps), fits=fits, serialised=facts.serialised)
 
 
 def plan_way(plan: Plan, persistent: bool | None = None) -> Way:
@@ -107,4 +138,4 @@ def kept_pointers(paths: Sequence[Path | None]) -> float:
     return kept / (kept + instead) if kept else 0.0
 
 
-__all__ = ["Way", "kept_pointers", "plan_way", "stock_way"]
+__all__ = ["StockFacts", "Way", "kept_pointers", "plan_way", "stock_way"]
