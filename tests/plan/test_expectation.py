@@ -10,6 +10,7 @@ import pytest
 from tawa.machine.coefficients import ErrorInfo, fitted
 from tawa.machine.hopper import DOUBT
 from tawa.plan.cost.launches import launch_of
+from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import Way
 from tawa.plan.expectation import Expectation, expect, regime_of
 from tests.cases.programs.workloads import by_descriptors, chained, workload
@@ -49,7 +50,7 @@ def test_the_text_says_what_slows_stock_down() -> None:
 
 def test_a_launch_is_predicted_for_both_kernels_with_the_error_of_its_regime() -> None:
     found = expect(GEMM, LAUNCH, OWN, STOCK)
-    assert 0 < found.own_us < found.stock_us
+    assert found.own_us == predict(GEMM, LAUNCH, OWN) and found.stock_us == predict(GEMM, LAUNCH, STOCK)
     assert found.error == fitted().errors[found.regime]
     assert expect(GEMM, LAUNCH, replace(OWN, groups=2), replace(STOCK, ctas=3)).error != found.error
 

@@ -108,8 +108,8 @@ def test_serialised_wgmmas_of_stock_cost_as_often_as_there_are_instructions() ->
         plain = Way(False, 1, warps, 1, 3)
         return (predict(of, launch, replace(plain, serialised=True)) - predict(of, launch, plain)) * CLOCK_GHZ * 1e3
 
-    assert more(GEMM, 8) == pytest.approx(trips * 4 * wait, rel=0.01)
-    assert more(GEMM, 4) == pytest.approx(trips * 8 * wait, rel=0.05)
+    assert more(GEMM, 8) == pytest.approx(trips * 4 * wait, rel=0.05)
+    assert more(GEMM, 4) == pytest.approx(trips * 8 * wait, rel=0.1)
     assert more(workload(by_descriptors(128, 256, 64, element="f8E4M3FN")), 8) == pytest.approx(
         trips * 2 * wait, rel=0.01
     )

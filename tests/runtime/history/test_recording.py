@@ -37,7 +37,7 @@ def test_a_specialised_kernel_and_a_declined_version_of_it_are_told_apart(
 ) -> None:
     kernel = triton.jit(kernels.gemm_pointers.fn)
     tensors = [kernels.half_tensor() for _ in range(3)]
-    tawa.install()
+    tawa.install(only_if_faster=False)
     pipeline_is(fakes.untouched)
     for _ in range(2):
         kernel[(1,)](*tensors, LONG, **BLOCKS)

@@ -84,7 +84,7 @@ def packed_heads_case(
             "o": Tensor(("BT*G", "S"), "fp32", "nan"),
         },
         {"BT": block, "BN": 64, "G": heads, "D": dim, "DIMS": dims},
-        {"T": 40, "HEADS": 8, "S": 100, "BLOCKS": -(-40 // block), "PROGRAMS": 2},
+        {"T": tokens, "HEADS": 8, "S": 100, "BLOCKS": -(-tokens // block), "PROGRAMS": 2},
         "programs",
         "form_packed_heads",
         SPECIALISED,
@@ -135,7 +135,7 @@ FORMS = (
     masks_as_numbers_case("masks_as_numbers"),
     packed_heads_case("packed_heads", 2),
     packed_heads_case("packed_heads_3d", 3),
-    packed_heads_case("packed_heads_d128", 2, dim=128, heads=8, block=8),
+    packed_heads_case("packed_heads_d128", 2, tokens=20, dim=128, heads=8, block=8),
     reshaped_places_case("reshaped_places"),
     flipped_rows_case("flipped_rows"),
 )
