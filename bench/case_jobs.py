@@ -106,9 +106,8 @@ class CaseBench:
         report.rows.sort(key=lambda row: (row.case["name"], row.case["way"]))
         path = report.save()
         summary = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()) if count)
-        print(
-            f"{len(jobs)} jobs, {counts.total() - counts['specialised']} problems in {time.monotonic() - start:.0f} s: {summary}\n{path}"
-        )
+        ran = f"{len(jobs)} jobs, {counts.total() - counts['specialised']} problems"
+        print(f"{ran} in {time.monotonic() - start:.0f} s: {summary}\n{path}")
         return 0 if set(counts) <= {"ok", "specialised"} else 1
 
     def _begun(self, names: set[str]) -> Report:
