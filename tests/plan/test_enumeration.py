@@ -22,7 +22,7 @@ from tawa.plan.enumeration import (
     stock_plan,
     way_of,
 )
-from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
+from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, outside, workload
 
 
 def space(module: Module, num_warps: int = 8, num_stages: int = 3) -> Space:
@@ -109,3 +109,13 @@ def test_options_leave_out_the_plans_that_contradict_them() -> None:
 def test_a_ranked_plan_is_read_from_what_was_written() -> None:
     for it in RANKED:
         assert RankedPlan.from_dict(json.loads(json.dumps(it.to_dict()))) == it
+
+
+def test_dots_stay_in_flight_only_if_rings_outside_the_loop_have_slots_for_them() -> None:
+    def pairs(depth: int) -> set[tuple[int, int]]:
+        plans = [it.plan for it in ranked(space(outside(depth=depth))) if it.plan.loops]
+        return {(it.rings[0].depth or 0, it.loops[0].mma_depth or 0) for it in plans}
+
+    assert (2, 1) in pairs(64) and (8, 0) in pairs(64)
+    assert (8, 1) not in pairs(64), "eight slots of both tiles do not fit, so that the outer ring has one"
+    assert pairs(256) and all(not in_flight for _, in_flight in pairs(256))

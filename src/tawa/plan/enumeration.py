@@ -180,6 +180,8 @@ def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
     found = [stock_plan(space, launch)]
     for form in forms_of(space):
         for way in _variants(way_of(space, form)):
+            if way.in_flight >= _outer_slots(space, form, way.ctas, way.slots):
+                continue
             words = f"{form.words}, {_variant_words(way)}"
             found.append(RankedPlan(_plan(form, way), predict(space.workload, launch, way), words))
     return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
@@ -233,6 +235,13 @@ def _slot_bytes(workload: Workload) -> tuple[int, int]:
         else:
             once += work.operand_bytes
     return slot, once
+
+
+def _outer_slots(space: Space, form: Form, ctas: int, depth: int) -> int:
+    """Slots of the rings that are filled outside the innermost loops (`Budget.depths`); P must be less than that."""
+    slot, once = _slot_bytes(space.workload)
+    needed = depth * (slot + once) + _staged_bytes(space.workload, form.persistent) + SLACK_BYTES
+    return depth if not once or needed <= SHARED_BYTES // ctas else 1
 
 
 def _staged_bytes(workload: Workload, persistent: bool) -> int:

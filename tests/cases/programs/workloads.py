@@ -98,6 +98,22 @@ def chained(rows: int = 128, columns: int = 128, depth: int = 128) -> Module:
     return p.finish()
 
 
+def outside(rows: int = 128, columns: int = 128, depth: int = 64) -> Module:
+    """Sums of products of one tile, which is loaded before the loop, with tiles that the loop loads."""
+    p = TileProgram(q=descriptor(rows, depth), k=descriptor(depth, columns), o=descriptor(rows, columns), s="i32")
+    row = p.mul(p.pid(), p.number(rows))
+    q = box(p, "q", rows, depth, (row, row))
+
+    def body(args: list[Value]) -> list[Value]:
+        k = box(p, "k", depth, columns, (row, args[0]))
+        return [p.op("tt.dot", [q, k, args[1]], f"tensor<{rows}x{columns}xf32>", **_DOT)]
+
+    loop = p.loop((p.number(0), p.args["s"], p.number(columns)), [zeros(p, rows, columns)], body)
+    half = p.op("arith.truncf", [loop.results[0]], f"tensor<{rows}x{columns}xf16>")
+    p.effect("tt.descriptor_store", [p.args["o"], half, row, row])
+    return p.finish()
+
+
 def in_turn(at_program: bool = True) -> Module:
     """A matrix product in a loop over tiles, which starts at the program's own number, or else at 0."""
     p = TileProgram(a=descriptor(64, 64), b=descriptor(64, 64), c=descriptor(64, 64), n="i32", k="i32")
