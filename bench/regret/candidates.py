@@ -22,7 +22,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 """What a user would try by hand."""
 MEASURED = {"name": "measured", "options": {"mode": "measure"}, "predicted_us": None}
-"""What the first launch chooses by measuring; on a GPU that does nothing else meanwhile."""
+"""The first launch measures and chooses. Only run where nothing else uses the GPU."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def problems() -> Iterator[tuple[str, Specimen]]:
 
 
 def _with_tables() -> Iterator[tuple[str, Specimen]]:
-    """Kernels whose inputs hold more than sizes: addresses, lists of tokens, lengths; and chunks of a recurrence."""
+    """Kernels whose inputs depend on the problem: addresses, token lists, lengths of groups, chunks of a recurrence."""
     from tests.cases.pointers.builders import experts_case, linear_case, offsets_case
     from tests.cases.pointers.table_builders import array_case
 

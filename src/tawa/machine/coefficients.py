@@ -38,7 +38,7 @@ class Coefficients:
         addresses and masks of loads through pointers.
     copy, through: cycles of `LANES_PER_CYCLE` pieces of tiles that a producer loads through pointers, by cp.async or
         through its registers. arrival: cycles until a load has arrived in a producer's registers.
-    beside_stock, beside_specialised: cycles that the users of tiles wait for loads that feed no dot, in a loop of dots.
+    beside_stock, beside_specialised: cycles that an iteration with dots waits for tiles that feed no dot.
     alone: what a single warp of a scheduler loses, because nothing fills its gaps. shuffle: cycles of a reduction.
     store, store_tma: cycles of 128 bytes that are stored through pointers, or by TMA. turn: of 128 bytes of an operand
         that is transposed through registers.

@@ -30,6 +30,10 @@ PROCESSORS = 132
 """SMs of an H100 or H200 (SXM)."""
 WGMMA_ROWS = 64
 """M of one wgmma: B is read from shared memory once for each 64 rows."""
+WGMMA_K_BYTES = 32
+"""Bytes of a row of A that one wgmma reads (PTX ISA): 16 elements of 16 bits."""
+WGMMA_COLUMNS = 256
+"""The largest N of one wgmma (PTX ISA)."""
 SLACK_BYTES = 1024
 """Shared memory for padding between buffers (TMA tiles start at multiples of 1024 bytes), barriers, small scratch."""
 

@@ -40,8 +40,8 @@ from tawa.machine.hopper import (
 from tawa.plan.agreement import STOCK, contradictions
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.registers import register_cap
-from tawa.plan.cost.time_model import kept_loads, predict
-from tawa.plan.cost.ways import StockFacts, Way, stock_way
+from tawa.plan.cost.time_model import predict
+from tawa.plan.cost.ways import StockFacts, Way, kept_loads, stock_way
 from tawa.plan.entries import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan

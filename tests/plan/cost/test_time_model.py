@@ -12,8 +12,8 @@ import pytest
 from tawa.analysis.work.workload import Workload
 from tawa.machine.coefficients import CLOCK_GHZ, fitted
 from tawa.plan.cost.launches import launch_of
-from tawa.plan.cost.time_model import kept_loads, predict
-from tawa.plan.cost.ways import Way, stock_way
+from tawa.plan.cost.time_model import predict
+from tawa.plan.cost.ways import Way, kept_loads, stock_way
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
 
 ROWS: list[dict[str, Any]] = json.loads(

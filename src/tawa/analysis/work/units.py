@@ -11,11 +11,11 @@ from typing import Literal
 from tawa.dialects.tt import DotOp
 from tawa.ir import Operation, TensorType, parse_type
 from tawa.ir.attributes import read_int
-from tawa.machine.hopper import WGMMA_ROWS
+from tawa.machine.hopper import WGMMA_K_BYTES, WGMMA_ROWS
 
 Unit = Literal["wgmma", "mma", "cuda cores"]
 _IEEE = 2
-_WGMMA_K_BITS, _WGMMA_COLUMNS = 256, 8
+_LEAST_COLUMNS = 8
 
 
 def best_unit(dot: Operation) -> Unit:
@@ -33,8 +33,8 @@ def best_unit(dot: Operation) -> Unit:
     bits = a.bytes * 8 // math.prod(a.shape)
     fits = (
         result.shape[-2] % WGMMA_ROWS == 0
-        and result.shape[-1] % _WGMMA_COLUMNS == 0
-        and a.shape[-1] * bits >= _WGMMA_K_BITS
+        and result.shape[-1] % _LEAST_COLUMNS == 0
+        and a.shape[-1] * bits >= 8 * WGMMA_K_BYTES
     )
     return "wgmma" if fits else "mma"
 

@@ -76,12 +76,12 @@ class LoadWork:
 
     @property
     def runs(self) -> int:
-        """The same where only what is contiguous for sure is one part."""
+        """Parts of these rows, each of which is contiguous in memory for sure."""
         return self.bytes // min(self.row_bytes, self.run_bytes, ROW_BYTES)
 
     @property
     def pieces(self) -> float:
-        """What one instruction of a thread loads through pointers, in the whole tile."""
+        """Load instructions of single threads that the tile takes through pointers."""
         return self.elements / self.vector
 
 

@@ -147,7 +147,7 @@ class Launcher:
         return self.made(values, grid) if isinstance(made, str) else made
 
     def _compiled_for_launches(self, plan: Plan) -> Plan | None:
-        """Compiles another form of the kernel; its complete Plan, or None if there is none that is worth a launch."""
+        """Compiles another form of the kernel. Returns its complete Plan; None if the compile fails or spills more."""
         kernel = self._compiled(plan)
         if isinstance(kernel, str):
             return None

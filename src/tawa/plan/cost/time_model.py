@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 
 from tawa.analysis.work.visits import Visits
-from tawa.analysis.work.workload import BlockWork, DotWork, LoadWork, Workload
+from tawa.analysis.work.workload import BlockWork, DotWork, Workload
 from tawa.ir import Operation
 from tawa.machine.coefficients import CLOCK_GHZ, Coefficients, fitted
 from tawa.machine.hopper import (
@@ -29,17 +29,15 @@ from tawa.machine.hopper import (
     SHARED_BYTES_PER_CYCLE,
     SPECIAL_PER_CYCLE,
     WARP_GROUP,
+    WGMMA_COLUMNS,
+    WGMMA_K_BYTES,
     WGMMA_ROWS,
 )
 from tawa.plan.cost.launches import Launch
-from tawa.plan.cost.ways import Way
+from tawa.plan.cost.ways import Way, kept_loads
 
 _NARROW = 8
 """Bits of elements that are packed into registers anew in each iteration that carries them."""
-_STEP_BYTES = 32
-"""Bytes of a row of an operand that one wgmma instruction reads."""
-_STEP_COLUMNS = 256
-"""Columns of one wgmma instruction, at most."""
 _LEAST_AHEAD = 0.5
 """Slots by which a producer is ahead, at least: it fills the next one while this one is read."""
 
@@ -63,9 +61,9 @@ def predict(workload: Workload, launch: Launch, way: Way, coefficients: Coeffici
 
 
 def together(latency: float, bound: float, agents: int, coefficients: Coefficients | None = None) -> float:
-    """Cycles of an SM on which `agents` consumers advance together; one consumer alone overlaps with nobody.
+    """Cycles until `agents` consumers that share an SM are done. Each fills the waits of the others; one alone cannot.
 
-    latency: cycles of one consumer alone. bound: the cycles for which all together keep the busiest unit busy.
+    latency: cycles of one consumer alone. bound: cycles in which all of them together keep the busiest unit busy.
     coefficients: those of the fit, if None.
     """
     if agents == 1:
@@ -131,13 +129,6 @@ def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     return max(chain, (c.latency + moved) / (way.slots - 1 - c.held)), busy
 
 
-def kept_loads(work: BlockWork, way: Way) -> list[LoadWork]:
-    """The loads of operands that are made through pointers; of some, the slowest."""
-    every = [load for load in work.loads if load.operand and not load.tma]
-    every.sort(key=lambda load: (load.fill == "registers", load.pieces), reverse=True)
-    return every[: math.ceil(way.by_pointers * len(every))]
-
-
 def _is_staged(work: BlockWork, way: Way) -> bool:
     """Whether the block is the body of a loop with stages: one whose dots depend on other work of an iteration."""
     return way.specialised and way.staged and any(dot.chained or dot.computed for dot in work.dots)
@@ -197,7 +188,7 @@ def _dot_cycles(dot: DotWork, way: Way, c: Coefficients) -> float:
 
 def _instructions(dot: DotWork, warp_groups: float) -> float:
     """The wgmma instructions of a dot in each of its warp groups, one after the other."""
-    steps = math.ceil(dot.inner * dot.bits / 8 / _STEP_BYTES) * math.ceil(dot.columns / _STEP_COLUMNS)
+    steps = math.ceil(dot.inner * dot.bits / 8 / WGMMA_K_BYTES) * math.ceil(dot.columns / WGMMA_COLUMNS)
     return dot.batch * steps * max(1.0, dot.rows / WGMMA_ROWS / warp_groups)
 
 
@@ -209,4 +200,4 @@ def _norm(power: float, *values: float) -> float:
     return most * sum((value / most) ** power for value in values if value > 0) ** (1 / power)
 
 
-__all__ = ["kept_loads", "predict", "together"]
+__all__ = ["predict", "together"]

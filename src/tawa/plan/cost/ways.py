@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tawa.analysis.work.workload import Workload
+from tawa.analysis.work.workload import BlockWork, LoadWork, Workload
 from tawa.machine.hopper import (
     CHAINED_REGISTERS,
     CTA_RESERVED_BYTES,
@@ -132,10 +132,17 @@ def plan_way(plan: Plan, persistent: bool | None = None) -> Way:
     )
 
 
+def kept_loads(work: BlockWork, way: Way) -> list[LoadWork]:
+    """The operand loads of a block that stay with pointers. Where TMA makes some, the slowest are assumed to stay."""
+    every = [load for load in work.loads if load.operand and not load.tma]
+    every.sort(key=lambda load: (load.fill == "registers", load.pieces), reverse=True)
+    return every[: math.ceil(way.by_pointers * len(every))]
+
+
 def kept_pointers(paths: Sequence[Path | None]) -> float:
     """`Way.by_pointers`. paths: of the operands."""
     kept, instead = (sum(path in of for path in paths) for of in (_THROUGH_POINTERS, _INSTEAD))
     return kept / (kept + instead) if kept else 0.0
 
 
-__all__ = ["StockFacts", "Way", "kept_pointers", "plan_way", "stock_way"]
+__all__ = ["StockFacts", "Way", "kept_loads", "kept_pointers", "plan_way", "stock_way"]
