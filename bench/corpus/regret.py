@@ -19,6 +19,7 @@ from typing import Any
 from bench.corpus.distances import peak, same_bits
 from bench.corpus.entry import Entry, Inputs, Outputs
 from bench.corpus.kernel_times import time_kernels
+from bench.corpus.launches import keep_launches, recorded_launches
 from bench.corpus.modes import add_plan_mode, switch_to
 from bench.corpus.report.results import far_off, right, told
 from bench.corpus.running import (
@@ -98,11 +99,13 @@ def measure_candidates(
     lost: Mapping[str, Mapping[str, str]] | None = None,
     apart: Iterable[str] = (),
     device: str = "cuda",
+    case: str = "",
 ) -> dict[str, Any]:
     """Checks every candidate of every kernel with a dot, and times those that are right if asked to.
 
     modes: unused; the modes follow from the candidates. lost: by kernel and candidate, why one is not run: it ended an
-    earlier process. apart: places that ended an earlier process in which all kernels had their Plan.
+    earlier process. apart: places that ended an earlier process in which all kernels had their Plan. case: keeps the
+    launches under this name (`bench.corpus.launches`).
 
     The answer has ``kernels``: for each, its candidates with their options, prediction, verdict, and microseconds
     ``[median, p10, p90]`` or error.
@@ -112,7 +115,8 @@ def measure_candidates(
     switch_to("stock")
     evaluate(entry, inputs, entry.run)  # tunes
     forget_compiled()
-    evaluate(entry, inputs, entry.run)
+    with recorded_launches() as launches:
+        evaluate(entry, inputs, entry.run)
     launched = compiled_kernels()
     tell("ranking")
     candidates = candidates_of_kernels(launched, entry.key)
@@ -131,6 +135,8 @@ def measure_candidates(
     names = {launched[kernel].kernel.metadata.name: kernel for kernel in candidates}
     note = bench.time(names) if timed else ""
     kernels = {kernel: [bench.told(kernel, it) for it in of] for kernel, of in candidates.items()}
+    if case:
+        keep_launches(case, launches, names)
     return {"status": "done", "kernels": kernels, "note": note}
 
 

@@ -28,9 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import ROOT, Report, Row
+from bench.harness import RESULTS, ROOT, Report, Row
 from bench.model.choice import choices, summary
 from bench.model.earlier import earlier_points
+from bench.model.foreign import NAME as FOREIGN
+from bench.model.foreign import foreign_items
 from bench.model.items import Item, groups_of, items_of
 from tawa.machine.coefficients import FILE, FORMAT, Coefficients, ErrorInfo
 from tawa.plan.expectation import regime_of
@@ -71,6 +73,8 @@ START: dict[str, tuple[float, float, float]] = {
     "tensor_16": (1.1, 1.0, 1.6),
     "tensor_32": (1.2, 1.0, 3.0),
     "tensor_mma": (2.0, 1.2, 8.0),
+    "step_mma": (30.0, 5.0, 60.0),
+    "outside": (600.0, 20.0, 4000.0),
     "lanes": (0.4, 0.25, 3.0),
     "special": (0.9, 0.5, 3.0),
     "narrow": (2.0, 0.5, 8.0),
@@ -83,7 +87,8 @@ START: dict[str, tuple[float, float, float]] = {
     "turn": (25.0, 1.0, 60.0),
     "bytes_per_cycle": (75, 20, 128),
     "row": (1.0, 0.05, 6.0),
-    "latency": (450, 300, 1600),
+    "latency": (450, 200, 1600),
+    "latency_tma": (700, 300, 1600),
     "exposed": (1700, 300, 4000),
     "held": (0.5, 0.01, 0.9),
     "held_specialised": (0.35, 0.01, 1.4),
@@ -94,6 +99,8 @@ START: dict[str, tuple[float, float, float]] = {
     "wait_in_flight": (75, 5, 400),
     "wait_staged": (400, 20, 800),
     "wait_serialised": (80, 5, 300),
+    "spill": (0.3, 0.01, 5.0),
+    "uneven": (1.2, 1.0, 2.0),
 }
 """First value, least and most of each coefficient."""
 
@@ -166,8 +173,9 @@ def _fit_in_a_process(items: Sequence[Item], fold: int, path: Path) -> int:
 
 def _model_text() -> str:
     folder = ROOT / "src" / "tawa"
-    files = ("plan/cost/time_model.py", "analysis/work/workload.py", "analysis/work/visits.py", "machine/work.py")
-    return "".join((folder / name).read_text() for name in files)
+    files = ("plan/cost/time_model.py", "plan/cost/ways.py", "analysis/work/workload.py", "analysis/work/visits.py", "machine/work.py")
+    paths = [*(folder / name for name in files), RESULTS / f"{FOREIGN}.json"]
+    return "".join(path.read_text() for path in paths if path.exists())
 
 
 def held_out_times(items: Sequence[Item], folds: Sequence[Coefficients]) -> dict[int, float]:
@@ -221,6 +229,7 @@ def main() -> int:
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     items, left = items_of(list(earlier_points()), arguments.work / "compiled")
+    items += foreign_items()
     kernels = {item.point.kernel for item in items}
     print(f"{len(items)} points of {len(kernels)} kernels; left out: {dict(left)}")
     folds = fitted_folds(items, arguments.work)
@@ -235,6 +244,7 @@ def main() -> int:
         "time_error": round(statistics.pstdev(off), 4),
         "gain_error": round(spread_of(found), 4),
         "choice": summary(choices(items, predicted, partial(error_of, spread=spread_of(found)), "regret")),
+        "corpus": summary(choices(items, predicted, partial(error_of, spread=spread_of(found)), "corpus")),
     }
     print(json.dumps(told, indent=1))
     for name, error in regimes.items():

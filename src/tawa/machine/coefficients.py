@@ -32,24 +32,29 @@ class Coefficients:
     overlap: exponent of the smooth maximum over units of an SM. sharing: the same for programs that share an SM.
     tail: how much of a full wave the last, partial wave takes.
     tensor_8, tensor_16, tensor_32: time of a dot over that at the peak rate, by bits of an operand's element.
-    tensor_mma: time of a dot by mma.sync over that of a wgmma.
+    tensor_mma: time of a dot by mma.sync over that of a wgmma. step_mma: cycles from one mma.sync to the next that adds
+        to the same registers.
     lanes, special, narrow: cycles over those at the peak rate, for fp32 operations, special functions, and conversions
         from and to 8 bits. carried: the same for an element of 8 bits that stages carry. address: the same for the
         addresses and masks of loads through pointers.
     copy, through: cycles of `LANES_PER_CYCLE` pieces of tiles that a producer loads through pointers, by cp.async or
         through its registers. arrival: cycles until a load has arrived in a producer's registers.
-    beside_stock, beside_specialised: cycles that an iteration with dots waits for tiles that feed no dot.
+    beside_stock, beside_specialised: cycles that an iteration with dots waits for tiles that feed no dot. outside: cycles
+        that a block without dots waits for tiles.
     alone: what a single warp of a scheduler loses, because nothing fills its gaps. shuffle: cycles of a reduction.
     store, store_tma: cycles of 128 bytes that are stored through pointers, or by TMA. turn: of 128 bytes of an operand
         that is transposed through registers.
     bytes_per_cycle: from L2 to an SM. row: cycles of a row (at most 128 bytes) of an operand.
-    latency: cycles of global memory that slots hide. exposed: the same where nothing hides it.
+    latency, latency_tma: cycles of global memory that slots hide, through pointers and by TMA. exposed: the same where
+        nothing hides it.
     held, held_specialised: slots that wait for their release, on average.
     wait_stock, wait_chained: cycles around a dot of a stock kernel, alone or chained to another dot. sync: the same
         for each further warp group, because a stock kernel synchronises all warps before it reuses a slot.
     wait_specialised, wait_in_flight, wait_staged: cycles around a dot of a consumer that waits for it (P = 0), that
         keeps dots in flight, or whose loop has stages. wait_serialised: cycles around each wgmma instruction of a stock
         kernel whose wgmmas ptxas serialises.
+    spill: cycles of an iteration with dots for each byte that is spilled, by the counts of ptxas. uneven: work of the
+        busiest SM of a persistent form over the mean, where memory decides how much each program does.
     """
 
     start_stock: float
@@ -66,6 +71,7 @@ class Coefficients:
     tensor_16: float
     tensor_32: float
     tensor_mma: float
+    step_mma: float
     lanes: float
     special: float
     narrow: float
@@ -76,6 +82,7 @@ class Coefficients:
     arrival: float
     beside_stock: float
     beside_specialised: float
+    outside: float
     alone: float
     shuffle: float
     store: float
@@ -84,6 +91,7 @@ class Coefficients:
     bytes_per_cycle: float
     row: float
     latency: float
+    latency_tma: float
     exposed: float
     held: float
     held_specialised: float
@@ -94,6 +102,8 @@ class Coefficients:
     wait_in_flight: float
     wait_staged: float
     wait_serialised: float
+    spill: float
+    uneven: float
 
     @staticmethod
     def names() -> tuple[str, ...]:

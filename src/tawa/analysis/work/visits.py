@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tawa.dialects.scalars import evaluate, width_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
-from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp
+from tawa.dialects.tt import DOTS, FuncOp, GetNumProgramsOp, GetProgramIdOp
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.machine.hopper import USUAL_TRIPS
@@ -27,10 +27,15 @@ Known = dict[Value, int | None]
 
 @dataclass(slots=True)
 class Visits:
-    """blocks: executions of each block. entries: executions of each loop, for loops that do not stay empty."""
+    """What a program executes.
+
+    blocks: executions of each block. entries: executions of each loop, for loops that do not stay empty. guessed:
+    whether memory decides how many dots a program computes, so that this is a guess.
+    """
 
     blocks: dict[Block, float] = field(default_factory=dict[Block, float])
     entries: dict[Operation, float] = field(default_factory=dict[Operation, float])
+    guessed: bool = False
 
     def add(self, other: Visits, weight: float) -> None:
         """Adds the visits of another program, weighted."""
@@ -38,6 +43,7 @@ class Visits:
             self.blocks[block] = self.blocks.get(block, 0.0) + weight * count
         for loop, count in other.entries.items():
             self.entries[loop] = self.entries.get(loop, 0.0) + weight * count
+        self.guessed |= other.guessed
 
 
 def count_visits(
@@ -85,6 +91,7 @@ class _Counter:
         lower, upper, step = (known.get(value) for value in loop.bounds)
         if lower is None or upper is None or not step:
             trips, lower = USUAL_TRIPS, None
+            self._guess(loop.op)
         else:
             trips = max(0, -(-(upper - lower) // step))
         if not trips:
@@ -101,11 +108,14 @@ class _Counter:
     def _while(self, op: Operation, known: Known, weight: float) -> None:
         loop = WhileOp(op)
         self.visits.entries[op] = self.visits.entries.get(op, 0.0) + weight
+        self._guess(op)
         for block in (loop.before, loop.after):
             self.run(block, dict(known), weight * USUAL_TRIPS)
 
     def _if(self, branch: IfOp, known: Known, weight: float) -> None:
         condition = known.get(branch.condition)
+        if condition is None:
+            self._guess(branch.op)
         for taken, block in zip((True, False), branch.branches, strict=False):
             share = 0.5 if condition is None else float(bool(condition) == taken)
             if not share:
@@ -115,6 +125,10 @@ class _Counter:
             if share == 1.0:
                 for value, given in zip(branch.op.results, block.terminator.operands, strict=True):
                     known[value] = inner.get(given)
+
+    def _guess(self, op: Operation) -> None:
+        """Notes that the number of executions of what is inside an operation is a guess."""
+        self.visits.guessed = self.visits.guessed or any(it.name in DOTS for it in op.walk())
 
     def _is_plain(self, block: Block) -> bool:
         """Whether all iterations of a loop with this body execute the same blocks."""

@@ -33,7 +33,8 @@ class Launch:
     """One launch. programs: of the grid. visits: of a mean program. processors: SMs.
 
     in_order, in_turn: the programs' worth of work of the busiest SM, if each SM takes the next program when it is free,
-    and if SM number s takes the programs s, s + processors, … (the persistent form); None if all programs do the same.
+    and if SM number s takes the programs s, s + processors, … (the persistent form); None if all programs do the same,
+    or if memory decides how much they do (`Visits.guessed`).
     """
 
     programs: int

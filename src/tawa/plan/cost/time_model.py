@@ -49,6 +49,8 @@ def predict(workload: Workload, launch: Launch, way: Way, coefficients: Coeffici
     start = c.start_specialised if way.specialised else c.start_stock
     if way.persistent:
         on_one = launch.on_one if launch.in_turn is None else launch.in_turn
+        if launch.visits.guessed and on_one > 1:
+            on_one *= c.uneven
         cycles = together(on_one * latency, on_one * bound, way.groups, c) + fill
     else:
         on_one = launch.on_one if launch.in_order is None else launch.in_order
@@ -74,11 +76,14 @@ def together(latency: float, bound: float, agents: int, coefficients: Coefficien
 def _program(workload: Workload, visits: Visits, way: Way, c: Coefficients) -> tuple[float, float, float]:
     """Cycles of one program alone, the least that it keeps a unit busy, and those until its first slots are filled."""
     latency = bound = 0.0
+    spilled = way.spilled * c.spill / max(1, sum(bool(work.dots) for work in workload.blocks.values()))
     for block, work in workload.blocks.items():
         count = visits.blocks.get(block, 0.0)
         if not count:
             continue
         chain, busy = _block(work, way, c)
+        if work.dots:
+            chain, busy = chain + spilled, busy + way.groups * spilled
         latency += count * chain
         bound += count * busy
         loop = workload.loops[block]
@@ -113,8 +118,8 @@ def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     if work.dots and any(not load.operand and not load.serves for load in work.loads):
         own += c.beside_specialised if way.specialised else c.beside_stock
     if not work.dots:
-        return own + c.block, busy
-    share = tensor / way.groups
+        return own + c.block + c.outside * any(not load.serves for load in work.loads), busy
+    share = max(tensor / way.groups, sum(_steps_cycles(dot, way, c) for dot in work.dots))
     if way.specialised:
         return _specialised_chain(
             share, own, moved, serving + waiting, len(work.dots), _is_staged(work, way), way, c
@@ -153,10 +158,11 @@ def _specialised_chain(
         chain = _norm(c.overlap, dots, own) + c.wait_in_flight
     else:
         chain = dots + own + count * c.wait_specialised
+    latency = c.latency_tma + way.by_pointers * (c.latency - c.latency_tma)
     if way.slots == 1:
-        return chain + c.latency + moved + serving
+        return chain + latency + moved + serving
     ahead = max(_LEAST_AHEAD, way.slots - c.held_specialised - way.in_flight - staged)
-    return max(chain, (c.latency + moved) / ahead + serving)
+    return max(chain, (latency + moved) / ahead + serving)
 
 
 def _cuda_cycles(work: BlockWork, way: Way, c: Coefficients) -> float:
@@ -173,7 +179,7 @@ def _cuda_cycles(work: BlockWork, way: Way, c: Coefficients) -> float:
 
 
 def _dot_cycles(dot: DotWork, way: Way, c: Coefficients) -> float:
-    wgmma = dot.unit == "wgmma" and way.num_warps >= WARP_GROUP
+    wgmma = _by_wgmma(dot, way)
     rows = max(dot.rows, WGMMA_ROWS) if wgmma else dot.rows
     products = rows * dot.columns * dot.inner * dot.bits / (FP16_FMA_PER_CYCLE * 16)
     factor = c.tensor_8 if dot.bits <= 8 else c.tensor_16 if dot.bits <= 16 else c.tensor_32
@@ -184,6 +190,15 @@ def _dot_cycles(dot: DotWork, way: Way, c: Coefficients) -> float:
         / 8
     )
     return dot.batch * max(products * factor, read / SHARED_BYTES_PER_CYCLE)
+
+
+def _steps_cycles(dot: DotWork, way: Way, c: Coefficients) -> float:
+    """The least cycles of a dot by mma.sync: those of its steps along K, each of which waits for the one before."""
+    return 0.0 if _by_wgmma(dot, way) else dot.inner * dot.bits / 8 / WGMMA_K_BYTES * c.step_mma
+
+
+def _by_wgmma(dot: DotWork, way: Way) -> bool:
+    return dot.unit == "wgmma" and way.num_warps >= WARP_GROUP
 
 
 def _instructions(dot: DotWork, warp_groups: float) -> float:

@@ -59,7 +59,8 @@ class Way:
     stages. persistent: whether each program of the launch iterates over tiles of the grid. by_pointers: the part of the
     operands' pointer loads that TMA does not make in their place. stores_by_tma: whether TMA makes stores in place of
     pointers. fits: whether the slots fit into shared memory. narrow: whether stages carry operands of 8 bits, where the
-    scheduler would carry wider ones. serialised: whether ptxas waits for each wgmma before it issues the next.
+    scheduler would carry wider ones. serialised: whether ptxas waits for each wgmma before it issues the next. spilled:
+    bytes of spill stores and loads of one consumer group, counted statically.
     """
 
     specialised: bool
@@ -75,6 +76,7 @@ class Way:
     fits: bool = True
     narrow: bool = False
     serialised: bool = False
+    spilled: float = 0.0
 
     @property
     def by_tma(self) -> bool:
@@ -109,7 +111,8 @@ def stock_way(workload: Workload, num_warps: int, num_stages: int, facts: StockF
     if facts is None:
         return way
     fits = facts.shared <= SHARED_BYTES
-    return replace(way, ctas=facts.ctas(num_warps), fits=fits, serialised=facts.serialised)
+    return replace(way, ctas=facts.ctas(num_warps), fits=fits, serialised=facts.serialised,
+                   spilled=facts.spilled)  # fmt: skip
 
 
 def plan_way(plan: Plan, persistent: bool | None = None) -> Way:
