@@ -48,7 +48,10 @@ def handle(job: Mapping[str, Any]) -> dict[str, Any]:
         "time": partial(measure, kernels=job["kernels"]),
         "compile": compile_only,
         "regret": partial(
-            measure_candidates, timed=job.get("timed", True), lost=job.get("lost", {}), apart=job.get("apart", ()),
+            measure_candidates,
+            timed=job.get("timed", True),
+            lost=job.get("lost", {}),
+            apart=job.get("apart", ()),
             case=job.get("case", ""),
         ),
     }

@@ -53,7 +53,7 @@ def choices(items: Sequence[Item], predicted: Mapping[int, float], error_of: Err
         def gain(it: Item, stock: Item | None = stock) -> tuple[float, float]:
             info = error_of([off for kernel, off in errors[_regime(it, stock)] if kernel != it.point.kernel])
             of_stock = predicted[id(stock)] if stock is not None else 1.0
-            return math.log(of_stock / predicted[id(it)]) - info.bias, DOUBT * info.deviation
+            return math.log(of_stock / predicted[id(it)]), DOUBT * info.deviation
 
         taken = max(own, key=lambda it: gain(it)[0])
         ahead, doubt = gain(taken)

@@ -47,15 +47,14 @@ ABSOLUTE = 0.35
 TOWARDS_START = 0.05
 """The weight of the distance of each coefficient from its first value, in factors of e."""
 UNKNOWN = 1.5
-"""The deviation of a regime without measurements, over that of all regimes; no regime has a larger one."""
-BELIEVED = 0.5
-"""The part of a regime's bias that is taken to hold for kernels that were not measured."""
+"""The deviation of a regime without measurements, over that of all regimes."""
 SHRINK = 6
 """Points that a regime needs until its own errors count as much as those of all regimes."""
 
 START: dict[str, tuple[float, float, float]] = {
     "copy": (4.0, 0.2, 100.0),
     "through": (8.0, 0.5, 300.0),
+    "scalar": (500.0, 20.0, 2000.0),
     "arrival": (900.0, 100.0, 4000.0),
     "beside_stock": (300.0, 5.0, 2000.0),
     "beside_specialised": (100.0, 5.0, 2000.0),
@@ -91,7 +90,7 @@ START: dict[str, tuple[float, float, float]] = {
     "latency_tma": (700, 300, 1600),
     "exposed": (1700, 300, 4000),
     "held": (0.5, 0.01, 0.9),
-    "held_specialised": (0.35, 0.01, 1.4),
+    "held_specialised": (0.5, 0.01, 1.0),
     "sync": (25, 1, 400),
     "wait_stock": (95, 20, 600),
     "wait_chained": (280, 20, 1000),
@@ -173,7 +172,10 @@ def _fit_in_a_process(items: Sequence[Item], fold: int, path: Path) -> int:
 
 def _model_text() -> str:
     folder = ROOT / "src" / "tawa"
-    files = ("plan/cost/time_model.py", "plan/cost/ways.py", "analysis/work/workload.py", "analysis/work/visits.py", "machine/work.py")
+    files = (
+        "plan/cost/time_model.py", "plan/cost/ways.py", "analysis/work/workload.py", "analysis/work/visits.py",
+        "machine/work.py",
+    )  # fmt: skip
     paths = [*(folder / name for name in files), RESULTS / f"{FOREIGN}.json"]
     return "".join(path.read_text() for path in paths if path.exists())
 
@@ -198,11 +200,10 @@ def gain_errors(items: Sequence[Item], predicted: dict[int, float]) -> dict[str,
 
 
 def errors_of(found: dict[str, list[float]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Bias and deviation by regime, and those of a regime without measurements; few points count less."""
+    """The deviation by regime, and that of a regime without measurements; few points count less."""
     spread = spread_of(found)
     regimes = {name: asdict(error_of(errors, spread)) for name, errors in sorted(found.items())}
-    widest = max(it["deviation"] for it in regimes.values())
-    unknown = {"bias": 0.0, "deviation": max(round(UNKNOWN * spread, 4), widest), "points": 0}
+    unknown = {"deviation": round(UNKNOWN * spread, 4), "points": 0}
     return regimes, unknown
 
 
@@ -212,13 +213,12 @@ def spread_of(found: dict[str, list[float]]) -> float:
 
 
 def error_of(errors: Sequence[float], spread: float) -> ErrorInfo:
-    """Bias and deviation of one regime; with few points they are near those of all."""
+    """The deviation of one regime; with few points it is near that of all."""
     if not errors:
-        return ErrorInfo(0.0, UNKNOWN * spread, 0)
+        return ErrorInfo(UNKNOWN * spread, 0)
     count = len(errors)
-    bias = BELIEVED * sum(errors) / (count + SHRINK)
-    squares = sum((error - bias) ** 2 for error in errors) + SHRINK * spread**2
-    return ErrorInfo(round(bias, 4), round(math.sqrt(squares / (count + SHRINK)), 4), count)
+    squares = sum(error**2 for error in errors) + SHRINK * spread**2
+    return ErrorInfo(round(math.sqrt(squares / (count + SHRINK)), 4), count)
 
 
 def main() -> int:

@@ -2,8 +2,8 @@
 
 Their code is not committed. What the model reads of it is: the work of each block, how often a launch executes it, and
 what ptxas says of each candidate, in ``bench/results/foreign_work.json``. ``python -m bench.model.foreign`` writes that
-file from the launches that the regret bench kept on this machine (`bench.corpus.launches`), without a GPU; kernels whose
-launches are not here stay as they are.
+file from the launches that the regret bench kept on this machine (`bench.corpus.launches`), without a GPU. Kernels
+whose launches are not here stay as they are.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from bench.corpus.launches import KEPT
 from bench.harness import RESULTS, ROOT, Report, Row, read
-from bench.model.items import Item
+from bench.model.items import Item, scattered
 from bench.model.points import Point
 from tawa.analysis.work.visits import Visits
-from tawa.bridge.driver.back_end_runs import HEAVY_SPILL_BYTES
 from tawa.analysis.work.workload import BlockWork, DotWork, LoadWork, Workload
 from tawa.ir import Block, Operation
+from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.machine.work import Work
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.ways import StockFacts, Way, plan_way, stock_way
@@ -31,6 +29,7 @@ from tawa.plan.plan import Plan
 
 NAME = "foreign_work"
 _FILE = RESULTS / f"{NAME}.json"
+_NUMBERS = ("stored_bytes", "pointer_stored_bytes", "depth", "carried_bytes", "scalar_loads")
 _PLACE = Operation("work")
 """Stands for operations of which only the work was kept."""
 
@@ -47,6 +46,8 @@ def foreign_items() -> list[Item]:
         if told is None or not row.median_ms or row.candidate == "automatic":  # whose launches choose between kernels
             continue
         workload, launch = restored(told["work"])
+        if scattered(workload):
+            continue
         point = Point("corpus", about["kernel"], about["case"], row.candidate, None, about["options"],
                       row.median_ms * 1e3 / told["times"])  # fmt: skip
         way = _way(row, told, workload)
@@ -61,9 +62,8 @@ def _way(row: Row, told: Mapping[str, Any], workload: Workload) -> Way | None:
         return stock_way(workload, told["num_warps"], told["num_stages"], facts)
     if not row.case.get("plan"):
         return None
-    way = plan_way(Plan.from_json(json.dumps(row.case["plan"])))
     spilled = told["spilled"].get(row.candidate, 0)
-    return replace(way, spilled=spilled / way.groups) if spilled < HEAVY_SPILL_BYTES else None
+    return plan_way(Plan.from_json(json.dumps(row.case["plan"])), spilled) if spilled < HEAVY_SPILL_BYTES else None
 
 
 # --- what is kept of a launch -----------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def restored(data: Mapping[str, Any]) -> tuple[Workload, Launch]:
             tuple(LoadWork(**{**load, "op": _PLACE}) for load in it["loads"]),
             Work(**work.get("work", {})),
             Work(**work.get("addresses", {})),
-            **{key: work[key] for key in ("stored_bytes", "pointer_stored_bytes", "depth", "carried_bytes") if key in work},
+            **{key: work[key] for key in _NUMBERS if key in work},
         )
         around[block] = loops[it["loop"]] if it["loop"] is not None else None
         visits.blocks[block] = it["visits"]

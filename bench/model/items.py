@@ -69,16 +69,18 @@ def items_of(points: Sequence[Point], folder: Path) -> tuple[list[Item], Counter
         if workload is None:
             left["no structured control flow"] += 1
             continue
-        if any(
-            load.operand and load.runs > _MOST_PIECES * load.rows
-            for work in workload.blocks.values()
-            for load in work.loads
-        ):
+        if scattered(workload):
             left["operands that are loaded element by element"] += 1
             continue
         launch = launch_of(workload, arguments_of(point.case, module, workload), point.case.launch_grid())
         found.append(Item(point, workload, launch, way_of(point, made, workload)))
     return found, left
+
+
+def scattered(workload: Workload) -> bool:
+    """Whether operands are loaded element by element: there the form decides nothing but whether TMA can."""
+    loads = (load for work in workload.blocks.values() for load in work.loads)
+    return any(load.operand and load.runs > _MOST_PIECES * load.rows for load in loads)
 
 
 def why_left_out(point: Point, made: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES
+from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.candidates import (
     NO_STOCK,
@@ -131,8 +131,8 @@ def never_good(candidate: Candidate) -> Trial:
     return Trial(replace(plan, groups=candidate.plan.groups), spilled=900) if use.fits() else Trial(plan, overflow=use)
 
 
-ONE_FORM = [(None, None), (3, None), (3, 1), (3, 0)]
-"""D and stages: as planned, what fits, and with fewer registers."""
+ONE_FORM = [(None, None), (3, None), (3, 0), (3, 1)]
+"""D and stages: as planned, what fits, and with fewer registers: by far fewer first, since much spills."""
 
 
 def test_raised_comes_before_pointers_groups_before_one_a_lower_d_before_fewer_registers() -> None:
@@ -350,6 +350,45 @@ def test_a_smaller_plan_that_is_no_better_is_not_taken(later: Trial) -> None:
 ], ids=["every Plan spills", "nothing is in flight", "it does no harm"])  # fmt: skip
 def test_smaller_plans_are_not_tried_where_they_bring_nothing(first: Trial) -> None:
     assert len(searched(asking(pinned=True), lambda _: first)[1]) == 1
+
+
+@pytest.mark.parametrize(("spilled", "budget", "stages"), [
+    (STEP_BYTES, None, [None, 1, 0]), (STEP_BYTES + 4, None, [None, 0, 1]), (STEP_BYTES + 4, 60.0, [None, 1, 0])
+])  # fmt: skip
+def test_where_much_spills_and_few_are_tried_the_smallest_comes_first(
+    spilled: int, budget: float | None, stages: list[int | None]
+) -> None:
+    first = Trial(planned(LoopPlan(0, 1, schedule=schedule(2))), spilled=spilled)
+    _, tried = searched(asking(PlanOptions(compile_budget_s=budget), allowed=0), lambda _: first)
+    assert [it.plan.loop(0).stages for it in tried] == stages
+
+
+@pytest.mark.parametrize(
+    ("told", "spilled", "serialised", "taken"),
+    [
+        ("", 900, False, True), ("stock 3 us, specialised 4 us predicted", 900, False, False),
+        ("", HEAVY_SPILL_BYTES, False, False), ("", 900, True, False),
+    ],
+    ids=["faster", "slower", "too much", "serialised"],
+)  # fmt: skip
+def test_what_spills_more_than_stock_is_taken_if_it_is_predicted_to_be_faster(
+    told: str, spilled: int, serialised: bool, taken: bool
+) -> None:
+    asked: list[int] = []
+
+    def why_not_faster(plan: Plan, spilled: int) -> str:
+        asked.append(spilled)
+        return told
+
+    trial = Trial(planned(), spilled=spilled, in_flight=False, serialised=serialised)
+    choice, _ = searched(asking(why_not_faster=why_not_faster), lambda _: trial)
+    assert (choice.trial is not None) is taken
+    if taken:
+        assert asked == [900] and choice.notes[0].reason.endswith(
+            "in the stock kernel, but it is predicted to be faster"
+        )
+    else:
+        assert choice.refusal is not None and told in choice.refusal.reason
 
 
 def test_loops_that_the_user_pinned_stay() -> None:

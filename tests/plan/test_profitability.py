@@ -16,7 +16,7 @@ from tests.cases.programs import ttgir as programs
 from tests.plan.test_planner import BUDGET, channels_of
 
 MODULE = programs.parse(programs.tile_gemm())
-SURE = ErrorInfo(0.0, 0.0, 9)
+SURE = ErrorInfo(0.0, 9)
 
 
 def plan_with(depth: int) -> Plan:
@@ -31,9 +31,9 @@ def test_the_predicted_times_decide(own_us: float, pays: bool) -> None:
 
 
 def test_what_is_too_close_to_tell_stays_with_stock_and_names_what_settles_it() -> None:
-    reason = why_not_faster(Expectation(10.0, 9.9, ErrorInfo(0.0, 0.2, 9), "dots"))
+    reason = why_not_faster(Expectation(10.0, 9.9, ErrorInfo(0.2, 9), "dots"))
     assert "stock 10.0 us, specialised 9.9 us" in reason and "too close to tell; `tawa tune`" in reason
-    assert "tawa tune" not in why_not_faster(Expectation(10.0, 30.0, ErrorInfo(0.0, 0.2, 9), "dots"))
+    assert "tawa tune" not in why_not_faster(Expectation(10.0, 30.0, ErrorInfo(0.2, 9), "dots"))
 
 
 def test_an_accumulator_that_takes_all_registers_is_left_to_stock_whatever_is_predicted() -> None:

@@ -38,16 +38,18 @@ class Coefficients:
         from and to 8 bits. carried: the same for an element of 8 bits that stages carry. address: the same for the
         addresses and masks of loads through pointers.
     copy, through: cycles of `LANES_PER_CYCLE` pieces of tiles that a producer loads through pointers, by cp.async or
-        through its registers. arrival: cycles until a load has arrived in a producer's registers.
-    beside_stock, beside_specialised: cycles that an iteration with dots waits for tiles that feed no dot. outside: cycles
-        that a block without dots waits for tiles.
+        through its registers. arrival: cycles until a load has arrived in a producer's registers. scalar: the same
+        for a single number.
+    beside_stock, beside_specialised: cycles that an iteration with dots waits for tiles that feed no dot. outside: the
+        same of a block without dots.
     alone: what a single warp of a scheduler loses, because nothing fills its gaps. shuffle: cycles of a reduction.
     store, store_tma: cycles of 128 bytes that are stored through pointers, or by TMA. turn: of 128 bytes of an operand
         that is transposed through registers.
     bytes_per_cycle: from L2 to an SM. row: cycles of a row (at most 128 bytes) of an operand.
     latency, latency_tma: cycles of global memory that slots hide, through pointers and by TMA. exposed: the same where
         nothing hides it.
-    held, held_specialised: slots that wait for their release, on average.
+    held: slots that wait for their release, on average. held_specialised: the time of the dots that read a slot, as a
+        part of all dots of an iteration.
     wait_stock, wait_chained: cycles around a dot of a stock kernel, alone or chained to another dot. sync: the same
         for each further warp group, because a stock kernel synchronises all warps before it reuses a slot.
     wait_specialised, wait_in_flight, wait_staged: cycles around a dot of a consumer that waits for it (P = 0), that
@@ -80,6 +82,7 @@ class Coefficients:
     copy: float
     through: float
     arrival: float
+    scalar: float
     beside_stock: float
     beside_specialised: float
     outside: float
@@ -115,11 +118,10 @@ class Coefficients:
 class ErrorInfo:
     """The error of the predicted gain over stock Triton, as a logarithm, on kernels of one regime.
 
-    bias: mean of predicted less measured. deviation: its standard deviation around that, on kernels that the fit did
-    not see. points: how many measurements it comes from.
+    deviation: root of the mean square of predicted less measured, on kernels that the fit did not see. points: how many
+    measurements it comes from.
     """
 
-    bias: float
     deviation: float
     points: int
 

@@ -198,6 +198,10 @@ KEPT_REGISTERS = 168
 (bench/results/flex.json)."""
 HARMLESS_BYTES = 64
 """Bytes of spill stores and loads that are harmless: a few registers spilled once, outside the loops; an estimate."""
+HEAVY_SPILL_BYTES = 1024
+"""Bytes of spill stores and loads that slow any kernel down: some are inside of loops; an estimate."""
+STEP_BYTES = 256
+"""Bytes of spill stores and loads that disappear with the operand that a consumer keeps in 32 registers."""
 FREED_BYTES = 512
 """Bytes of spill stores and loads that disappear with prefetched rows, at most: 64 to 588 in dK and dV of attention."""
 BYTES_AHEAD = 32

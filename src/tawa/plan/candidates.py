@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES, WARP_GROUP
+from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES, WARP_GROUP
 from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
 from tawa.plan.entries import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
@@ -33,7 +33,8 @@ class Question:
     num_warps: of the launch. pins: what the user pinned. pinned: whether a kernel that cannot be specialised is an
     error. allowed: bytes of registers that may spill: as many as the stock kernel spills, which a call compiles.
     groups: the numbers of consumer groups to try, given the usual one and whether the form is persistent; None without
-    a prediction.
+    a prediction. why_not_faster: why a complete Plan that spills so many bytes is not predicted to be faster than the
+    stock kernel, which a call compiles; empty if it is. None without a prediction.
     """
 
     options: PlanOptions
@@ -44,6 +45,7 @@ class Question:
     chained: bool
     allowed: Callable[[], int]
     groups: Callable[[int, bool], tuple[int, ...]] | None = None
+    why_not_faster: Callable[[Plan, int], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,10 @@ def _relieved(question: Question, start: Candidate) -> Trials:
     best = first = yield from _fitted(question, start)
     if best.plan is None or holds(best, question.allowed) or not best.in_flight or question.pins.loops:
         return best
-    for candidate in smaller(first, question):
+    tries = smaller(first, question)
+    if question.options.compile_budget_s is None and first.spilled > STEP_BYTES * best.plan.consumer_groups:
+        tries = tries[-1:] + tries[:-1]  # few are tried: the first one should be small enough
+    for candidate in tries:
         trial = yield candidate
         if trial.overflow is not None or isinstance(trial.error, ResourceError):
             continue
@@ -264,6 +269,11 @@ def _unless_spilled(trial: Trial, question: Question) -> Choice:
     limit = question.allowed()
     much = "more than in the stock kernel" if trial.spilled > limit else "and ptxas serialises the wgmmas"
     reason = f"{trial.spilled} bytes of registers spill to local memory, {much}"
+    if not trial.serialised and trial.spilled < HEAVY_SPILL_BYTES and question.why_not_faster is not None:
+        slower = question.why_not_faster(trial.plan, trial.spilled)
+        if not slower:
+            return Choice(trial, notes=(*notes, Remark("note", f"{reason}, but it is predicted to be faster")))
+        reason = f"{reason}: {slower}"
     if question.pinned or question.options.wherever_legal or limit == NO_STOCK:
         return Choice(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
     cure = "smaller blocks, or more warps; only_if_faster=False specialises anyway"

@@ -47,8 +47,8 @@ class Expectation:
 
     @property
     def gain(self) -> float:
-        """How many times as fast as stock, without the known bias of the model."""
-        return self.stock_us / self.own_us * math.exp(-self.error.bias)
+        """How many times as fast as stock."""
+        return self.stock_us / self.own_us
 
     @property
     def factor(self) -> float:

@@ -38,11 +38,14 @@ class Prospect:
         """Stock Triton's kernel."""
         return self.space.stock
 
-    def expected(self, plan: Plan) -> Expectation | None:
-        """The expectation of a Plan, with or without schedules; None if stock Triton's kernel does not fit."""
+    def expected(self, plan: Plan, spilled: int = 0) -> Expectation | None:
+        """The expectation of a Plan, with or without schedules; None if stock Triton's kernel does not fit.
+
+        spilled: bytes of spill stores and loads of all its consumers together.
+        """
         if not self.stock.fits:
             return None
-        way, form = plan_way(plan), form_of(self.space, plan)
+        way, form = plan_way(plan, spilled), form_of(self.space, plan)
         chained = any(dot.chained for dot in self.space.workload.dots)
         undecided = all(it.schedule is None and it.stages is None for it in plan.loops if it.loop is not None)
         own = self._expect(replace(way, staged=way.staged or (chained and undecided)))

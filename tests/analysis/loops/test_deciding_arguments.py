@@ -12,7 +12,7 @@ def program() -> TileProgram:
 
 
 def names(made: TileProgram) -> list[str]:
-    return [it.hint for it in deciding_arguments(made.finish())]
+    return [it.hint for it in deciding_arguments(made.finish().walk())]
 
 
 def nothing(args: list[Value]) -> list[Value]:

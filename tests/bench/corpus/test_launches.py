@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,13 @@ def test_records_grid_and_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
             kernel.run(*grid, 0, None, None, None, None, None, *args)
     kernel.run(1, 1, 1, 0, None, None, None, None, None, *args)
     assert len(ran) == 4 and len(found) == 3
-    first, second = launches.told_launches(found, kernel.metadata.name)
+    path = launches.keep_launches("package: operation", found, {kernel.metadata.name: "gemm_tutorial"})
+    data = json.loads(path.read_text())
+    assert data["case"] == "package: operation"
+    first, second = data["kernels"]["gemm_tutorial"]
     assert (first["grid"], first["times"], second["grid"]) == ([8, 1, 1], 2, [4, 2, 1])
     assert 640 in first["values"] and 1 << 40 not in first["values"]
     assert first["facts"]["registers"] > 0
     assert (tmp_path / f"{first['ttir']}.ttir").read_text() == kernel.asm["ttir"]
-    assert launches.told_launches(found, "another") == []
+    other = launches.keep_launches("package: operation", found, {"another": "other"})
+    assert json.loads(other.read_text())["kernels"] == {"other": []}

@@ -110,6 +110,12 @@ def test_a_wrong_output_is_told_as_a_difference(played: dict[str, dict[str, Any]
     assert not found["gemm"]["stock"]["error"] and not found["gemm"]["model 1: as written"]["error"]
 
 
+def test_an_entry_that_stock_triton_gets_wrong_is_not_measured(played: dict[str, dict[str, Any]]) -> None:
+    run = entry(lambda it: {"c": product(it)["c"] * float("inf")})
+    answer = measure_candidates(run, [], lambda text: None, timed=False, device="cpu")
+    assert (answer["kernels"], answer["note"]) == ({}, regret.STOCK_IS_WRONG)
+
+
 def test_what_ended_a_process_is_not_run_again(played: dict[str, dict[str, Any]]) -> None:
     found, told = measure(lost={"gemm": {"model 1: as written": "hung"}}, apart=["random 1"])
     assert found["gemm"]["model 1: as written"]["error"] == "hung"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tawa.bridge.driver.back_end_runs import (
     FEWER_REGISTERS,
-    HEAVY_SPILL_BYTES,
     MOST_RUNS,
     BackEndRun,
     BackEndRuns,
     described,
 )
+from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import LoopPlan, OperandPlan, Plan
 
 GROUPS, ALONE, FLAT = Plan(groups=2), Plan(groups=1), Plan(groups=2, loops=(LoopPlan(None, stages=0, mma_depth=0),))

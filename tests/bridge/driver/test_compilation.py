@@ -16,6 +16,8 @@ from tawa.errors import InternalError, PlanError, ResourceError, UnsupportedKern
 from tawa.plan import PlanOptions
 from tests.bridge import fakes, kernels
 
+pytestmark = pytest.mark.usefixtures("all_pay")
+
 
 def compile_gemm(signature: Signature, folder: Path | None = None, **options: Any) -> Any:
     return compile_kernel(kernels.gemm_descriptors, signature, Request(PlanOptions(**options), None, folder))

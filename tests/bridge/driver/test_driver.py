@@ -75,7 +75,7 @@ def test_nothing_is_chosen_where_the_form_was_asked_for(options: PlanOptions) ->
 
 
 def test_launches_of_a_kernel_that_is_left_to_stock_may_still_gain() -> None:
-    left = compiled(find_gemm("tile_bk128"), PlanOptions())
+    left = compiled(find_gemm("tile_bk32"), PlanOptions())
     assert not left.metadata.tawa["applied"]
     about = forecast(left)
     assert about is not None and about["own"] is None and about["forms"]

@@ -19,6 +19,8 @@ from tawa.errors import DeviceError
 from tawa.plan import PlanOptions
 from tests.bridge import fakes, kernels
 
+pytestmark = pytest.mark.usefixtures("all_pay")
+
 PINNED = Request(PlanOptions(enable_warp_specialization=True))
 
 

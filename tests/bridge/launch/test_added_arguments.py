@@ -272,7 +272,7 @@ def other_form(forecaster: Forecaster, launch: Any, made: Mapping[Plan, Any], on
     """Another form of the kernel is predicted to be the fastest, unless it cannot be made."""
     (form,) = forecaster.forms
     plan = form.plan if made.get(form.plan, form) is not None else None
-    return Forecast(plan, "", Expectation(2.0, 1.0, ErrorInfo(0.0, 0.0, 0), ""))
+    return Forecast(plan, "", Expectation(2.0, 1.0, ErrorInfo(0.0, 0), ""))
 
 
 @pytest.mark.parametrize("possible", [True, False, None])

@@ -25,8 +25,8 @@ from tests.matrix.compiling import compile_case
 
 SERIALISES = triton_version() < (3, 9)
 """Whether the ptxas of this Triton serialises the wgmmas of the tile with B transposed."""
-GRID = (32 * 16,)
-SIZES = {"M": 4096, "N": 4096, "K": 2048}
+GRID = (8 * 4,)
+SIZES = {"M": 1024, "N": 1024, "K": 4096}
 
 
 def case_of(order: str) -> Specimen:

@@ -18,6 +18,8 @@ from tawa.errors import InternalError, SurroundingsError, TawaError
 from tawa.plan import PlanOptions
 from tests.bridge import fakes, kernels
 
+pytestmark = pytest.mark.usefixtures("all_pay")
+
 PINNED = PlanOptions(enable_warp_specialization=True)
 
 

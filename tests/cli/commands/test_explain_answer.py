@@ -23,8 +23,8 @@ POSITIVE = "M, N, K, stride_am, stride_bk > 0"
 
 
 def test_what_a_compile_declines_may_gain_at_a_launch_and_is_specialised_where_legal(tawa, tawa_json):
-    types = GEMM[2].replace("[128,64]", "[128,128]").replace("[64,128]", "[128,128]")
-    deep = [GEMM[0], "--sig", types, "--const", "BM=128,BN=128,BK=128"]
+    types = GEMM[2].replace("[128,64]", "[128,32]").replace("[64,128]", "[32,128]")
+    deep = [GEMM[0], "--sig", types, "--const", "BM=128,BN=128,BK=32"]
     assert tawa("explain", *deep).stdout.startswith("gemm: depends on the launch: specialised where the model of time")
     plain, legal = tawa_json("explain", *deep), tawa_json("explain", *deep, "--legal")
     assert (plain["decision"], plain["applied"]) == ("depends", False)

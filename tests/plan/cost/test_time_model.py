@@ -69,8 +69,25 @@ def test_two_groups_share_the_work_between_chained_dots() -> None:
 
 
 def test_addresses_of_pointer_loads_delay_the_producer_of_a_ring_of_one_slot() -> None:
-    pointers, way = workload(by_pointers()), replace(ONE, slots=1, in_flight=0)
-    assert time_us(replace(way, by_pointers=1.0), pointers) > 1.02 * time_us(way, pointers)
+    """Without them the pieces of a tile arrive sooner through pointers than by TMA."""
+    pointers, way = workload(by_pointers()), replace(ONE, slots=1, in_flight=0, by_pointers=1.0)
+    free = replace(fitted().coefficients, address=0.0, copy=0.0)
+    launch = launch_of(pointers, (None,) * 5 + (4096,), (64 * 32,))
+    assert predict(pointers, launch, way) > 1.005 * predict(pointers, launch, way, free)
+    assert predict(pointers, launch, way, free) < predict(pointers, launch, replace(way, by_pointers=0.0), free)
+
+
+def test_each_byte_that_spills_costs_time_in_every_iteration() -> None:
+    none, some, more = (time_us(replace(ONE, spilled=bytes)) for bytes in (0, 256, 512))
+    assert more - some == pytest.approx(some - none, rel=0.5) and some > 1.1 * none
+
+
+def test_a_persistent_form_is_uneven_where_memory_decides_how_much_each_program_does() -> None:
+    turn = replace(ONE, persistent=True)
+    launch = launch_of(GEMM, (None,) * 5 + (4096,), (64 * 32,))
+    guessed = replace(launch, visits=replace(launch.visits, guessed=True))
+    assert predict(GEMM, guessed, turn) > 1.05 * predict(GEMM, launch, turn)
+    assert predict(GEMM, guessed, ONE) == predict(GEMM, launch, ONE)
 
 
 def test_a_producer_that_loads_element_by_element_waits_for_each_load_and_holds_the_consumer_up() -> None:

@@ -68,10 +68,9 @@ def test_a_loop_of_several_stages_is_staged() -> None:
     assert not plan_way(plan(loops=(LoopPlan(0, mma_depth=0, stages=1),))).staged
 
 
-def test_a_launch_may_get_the_persistent_form_of_a_plan() -> None:
-    assert plan_way(plan(), persistent=True).persistent
-    assert not plan_way(plan(form="persistent"), persistent=False).persistent
+def test_the_form_of_a_plan_and_the_spills_of_each_group() -> None:
     assert plan_way(plan(form="persistent")).persistent
+    assert (plan_way(plan(groups=2), 96).spilled, plan_way(plan(), 96).spilled) == (48, 48)
 
 
 @pytest.mark.parametrize(("path", "by_tma"), [("raised", True), ("pointers", False), ("cp.async", False)])
@@ -95,5 +94,5 @@ def test_facts_of_the_stock_kernel_take_the_place_of_estimates() -> None:
     of = workload(by_descriptors(64, 64, 64))
     estimated, known = (stock_way(of, 4, 3, facts) for facts in (None, StockFacts(True, 168, 8, 49152)))
     assert (estimated.ctas, estimated.serialised) == (4, False)
-    assert known == replace(estimated, ctas=3, serialised=True)
+    assert known == replace(estimated, ctas=3, serialised=True, spilled=8)
     assert not stock_way(of, 4, 3, StockFacts(True, 168, 8, 240000)).fits

@@ -32,7 +32,7 @@ class Slower:
     """Stands for a prospect: every Plan is expected to take twice the time of stock Triton's kernel."""
 
     def expected(self, _: Plan) -> Expectation:
-        return Expectation(10.0, 20.0, ErrorInfo(0.0, 0.05, 9), "dots")
+        return Expectation(10.0, 20.0, ErrorInfo(0.05, 9), "dots")
 
 
 def decided(

@@ -35,6 +35,7 @@ def test_an_applied_kernel_is_explained_ahead_of_time(pipeline_is: Any) -> None:
     assert (seen.rings[0].depth, seen.mma_depth) == (3, 0)
 
 
+@pytest.mark.usefixtures("all_pay")
 def test_a_declined_kernel_says_why_where_and_how_to_cure_it(pipeline_is: Any) -> None:
     pipeline_is(fakes.declines)
     seen = tawa.explain(kernels.gemm_descriptors, TEXT, BLOCKS)

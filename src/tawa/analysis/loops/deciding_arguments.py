@@ -16,14 +16,14 @@ from tawa.dialects.builtin import CondBranchOp
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.effects import is_pure
 from tawa.dialects.tt import FuncOp, GetProgramIdOp
-from tawa.ir import Module, Operation, Value, parse_type
+from tawa.ir import Operation, Value, parse_type
 from tawa.ir.types import ScalarType
 from tawa.symbolic.origins import Origins, origins_of
 
 
-def deciding_arguments(module: Module) -> list[Value]:
-    """These arguments of the kernel's function, in its order. module: TTIR."""
-    found = _origins(module.walk()).arguments
+def deciding_arguments(operations: Iterable[Operation]) -> list[Value]:
+    """These arguments of the kernel's function, in its order. operations: all of TTIR."""
+    found = _origins(operations).arguments
     return sorted((it for it in found if _is_integer(it)), key=lambda it: it.index)
 
 

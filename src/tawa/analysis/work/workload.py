@@ -90,7 +90,7 @@ class BlockWork:
     """What one block does itself, without the loops and branches inside it.
 
     work: of the CUDA cores, without `addresses`, which only serve loads that feed dots. depth: of loops around it.
-    carried_bytes: of the tiles that its loop carries.
+    carried_bytes: of the tiles that its loop carries. scalar_loads: loads of single numbers.
     """
 
     dots: tuple[DotWork, ...] = ()
@@ -101,6 +101,7 @@ class BlockWork:
     pointer_stored_bytes: int = 0
     depth: int = 0
     carried_bytes: int = 0
+    scalar_loads: int = 0
 
     @property
     def operand_bytes(self) -> int:
@@ -158,7 +159,7 @@ def _block_work(
 ) -> BlockWork:
     dots: list[DotWork] = []
     loads: list[LoadWork] = []
-    work, serving, stored, by_pointers = NOTHING, NOTHING, 0, 0
+    work, serving, stored, by_pointers, scalars = NOTHING, NOTHING, 0, 0, 0
     for op in block.ops:
         if op.name in tt.DOTS:
             dot = _dot_work(op, axes)
@@ -168,6 +169,8 @@ def _block_work(
             tile = parse_type(op.results[0].type)
             if isinstance(tile, TensorType):
                 loads.append(replace(_load_work(op, tile, op in operands, axes), serves=op in addresses))
+            else:
+                scalars += 1
         elif op.name in _STORES:
             bytes = _stored(op)
             stored += bytes
@@ -180,7 +183,7 @@ def _block_work(
     carried = sum(
         tile.bytes for tile in tiles if isinstance(tile, TensorType) and not tile.element.startswith("!tt.ptr")
     )
-    return BlockWork(tuple(dots), tuple(loads), work, serving, stored, by_pointers, depth, carried)
+    return BlockWork(tuple(dots), tuple(loads), work, serving, stored, by_pointers, depth, carried, scalars)
 
 
 def _load_work(op: Operation, tile: TensorType, operand: bool, axes: ModuleAxisInfo) -> LoadWork:

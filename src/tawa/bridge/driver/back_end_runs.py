@@ -11,12 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import Plan
 from tawa.remarks import Remark
 
 MOST_RUNS = 2
-HEAVY_SPILL_BYTES = 1024
-"""So much is spilled inside of loops: a few registers less do not help (an estimate)."""
 FEWER_REGISTERS = 16
 """A Plan needs clearly fewer registers if so many fewer are live: half of the smallest tile of an accumulator."""
 
@@ -104,4 +103,4 @@ def described(candidate: Plan) -> str:
     return ", ".join(filter(None, words))
 
 
-__all__ = ["FEWER_REGISTERS", "HEAVY_SPILL_BYTES", "MOST_RUNS", "BackEndRun", "BackEndRuns", "described"]
+__all__ = ["FEWER_REGISTERS", "MOST_RUNS", "BackEndRun", "BackEndRuns", "described"]

@@ -233,7 +233,16 @@ class _Driver:
             chained=may_be_chained and has_chained_dots(self.kernel),
             groups=self.prospect.groups if self.prospect is not None else None,
             allowed=self._stock_spills,
+            why_not_faster=self._why_not_faster if self.prospect is not None else None,
         )
+
+    def _why_not_faster(self, plan: Plan, spilled: int) -> str:
+        """Why a Plan that spills is not predicted to be faster than the stock kernel; empty if it is."""
+        assert self.prospect is not None
+        facts = self.tools.stock.facts()
+        prospect = self.prospect if facts is None else self.prospect.knowing(facts)
+        expectation = prospect.expected(plan, spilled)
+        return why_not_faster(expectation) if expectation is not None else ""
 
     def _stock_spills(self) -> int:
         """Bytes that the kernel may spill: as many as the stock kernel; any number if Triton cannot compile that."""
@@ -377,7 +386,7 @@ class _Driver:
         flow, plan = made.form.flow, choice.trial.plan
         assert plan is not None
         launch, notes = flow.launch, list(choice.notes)
-        self.sheet.forecast = forecast = self._forecast(plan)
+        self.sheet.forecast = forecast = self._forecast(plan, choice.trial.spilled)
         wider = widened(self.kernel, self.tools.options.num_warps)
         notes += [it for it in (wider,) if it is not None]
         if flow.raised or (self.paths is not None and not self.paths.raised):
@@ -418,10 +427,10 @@ class _Driver:
             raise kind(use.total_bytes, LIMIT_BYTES, text)
         return Outcome(False, None, (Remark("declined", text),))
 
-    def _forecast(self, plan: Plan | None) -> dict[str, Any] | None:
+    def _forecast(self, plan: Plan | None, spilled: int = 0) -> dict[str, Any] | None:
         """What launches need to choose between the forms of the kernel by prediction; None if all get this one.
 
-        plan: of the specialised kernel; None for stock Triton's.
+        plan: of the specialised kernel, which spills so many bytes; None for stock Triton's.
         """
         asked = (self.pins.launches or LaunchPlan()).choice
         open_ = self.request.plan is None if asked is None else asked != "always"
@@ -432,7 +441,8 @@ class _Driver:
         forced = self.request.pinned or options.wherever_legal if asked is None else asked == "specialised"
         forced = forced or (plan is not None and bool(plan.unit_strides))
         with self.sheet.timed("offer forms"):
-            return forecast_facts(space, form_of(space, plan) if plan is not None else None, options, not forced)
+            own = form_of(space, plan) if plan is not None else None
+            return forecast_facts(space, own, options, not forced, spilled)
 
 
 def _will_spill(plan: Plan | None, live: int) -> bool:

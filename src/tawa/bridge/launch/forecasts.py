@@ -63,7 +63,7 @@ class Forecasts:
             about["num_warps"], about["num_stages"], workload, about["raised"], about["persistent"], self.facts
         )
         own = Form(**about["own"]) if about["own"] is not None else None
-        way = plan_way(self.plan) if self.plan is not None else None
+        way = plan_way(self.plan, about["spilled"]) if self.plan is not None else None
         forms = tuple(Form(**it) for it in about["forms"])
         return Forecaster(space, own, way, forms, about["stock"])
 
@@ -130,10 +130,13 @@ def _rounded(number: int) -> int:
     return (abs(number) >> left << left) * (1 if number >= 0 else -1)
 
 
-def forecast_facts(space: Space, own: Form | None, options: PlanOptions, stock: bool) -> dict[str, Any] | None:
+def forecast_facts(
+    space: Space, own: Form | None, options: PlanOptions, stock: bool, spilled: int = 0
+) -> dict[str, Any] | None:
     """What `Forecasts` needs to know of a compile; None if there is nothing to choose from.
 
     own: the form that was compiled; None for stock Triton. stock: whether launches may get stock Triton's kernel.
+    spilled: bytes of spill stores and loads of the compiled form.
     """
     forms = other_forms(space, own, options)
     if not stock and own is not None:  # the user wants this kernel specialised: only the order of its tiles is open
@@ -146,6 +149,7 @@ def forecast_facts(space: Space, own: Form | None, options: PlanOptions, stock: 
         "raised": space.raised,
         "persistent": space.persistent,
         "own": _form(own) if own is not None else None,
+        "spilled": spilled,
         "forms": [_form(it) for it in forms],
         "stock": stock,
     }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tawa.analysis.loops.deciding_arguments import deciding_axes
+from tawa.analysis.loops.deciding_arguments import deciding_arguments, deciding_axes
 from tawa.analysis.work.visits import Visits, count_visits
 from tawa.analysis.work.workload import Workload
 from tawa.dialects.scalars import width_of
@@ -113,12 +113,19 @@ def usual_launches(workload: Workload, processors: int = PROCESSORS) -> tuple[La
 
 
 def unusual_launches(workload: Workload, processors: int = PROCESSORS) -> tuple[Launch, ...]:
-    """Smaller and larger launches than the usual ones."""
+    """Smaller and larger launches than the usual ones, and large ones in which one argument is small."""
     few, many = (_launches(workload, UNUSUAL_SIZES, waves, processors) for waves in UNUSUAL_WAVES)
-    return (*few, *many)
+    small, large = UNUSUAL_SIZES
+    deciding = [it.index for it in deciding_arguments(workload.function.op.walk())]
+    mixed = ({index: small} for index in deciding) if len(deciding) > 1 else ()
+    mixed = [_launches(workload, (large,), UNUSUAL_WAVES[-1], processors, one) for one in mixed]
+    return (*few, *many, *(launch for found in mixed for launch in found))
 
 
-def _launches(workload: Workload, sizes: Sequence[int], waves: int, processors: int) -> tuple[Launch, ...]:
+def _launches(
+    workload: Workload, sizes: Sequence[int], waves: int, processors: int, different: Mapping[int, int] | None = None
+) -> tuple[Launch, ...]:
+    """different: sizes of single arguments, by index."""
     programs = waves * processors
     grid: tuple[int, ...] = (programs,)
     if _iterates_over_tiles(workload):
@@ -126,7 +133,8 @@ def _launches(workload: Workload, sizes: Sequence[int], waves: int, processors: 
     elif len({read_int(op.properties["axis"]) for op in workload.function.op.walk() if GetProgramIdOp.of(op)}) > 1:
         grid = (_ROW, max(1, programs // _ROW))
     integers = [width_of(it.type) not in (None, 1) for it in workload.function.body.args]
-    every = ([size if integer else None for integer in integers] for size in sizes)
+    own = different or {}
+    every = ([own.get(at, size) if integer else None for at, integer in enumerate(integers)] for size in sizes)
     return tuple(launch_of(workload, arguments, grid, processors) for arguments in every)
 
 

@@ -111,6 +111,7 @@ def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     serving = way.by_pointers * addresses / LANES_PER_CYCLE * c.address
     serving += sum(load.pieces * (c.through if load.fill == "registers" else c.copy) for load in kept) / LANES_PER_CYCLE
     waiting = c.arrival * (any(load.fill == "registers" for load in kept) + any(load.serves for load in work.loads))
+    waiting += c.scalar * (work.scalar_loads > 0)
     cuda = _cuda_cycles(work, way, c) + _carried(work, way, c) + (0.0 if way.specialised else serving)
     busy = _norm(c.overlap, tensor, cuda, moved)
     warps = max(1.0, way.num_warps / way.groups / WARP_GROUP)
@@ -120,13 +121,12 @@ def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     if not work.dots:
         return own + c.block + c.outside * any(not load.serves for load in work.loads), busy
     share = max(tensor / way.groups, sum(_steps_cycles(dot, way, c) for dot in work.dots))
+    waited = sum(_by_wgmma(dot, way) for dot in work.dots)
     if way.specialised:
-        return _specialised_chain(
-            share, own, moved, serving + waiting, len(work.dots), _is_staged(work, way), way, c
-        ), busy
+        return _specialised_chain(share, own, moved, serving + waiting, waited, _is_staged(work, way), way, c), busy
     chained = any(dot.chained or dot.computed for dot in work.dots)
     wait = c.wait_chained if chained else c.wait_stock
-    chain = share + own + len(work.dots) * (wait + (warps - 1) * c.sync) + waiting
+    chain = share + own + waited * (wait + (warps - 1) * c.sync) + waiting
     if way.serialised:
         chain += sum(_instructions(dot, warps) for dot in work.dots) * c.wait_serialised
     if way.slots <= 1:
@@ -161,8 +161,8 @@ def _specialised_chain(
     latency = c.latency_tma + way.by_pointers * (c.latency - c.latency_tma)
     if way.slots == 1:
         return chain + latency + moved + serving
-    ahead = max(_LEAST_AHEAD, way.slots - c.held_specialised - way.in_flight - staged)
-    return max(chain, (latency + moved) / ahead + serving)
+    ahead = max(_LEAST_AHEAD, way.slots - way.in_flight - staged)
+    return max(chain, (latency + moved + dots * c.held_specialised) / ahead + serving)
 
 
 def _cuda_cycles(work: BlockWork, way: Way, c: Coefficients) -> float:

@@ -115,8 +115,8 @@ def stock_way(workload: Workload, num_warps: int, num_stages: int, facts: StockF
                    spilled=facts.spilled)  # fmt: skip
 
 
-def plan_way(plan: Plan, persistent: bool | None = None) -> Way:
-    """A complete Plan. persistent: instead of the Plan's own form."""
+def plan_way(plan: Plan, spilled: int = 0) -> Way:
+    """A complete Plan. spilled: bytes of spill stores and loads of all its consumers together."""
     loops = [it for it in plan.loops if it.loop is not None]
     staged = any((it.schedule.stages if it.schedule is not None else it.stages or 1) > 1 for it in loops)
     warps = sum(it.num_warps for it in plan.partitions if it.role == "consumer")
@@ -129,9 +129,10 @@ def plan_way(plan: Plan, persistent: bool | None = None) -> Way:
         depth,
         plan.mma_depth,
         staged,
-        plan.form == "persistent" if persistent is None else persistent,
+        plan.form == "persistent",
         kept_pointers([it.path for it in plan.operands if it.ring]),
         any(it.path == "raised" for it in plan.stores),
+        spilled=spilled / max(1, plan.consumer_groups),
     )
 
 

@@ -19,6 +19,8 @@ from tawa.bridge.triton.signature import Signature
 from tawa.plan import PlanOptions
 from tests.bridge import fakes, kernels
 
+pytestmark = pytest.mark.usefixtures("all_pay")
+
 AUTO = Request()
 DEEP = Request(PlanOptions(aref_depth=3))
 TWO = Request(PlanOptions(aref_depth=2))

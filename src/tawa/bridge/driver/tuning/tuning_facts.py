@@ -70,9 +70,12 @@ def tuning_facts(
     measure = request.options.mode == "measure"
     chosen = result.outcome.plan if result is not None else None
     ranked = ranked_plans(kernel, options.num_warps, options.num_stages, request, chosen) if measure else ()
+    deciding = deciding_arguments(kernel.walk())
     return {
         "key": tuning_key(source.ttir, options, request),
-        "sizes": [[it.index, parameter_name(kernel, it, f"argument {it.index}")] for it in deciding_arguments(kernel)],
+        "sizes": [
+            [it.index, parameter_name(kernel, it, f"argument {it.index}")] for it in deciding_arguments(kernel.walk())
+        ],
         "may_run_twice": may_run_twice(kernel),
         "writes": written_arguments(kernel),
         "follows_addresses": follows_addresses(kernel),
