@@ -9,7 +9,7 @@ def peak(wanted: Any, stock: Any, got: Any) -> float:
     """The largest error of any element, over that of stock Triton's kernel or over that of rounding alone."""
     wanted, stock, got = (it.detach().double() for it in (wanted, stock, got))
     same = (got == stock) | (got.isnan() & stock.isnan())
-    errors = (got - wanted).abs().masked_fill(same, 0.0).nan_to_num(nan=float("inf"))
+    errors = (got - wanted).abs().masked_fill(same, 0.0).nan_to_num(nan=float("inf"), posinf=float("inf"))
     least = max(float((stock - wanted).abs().nan_to_num(posinf=0.0).max()), 1e-3 * float(wanted.square().mean().sqrt()))
     return float(errors.max()) / (least + 1e-30)
 

@@ -48,7 +48,7 @@ class AllClose:
         same = (got == wanted) | (got.isnan() & wanted.isnan())
         ratios = (got - wanted).abs() / (self.atol + self.rtol * wanted.abs())
         ratios = ratios.masked_fill(same, 0.0)
-        return float(ratios.nan_to_num(nan=float("inf")).max()) if ratios.numel() else 0.0
+        return float(ratios.nan_to_num(nan=float("inf"), posinf=float("inf")).max()) if ratios.numel() else 0.0
 
 
 @dataclass(frozen=True, slots=True)

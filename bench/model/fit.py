@@ -71,7 +71,7 @@ START: dict[str, tuple[float, float, float]] = {
     "tensor_8": (1.05, 0.8, 2.0),
     "tensor_16": (1.1, 1.0, 1.6),
     "tensor_32": (1.2, 1.0, 3.0),
-    "tensor_mma": (2.0, 1.2, 8.0),
+    "tensor_mma": (1.8, 1.2, 3.0),
     "step_mma": (30.0, 5.0, 60.0),
     "outside": (600.0, 20.0, 4000.0),
     "lanes": (0.4, 0.25, 3.0),
@@ -98,6 +98,7 @@ START: dict[str, tuple[float, float, float]] = {
     "wait_in_flight": (75, 5, 400),
     "wait_staged": (400, 20, 800),
     "wait_serialised": (80, 5, 300),
+    "wait_mma": (150.0, 10.0, 1000.0),
     "spill": (0.3, 0.01, 5.0),
     "uneven": (1.2, 1.0, 2.0),
 }

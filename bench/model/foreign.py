@@ -8,6 +8,7 @@ whose launches are not here stay as they are.
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -125,6 +126,8 @@ def _without_zeros(data: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> int:
     """Writes the file."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+
     from tawa.analysis.work.workload import find_workload
     from tawa.bridge.triton.structured import new_context, read_kernel
     from tawa.plan.cost.launches import launch_of

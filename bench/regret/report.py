@@ -85,7 +85,7 @@ def groups_of_rows(source: str, rows: Iterable[dict[str, Any]]) -> list[Group]:
             it = Measured(
                 row["candidate"], row["median_ms"] * 1e3, case.get("predicted_us"), row["candidate"] == "stock"
             )
-            found[case.get("source", source), case["kernel"], case["case"]].append(it)
+            found[f"{case['source']}, then" if "source" in case else source, case["kernel"], case["case"]].append(it)
     return [Group(*key, tuple(them)) for key, them in found.items()]
 
 

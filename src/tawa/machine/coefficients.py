@@ -54,7 +54,7 @@ class Coefficients:
         for each further warp group, because a stock kernel synchronises all warps before it reuses a slot.
     wait_specialised, wait_in_flight, wait_staged: cycles around a dot of a consumer that waits for it (P = 0), that
         keeps dots in flight, or whose loop has stages. wait_serialised: cycles around each wgmma instruction of a stock
-        kernel whose wgmmas ptxas serialises.
+        kernel whose wgmmas ptxas serialises. wait_mma: cycles around a dot by mma.sync.
     spill: cycles of an iteration with dots for each byte that is spilled, by the counts of ptxas. uneven: work of the
         busiest SM of a persistent form over the mean, where memory decides how much each program does.
     """
@@ -105,6 +105,7 @@ class Coefficients:
     wait_in_flight: float
     wait_staged: float
     wait_serialised: float
+    wait_mma: float
     spill: float
     uneven: float
 

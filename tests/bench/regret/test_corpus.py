@@ -49,7 +49,12 @@ def test_the_report_reads_the_rows_of_the_corpus_as_a_source_of_its_own() -> Non
     }
     stock = {"candidate": "stock", "median_ms": 0.03, "case": {"kernel": "scan", "case": "own"}}
     corpus, own = groups_of_rows("regret", [{**row, "case": {**row["case"], "source": "corpus"}}, stock])
-    assert (corpus.source, corpus.kernel, corpus.problem, own.source) == ("corpus", "gemm", "pack: right", "regret")
+    assert (corpus.source, corpus.kernel, corpus.problem, own.source) == (
+        "corpus, then",
+        "gemm",
+        "pack: right",
+        "regret",
+    )
     assert (first_by_model(corpus), first_by_model(own)) == (NAME, "")
     command.print_report([own])  # nothing was predicted
 

@@ -120,8 +120,9 @@ def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
         own += c.beside_specialised if way.specialised else c.beside_stock
     if not work.dots:
         return own + c.block + c.outside * any(not load.serves for load in work.loads), busy
-    share = max(tensor / way.groups, sum(_steps_cycles(dot, way, c) for dot in work.dots))
     waited = sum(_by_wgmma(dot, way) for dot in work.dots)
+    share = max(tensor / way.groups, sum(_steps_cycles(dot, way, c) for dot in work.dots))
+    share += (len(work.dots) - waited) * c.wait_mma
     if way.specialised:
         return _specialised_chain(share, own, moved, serving + waiting, waited, _is_staged(work, way), way, c), busy
     chained = any(dot.chained or dot.computed for dot in work.dots)

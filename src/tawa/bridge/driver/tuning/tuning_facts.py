@@ -73,9 +73,7 @@ def tuning_facts(
     deciding = deciding_arguments(kernel.walk())
     return {
         "key": tuning_key(source.ttir, options, request),
-        "sizes": [
-            [it.index, parameter_name(kernel, it, f"argument {it.index}")] for it in deciding_arguments(kernel.walk())
-        ],
+        "sizes": [[it.index, parameter_name(kernel, it, f"argument {it.index}")] for it in deciding],
         "may_run_twice": may_run_twice(kernel),
         "writes": written_arguments(kernel),
         "follows_addresses": follows_addresses(kernel),
