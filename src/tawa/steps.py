@@ -17,10 +17,12 @@ from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, 
 from tawa.plan.decide.paths import choose_raises, choose_unit_strides
 from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
+from tawa.plan.decide.sums import sums_late
 from tawa.plan.decide.turns import choose_turns
 from tawa.remarks import Remark
 from tawa.symbolic.host.expr import Condition
 from tawa.transforms.epilogue.direct_stores import DirectStores
+from tawa.transforms.ttir.late_sums import LateSums
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma
 from tawa.transforms.ttir.split_rows import SplitRows
@@ -98,6 +100,13 @@ def split_rows(flow: Flow) -> Remark | None:
     flow.plan = made.decided.over(flow.plan)
     flow.target = replace(flow.target, num_warps=warps, groups=groups)
     return None
+
+
+def sum_late(flow: Flow) -> None:
+    """Adds up running sums across threads after their loops, if that is allowed."""
+    if sums_late(flow.plan, flow.options):
+        made = LateSums().run(flow.module)
+        flow.plan = made.decided.over(flow.plan)
 
 
 def store_directly(flow: Flow) -> None:

@@ -227,6 +227,9 @@ class _Decisions:
 
     def _rest(self) -> Iterator[Decision]:
         plan, pins = self.plan, self.pins
+        if plan.sums is not None:
+            usual = "" if plan.sums == "after_loops" else "no loop carries a sum of the rows of a dot's result"
+            yield self._made("sums", _words(plan.sums), pins.sums is not None, "precision", usual)
         if plan.unit_strides:
             usual = "wider copies than one element; checked at each launch"
             value = f"{', '.join(plan.unit_strides)} = 1"
