@@ -76,6 +76,7 @@ STAGES = (
     Step("plan prefetched loads", steps.decide_ahead),
     passing(PrefetchLoads),  # before schedules, which count a prefetched load as work for the next iteration
     Step("schedule", steps.decide_loops),
+    Step("joins", steps.decide_joins),
     passing(PipelineStages),
     Step("turns", steps.decide_turns),
     passing(PingPong),  # after the stages: turns enclose dots in their final order

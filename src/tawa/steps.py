@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tawa.analysis.names import name_module
+from tawa.errors import PlanError
 from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
 from tawa.machine.hopper import WARP_GROUP
-from tawa.plan import Plan
+from tawa.plan import LoopPlan, Plan
 from tawa.plan.candidates import warps_of_group
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.plan.decide.paths import choose_raises, choose_unit_strides
@@ -22,6 +23,8 @@ from tawa.plan.decide.turns import choose_turns
 from tawa.remarks import Remark
 from tawa.symbolic.host.expr import Condition
 from tawa.transforms.epilogue.direct_stores import DirectStores
+from tawa.transforms.pipelining.expand_stages import Expander
+from tawa.transforms.pipelining.join_stages import scheduled_loops, why_not_joined
 from tawa.transforms.ttir.late_sums import LateSums
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma
@@ -152,6 +155,21 @@ def decide_loops(flow: Flow) -> None:
     staged = {schedule.location for schedule in schedules.values() if schedule.location}
     # Drop the remarks about P = 0 for loops that have a schedule instead.
     flow.remarks = [remark for remark in flow.remarks if str(remark.location) not in staged]
+
+
+def decide_joins(flow: Flow) -> None:
+    """Decides which loops share a pipeline with the loop before them. Raises PlanError if a pinned one cannot."""
+    found: dict[int, LoopPlan] = {}
+    before: Expander | None = None
+    for number, expander in scheduled_loops(flow.module, flow.plan):
+        why = "there is no loop before it" if before is None else why_not_joined(before, expander)
+        asked = flow.plan.loop(number).joined
+        if asked and why:
+            raise PlanError(f"the Plan joins loop {number} to the loop before it: {why}; cure: leave `joined` out")
+        joined = not why and asked is not False
+        found.setdefault(number, LoopPlan(number, joined=joined))
+        before = None if joined else expander
+    flow.plan = flow.plan.over(Plan(loops=tuple(found.values())))
 
 
 def _with_pinned_loops(flow: Flow) -> Plan:
