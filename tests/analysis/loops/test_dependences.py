@@ -6,8 +6,8 @@ from tawa.analysis.loops.dependences import DependenceInfo, captured, find_depen
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import parse_module
+from tawa.plan.decide.loops import staged_loops
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
-from tawa.transforms.pipelining.pipeline_stages import staged_loops
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ACC, op

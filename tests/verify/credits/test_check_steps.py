@@ -13,7 +13,7 @@ import pytest
 
 from tawa.ir import Builder, Module, Operation, Value, parse_module
 from tawa.pipeline import Target, specialise
-from tawa.plan import PlanOptions
+from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.verify.assumptions import POSITIVE_STEP, positive_step
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.credits.check import ALL, check_credits
@@ -91,17 +91,19 @@ def test_a_peeled_loop_with_any_bounds_is_proved(bounds: tuple[str, str]) -> Non
 
 @pytest.mark.parametrize("around", [False, True])
 @pytest.mark.parametrize("steps", [("m", "programs"), ("one", "m"), ("m", "one"), ("twice", "two"), ("two", "one")])
+@pytest.mark.parametrize("joined", [False, True])
 def test_consecutive_loops_with_equal_bounds_and_different_steps_are_proved(
-    steps: tuple[str, str], around: bool
+    steps: tuple[str, str], around: bool, joined: bool
 ) -> None:
-    """One condition guards the peeled iterations of both."""
+    """One condition guards the peeled iterations of both; the second loop's are also in a joint iteration."""
     loops = [attention_loop("first", step=steps[0]), attention_loop("acc", "_2", init="first", step=steps[1])]
     body = "\n".join((*loops, store()))
     source = kernel(f"{BEFORE}\n{for_loop(body, induction='tile', lower='pid', upper='m') if around else body}")
-    made = specialise(source, OPTIONS, Target(4, 3, 10**9), verification="off")
+    plan = Plan(loops=(LoopPlan(2 if around else 1, joined=joined),))
+    made = specialise(source, OPTIONS, Target(4, 3, 10**9), plan, verification="off")
     assert made.applied, made.remarks
     module = parse_module(made.aref)
-    assert sum(map(guard, named(module, "scf.if"))) == 2
+    assert sum(map(guard, named(module, "scf.if"))) == (3 if joined else 2)
     found = check_credits(module, effort="fast")
     assert isinstance(found, Proved) and found.bound == ALL, found
 
