@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tawa.ops.kernels import backward, forward, persistent
+from tawa.ops.kernels import varlen as ragged
 from tests.cases.attention import flex, one_loop, tutorial, varlen
 from tests.cases.attention.problem import first_column
 from tests.cases.case import Absent, Argument, Descriptor, Expectation, Grid, Number, Pointer, Specimen, Tensor
@@ -204,6 +205,37 @@ def packed_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
         plans=PLANS,
         tags=frozenset({"varying"}),
     )
+
+
+def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, dtype: str = "fp16", dim: int = 64,
+                causal: bool = True, window: int = 0, softcap: bool = False, heads: int = 2, key_heads: int = 2,
+                tile: tuple[int, int, int] | None = None) -> Specimen:  # fmt: skip
+    """Sequences of the given lengths, packed one after the other, with descriptors that end with each sequence."""
+    bm, bn, warps = tile or tile_for(dim)
+    case = packed_case(name, queries, keys, dtype=dtype, dim=dim, causal=causal, window=window, heads=heads,
+                       key_heads=key_heads)  # fmt: skip
+    arguments: dict[str, Argument] = {
+        "q_desc": ragged_descriptor("q", "BM", heads, dim),
+        "k_desc": ragged_descriptor("k", "BN", key_heads, dim),
+        "v_desc": ragged_descriptor("v", "BN", key_heads, dim),
+        "o_desc": ragged_descriptor("o", "BM", heads, dim),
+        "lse_ptr": Pointer("lse"),
+        "cu_q_ptr": Pointer("cu_q"),
+        "cu_k_ptr": Pointer("cu_k"),
+        "TOTAL_Q": Number("SQ"),
+        "scale": Number(SCALE[dim]),
+        "softcap": Number(SOFTCAP),
+    }
+    constexprs = {"GROUP": heads // key_heads, "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal, "WINDOW": window,
+                  "SOFTCAP": softcap}  # fmt: skip
+    return replace(case, kernel=ragged.attention_varlen, arguments=arguments, constexprs=constexprs, num_warps=warps)
+
+
+def ragged_descriptor(tensor: str, rows: str, heads: int, dim: int) -> Descriptor:
+    """A descriptor of a packed tensor (rows, heads, dim) whose fourth axis ends with the sequence."""
+    row = heads * dim
+    shape = (2**31 - 2**16, 2**31 - 2**16, heads, 2**30, dim)
+    return Descriptor(tensor, (1, 1, 1, rows, "D"), shape, (2**34 - row, row, dim, row, 1))
 
 
 def offsets(sizes: tuple[int, ...]) -> tuple[int, ...]:

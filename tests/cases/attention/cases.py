@@ -10,6 +10,7 @@ from tests.cases.attention.builders import (
     flex_case,
     forward_case,
     packed_case,
+    ragged_case,
     row_sums_case,
     tutorial_case,
 )
@@ -68,6 +69,11 @@ PACKED = [
       for dtype, dim in (("fp16", 64), ("fp16", 96), ("bf16", 128), ("fp8e4nv", 128)) for causal in BOTH),
     packed_case("varlen_gqa", *UNEVEN, heads=4, key_heads=2),
     packed_case("varlen_window", *UNEVEN, window=70),
+    *(ragged_case(f"ragged_{dtype}_d{dim}_{MASK[causal]}", *UNEVEN, dtype=dtype, dim=dim, causal=causal)
+      for dtype, dim in (("fp16", 64), ("fp16", 96), ("bf16", 128), ("fp16", 256)) for causal in BOTH),
+    ragged_case("ragged_gqa", *UNEVEN, heads=4, key_heads=2),
+    ragged_case("ragged_window", *UNEVEN, window=70),
+    ragged_case("ragged_softcap", *UNEVEN, softcap=True),
 ]  # fmt: skip
 
 TUTORIAL = [

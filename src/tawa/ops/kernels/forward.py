@@ -44,34 +44,36 @@ def attend(
 
 @triton.jit
 def attention_tile(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, head, H, SQ, SK, diagonal, scale, softcap,
-    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, of_q, of_k, h, head, SUMS, SQ, SK, diagonal, scale,
+    softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
-    """The rows of one tile of one head (`head` counts through all batches), in up to three loops over the keys."""
-    b, h = head // H, head % H
+    """The rows of one tile of query head h, in up to three loops over the keys.
+
+    of_q, of_k: the batch, or the packed sequence (`load_rows`). Row 0 has its logarithm at ``lse_ptr + head * SUMS``.
+    """
     rows = tile * BM + tl.arange(0, BM)
     slope = tl.load(slopes_ptr + h) if ALIBI else 0.0
     m_i = tl.full([BM], LOWEST, tl.float32)
     l_i = tl.zeros([BM], tl.float32)
     acc = tl.zeros([BM, D], tl.float32)
-    q = load_rows(q_desc, b, h, tile * BM, BM, D)
+    q = load_rows(q_desc, of_q, h, tile * BM, BM, D)
     low, full_low, full_high, high = key_range(tile * BM, diagonal, SK, BM, BN, CAUSAL, WINDOW)
     if WINDOW:
-        acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, b, h // GROUP, rows[:, None], low, min(full_low, high),
-                               diagonal, SK, scale, slope, softcap, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
-                               True)  # fmt: skip
-    acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, b, h // GROUP, rows[:, None], full_low, full_high,
+        acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, of_k, h // GROUP, rows[:, None], low,
+                               min(full_low, high), diagonal, SK, scale, slope, softcap, BN, D, V_T, CAUSAL, WINDOW,
+                               ALIBI, SOFTCAP, True)  # fmt: skip
+    acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, of_k, h // GROUP, rows[:, None], full_low, full_high,
                            diagonal, SK, scale, slope, softcap, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
                            False)  # fmt: skip
     if CAUSAL or not EVEN:
-        acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, b, h // GROUP, rows[:, None], full_high, high,
+        acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, of_k, h // GROUP, rows[:, None], full_high, high,
                                diagonal, SK, scale, slope, softcap, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
                                True)  # fmt: skip
     o, lse = finish(acc, m_i, l_i)
     if lse_ptr is not None:
-        tl.store(lse_ptr + head * SQ + rows, lse, mask=rows < SQ)
-    store_rows(o_desc, b, h, tile * BM, o, BM, D)
+        tl.store(lse_ptr + head * SUMS + rows, lse, mask=rows < SQ)
+    store_rows(o_desc, of_q, h, tile * BM, o, BM, D)
 
 
 @triton.jit
@@ -88,5 +90,7 @@ def attention_two_loops(
     tile = tl.program_id(0)
     if CAUSAL:
         tile = tl.num_programs(0) - 1 - tile
-    attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, tl.program_id(1), H, SQ, SK, diagonal,
+    head = tl.program_id(1)
+    b, h = head // H, head % H
+    attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, b, b, h, head, SQ, SQ, SK, diagonal,
                    scale, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, EVEN)  # fmt: skip
