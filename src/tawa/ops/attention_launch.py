@@ -31,7 +31,7 @@ from tawa.ops.kernels import backward, forward, persistent
 
 LN_2 = 0.6931471805599453
 ROWS_OF_SUMS = 64
-LENGTHS = ("HEADS", "H", "SQ", "SK", "diagonal")
+LENGTHS = ("HEADS", "H", "SQ", "SK", "diagonal", "TOTAL_Q")
 
 
 def under_tawa(kernel: Any) -> Any:

@@ -23,7 +23,7 @@ from tawa.ops.attention_launch import (
     run_backward,
     run_forward,
 )
-from tawa.ops.attention_plain import autograd_is_on, is_plain
+from tawa.ops.attention_plain import VALUES, KnownCalls, autograd_is_on, is_plain
 from tawa.ops.attention_tensors import TMA_BYTES, new_like
 
 _FORWARD_SCHEMA = (
@@ -104,7 +104,7 @@ def attention(
         DeviceError: the tensors are not on one CUDA device.
     """
     call = None
-    if alibi is None and is_plain(q, k, v) and _PLAIN.issuperset(map(type, (causal, scale, window, softcap, diagonal))):
+    if alibi is None and is_plain(q, k, v) and VALUES.issuperset(map(type, (causal, scale, window, softcap, diagonal))):
         known = (
             q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype,
             q.device, k.device, v.device, causal, scale, window, softcap, diagonal,
@@ -175,22 +175,7 @@ def _call_of(
     return _Call(mask, factor, cap, known_forward(q, k, v, mask, factor, cap), lacking)
 
 
-class _Calls(dict[Any, _Call]):
-    """The calls that were made, by everything that is checked or decided; a limited number."""
-
-    most = 1024
-
-    def keep(self, known: Any, call: _Call) -> _Call:
-        """Adds a call and returns it."""
-        if len(self) >= self.most:
-            self.clear()
-        self[known] = call
-        return call
-
-
-_calls = _Calls()
-_PLAIN = frozenset((bool, int, float, type(None)))
-"""Types of options that compare by their value, which does not change."""
+_calls: KnownCalls[_Call] = KnownCalls()
 
 
 class _Derived(torch.autograd.Function):

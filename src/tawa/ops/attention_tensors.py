@@ -1,4 +1,4 @@
-"""Tensors as the attention kernels see them: 4-D TMA descriptors with the tensors' own strides, and new outputs.
+"""Tensors as the attention kernels see them: TMA descriptors with the tensors' own strides, and new outputs.
 
 A transposed view, such as that of (B, S, H, D) projections, is used without a copy. TMA needs contiguous rows, and
 strides and addresses that are multiples of 16 bytes; other tensors are copied first.
@@ -12,6 +12,10 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 TMA_BYTES = 16
+RAGGED_EDGE, MOST_OFFSET = 2**30, 2**31 - 2**16
+"""Extents of a ragged descriptor: of its axis of rows (EDGE of `tawa.ops.kernels.parts`), and of those before it."""
+LONGEST_ROW = 2**34
+"""The stride of a row in elements; that of TMA's axis before it, this minus the row's, is positive."""
 
 
 def fits_tma(tensor: torch.Tensor) -> bool:
@@ -27,12 +31,25 @@ def fits_tma(tensor: torch.Tensor) -> bool:
 
 def for_tma(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor if it fits TMA, else a copy whose rows begin at multiples of 16 bytes."""
-    if fits_tma(tensor):
-        return tensor
+    return tensor if fits_tma(tensor) else _copy_for_tma(tensor)
+
+
+def _copy_for_tma(tensor: torch.Tensor) -> torch.Tensor:
     unit = TMA_BYTES // tensor.element_size()
     length = tensor.shape[-1]
     copy = tensor.new_empty((*tensor.shape[:-1], -(-length // unit) * unit))[..., :length]
     return copy.copy_(tensor)
+
+
+def fits_ragged(tensor: torch.Tensor) -> bool:
+    """Whether a ragged descriptor can be made for packed rows (rows, heads, D), however many, without a copy."""
+    row = tensor.stride(0)
+    return fits_tma(tensor) and 0 < row < LONGEST_ROW and row * tensor.element_size() % TMA_BYTES == 0
+
+
+def for_ragged(tensor: torch.Tensor) -> torch.Tensor:
+    """The packed rows if they fit a ragged descriptor, else a copy of them that does."""
+    return tensor if fits_ragged(tensor) else _copy_for_tma(tensor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +70,19 @@ class Box:
         strides[3] = 1
         TensorDescriptor(tensor, shape, strides, [1, 1, rows, columns])  # which checks all of it
         return Box(shape, strides, [1, 1, rows, columns])
+
+    @staticmethod
+    def ragged(tensor: torch.Tensor, rows: int, columns: int) -> Box:
+        """Boxes of some rows of one head of packed rows (rows, heads, D), with the axes of `tawa.ops.kernels.varlen`.
+
+        They do not depend on the number of rows. `fits_ragged` holds for the tensor.
+        """
+        (row, head, _), (_, heads, head_dim) = tensor.stride(), tensor.shape
+        shape = [MOST_OFFSET, MOST_OFFSET, heads, RAGGED_EDGE, head_dim]
+        strides = [2**34 - row, row, head if heads > 1 else TMA_BYTES, row, 1]
+        block = [1, 1, 1, rows, columns]
+        TensorDescriptor(tensor, shape, strides, block)  # which checks all of it
+        return Box(shape, strides, block)
 
     def around(self, tensor: torch.Tensor) -> TensorDescriptor:
         """The descriptor of such a tensor, whose address is a multiple of 16. Nothing is checked again."""
