@@ -5,9 +5,12 @@ A sample on small problems: `bench/attention/proofs.py` takes every case, on the
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tests.cases.attention.builders import resized
+from tawa.bridge.triton.read_module import read_levels
+from tawa.runtime.simulation import make_arrays, simulate_case
+from tests.cases.attention.builders import ragged_case, resized
 from tests.cases.attention.cases import find
 from tests.cases.case import Specimen
 from tests.cases.simulated import errors, orders_with_other_bits, simulated, unspecialised
@@ -26,7 +29,7 @@ SMALL = [
     ("dq_fp16_d64_causal", 130, 200),
     ("dkdv_fp16_d64_full", 130, 200),
 ]
-AS_LISTED = ["varlen_fp16_d64_causal"]
+AS_LISTED = ["varlen_fp16_d64_causal", "ragged_fp16_d64_causal", "ragged_fp16_d96_full", "ragged_window"]
 SAME_BITS = [("two_loops_causal_333x200", 150, 300), ("branch_fp16_d64_causal", 128, 384)]
 
 
@@ -54,3 +57,21 @@ def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str, que
     case = small(name, queries, keys)
     compiled = specialised_levels(case, pinned(*case.plans[0]))
     assert orders_with_other_bits(case, compiled, simulated(case, unspecialised(case, compiled))) == []
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_neighbouring_sequences_hold_changes_nothing(causal: bool) -> None:
+    queries, keys = (60, 0, 1, 129), (70, 3, 128, 0)
+    case = ragged_case("amid_nan", queries, keys, causal=causal)
+    module = read_levels(specialised_levels(case, pinned(2, 0)))[1]
+    wanted, queries_at, keys_at = simulated(case, module), np.cumsum((0, *queries)), np.cumsum((0, *keys))
+    for sequence in range(len(queries)):
+        own, of_k = (slice(at[sequence], at[sequence + 1]) for at in (queries_at, keys_at))
+        arrays = make_arrays(case)
+        for name, part in (("q", own), ("k", of_k), ("v", of_k)):
+            alone = np.full_like(arrays[name], np.nan)
+            alone[part] = arrays[name][part]
+            arrays[name] = alone
+        simulate_case(case, module, arrays)
+        assert np.array_equal(arrays["o"][own], wanted["o"][own]) and np.isfinite(wanted["o"]).all()
+        assert np.array_equal(arrays["lse"][:, own], wanted["lse"][:, own])
