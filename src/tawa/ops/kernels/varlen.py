@@ -36,7 +36,8 @@ def attention_varlen(
 ):  # fmt: skip
     """Grid: tiles of the longest sequence of queries, query heads, sequences. `lse_ptr` is (H, TOTAL_Q).
 
-    Programs past the end of a shorter sequence return at once. With a causal mask a sequence's last tile starts first.
+    Programs past the end of a shorter sequence return at once. With a causal mask a sequence's last tile, the longest, starts
+    first; with a window all tiles are about as long.
     """
     h, sequence = tl.program_id(1), tl.program_id(2)
     begin_q, end_q = tl.load(cu_q_ptr + sequence), tl.load(cu_q_ptr + sequence + 1)
@@ -45,7 +46,7 @@ def attention_varlen(
     tiles = tl.cdiv(SQ, BM)
     if tl.program_id(0) < tiles:
         tile = tl.program_id(0)
-        if CAUSAL:
+        if CAUSAL and not WINDOW:
             tile = tiles - 1 - tile
         attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr + begin_q, None, tile, (end_q, SQ), (end_k, SK), h, h,
                        TOTAL_Q, SQ, SK, SK - SQ, scale, softcap, GROUP, BM, BN, D, False, CAUSAL, WINDOW, False,
