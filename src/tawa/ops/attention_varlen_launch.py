@@ -35,6 +35,7 @@ class Varlen:
         tile = tiles_for(q.device).forward[box]
         self.BM, self.sequences = tile.BM, cu_seqlens_q.shape[0] - 1
         self.device = q.device.index
+        self.kernel: Any = attention_varlen
         self.prepared: Any = None
         self.q, self.k, self.v = Box.ragged(q, tile.BM, box), Box.ragged(k, tile.BN, box), Box.ragged(v, tile.BN, box)
         self.o = Box.ragged(q.new_empty((1, self.heads, self.head_dim)), tile.BM, box)
@@ -75,9 +76,9 @@ class Varlen:
         like_before = (first[4].data_ptr() | first[5].data_ptr() | first[6].data_ptr()) % TMA_BYTES == 0
         if like_before and self.prepared is not None and self.prepared(grid, first):
             return
-        attention_varlen.run(*first, *self.numbers, grid=grid, warmup=False, **self.constants)
-        if like_before and hasattr(attention_varlen, "prepared"):  # not under Triton's interpreter
-            self.prepared = attention_varlen.prepared((*first, *self.numbers), self.constants, len(first))
+        self.kernel.run(*first, *self.numbers, grid=grid, warmup=False, **self.constants)
+        if like_before and hasattr(self.kernel, "prepared"):  # not under Triton's interpreter
+            self.prepared = self.kernel.prepared((*first, *self.numbers), self.constants, len(first))
 
 
 def known_varlen(

@@ -36,8 +36,8 @@ def attention_varlen(
 ):  # fmt: skip
     """Grid: tiles of the longest sequence of queries, query heads, sequences. `lse_ptr` is (H, TOTAL_Q).
 
-    Programs past the end of a shorter sequence return at once. With a causal mask a sequence's last tile, the longest, starts
-    first; with a window all tiles are about as long.
+    Programs past the end of a shorter sequence return at once. With a causal mask the last tile of a sequence, which
+    sees the most keys, starts first; with a window all tiles see about as many.
     """
     h, sequence = tl.program_id(1), tl.program_id(2)
     begin_q, end_q = tl.load(cu_q_ptr + sequence), tl.load(cu_q_ptr + sequence + 1)
