@@ -33,11 +33,14 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
             raise ArgumentError(f"{name} has shape {shape_of(tensor)}; cure: (batch, heads, length, head dimension)")
     check_devices(named)
     check_types(named, (*HALF, *FP8))
-    if k.shape != v.shape:
-        raise ArgumentError(f"k has shape {shape_of(k)}, v {shape_of(v)}; cure: the same shape for both")
+    if k.shape[:3] != v.shape[:3]:
+        raise ArgumentError(
+            f"k has shape {shape_of(k)}, v {shape_of(v)}; cure: the same shape for both, but for the head dimension"
+        )
     if q.shape[0] != k.shape[0]:
         raise ArgumentError(f"q has {q.shape[0]} batches, k {k.shape[0]}; cure: as many in both")
     check_heads(q, k)
+    _check_values(q, v)
     _check_sizes(q, k.shape[2])
 
 
@@ -78,6 +81,15 @@ def check_heads(q: torch.Tensor, k: torch.Tensor) -> None:
             f"head dimension {head_dim} in {_name(q.dtype)}: multiples of {unit} up to {LARGEST_HEAD_DIM} have "
             "kernels (a row of a TMA box is a multiple of 16 bytes); cure: pad q, k and v with zeros, give `scale`, "
             "and cut the result"
+        )
+
+
+def _check_values(q: torch.Tensor, v: torch.Tensor) -> None:
+    unit, columns = 16 // v.element_size(), v.shape[3]
+    if not 0 < columns <= q.shape[3] or columns % unit:
+        raise ArgumentError(
+            f"v has head dimension {columns}, q {q.shape[3]}: that of v is at most that of q, and a multiple of "
+            f"{unit}; cure: pad q and k with zeros and give `scale`, or pad v and cut the result"
         )
 
 

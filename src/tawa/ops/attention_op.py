@@ -87,7 +87,8 @@ def attention(
     Args:
         q: (B, H, SQ, D) in float16, bfloat16 or float8_e4m3fn. D up to 256, a multiple of 16 bytes.
         k: (B, HK, SK, D); H is a multiple of HK, and H / HK query heads in a row share one key head.
-        v: as k. In fp8 it is copied to (B, HK, D, SK), unless its keys are innermost in memory already.
+        v: as k; its head dimension DV may be less than D. In fp8 it is copied to (B, HK, DV, SK), unless its keys are
+            innermost in memory already.
         causal: a row sees the keys up to ``row + diagonal``.
         scale: a positive number; 1 / sqrt(D) if None.
         window: a row sees only the last `window` of those keys.
@@ -97,7 +98,7 @@ def attention(
         return_lse: also return the natural logarithm of each row's sum, (B, H, SQ) in float32.
 
     Returns:
-        O (B, H, SQ, D) in the type of q, in float16 for fp8. A row that sees no key is 0, and its logarithm -inf.
+        O (B, H, SQ, DV) in the type of q, in float16 for fp8. A row that sees no key is 0, and its logarithm -inf.
 
     Raises:
         ArgumentError: there is no kernel for a tensor or an option.
@@ -227,7 +228,7 @@ _backward: Any = _defined("attention_backward", _BACKWARD_SCHEMA, _run_backward)
 def _fake_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, *options: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return new_like(q, output_type(q.dtype)), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    return new_like(q, output_type(q.dtype), v.shape[3]), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
 
 
 def _fake_backward(

@@ -96,13 +96,14 @@ def descriptor(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescripto
     return Box.of(tensor, rows, columns).around(tensor)
 
 
-def new_like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def new_like(tensor: torch.Tensor, dtype: torch.dtype, columns: int | None = None) -> torch.Tensor:
     """An unwritten output (B, H, S, D) with the memory order of `tensor`: heads within rows, or rows within heads.
 
     Attention between projections of (B, S, H, D) therefore needs no copy after it. The order depends on strides alone,
-    so it is the same for tensors that torch.compile traces.
+    so it is the same for tensors that torch.compile traces. columns: D, if it is not that of `tensor`.
     """
     batches, heads, length, head_dim = tensor.shape
+    head_dim = head_dim if columns is None else columns
     if 0 < tensor.stride(1) < tensor.stride(2):
         return unwritten(tensor, (batches, length, heads, head_dim), dtype).transpose(1, 2)
     return unwritten(tensor, (batches, heads, length, head_dim), dtype)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tawa.ops.kernels import backward, forward, persistent
+from tawa.ops.kernels import backward, forward, persistent, two_parts
 from tawa.ops.kernels import varlen as ragged
 from tests.cases.attention import flex, one_loop, tutorial, varlen
 from tests.cases.attention.problem import first_column
@@ -20,7 +20,7 @@ PLANS = ((2, 0), (1, 0))
 """(D, P) to be run."""
 ONE_SLOT = ((1, 0),)
 """For cases in which two slots do not fit beside a large Q and the staged O."""
-SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 256: 0.0625}
+SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 192: 0.07216878, 256: 0.0625}
 """The inverse square root of each head dimension."""
 PROBLEM = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
 SOFTCAP = 5.0
@@ -152,6 +152,29 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
 def numbers(*names: str) -> dict[str, Argument]:
     """Sizes passed under their own names."""
     return {name: Number(name) for name in names}
+
+
+def two_part_case(name: str, *, dtype: str = "fp16", dim: int = 96, values: int = 0, causal: bool = True,
+                  tile: tuple[int, int, int] = BIG, **sizes: int) -> Specimen:  # fmt: skip
+    """A head dimension in two boxes. values: the head dimension of V, 0 for that of Q and K."""
+    first, second = {96: (64, 32), 192: (128, 64)}[dim]
+    dim_v = values or dim
+    case = forward_case(name, dtype=dtype, dim=dim, causal=causal, tile=tile, alibi=False, **sizes)
+    tensors = {**case.tensors, "v": Tensor(("B", "HK", "SK", "DIM_V"), dtype),
+               "o": Tensor(("B", "H", "SQ", "DIM_V"), dtype, "nan")}  # fmt: skip
+    part_v = second if dim_v > first else 0
+    arguments: dict[str, Argument] = {
+        **case.arguments,
+        "q2_desc": Descriptor("q", (1, 1, "BM", "D2")),
+        "k2_desc": Descriptor("k", (1, 1, "BN", "D2")),
+        "v2_desc": Descriptor("v", (1, 1, "BN", "V2")) if part_v else Absent(),
+        "o2_desc": Descriptor("o", (1, 1, "BM", "V2")) if part_v else Absent(),
+    }
+    constexprs = {**case.constexprs, "D": first, "D2": second, "V2": part_v}
+    del constexprs["V_T"]
+    return replace(case, kernel=two_parts.attention_two_parts, arguments=arguments, constexprs=constexprs,
+                   tensors=tensors, sizes={**case.sizes, "DIM_V": dim_v},
+                   plans=PLANS if dim < 128 else ONE_SLOT)  # fmt: skip
 
 
 # --- packed sequences ---

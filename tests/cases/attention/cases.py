@@ -13,6 +13,7 @@ from tests.cases.attention.builders import (
     ragged_case,
     row_sums_case,
     tutorial_case,
+    two_part_case,
 )
 from tests.cases.case import Specimen
 
@@ -63,6 +64,16 @@ VARIANTS = [
     forward_case("persistent_gqa_window", "persistent", window=100, tags="persistent", **GROUPS["gqa"]),
 ]  # fmt: skip
 
+TWO_PARTS = [
+    *(two_part_case(f"two_parts_{dtype}_d{dim}_{MASK[causal]}", dtype=dtype, dim=dim, causal=causal, tile=tile)
+      for dtype, dim, tile in (("fp16", 96, (128, 128, 8)), ("bf16", 96, (128, 128, 8)), ("fp16", 192, (128, 64, 8)))
+      for causal in BOTH),
+    *(two_part_case(f"two_parts_d192_128_{MASK[causal]}", dim=192, values=128, causal=causal, tile=tile)
+      for causal, tile in ((False, (128, 128, 8)), (True, (128, 128, 8)))),
+    two_part_case("two_parts_200x333", SQ=200, SK=333),
+    two_part_case("two_parts_gqa", dim=96, **GROUPS["gqa"]),
+]  # fmt: skip
+
 UNEVEN = ((200, 1, 128, 77), (200, 300, 129, 1))
 PACKED = [
     *(packed_case(f"varlen_{dtype}_d{dim}_{MASK[causal]}", *UNEVEN, dtype=dtype, dim=dim, causal=causal)
@@ -103,7 +114,7 @@ BACKWARD = [
     row_sums_case("row_sums", "fp16", 96),
 ]  # fmt: skip
 
-FORWARD: tuple[Specimen, ...] = (*MATRIX, *ONE_LOOP, *LENGTHS, *VARIANTS, *PACKED, *TUTORIAL, *FLEX)
+FORWARD: tuple[Specimen, ...] = (*MATRIX, *ONE_LOOP, *LENGTHS, *VARIANTS, *TWO_PARTS, *PACKED, *TUTORIAL, *FLEX)
 CASES: tuple[Specimen, ...] = (*FORWARD, *BACKWARD)
 
 

@@ -58,7 +58,7 @@ def _slope(floats: Arrays, problem: Problem, h: int) -> float:
 def _values(problem: Problem, floats: Arrays) -> Any:
     """V as (B, HK, SK, D)."""
     if not problem.v_transposed:
-        return floats["v"].reshape(problem.batches, problem.key_heads, problem.keys, problem.head_dim)
+        return floats["v"].reshape(problem.batches, problem.key_heads, problem.keys, -1)
     v = floats["v"].reshape(problem.batches, problem.key_heads, problem.head_dim, -1)
     return v[..., : problem.keys].swapaxes(2, 3)
 
@@ -67,7 +67,7 @@ def _attention(case: Specimen, problem: Problem, floats: Arrays, rounding: Round
     q = floats["q"].reshape(problem.batches, problem.heads, problem.queries, problem.head_dim)
     k = floats["k"].reshape(problem.batches, problem.key_heads, problem.keys, problem.head_dim)
     v = _values(problem, floats)
-    o, lse = np.empty(q.shape), np.empty(q.shape[:3])
+    o, lse = np.empty((*q.shape[:3], v.shape[3])), np.empty(q.shape[:3])
     for b in range(problem.batches):
         for h in range(problem.heads):
             of = h // problem.group

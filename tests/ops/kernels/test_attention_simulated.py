@@ -26,11 +26,18 @@ SMALL = [
     ("two_loops_softcap_full", 128, 130),
     ("persistent_200x333", 200, 250),
     ("tutorial_fp16_d64_causal", 256, 256),
+    ("two_parts_fp16_d96_causal", 150, 200),
+    ("two_parts_fp16_d192_full", 150, 200),
+    ("two_parts_d192_128_causal", 150, 200),
     ("dq_fp16_d64_causal", 130, 200),
     ("dkdv_fp16_d64_full", 130, 200),
 ]
 AS_LISTED = ["varlen_fp16_d64_causal", "ragged_fp16_d64_causal", "ragged_fp16_d96_full", "ragged_window"]
-SAME_BITS = [("two_loops_causal_333x200", 150, 300), ("branch_fp16_d64_causal", 128, 384)]
+SAME_BITS = [
+    ("two_loops_causal_333x200", 150, 300),
+    ("two_parts_d192_128_causal", 150, 300),
+    ("branch_fp16_d64_causal", 128, 384),
+]
 
 
 def small(name: str, queries: int, keys: int) -> Specimen:
