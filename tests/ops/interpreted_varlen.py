@@ -27,6 +27,9 @@ CASES: dict[str, Case] = {
     "gqa": ((70, 128), (128, 70), (64, 4, 2), {"causal": True}),
     "d16": ((70, 33), (70, 33), (16, 2, 2), {"causal": True}),
     "d96": ((70, 33), (70, 33), (96, 2, 2), {}),
+    "d192": ((70, 33), (70, 65), (192, 4, 2), {"causal": True}),
+    "d192_values_128": ((133, 33), (70, 65), (192, 2, 1), {"causal": True, "values": 128}),
+    "d64_values_16": ((70, 33), (70, 65), (64, 2, 2), {"values": 16}),
     "d256": ((70, 33), (70, 65), (256, 2, 2), {"causal": True}),
     "scale": ((70, 33), (70, 33), (64, 2, 2), {"scale": 0.3}),
     "window": ((200, 100, 40), (233, 60, 40), (64, 2, 2), {"causal": True, "window": 40}),
@@ -52,7 +55,9 @@ def laid_out(kind: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
 def run(name: str, kind: str) -> None:
     """One case in one layout; raises AssertionError if a result is wrong."""
     queries, keys, (dim, *heads), options = CASES[name]
-    tensors = laid_out(kind, packed(queries, keys, dim, (heads[0], heads[1])))
+    options = dict(options)
+    q, k, v, *offsets = packed(queries, keys, dim, (heads[0], heads[1]))
+    tensors = laid_out(kind, (q, k, v[..., : options.pop("values", dim)].contiguous(), *offsets))
     scale = options.get("scale", dim**-0.5)
     rest = options.get("causal", False), options.get("window", 0), scale, options.get("softcap", 0.0)
 

@@ -48,7 +48,7 @@ def check(tensors: tuple[Any, ...], **options: Any) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("dim", [64, 96, 128, 256])
+@pytest.mark.parametrize("dim", [64, 96, 128, 192, 256])
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 def test_it_is_right_for_any_lengths(dtype: Any, dim: int, causal: bool) -> None:
     for queries, keys in MIXES:
@@ -58,6 +58,13 @@ def test_it_is_right_for_any_lengths(dtype: Any, dim: int, causal: bool) -> None
 @pytest.mark.parametrize("heads", [(4, 4), (3, 1), (8, 2)], ids=["one_each", "mqa", "gqa_of_4"])
 def test_shared_key_heads_are_right(heads: tuple[int, int]) -> None:
     check(packed(*MIXES[0], dim=128, heads=heads), causal=True)
+
+
+@pytest.mark.parametrize(("dim", "values"), [(192, 128), (160, 136), (128, 64), (64, 8)])
+def test_values_may_have_a_smaller_head_dimension(dim: int, values: int) -> None:
+    q, k, v, *offsets = packed(*MIXES[0], dim, heads=(4, 2))
+    for causal in (False, True):
+        check((q, k, v[..., :values], *offsets), causal=causal)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,11 @@ def test_output_has_the_shape_of_the_queries(dtype: Any) -> None:
     assert (lse.shape, lse.dtype) == ((4, 100), torch.float32)
 
 
+def test_output_has_the_columns_of_the_values() -> None:
+    now = given() | {"q": meta(100, 4, 192), "k": meta(77, 2, 192), "v": meta(77, 2, 128)}
+    assert attention_varlen(**now).shape == (100, 4, 128)
+
+
 @pytest.mark.parametrize("test", TESTS)
 def test_it_passes_opcheck(test: str) -> None:
     now = list(given().values())[:-1]
@@ -76,7 +81,8 @@ def test_a_call_is_traced_without_a_break(dynamic: bool) -> None:
         ({"q": meta(1, 4, 100, 96)}, "q has shape"),
         ({"k": meta(77, 2, 64), "v": meta(77, 2, 64)}, "head dimension 96, k 64"),
         ({"q": meta(100, 3, 96)}, "3 query heads do not share 2"),
-        ({"v": meta(77, 1, 96)}, "the same shape"),
+        ({"v": meta(77, 1, 96)}, "k has 2 heads, v 1"),
+        ({"v": meta(77, 2, 104)}, "v has head dimension 104, q 96"),
         ({"v": meta(78, 2, 96)}, "k has 77 rows, v 78"),
         ({"q": meta(9, 2, 100), "k": meta(9, 2, 100), "v": meta(9, 2, 100)}, "multiples of 8"),
         ({"q": meta(2**29, 4, 96)}, "split the sequences"),

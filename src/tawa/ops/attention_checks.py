@@ -40,7 +40,7 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     if q.shape[0] != k.shape[0]:
         raise ArgumentError(f"q has {q.shape[0]} batches, k {k.shape[0]}; cure: as many in both")
     check_heads(q, k)
-    _check_values(q, v)
+    check_values(q, v)
     _check_sizes(q, k.shape[2])
 
 
@@ -84,11 +84,12 @@ def check_heads(q: torch.Tensor, k: torch.Tensor) -> None:
         )
 
 
-def _check_values(q: torch.Tensor, v: torch.Tensor) -> None:
-    unit, columns = 16 // v.element_size(), v.shape[3]
-    if not 0 < columns <= q.shape[3] or columns % unit:
+def check_values(q: torch.Tensor, v: torch.Tensor) -> None:
+    """Raises ArgumentError unless the head dimension of V, the last axis, has a kernel beside that of Q."""
+    unit, columns = 16 // v.element_size(), v.shape[-1]
+    if not 0 < columns <= q.shape[-1] or columns % unit:
         raise ArgumentError(
-            f"v has head dimension {columns}, q {q.shape[3]}: that of v is at most that of q, and a multiple of "
+            f"v has head dimension {columns}, q {q.shape[-1]}: that of v is at most that of q, and a multiple of "
             f"{unit}; cure: pad q and k with zeros and give `scale`, or pad v and cut the result"
         )
 

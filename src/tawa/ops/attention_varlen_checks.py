@@ -18,6 +18,7 @@ from tawa.ops.attention_checks import (
     check_devices,
     check_heads,
     check_types,
+    check_values,
     shape_of,
 )
 
@@ -39,9 +40,10 @@ def check_packed(
             )
     check_devices(named)
     check_types(named, HALF)
-    if k.shape[1:] != v.shape[1:]:
-        raise ArgumentError(f"k has shape {shape_of(k)}, v {shape_of(v)}; cure: the same shape for both")
+    if k.shape[1] != v.shape[1]:
+        raise ArgumentError(f"k has {k.shape[1]} heads, v {v.shape[1]}; cure: as many in both")
     check_heads(q, k)
+    check_values(q, v)
     _check_offsets({"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}, q.device)
     sequences = cu_seqlens_q.shape[0] - 1
     if sequences != cu_seqlens_k.shape[0] - 1:

@@ -13,10 +13,11 @@ import torch
 from tawa.ops.attention_checks import check_capability
 from tawa.ops.attention_launch import blocks, under_tawa
 from tawa.ops.attention_tensors import TMA_BYTES, Box, fits_ragged, for_ragged, unwritten
-from tawa.ops.attention_tiles import box_of, tiles_for
+from tawa.ops.attention_tiles import TWO_PARTS, box_of, tiles_for, two_part_tile
 from tawa.ops.kernels import varlen
 
 attention_varlen: Any = under_tawa(varlen.attention_varlen)
+attention_varlen_two_parts: Any = under_tawa(varlen.attention_varlen_two_parts)
 
 
 class Varlen:
@@ -30,21 +31,32 @@ class Varlen:
         scale: float, softcap: float,
     ) -> None:  # fmt: skip
         check_capability(q)
-        _, self.heads, self.head_dim = q.shape
-        box = box_of(self.head_dim)
-        tile = tiles_for(q.device).forward[box]
+        _, self.heads, head_dim = q.shape
+        self.values, box, tiles = v.shape[2], box_of(head_dim), tiles_for(q.device)
+        two = two_part_tile(tiles, head_dim, self.values)
+        tile = two or tiles.forward[box]
+        first, second = TWO_PARTS if two else (box, 0)
+        second_of_v = second if self.values > first else 0
         self.BM, self.sequences = tile.BM, cu_seqlens_q.shape[0] - 1
         self.device = q.device.index
-        self.kernel: Any = attention_varlen
+        self.kernel: Any = attention_varlen_two_parts if two else attention_varlen
         self.prepared: Any = None
-        self.q, self.k, self.v = Box.ragged(q, tile.BM, box), Box.ragged(k, tile.BN, box), Box.ragged(v, tile.BN, box)
-        self.o = Box.ragged(q.new_empty((1, self.heads, self.head_dim)), tile.BM, box)
+        o = q.new_empty((1, self.heads, self.values))
+        rows = (q, tile.BM), (k, tile.BN), (v, tile.BN), (o, tile.BM)
+        self.boxes: tuple[Box | None, ...] = tuple(Box.ragged(x, count, first) for x, count in rows)
+        """Boxes of Q, K, V and O; then of their second parts if there are two, None where V has none."""
+        if two:
+            columns = second, second, second_of_v, second_of_v
+            self.boxes += tuple(
+                Box.ragged(x, count, width) if width else None for (x, count), width in zip(rows, columns, strict=True)
+            )
         self.numbers = scale, softcap or 1.0
         self.constants = {
             "GROUP": self.heads // k.shape[1],
             "BM": tile.BM,
             "BN": tile.BN,
-            "D": box,
+            "D": first,
+            **({"D2": second, "V2": second_of_v} if two else {}),
             "CAUSAL": causal,
             "WINDOW": window,
             "SOFTCAP": softcap > 0,
@@ -58,13 +70,12 @@ class Varlen:
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
         """O and the base-2 logarithms of the sums. There are keys, and the longest sequence has queries."""
         total = q.shape[0]
-        o = unwritten(q, (total, self.heads, self.head_dim), q.dtype)
+        o = unwritten(q, (total, self.heads, self.values), q.dtype)
         lse = unwritten(q, (self.heads, total), torch.float32)
         grid = blocks(longest, self.BM), self.heads, self.sequences
-        first = (
-            self.q.around(q), self.k.around(k), self.v.around(v), self.o.around(o), lse, cu_seqlens_q, cu_seqlens_k,
-            total,
-        )  # fmt: skip
+        tensors = (q, k, v, o) if len(self.boxes) == 4 else (q, k, v, o, q, k, v, o)
+        made = [box and box.around(x) for box, x in zip(self.boxes, tensors, strict=True)]
+        first = (*made, lse, cu_seqlens_q, cu_seqlens_k, total)
         if self.device is None or self.device == torch.cuda.current_device():
             self._launch(grid, first)
         else:
@@ -73,7 +84,8 @@ class Varlen:
         return o, lse
 
     def _launch(self, grid: tuple[int, ...], first: tuple[Any, ...]) -> None:
-        like_before = (first[4].data_ptr() | first[5].data_ptr() | first[6].data_ptr()) % TMA_BYTES == 0
+        lse, cu_seqlens_q, cu_seqlens_k, _ = first[-4:]
+        like_before = (lse.data_ptr() | cu_seqlens_q.data_ptr() | cu_seqlens_k.data_ptr()) % TMA_BYTES == 0
         if like_before and self.prepared is not None and self.prepared(grid, first):
             return
         self.kernel.run(*first, *self.numbers, grid=grid, warmup=False, **self.constants)
@@ -105,7 +117,7 @@ def run_varlen(
     """O (rows, H, D), and the base-2 logarithms of the sums (H, rows) in float32. window, softcap: 0 for none."""
     if longest == 0 or not has_work(q, k, cu_seqlens_q):
         lse = unwritten(q, (q.shape[1], q.shape[0]), torch.float32)
-        return unwritten(q, tuple(q.shape), q.dtype).zero_(), lse.fill_(float("-inf"))
+        return unwritten(q, (*q.shape[:2], v.shape[2]), q.dtype).zero_(), lse.fill_(float("-inf"))
     q, k, v = for_ragged(q), for_ragged(k), for_ragged(v)
     run = Varlen(q, k, v, cu_seqlens_q, causal, window, scale, softcap)
     return run(q, k, v, cu_seqlens_q.contiguous(), cu_seqlens_k.contiguous(), longest)

@@ -83,7 +83,7 @@ def attention_varlen(
     Args:
         q: (total_q, H, D) in float16 or bfloat16. D up to 256, a multiple of 8.
         k: (total_k, HK, D); H is a multiple of HK, and H / HK query heads in a row share one key head.
-        v: as k.
+        v: as k; its head dimension DV may be less than D.
         cu_seqlens_q: (sequences + 1,) int32: sequence s has the rows ``cu_seqlens_q[s] .. cu_seqlens_q[s + 1] - 1``.
             The offsets do not decrease, and the last is at most total_q.
         cu_seqlens_k: the same for the rows of k and v.
@@ -97,7 +97,7 @@ def attention_varlen(
         return_lse: also return the natural logarithm of each row's sum, (H, total_q) in float32.
 
     Returns:
-        O (total_q, H, D) in the type of q, contiguous. A row that sees no key is 0, and its logarithm -inf. Rows that
+        O (total_q, H, DV) in the type of q, contiguous. A row that sees no key is 0, and its logarithm -inf. Rows that
         belong to no sequence are left unwritten.
 
     Raises:
@@ -198,7 +198,7 @@ _calls: KnownCalls[_Call] = KnownCalls()
 
 
 def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    return q.new_empty(q.shape), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+    return q.new_empty((*q.shape[:2], v.shape[2])), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
 
 
 def _derive(ctx: Any, *gradients: Any) -> None:

@@ -233,7 +233,10 @@ def packed_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
 def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, dtype: str = "fp16", dim: int = 64,
                 causal: bool = True, window: int = 0, softcap: bool = False, heads: int = 2, key_heads: int = 2,
                 tile: tuple[int, int, int] | None = None) -> Specimen:  # fmt: skip
-    """Sequences of the given lengths, packed one after the other, with descriptors that end with each sequence."""
+    """Sequences of the given lengths, packed one after the other, with descriptors that end with each sequence.
+
+    dim = 192: in two boxes, with 128 columns of V.
+    """
     bm, bn, warps = tile or tile_for(dim)
     case = packed_case(name, queries, keys, dtype=dtype, dim=dim, causal=causal, window=window, heads=heads,
                        key_heads=key_heads)  # fmt: skip
@@ -251,14 +254,33 @@ def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
     }
     constexprs = {"GROUP": heads // key_heads, "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal, "WINDOW": window,
                   "SOFTCAP": softcap}  # fmt: skip
-    return replace(case, kernel=ragged.attention_varlen, arguments=arguments, constexprs=constexprs, num_warps=warps)
+    if dim != 192:
+        return replace(
+            case, kernel=ragged.attention_varlen, arguments=arguments, constexprs=constexprs, num_warps=warps
+        )
+    arguments |= {
+        "v_desc": ragged_descriptor("v", "BN", key_heads, 128),
+        "o_desc": ragged_descriptor("o", "BM", heads, 128),
+        "q2_desc": ragged_descriptor("q", "BM", heads, dim, "D2"),
+        "k2_desc": ragged_descriptor("k", "BN", key_heads, dim, "D2"),
+        "v2_desc": Absent(),
+        "o2_desc": Absent(),
+    }
+    tensors = {
+        **case.tensors,
+        "v": Tensor(("SK", "HK", "DIM_V"), dtype),
+        "o": Tensor(("SQ", "H", "DIM_V"), dtype, "nan"),
+    }
+    return replace(case, kernel=ragged.attention_varlen_two_parts, arguments=arguments, tensors=tensors,
+                   constexprs={**constexprs, "D": 128, "D2": 64, "V2": 0}, num_warps=warps,
+                   sizes={**case.sizes, "DIM_V": 128}, plans=ONE_SLOT)  # fmt: skip
 
 
-def ragged_descriptor(tensor: str, rows: str, heads: int, dim: int) -> Descriptor:
+def ragged_descriptor(tensor: str, rows: str, heads: int, dim: int, columns: str = "D") -> Descriptor:
     """A descriptor of a packed tensor (rows, heads, dim) whose fourth axis ends with the sequence."""
     row = heads * dim
     shape = (2**31 - 2**16, 2**31 - 2**16, heads, 2**30, dim)
-    return Descriptor(tensor, (1, 1, 1, rows, "D"), shape, (2**34 - row, row, dim, row, 1))
+    return Descriptor(tensor, (1, 1, 1, rows, columns), shape, (2**34 - row, row, dim, row, 1))
 
 
 def offsets(sizes: tuple[int, ...]) -> tuple[int, ...]:

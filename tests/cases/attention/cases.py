@@ -84,6 +84,8 @@ PACKED = [
       for dtype, dim in (("fp16", 64), ("fp16", 96), ("bf16", 128), ("fp16", 256)) for causal in BOTH),
     ragged_case("ragged_gqa", *UNEVEN, heads=4, key_heads=2),
     ragged_case("ragged_window", *UNEVEN, window=70),
+    *(ragged_case(f"ragged_d192_128_{MASK[causal]}", *UNEVEN, dim=192, causal=causal, tile=(128, 128, 8))
+      for causal in BOTH),
     ragged_case("ragged_softcap", *UNEVEN, softcap=True),
 ]  # fmt: skip
 

@@ -84,8 +84,9 @@ def _attention(case: Specimen, problem: Problem, floats: Arrays, rounding: Round
 
 
 def _packed(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
-    o, lse = np.empty(floats["q"].shape), np.empty((problem.heads, floats["q"].shape[0]))
     v = floats["v"].transpose(2, 0, 1) if problem.v_transposed else floats["v"]
+    rows, heads, _ = floats["q"].shape
+    o, lse = np.empty((rows, heads, v.shape[2])), np.empty((heads, rows))
     cu_q, cu_k = floats["cu_q"], floats["cu_k"]
     for b in range(problem.batches):
         rows, keys = slice(cu_q[b], cu_q[b + 1]), slice(cu_k[b], cu_k[b + 1])

@@ -125,7 +125,7 @@ def _attention(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -
 def _packed(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
     q, k = t["q"], t["k"]
     v = t["v"].permute(2, 0, 1) if problem.v_transposed else t["v"]
-    o = torch.empty(q.shape, dtype=math.dtype, device=q.device)
+    o = torch.empty((*q.shape[:2], v.shape[2]), dtype=math.dtype, device=q.device)
     lse = torch.empty((problem.heads, q.shape[0]), dtype=math.dtype, device=q.device)
     cu_q, cu_k = t["cu_q"].tolist(), t["cu_k"].tolist()
     for b in range(problem.batches):

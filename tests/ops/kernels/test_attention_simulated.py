@@ -32,7 +32,13 @@ SMALL = [
     ("dq_fp16_d64_causal", 130, 200),
     ("dkdv_fp16_d64_full", 130, 200),
 ]
-AS_LISTED = ["varlen_fp16_d64_causal", "ragged_fp16_d64_causal", "ragged_fp16_d96_full", "ragged_window"]
+AS_LISTED = [
+    "varlen_fp16_d64_causal",
+    "ragged_fp16_d64_causal",
+    "ragged_fp16_d96_full",
+    "ragged_window",
+    "ragged_d192_128_causal",
+]
 SAME_BITS = [
     ("two_loops_causal_333x200", 150, 300),
     ("two_parts_d192_128_causal", 150, 300),

@@ -29,16 +29,12 @@ from tawa.ops.kernels.forward import attention_tile
 
 
 @triton.jit
-def attention_varlen(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, cu_q_ptr, cu_k_ptr, TOTAL_Q, scale, softcap,
-    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
+def packed_tile(
+    q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, cu_q_ptr, cu_k_ptr, TOTAL_Q, scale,
+    softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr,
+    V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
-    """Grid: tiles of the longest sequence of queries, query heads, sequences. `lse_ptr` is (H, TOTAL_Q).
-
-    Programs past the end of a shorter sequence return at once. With a causal mask the last tile of a sequence, which
-    sees the most keys, starts first; with a window all tiles see about as many.
-    """
+    """The tile of this program, if its sequence has as many. D2, V2: as in `two_parts.py`, 0 for none."""
     h, sequence = tl.program_id(1), tl.program_id(2)
     begin_q, end_q = tl.load(cu_q_ptr + sequence), tl.load(cu_q_ptr + sequence + 1)
     begin_k, end_k = tl.load(cu_k_ptr + sequence), tl.load(cu_k_ptr + sequence + 1)
@@ -50,4 +46,30 @@ def attention_varlen(
             tile = tiles - 1 - tile
         attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr + begin_q, None, tile, (end_q, SQ), (end_k, SK), h, h,
                        TOTAL_Q, SQ, SK, SK - SQ, scale, softcap, GROUP, BM, BN, D, False, CAUSAL, WINDOW, False,
-                       SOFTCAP, False)  # fmt: skip
+                       SOFTCAP, False, q2_desc, k2_desc, v2_desc, o2_desc, D2, V2)  # fmt: skip
+
+
+@triton.jit
+def attention_varlen(
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, cu_q_ptr, cu_k_ptr, TOTAL_Q, scale, softcap,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
+):  # fmt: skip
+    """Grid: tiles of the longest sequence of queries, query heads, sequences. `lse_ptr` is (H, TOTAL_Q).
+
+    Programs past the end of a shorter sequence return at once. With a causal mask the last tile of a sequence, which
+    sees the most keys, starts first; with a window all tiles see about as many.
+    """
+    packed_tile(q_desc, k_desc, v_desc, o_desc, None, None, None, None, lse_ptr, cu_q_ptr, cu_k_ptr, TOTAL_Q, scale,
+                softcap, GROUP, BM, BN, D, 0, 0, CAUSAL, WINDOW, SOFTCAP)  # fmt: skip
+
+
+@triton.jit
+def attention_varlen_two_parts(
+    q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, cu_q_ptr, cu_k_ptr, TOTAL_Q, scale,
+    softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr,
+    V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
+):  # fmt: skip
+    """As `attention_varlen`, with the head dimension in two boxes (`two_parts.py`)."""
+    packed_tile(q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, cu_q_ptr, cu_k_ptr,
+                TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V2, CAUSAL, WINDOW, SOFTCAP)  # fmt: skip
