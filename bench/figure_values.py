@@ -321,6 +321,18 @@ def _mutants_by_reason(names: Sequence[str]) -> str:
     return str(sum(counts[name] for name in names))
 
 
+def instructions_table() -> list[str]:
+    """Instructions of the attention loop for each element of the scores, by kernel."""
+    rows = read(RESULTS / "attention_instructions.json")[1]
+    kernels = dict.fromkeys((row.case["dtype"], row.case["dim"]) for row in rows)
+    heads = [f"fp8, d = {dim}" if dtype.startswith("fp8") else f"d = {dim}" for dtype, dim in kernels]
+    lines = [f"| for each element of the scores | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for candidate in dict.fromkeys(row.candidate for row in rows):
+        each = {(row.case["dtype"], row.case["dim"]): row.case["each"] for row in rows if row.candidate == candidate}
+        lines.append(f"| {candidate} | {' | '.join(f'{each[it]:.2f}' for it in kernels)} |")
+    return lines
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "attention.d64.stock": lambda: span(ratios(_attention(64), "stock Triton")),
     "attention.d128.stock": lambda: span(ratios(_attention(128), "stock Triton")),
@@ -388,5 +400,6 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "attention": attention_tables,
     "pointers": pointers_table,
     "persistent": persistent_table,
+    "instructions": instructions_table,
 }
 """The lines of each table, by the name in the comment above it."""

@@ -94,7 +94,7 @@ def _to_be_staged(compiled: Any, plan: Plan, case: Specimen) -> Module:
     nvidia.load_dialects(context)
     ttir = compiled.asm["ttir"]
     launch = Target(case.num_warps, case.num_stages)
-    form = Flow(read_kernel(ttir, context), Plan(groups=plan.groups, split=plan.split), target=launch)
+    form = Flow(read_kernel(ttir, context), Plan(groups=plan.groups, split=plan.split, sums=plan.sums), target=launch)
     source = Source(ttir, context, case.name, {})
     text = lay_out(Toolchain(split, (), parsed, target.arch), source, form, Worksheet())
     if not isinstance(text, str):

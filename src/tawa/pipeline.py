@@ -1,6 +1,6 @@
 """The pipeline: the lists of steps that transform a kernel.
 
-    TTIR     structured → pointer accesses by TMA → persistent → rows split               [Triton lays it out]
+    TTIR     structured → pointer accesses by TMA → persistent → rows split → late sums   [Triton lays it out]
     TTGIR    reshapes viewed → row loads hoisted → rings decided → arefs → partitions
              → P, schedules decided → stages → stores                                          [credits]
     aref     lowered → slot views duplicated → outlined                                                   [barriers]
@@ -52,6 +52,7 @@ PATHS = (
 FORMS = (
     Step("MakePersistent", steps.make_persistent),  # before the tile is split
     Step("SplitRows", steps.split_rows),
+    Step("LateSums", steps.sum_late),  # after the split: what is left is the program of one group
 )
 RINGS = (
     Step("names", steps.name),
@@ -75,6 +76,7 @@ STAGES = (
     Step("plan prefetched loads", steps.decide_ahead),
     passing(PrefetchLoads),  # before schedules, which count a prefetched load as work for the next iteration
     Step("schedule", steps.decide_loops),
+    Step("joins", steps.decide_joins),
     passing(PipelineStages),
     Step("turns", steps.decide_turns),
     passing(PingPong),  # after the stages: turns enclose dots in their final order

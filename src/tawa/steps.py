@@ -8,19 +8,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tawa.analysis.names import name_module
+from tawa.errors import PlanError
 from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
 from tawa.machine.hopper import WARP_GROUP
-from tawa.plan import Plan
+from tawa.plan import LoopPlan, Plan
 from tawa.plan.candidates import warps_of_group
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.plan.decide.paths import choose_raises, choose_unit_strides
 from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
+from tawa.plan.decide.sums import sums_late
 from tawa.plan.decide.turns import choose_turns
 from tawa.remarks import Remark
 from tawa.symbolic.host.expr import Condition
 from tawa.transforms.epilogue.direct_stores import DirectStores
+from tawa.transforms.pipelining.expand_stages import Expander
+from tawa.transforms.pipelining.join_stages import scheduled_loops, why_not_joined
+from tawa.transforms.ttir.late_sums import LateSums
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma
 from tawa.transforms.ttir.split_rows import SplitRows
@@ -100,6 +105,13 @@ def split_rows(flow: Flow) -> Remark | None:
     return None
 
 
+def sum_late(flow: Flow) -> None:
+    """Adds up running sums across threads after their loops, if that is allowed."""
+    if sums_late(flow.plan, flow.options):
+        made = LateSums().run(flow.module)
+        flow.plan = made.decided.over(flow.plan)
+
+
 def store_directly(flow: Flow) -> None:
     """Lets fp32 stores through pointers leave from the layout of the dot, where a conversion would take ring memory."""
     flow.remarks += DirectStores(flow.target.groups).run(flow.module).remarks
@@ -143,6 +155,21 @@ def decide_loops(flow: Flow) -> None:
     staged = {schedule.location for schedule in schedules.values() if schedule.location}
     # Drop the remarks about P = 0 for loops that have a schedule instead.
     flow.remarks = [remark for remark in flow.remarks if str(remark.location) not in staged]
+
+
+def decide_joins(flow: Flow) -> None:
+    """Decides which loops share a pipeline with the loop before them. Raises PlanError if a pinned one cannot."""
+    found: dict[int, LoopPlan] = {}
+    before: Expander | None = None
+    for number, expander in scheduled_loops(flow.module, flow.plan):
+        why = "there is no loop before it" if before is None else why_not_joined(before, expander)
+        asked = flow.plan.loop(number).joined
+        if asked and why:
+            raise PlanError(f"the Plan joins loop {number} to the loop before it: {why}; cure: leave `joined` out")
+        joined = not why and asked is not False
+        found.setdefault(number, LoopPlan(number, joined=joined))
+        before = None if joined else expander
+    flow.plan = flow.plan.over(Plan(loops=tuple(found.values())))
 
 
 def _with_pinned_loops(flow: Flow) -> Plan:

@@ -72,7 +72,7 @@ plans = st.builds(
     loops=some(
         st.builds(
             LoopPlan, st.none() | few, st.none() | few, st.none() | few, st.none() | schedules,
-            st.none() | st.lists(few).map(tuple), st.text(),
+            st.none() | st.lists(few).map(tuple), flags, st.text(),
         )
     ),
     rings=some(

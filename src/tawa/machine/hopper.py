@@ -34,6 +34,8 @@ WGMMA_K_BYTES = 32
 """Bytes of a row of A that one wgmma reads (PTX ISA): 16 elements of 16 bits."""
 WGMMA_COLUMNS = 256
 """The largest N of one wgmma (PTX ISA)."""
+ACCUMULATOR_COLUMNS = 8
+"""Columns after which the layout of an accumulator repeats: four threads of a row have two elements each (PTX ISA)."""
 SLACK_BYTES = 1024
 """Shared memory for padding between buffers (TMA tiles start at multiples of 1024 bytes), barriers, small scratch."""
 

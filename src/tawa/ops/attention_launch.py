@@ -1,8 +1,9 @@
 """Launching the attention kernels on PyTorch tensors, forward and backward.
 
-Every launch goes through `tawa.jit` without options: specialised where that is legal and expected to pay, else stock
-Triton. Forward is the two-loop form of `tawa.ops.kernels.forward`, which masks only the blocks of keys that need it.
-There is one program per tile, or one persistent program per SM (`attention_tiles` has the choice).
+Every launch goes through `tawa.jit`: specialised where that is legal and expected to pay, else stock Triton. Sums of
+rows may be taken in another order than stock Triton's (``precision="relaxed"``). Forward is the two-loop form of
+`tawa.ops.kernels.forward`, which masks only the blocks of keys that need it. There is one program per tile, or one
+persistent program per SM (`attention_tiles` has the choice).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def under_tawa(kernel: Any) -> Any:
     Triton would compile again whenever a length becomes, or stops being, 1 or a multiple of 16. Here lengths only bound
     loops and masks, so that is useless.
     """
-    return tawa.jit(kernel.fn, do_not_specialize=[name for name in LENGTHS if name in kernel.arg_names])
+    lengths = [name for name in LENGTHS if name in kernel.arg_names]
+    return tawa.jit(kernel.fn, do_not_specialize=lengths, precision="relaxed")
 
 
 attention_two_loops: Any = under_tawa(forward.attention_two_loops)

@@ -45,6 +45,8 @@ def _said(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
         yield "num_consumer_groups", f"groups={groups}"
     if None not in (options.ping_pong, plan.ping_pong) and options.ping_pong != plan.ping_pong:
         yield "ping_pong", f"ping_pong={plan.ping_pong}"
+    if options.precision == "exact" and plan.sums == "after_loops":
+        yield "precision", "sums='after_loops'"
     yield from _persistent(options, plan)
     paths = {entry.path for entry in (*plan.operands, *plan.stores)}
     loads = {entry.path for entry in plan.operands if entry.path is not None}

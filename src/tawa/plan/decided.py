@@ -210,6 +210,10 @@ class _Decisions:
             if it.mma_depth == 0 and made.reason in ("", IN_FLIGHT):
                 made = Decision(name, made.value, made.by, _NOT_IN_FLIGHT)
         yield made
+        if it.joined or asked.joined is not None:
+            value = "to the loop before it" if it.joined else "no"
+            usual = "the last dot of that loop runs during the first iteration of this one"
+            yield self._made(f"{name}.joined", value, asked.joined is not None, "", usual)
         told = self.feedback.get("loops.kept")
         if it.kept or asked.kept is not None or (told is not None and told != made.reason):
             value = f"left operand of dot {', '.join(map(str, it.kept))}" if it.kept else "none"
@@ -227,6 +231,9 @@ class _Decisions:
 
     def _rest(self) -> Iterator[Decision]:
         plan, pins = self.plan, self.pins
+        if plan.sums is not None:
+            usual = "" if plan.sums == "after_loops" else "no loop carries a sum of the rows of a dot's result"
+            yield self._made("sums", _words(plan.sums), pins.sums is not None, "precision", usual)
         if plan.unit_strides:
             usual = "wider copies than one element; checked at each launch"
             value = f"{', '.join(plan.unit_strides)} = 1"

@@ -148,7 +148,8 @@ class LoopPlan:
 
     mma_depth: P, iterations whose wgmmas stay in flight. stages: the most stages that its schedule may have; 1 changes
     only the order, 0 leaves the loop unscheduled. schedule: the schedule, if the loop is pipelined by stages. kept:
-    dots, by their number in the loop, whose loop-invariant left operand stays in registers.
+    dots, by their number in the loop, whose loop-invariant left operand stays in registers. joined: the first iteration
+    overlaps with the last one of the loop before it.
     """
 
     loop: int | None = None
@@ -156,10 +157,12 @@ class LoopPlan:
     stages: int | None = None
     schedule: Schedule | None = None
     kept: tuple[int, ...] | None = None
+    joined: bool | None = None
     line: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         check_numbers(self, "loop", "mma_depth", "stages")
+        check_flags(self, "joined")
 
     @property
     def key(self) -> int | None:

@@ -34,6 +34,8 @@ class PlanOptions:
     only_if_faster: True declines kernels that are not expected to beat stock Triton, False specialises wherever it is
         legal. None is True, unless the kernel is pinned or the user asks for a depth, a number of groups, ping-pong or
         a persistent kernel.
+    precision: "relaxed" allows another order of the sums of rows than stock Triton's, hence other rounding; "exact",
+        or None, keeps the order of every sum.
     compile_budget_s: seconds that Plans may spend in Triton's back end, so that more of them are tried; None is two
         Plans at most.
     """
@@ -47,6 +49,7 @@ class PlanOptions:
     persistent: bool | None = None
     mode: Literal["automatic", "measure"] | None = None
     only_if_faster: bool | None = None
+    precision: Literal["exact", "relaxed"] | None = None
     compile_budget_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -67,6 +70,8 @@ class PlanOptions:
             )
         if self.pointer_loads not in (None, "tma", "cp.async"):
             raise PlanError(f"pointer_loads={self.pointer_loads!r}: 'tma', 'cp.async' or None is needed")
+        if self.precision not in (None, "exact", "relaxed"):
+            raise PlanError(f"precision={self.precision!r}: 'exact', 'relaxed' or None is needed")
         if self.mode not in (None, "automatic", "measure"):
             raise PlanError(f"mode={self.mode!r}: 'automatic', 'measure' or None is needed")
         if self.ping_pong and self.num_consumer_groups == 1:

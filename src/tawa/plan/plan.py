@@ -44,6 +44,7 @@ Form = Literal["as_written", "persistent", "stock"]
 TileOrder = Literal["launch"]
 SplitAxis = Literal["rows", "columns"]
 SlotViews = Literal["shared", "own"]
+Sums = Literal["in_order", "after_loops"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class Plan:
     groups, split: the number of consumer groups, and whether they divide the rows or the columns of the tile.
     partitions: warps and registers. max_registers: cap on registers per thread at kernel entry, so that several CTAs
         fit on one SM; 0 leaves it to Triton. ctas_per_sm: the number of CTAs that fit on one SM, as far as known.
+    sums: whether the sum of a row is added up across threads in each iteration, in stock Triton's order, or once,
+        after the loops that carry it.
     operands, stores, loops, rings: one entry for each.
     unit_strides: arguments that the kernel assumes to be 1; each launch is checked.
     early_puts: E, slots of each ring that are filled before the partitions start.
@@ -75,6 +78,7 @@ class Plan:
     partitions: tuple[PartitionPlan, ...] = ()
     max_registers: int | None = None
     ctas_per_sm: int | None = None
+    sums: Sums | None = None
     operands: tuple[OperandPlan, ...] = ()
     stores: tuple[StorePlan, ...] = ()
     loops: tuple[LoopPlan, ...] = ()
@@ -90,7 +94,7 @@ class Plan:
     def __post_init__(self) -> None:
         check_numbers(self, "groups", "max_registers", "ctas_per_sm", "early_puts")
         check_flags(self, "ping_pong")
-        check_words(self, form=Form, tile_order=TileOrder, split=SplitAxis, slot_views=SlotViews)
+        check_words(self, form=Form, tile_order=TileOrder, split=SplitAxis, slot_views=SlotViews, sums=Sums)
         for name in ("operands", "stores", "loops", "rings"):
             keys = [entry.key for entry in getattr(self, name)]
             twice = next((key for key in keys if keys.count(key) > 1), None)

@@ -5,10 +5,15 @@ A sample on small problems: `bench/attention/proofs.py` takes every case, on the
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tawa.bridge.triton.read_module import read_levels
+from tawa.dialects.tt import ReduceOp
+from tawa.ir import TensorType, parse_type
+from tawa.machine.hopper import ACCUMULATOR_COLUMNS
 from tawa.runtime.simulation import make_arrays, simulate_case
 from tests.cases.attention.builders import ragged_case, resized
 from tests.cases.attention.cases import find
@@ -31,6 +36,12 @@ SMALL = [
     ("two_parts_d192_128_causal", 150, 200),
     ("dq_fp16_d64_causal", 130, 200),
     ("dkdv_fp16_d64_full", 130, 200),
+]
+LATE_SUMS = [
+    ("two_loops_causal_333x200", 150, 300),
+    ("branch_fp16_d64_causal", 128, 256),
+    ("persistent_200x333", 200, 250),
+    ("two_loops_fp8e4nv_d64_full", 128, 256),
 ]
 AS_LISTED = [
     "varlen_fp16_d64_causal",
@@ -58,6 +69,16 @@ def check(case: Specimen) -> None:
 @pytest.mark.parametrize(("name", "queries", "keys"), SMALL)
 def test_kernel_is_right_on_a_small_problem(name: str, queries: int, keys: int) -> None:
     check(small(name, queries, keys))
+
+
+@pytest.mark.parametrize(("name", "queries", "keys"), LATE_SUMS)
+def test_kernel_with_sums_after_its_loops_is_right(name: str, queries: int, keys: int) -> None:
+    case = small(name, queries, keys)
+    compiled = specialised_levels(case, replace(pinned(*case.plans[0]), precision="relaxed"))
+    specialised = read_levels(compiled)[1]
+    tiles = [parse_type(op.result.type) for op in specialised.walk() if op.name == ReduceOp.NAME]
+    assert any(isinstance(it, TensorType) and it.shape[1:] == (ACCUMULATOR_COLUMNS,) for it in tiles)
+    assert errors(case, simulated(case, specialised)).share <= 1
 
 
 @pytest.mark.parametrize("name", AS_LISTED)

@@ -9,7 +9,7 @@ from tawa.dialects.scf import ForOp
 from tawa.ir import Module
 from tawa.plan.decide.loops import staged_loops
 from tawa.plan.scheduler import Limits, candidate_schedules
-from tawa.transforms.pipelining.expand_stages import expand_stages
+from tawa.transforms.pipelining.expand_stages import Expander
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tests.cases.programs import staged
 from tests.cases.programs.ttgir import ops_named
@@ -22,7 +22,7 @@ def expanded(stages: int) -> Module:
     (loop,) = staged_loops(module)
     graph = find_dependences(loop)
     found = candidate_schedules(graph, Limits(4, max_stages=3))
-    expand_stages(graph, next(it for it in found if it.stages == stages))
+    Expander(graph, next(it for it in found if it.stages == stages)).run()
     return checked(module)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from tawa.analysis.before_layouts import check_before_layouts
 from tawa.analysis.live_registers import SPARE_REGISTERS, live_registers
 from tawa.analysis.loops.chained_dots import has_chained_dots
+from tawa.analysis.loops.running_sums import running_sums
 from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.back_end import LaidOut, Made, through_back_end
 from tawa.bridge.driver.back_end_runs import BackEndRun, BackEndRuns, described
@@ -47,6 +48,7 @@ from tawa.plan import LaunchPlan, Plan
 from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.paths import BY_TMA, Launching, launch_plan
+from tawa.plan.decide.sums import sums_late
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
 from tawa.plan.enumeration import Space
 from tawa.plan.legality import check_met
@@ -349,6 +351,7 @@ class _Driver:
         """Runs the TTIR lists and Triton's front half for one form. base: the kernel with raised loads, or None."""
         pins = replace(base.plan if base else self.pins, form=form, groups=groups)
         changed = base is not None or form == "persistent" or groups > 1 or bool(JUMPS & set(self.operations))
+        changed = changed or self._sums_move()
         if not changed:
             flow = self._flow(_NO_MODULE, pins)
             return LaidOut(self._as_written(flow.target.num_warps), flow)
@@ -358,6 +361,11 @@ class _Driver:
             flow.target, flow.launch, flow.remarks, flow.raised = base.target, base.launch, base.remarks, base.raised
         text = lay_out(self.tools, self.source, flow, self.sheet)
         return LaidOut(text, flow) if isinstance(text, str) else LaidOut("", flow, text)
+
+    def _sums_move(self) -> bool:
+        """Whether the sums of the kernel as written are to be moved behind their loops."""
+        wanted = sums_late(self.pins, self.request.options)
+        return wanted and (self.pins.sums is not None or bool(running_sums(self.kernel)))
 
     def _as_written(self, num_warps: int) -> str:
         """The kernel as Triton hands it down, with layouts for this many warps."""

@@ -1,11 +1,11 @@
-"""Expand stages: rewrites one loop by its modulo schedule; `pipeline_stages` shows before and after.
+"""Expand stages: rewrites a loop by its modulo schedule; `pipeline_stages` shows before and after.
 
 One class resolves, for prologue, steady loop and epilogue alike, where the value of another iteration is found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tawa.analysis.loops.costs import is_free
@@ -22,16 +22,11 @@ _DOTS = frozenset({WarpGroupDotOp.NAME, WarpGroupDotWaitOp.NAME})
 Key = tuple[Value, int]
 
 
-def expand_stages(graph: DependenceInfo, schedule: Schedule) -> None:
-    """Replaces the loop of `graph` by prologue, steady loop and epilogue. The schedule must respect its dependences."""
-    _Expander(graph, schedule).run()
-
-
 @dataclass(slots=True, eq=False)
 class _Flight:
-    """A dot in flight: its node, its result, and whether a later dot accumulates onto that result."""
+    """A dot in flight: its operation in the loop, its result, and whether a later dot accumulates onto that result."""
 
-    node: int
+    node: Operation
     result: Value
     taken: bool = False
     alone: bool = True  # only free operations were issued after it
@@ -53,8 +48,28 @@ class _Section:
         return value
 
 
-class _Expander:
-    """Rewrites one loop. The key (value, r) denotes, in kernel iteration t, the value of iteration t − r."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Steady:
+    """Values after a steady loop: those that it carries, and the induction variable after the last trip."""
+
+    values: dict[Key, Value]
+    after_last: Value
+
+
+def branched(
+    builder: Builder, condition: Value, types: Sequence[str], hints: Sequence[str] = ()
+) -> tuple[Operation, Builder, Builder]:
+    """A branch with results of some types, and builders for its two sides, which are still empty."""
+    then, other = Block(), Block()
+    branch = builder.create(IfOp.NAME, (condition,), types, regions=[Region([then]), Region([other])], hints=hints)
+    return branch, Builder.at_end(then, builder.loc), Builder.at_end(other, builder.loc)
+
+
+class Expander:
+    """Rewrites one loop by its schedule, which must respect the dependences of the loop's `graph`.
+
+    The key (value, r) denotes, in kernel iteration t, the value of iteration t − r.
+    """
 
     def __init__(self, graph: DependenceInfo, schedule: Schedule) -> None:
         self.graph = graph
@@ -63,41 +78,34 @@ class _Expander:
         self.sequence = schedule.sequence
         self.last = schedule.stages - 1
         self.numbers = {op: number for number, op in enumerate(graph.nodes)}
+        self.begins = [op.begin_cycle for op in schedule.ops]
         self.carried: dict[Key, None] = {}
-        self.releases: dict[int, list[int]] = {}
+        self.releases: dict[int, list[Operation]] = {}
         for edge in graph.edges:
             across = edge.distance + self.stages[edge.target] - self.stages[edge.source]
             if edge.kind == "release" and across == 0:
-                self.releases.setdefault(edge.target, []).append(edge.source)
+                self.releases.setdefault(edge.target, []).append(graph.nodes[edge.source])
+        self._find_carried()
 
     def run(self) -> None:
         """Replaces the loop."""
-        self._find_carried()
         op, last = self.loop.op, self.last
         if last == 0:
-            results = self._pipeline(Builder.before(op))
+            results = self.pipeline(Builder.before(op), self.init)
         else:
             builder = Builder.before(op)
-            then, other = Block(), Block()
-            enough = self._enough_trips(builder)
-            branch = builder.create(
-                IfOp.NAME,
-                (enough,),
-                [result.type for result in op.results],
-                regions=[Region([then]), Region([other])],
-                hints=[result.hint for result in op.results],
+            branch, inside, outside = branched(
+                builder, self.enough_trips(builder), [it.type for it in op.results], [it.hint for it in op.results]
             )
-            inside = Builder.at_end(then, op.loc)
-            inside.create(YieldOp.NAME, self._pipeline(inside))
-            results = branch.results
-            outside = Builder.at_end(other, op.loc)
+            inside.create(YieldOp.NAME, self.pipeline(inside, self.init))
             rest = self.loop.inits if last == 1 else outside.insert(clone_op(op, {})).results
             outside.create(YieldOp.NAME, rest)
+            results = branch.results
         for result, value in zip(op.results, results, strict=True):
             result.replace_all_uses_with(value)
         op.erase()
 
-    def _enough_trips(self, builder: Builder) -> Value:
+    def enough_trips(self, builder: Builder) -> Value:
         """Whether the trip count is at least S; the difference of the bounds fits an unsigned number."""
         lower, upper, step = self.loop.bounds
         some = CmpIOp.create(builder, Predicate.SLT, lower, upper)
@@ -128,7 +136,7 @@ class _Expander:
 
     # -- what is carried from one kernel iteration to the next -----------------------------------------------------
 
-    def _stage_of(self, value: Value) -> int | None:
+    def stage_of(self, value: Value) -> int | None:
         """The stage that defines `value`; None for block arguments and for loop invariants."""
         number = self.numbers.get(value.defining_op) if value.defining_op else None
         return None if number is None else self.stages[number]
@@ -141,7 +149,7 @@ class _Expander:
 
     def _canonical(self, value: Value, age: int) -> Key:
         """The canonical key: a yielded result one iteration later is the same value as its loop-carried argument."""
-        stage = self._stage_of(value)
+        stage = self.stage_of(value)
         if stage is not None and age > stage:
             for arg, source in zip(self.loop.iter_args, self.loop.yielded, strict=True):
                 if source is value:
@@ -156,7 +164,7 @@ class _Expander:
         seen: set[Value] = set()
         while value not in seen:
             seen.add(value)
-            stage = self._stage_of(value)
+            stage = self.stage_of(value)
             if stage is not None:
                 return (value, age) if stage - age >= earliest else None
             source = self._previous(value)
@@ -172,7 +180,7 @@ class _Expander:
 
     def _carry(self, value: Value, age: int) -> None:
         """Carries (value, age), and the values from which its next value is obtained."""
-        if self._stage_of(value) is None and self._previous(value) is None:
+        if self.stage_of(value) is None and self._previous(value) is None:
             return
         key = self._canonical(value, age)
         if key not in self.carried:
@@ -201,41 +209,65 @@ class _Expander:
 
     # -- the three parts -------------------------------------------------------------------------------------------
 
-    def _pipeline(self, builder: Builder) -> list[Value]:
+    def pipeline(self, builder: Builder, inits: Callable[[int], Value]) -> list[Value]:
         """Emits prologue, steady loop and epilogue; returns the results of the original loop."""
+        steady = self.steady(builder, self.prologue(builder, inits))
+        return self.epilogue(builder, steady)
+
+    def prologue(self, builder: Builder, inits: Callable[[int], Value]) -> list[Value]:
+        """Emits the kernel iterations before the steady loop; returns the values that it carries at first.
+
+        inits: gives the initial values of the original loop by their numbers.
+        """
         known: dict[Key, Value] = {}  # (result, iteration)
+        find = self.from_start(builder, known, inits)
         for turn in range(self.last):
-            self._iteration(builder, turn, lambda stage, at=turn: stage <= at, self._from_start(builder, known), known)
-        start = self._from_start(builder, known)
-        loop, after_last, keys = self._steady(builder, start)
-        at_end: dict[Key, Value] = dict(zip(keys, loop.results, strict=False))
+            section = self.section(builder, find, turn)
+            for number in self.sequence:
+                if self.stages[number] <= turn:
+                    self.step(section, number, turn, known)
+            self.finish(section, known)
+        return self.at_first(find)
+
+    def epilogue(self, builder: Builder, steady: Steady) -> list[Value]:
+        """Emits the kernel iterations after the steady loop; returns the results of the original loop."""
         made: dict[Key, Value] = {}  # (result, iteration − trips)
-        find = self._from_end(builder, made, at_end, after_last)
+        find = self.from_end(builder, made, steady)
         for turn in range(self.last):
-            self._iteration(builder, turn, lambda stage, at=turn: stage > at, find, made)
+            section = self.section(builder, find, turn)
+            for number in self.sequence:
+                if self.stages[number] > turn:
+                    self.step(section, number, turn, made)
+            self.finish(section, made)
         return [find(arg, 0) for arg in self.loop.iter_args]
 
-    def _iteration(
-        self,
-        builder: Builder,
-        turn: int,
-        active: Callable[[int], bool],
-        find: Callable[[Value, int], Value],
-        known: dict[Key, Value],
-    ) -> None:
-        """Emits a partial kernel iteration as straight-line code; records its results in `known` by iteration."""
-        section = _Section(builder, lambda value, age: find(value, turn - age))
-        for number in self.sequence:
-            stage = self.stages[number]
-            if active(stage):
-                copy = self._emit(section, number)
-                for old, new in zip(self.graph.nodes[number].results, copy.results, strict=True):
-                    known[old, turn - stage] = new
+    def section(self, builder: Builder, find: Callable[[Value, int], Value], turn: int) -> _Section:
+        """A partial kernel iteration that is emitted as straight-line code. find: of a value of an iteration."""
+        return _Section(builder, lambda value, age: find(value, turn - age))
+
+    def step(self, section: _Section, number: int, turn: int, known: dict[Key, Value]) -> None:
+        """Emits one operation of a partial kernel iteration; records its results in `known` by iteration."""
+        copy = self._emit(section, number)
+        for old, new in zip(self.graph.nodes[number].results, copy.results, strict=True):
+            known[old, turn - self.stages[number]] = new
+
+    def finish(self, section: _Section, known: dict[Key, Value]) -> None:
+        """Waits for all dots at the end of a partial kernel iteration."""
         self._wait_for(section, len(section.flights))
         for key, value in known.items():
             known[key] = section.current(value)
 
-    def _from_start(self, builder: Builder, known: dict[Key, Value]) -> Callable[[Value, int], Value]:
+    def at_first(self, find: Callable[[Value, int], Value]) -> list[Value]:
+        """The values that the steady loop carries at first."""
+        return [find(value, self.last - age) for value, age in self.carried]
+
+    def init(self, number: int) -> Value:
+        """An initial value of the original loop."""
+        return self.loop.inits[number]
+
+    def from_start(
+        self, builder: Builder, known: dict[Key, Value], inits: Callable[[int], Value]
+    ) -> Callable[[Value, int], Value]:
         """Looks up values by iteration; the first iteration is 0."""
 
         def find(value: Value, iteration: int) -> Value:
@@ -246,33 +278,30 @@ class _Expander:
             source = self._previous(value)
             if source is None:
                 return value
-            return self.loop.inits[value.index - 1] if iteration == 0 else find(source, iteration - 1)
+            return inits(value.index - 1) if iteration == 0 else find(source, iteration - 1)
 
         return find
 
-    def _from_end(
-        self, builder: Builder, made: dict[Key, Value], at_end: dict[Key, Value], after_last: Value
-    ) -> Callable[[Value, int], Value]:
-        """Looks up values by iteration; the one after the last trip is 0. after_last: the induction variable there."""
+    def from_end(self, builder: Builder, made: dict[Key, Value], steady: Steady) -> Callable[[Value, int], Value]:
+        """Looks up values by iteration; the one after the last trip is 0."""
 
         def find(value: Value, iteration: int) -> Value:
             if value is self.loop.induction:
-                return self._moved(builder, after_last, iteration)
+                return self._moved(builder, steady.after_last, iteration)
             found = self._made_now(value, -iteration, -self.last)
             if found and (found[0], -found[1]) in made:
                 return made[found[0], -found[1]]
-            if self._stage_of(value) is None and self._previous(value) is None:
+            if self.stage_of(value) is None and self._previous(value) is None:
                 return value
-            return at_end[self._canonical(value, -iteration)]
+            return steady.values[self._canonical(value, -iteration)]
 
         return find
 
-    def _steady(self, builder: Builder, start: Callable[[Value, int], Value]) -> tuple[Operation, Value, list[Key]]:
-        """Emits the steady loop; returns it, the induction variable after its last trip, and its results' keys."""
+    def steady(self, builder: Builder, inits: Sequence[Value]) -> Steady:
+        """Emits the steady loop. inits: what it carries at first."""
         keys = list(self.carried)
         lower, upper, step = self.loop.bounds
         begin = self._moved(builder, lower, self.last)
-        inits = [start(value, self.last - age) for value, age in keys]
         body = Block()
         loop = Operation(
             ForOp.NAME,
@@ -294,20 +323,16 @@ class _Expander:
             local.update(zip(self.graph.nodes[number].results, copy.results, strict=True))
         self._wait_for(section, len(section.flights))
         following = [self._next(section, value, age) for value, age in keys]
-        uses_variable = self.last > 0 and any(
-            self.loop.induction in captured(op)
-            for op, stage in zip(self.graph.nodes, self.stages, strict=True)
-            if stage
-        )
+        later = (op for op, stage in zip(self.graph.nodes, self.stages, strict=True) if stage)
         after_last = begin
-        if uses_variable:
+        if any(self.loop.induction in captured(op) for op in later):
             view = ForOp(loop)
             view.carry(begin, "next")
             following.append(self._moved(inside, induction, 1))
             after_last = loop.results[-1]
         inside.create(YieldOp.NAME, following)
         builder.insert(loop)
-        return loop, after_last, keys
+        return Steady(dict(zip(keys, loop.results, strict=False)), after_last)
 
     def _in_steady(
         self, builder: Builder, value: Value, age: int, induction: Value, args: dict[Key, Value], local: ValueMap
@@ -317,7 +342,7 @@ class _Expander:
         found = self._made_now(value, age, 0)
         if found:
             return local[found[0]]
-        if self._stage_of(value) is None and self._previous(value) is None:
+        if self.stage_of(value) is None and self._previous(value) is None:
             return value
         return args[self._canonical(value, age)]
 
@@ -340,7 +365,7 @@ class _Expander:
         for position, flight in enumerate(section.flights):
             results = [value for value in used if found[value] is flight.result]
             for value in results:
-                if sum_only(op, value) and len(self.graph.nodes[flight.node].result.uses) == 1:
+                if sum_only(op, value) and len(flight.node.result.uses) == 1:
                     takes.append((position, flight))
                 else:
                     needed = position + 1
@@ -359,7 +384,7 @@ class _Expander:
             flight.alone = flight.alone and is_free(op)
         if dot and not waits_for_itself(dot):
             copy.properties["isAsync"] = bool_attr(True)
-            section.flights.append(_Flight(number, copy.result))
+            section.flights.append(_Flight(op, copy.result))
         return copy
 
     def _wait_for(self, section: _Section, count: int) -> None:
@@ -367,7 +392,7 @@ class _Expander:
         done = section.flights[:count]
         if not done:
             return
-        section.flights = section.flights[count:]
+        del section.flights[:count]  # in place: sections of two loops may share it
         issued = done[0].result.defining_op
         if len(done) == 1 and done[0].alone and not section.flights and issued is not None:
             # Triton's layout passes may duplicate a wait, and with it in-flight accumulators: keep the dot synchronous.
@@ -377,7 +402,7 @@ class _Expander:
         if not through:  # a wait needs a result: that of the dot in flight which accumulates onto theirs
             through = [flight for flight in section.flights if not flight.taken]
         values = [section.current(flight.result) for flight in through]
-        section.builder.loc = self.graph.nodes[done[-1].node].loc
+        section.builder.loc = done[-1].node.loc
         wait = section.builder.create(
             WarpGroupDotWaitOp.NAME,
             values,

@@ -19,6 +19,8 @@ and at the latest at the end, so that no dot is in flight across kernel iteratio
 issued after it. A dot that nothing overlaps stays synchronous, and so does one that reads a buffer which the loop
 fills.
 
+Two loops in a row may share one pipeline (`join_stages`).
+
 Requires: `partition`; runs after `pipeline_mma`, whose loops (their dots are asynchronous) are skipped.
 Ensures: no in-flight accumulator is accessed; every slot is released once, after its last reader.
 Leaves a loop as it is if the Plan has no schedule for it (`tawa.plan.decide.loops`).
@@ -29,12 +31,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.analysis.loops.dependences import find_dependences
 from tawa.ir import Module, source_of
 from tawa.plan import Plan
-from tawa.plan.decide.loops import numbered, staged_loops
 from tawa.remarks import Remark
-from tawa.transforms.pipelining.expand_stages import expand_stages
+from tawa.transforms.pipelining.expand_stages import Expander
+from tawa.transforms.pipelining.join_stages import join_stages, scheduled_loops
 from tawa.transforms.result import PassResult
 
 
@@ -46,18 +47,24 @@ class PipelineStages:
 
     def run(self, module: Module) -> PassResult:
         """Pipelines every loop of every consumer that has a schedule."""
-        changed = False
         remarks: list[Remark] = []
-        for number, loop in list(numbered(staged_loops(module))):
-            schedule = self.plan.loop(number).schedule
-            if schedule is None:
-                continue
-            stages, _, rest = schedule.summary.partition(", ")
+        ready: Expander | None = None  # its pipeline may be joined by the next loop's
+        for number, expander in list(scheduled_loops(module, self.plan)):
+            entry = self.plan.loop(number)
+            assert entry.schedule is not None
+            stages, _, rest = entry.schedule.summary.partition(", ")
             reason = f"{stages} in this loop: {rest}"
-            remarks.append(Remark("note", reason, source_of(module, loop.op)))
-            expand_stages(find_dependences(loop), schedule)
-            changed = True
-        return PassResult(changed, tuple(remarks))
+            remarks.append(Remark("note", reason, source_of(module, expander.loop.op)))
+            if entry.joined and ready is not None:
+                join_stages(ready, expander)
+                ready = None
+            else:
+                if ready is not None:
+                    ready.run()
+                ready = expander
+        if ready is not None:
+            ready.run()
+        return PassResult(bool(remarks), tuple(remarks))
 
 
 __all__ = ["PipelineStages"]
