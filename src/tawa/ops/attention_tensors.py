@@ -52,6 +52,19 @@ def for_ragged(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if fits_ragged(tensor) else _copy_for_tma(tensor)
 
 
+def cache_step(cache: torch.Tensor) -> int | None:
+    """Rows from one entry (batch or page) of a cache (entries, heads, S, D) to the next; None if TMA cannot read it.
+
+    Its ragged descriptor takes all rows for one column, so the first stride must be a multiple of the row's.
+    """
+    entry, _, row, _ = cache.stride()
+    if not fits_ragged(cache[0].transpose(0, 1) if cache.shape[0] else cache.transpose(0, 2)[0]):
+        return None
+    if cache.shape[0] <= 1:
+        return 0
+    return entry // row if entry > 0 and entry % row == 0 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """How descriptors of tensors with one shape and one set of strides are made. block: the shape of their box."""

@@ -112,7 +112,7 @@ def merge_splits(
 
 @triton.jit
 def append_rows(
-    k_ptr, v_ptr, k_cache_ptr, v_cache_ptr, lengths_ptr, table_ptr, S, TABLE, DIM, SN, HK,
+    k_ptr, v_ptr, k_cache_ptr, v_cache_ptr, lengths_ptr, table_ptr, S, TABLE, DIM, HK,
     k_batch, k_head, k_row, v_batch, v_head, v_row, kc_place, kc_head, kc_row, vc_place, vc_head, vc_row,
     PAGE: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
