@@ -69,12 +69,17 @@ def _for_operators() -> None:
     import tawa.ops.attention_launch as launching
     import tawa.ops.attention_op as operators
     import tawa.ops.attention_plain as plain
+    import tawa.ops.attention_varlen_checks as varlen_checks
+    import tawa.ops.attention_varlen_launch as varlen_launching
     from tawa.ops import attention_tiles
 
-    hidden: Any = launching
-    hidden.tiles_for = lambda device: attention_tiles.HOPPER
-    hidden: Any = checks
-    hidden._check_devices = lambda named: None
+    modules: tuple[Any, ...] = (launching, varlen_launching)
+    for hidden in modules:
+        hidden.tiles_for = lambda device: attention_tiles.HOPPER
+    modules = (checks, varlen_checks)
+    for hidden in modules:
+        hidden.check_devices = lambda named: None
     operators._library.impl("attention", operators._run_forward, "CPU")
     operators._library.impl("attention_backward", operators._run_backward, "CPU")
+    operators._library.impl("attention_varlen", varlen_launching.run_varlen, "CPU")
     plain.other_keys = ~plain._keys_of("CPU")

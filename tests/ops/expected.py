@@ -60,7 +60,7 @@ def expected(
     scale = dim**-0.5 if scale is None else scale
     problem = Problem(batches, heads, k.shape[1], queries, k.shape[2], dim, scale, causal, window or 0, diagonal,
                       softcap or 0.0, alibi is not None, False)  # fmt: skip
-    o = torch.empty(q.shape, dtype=arithmetic.dtype, device=q.device)
+    o = torch.empty((*q.shape[:3], v.shape[3]), dtype=arithmetic.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=arithmetic.dtype, device=q.device)
     for b in range(batches):
         for h in range(heads):

@@ -30,6 +30,11 @@ CASES: dict[str, tuple[tuple[int, int, int], tuple[int, int], dict[str, Any]]] =
     "one_key": ((64, 100, 1), (2, 2), {}),
     "d16": ((16, 70, 70), (2, 2), {"causal": True}),
     "d96": ((96, 100, 133), (2, 2), {"causal": True}),
+    "d192": ((192, 100, 133), (4, 2), {"causal": True}),
+    "d160": ((160, 100, 133), (2, 2), {}),
+    "d192_values_128": ((192, 133, 100), (2, 1), {"causal": True, "values": 128}),
+    "d136_values_72": ((136, 70, 70), (2, 2), {"values": 72}),
+    "d64_values_16": ((64, 70, 70), (2, 2), {"causal": True, "values": 16}),
     "d256": ((256, 100, 133), (2, 2), {"causal": True}),
     "scale": ((64, 100, 133), (2, 2), {"scale": 0.3}),
     "window": ((64, 200, 233), (2, 2), {"causal": True, "window": 40, "diagonal": 33}),
@@ -55,7 +60,9 @@ def laid_out(kind: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
 def run(name: str, kind: str) -> None:
     """One case in one layout; raises AssertionError if a result is wrong."""
     sizes, heads, options = CASES[name]
-    q, k, v = laid_out(kind, triple(*sizes, heads=heads, batches=1))
+    options = dict(options)
+    q, k, v = triple(*sizes, heads=heads, batches=1)
+    q, k, v = laid_out(kind, (q, k, v[..., : options.pop("values", sizes[0])].contiguous()))
     known = {**options, **({"alibi": torch.tensor(SLOPES)} if "alibi" in options else {})}
     mask = launching.Mask(known.get("causal", False), known.get("diagonal", 0), known.get("window", 0))
     scale = known.get("scale", sizes[0] ** -0.5)

@@ -1,4 +1,4 @@
-"""The attention operator's launches on the CPU, through Triton's interpreter: numbers without a GPU."""
+"""The attention operators' launches on the CPU, through Triton's interpreter: numbers without a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ pytest.importorskip("torch")
 
 import numpy as np
 
-from tests.ops.interpreted import CASES, TABLES
+from tests.ops import interpreted, interpreted_varlen
+from tests.ops.interpreted import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 NEWEST_NUMPY = (2, 3)
@@ -31,17 +32,23 @@ pytestmark = [
 
 
 @functools.cache
-def failures() -> dict[tuple[str, str], str]:
+def failures(module: str) -> dict[tuple[str, str], str]:
     """What went wrong with each case; empty where nothing did."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     environment["CUDA_VISIBLE_DEVICES"] = ""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.ops.interpreted"]
+    command = [sys.executable, "-W", "ignore", "-m", f"tests.ops.{module}"]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return {(table, name): failure for table, name, failure in map(json.loads, done.stdout.splitlines())}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", interpreted.CASES)
 @pytest.mark.parametrize("table", TABLES)
 def test_an_interpreted_launch_gives_the_right_numbers(table: str, name: str) -> None:
-    assert failures()[table, name] == ""
+    assert failures("interpreted")[table, name] == ""
+
+
+@pytest.mark.parametrize("name", interpreted_varlen.CASES)
+@pytest.mark.parametrize("table", TABLES)
+def test_an_interpreted_launch_over_packed_sequences_gives_the_right_numbers(table: str, name: str) -> None:
+    assert failures("interpreted_varlen")[table, name] == ""

@@ -29,7 +29,7 @@ from tests.ops.expected import (  # noqa: E402
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(180)]
 HALF = (torch.float16, torch.bfloat16)
 FP8 = torch.float8_e4m3fn
-DIMS = {64: (64, 16), 128: (128, 96, 80), 256: (256, 160)}
+DIMS = {64: (64, 16), 128: (128, 96, 80), 256: (256, 192, 160)}
 """Head dimensions by the box that holds them."""
 LENGTHS = ((384, 384), (200, 333), (333, 200), (1, 333), (200, 1), (1, 1), (129, 127))
 SLOPES = (0.5, 0.25, 0.125, 0.0625)
@@ -106,6 +106,16 @@ def test_shared_key_heads_are_right(heads: tuple[int, int]) -> None:
 def test_every_option_is_right(dim: int, options: dict[str, Any]) -> None:
     for queries, keys in ((300, 333), (384, 384), (129, 1)):
         check(*triple(dim, queries, keys), **options)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("dim", "values"), [(192, 128), (192, 136), (160, 72), (128, 64), (64, 8), (256, 128)])
+def test_values_may_have_a_smaller_head_dimension(dim: int, values: int, causal: bool) -> None:
+    for queries, keys in ((300, 333), (1, 200), (129, 1)):
+        q, k, v = triple(dim, queries, keys)
+        check(q, k, v[..., :values], gradients=True, causal=causal)
+    q, k, v = triple(dim, 130, 140, dtype=FP8)
+    check(q, k, v[..., : values // 16 * 16 or 16], causal=causal)
 
 
 def test_diagonals_and_scales_are_right() -> None:

@@ -46,12 +46,12 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
     """Tensors of the CPU are taken for those of an H100."""
     made = Kernel()
     for module, name, value in (
-        (checks, "_check_devices", lambda named: None),
+        (checks, "check_devices", lambda named: None),
         (plain, "other_keys", ~plain._keys_of("CPU")),
         (launching, "tiles_for", lambda device: tiles.HOPPER),
         (launching, "multiprocessors", lambda device: 132),
         (launching, "attention_persistent", made),
-        (operators, "_calls", operators._Calls()),
+        (operators, "_calls", plain.KnownCalls()),
         (launching, "forwards", {}),
     ):
         monkeypatch.setattr(module, name, value)

@@ -53,6 +53,15 @@ def test_output_has_the_shape_of_the_queries(dtype: Any, output: Any) -> None:
     assert (lse.shape, lse.dtype) == ((2, 4, 100), torch.float32)
 
 
+@pytest.mark.parametrize("test", TESTS)
+def test_forward_with_fewer_columns_of_values_passes_opcheck(test: str) -> None:
+    from tawa.ops.attention_op import _forward
+
+    q, k, v = (meta(2, heads, 50, dim, grad=True) for heads, dim in ((4, 192), (2, 192), (2, 128)))
+    torch.library.opcheck(_forward, (q, k, v, None, True, 0, 0, 0.1, 0.0), test_utils=test)
+    assert attention(q, k, v).shape == (2, 4, 50, 128)
+
+
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("test", TESTS)
 def test_forward_passes_opcheck(test: str, grad: bool) -> None:
@@ -135,6 +144,8 @@ def test_a_call_is_traced_without_a_break(dynamic: bool) -> None:
         ({"q": (2, 4, 100, 64)}, "head dimension 64"),
         ({"q": (2, 3, 100, 96)}, "3 query heads do not share 2"),
         ({"v": (2, 2, 78, 96)}, "the same shape"),
+        ({"v": (2, 2, 77, 104)}, "v has head dimension 104, q 96"),
+        ({"v": (2, 2, 77, 36)}, "a multiple of 8"),
         ({"q": (2, 2, 9, 260), "k": (2, 2, 9, 260), "v": (2, 2, 9, 260)}, "head dimension 260"),
         ({"q": (2, 2, 9, 100), "k": (2, 2, 9, 100), "v": (2, 2, 9, 100)}, "multiples of 8"),
         ({"k": (2, 2, 2**30, 96), "v": (2, 2, 2**30, 96)}, "split the sequence"),

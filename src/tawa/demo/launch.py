@@ -57,8 +57,14 @@ def bind(case: Case, tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     bound: dict[str, Any] = {}
     for name, argument in case.arguments.items():
         match argument:
-            case Descriptor(tensor, block):
-                bound[name] = TensorDescriptor.from_tensor(tensors[tensor], [case.size(dim) for dim in block])
+            case Descriptor(tensor, block, shape, strides):
+                base = tensors[tensor]
+                bound[name] = TensorDescriptor(
+                    base,
+                    list(base.shape if shape is None else map(case.size, shape)),
+                    list(base.stride() if strides is None else map(case.size, strides)),
+                    [case.size(dim) for dim in block],
+                )
             case Pointer(tensor):
                 bound[name] = tensors[tensor]
             case Number(value):

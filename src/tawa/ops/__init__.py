@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tawa.ops.attention_checks import ArgumentError
     from tawa.ops.attention_op import attention
+    from tawa.ops.attention_varlen_op import attention_varlen
+    from tawa.ops.decode_op import attention_decode
 
-__all__ = ["ArgumentError", "attention"]
+__all__ = ["ArgumentError", "attention", "attention_decode", "attention_varlen"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,4 +25,12 @@ def __getattr__(name: str) -> Any:
         from tawa.ops.attention_op import attention
 
         return attention
+    if name == "attention_varlen":
+        from tawa.ops.attention_varlen_op import attention_varlen
+
+        return attention_varlen
+    if name == "attention_decode":
+        from tawa.ops.decode_op import attention_decode
+
+        return attention_decode
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

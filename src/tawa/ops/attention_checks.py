@@ -30,23 +30,22 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     named = {"q": q, "k": k, "v": v}
     for name, tensor in named.items():
         if tensor.ndim != 4:
-            raise ArgumentError(f"{name} has shape {_shape(tensor)}; cure: (batch, heads, length, head dimension)")
-    _check_devices(named)
-    _check_types(named)
-    if k.shape != v.shape:
-        raise ArgumentError(f"k has shape {_shape(k)}, v {_shape(v)}; cure: the same shape for both")
+            raise ArgumentError(f"{name} has shape {shape_of(tensor)}; cure: (batch, heads, length, head dimension)")
+    check_devices(named)
+    check_types(named, (*HALF, *FP8))
+    if k.shape[:3] != v.shape[:3]:
+        raise ArgumentError(
+            f"k has shape {shape_of(k)}, v {shape_of(v)}; cure: the same shape for both, but for the head dimension"
+        )
     if q.shape[0] != k.shape[0]:
         raise ArgumentError(f"q has {q.shape[0]} batches, k {k.shape[0]}; cure: as many in both")
-    if q.shape[3] != k.shape[3]:
-        raise ArgumentError(f"q has head dimension {q.shape[3]}, k {k.shape[3]}; cure: the same in both")
-    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
-        raise ArgumentError(
-            f"{q.shape[1]} query heads do not share {k.shape[1]} key heads evenly; cure: a multiple of the key heads"
-        )
+    check_heads(q, k)
+    check_values(q, v)
     _check_sizes(q, k.shape[2])
 
 
-def _check_devices(named: dict[str, torch.Tensor]) -> None:
+def check_devices(named: dict[str, torch.Tensor]) -> None:
+    """Raises DeviceError unless all are on one device, which may be one that kernels run on."""
     devices = {name: str(tensor.device) for name, tensor in named.items()}
     if len(set(devices.values())) > 1:
         raise DeviceError(f"tensors on different devices: {_listed(devices)}; cure: move them to one")
@@ -54,17 +53,28 @@ def _check_devices(named: dict[str, torch.Tensor]) -> None:
         raise DeviceError(f"q, k, v are on {devices['q']}; cure: move them to a Hopper GPU, q.cuda()")
 
 
-def _check_types(named: dict[str, torch.Tensor]) -> None:
+def check_types(named: dict[str, torch.Tensor], known: tuple[torch.dtype, ...]) -> None:
+    """Raises ArgumentError unless all have the same element type, one of `known`."""
     types = {name: _name(tensor.dtype) for name, tensor in named.items()}
     if len(set(types.values())) > 1:
         raise ArgumentError(f"tensors of different element types: {_listed(types)}; cure: convert them to one")
-    if named["q"].dtype not in (*HALF, *FP8):
-        known = ", ".join(_name(dtype) for dtype in (*HALF, *FP8))
-        raise ArgumentError(f"element type {types['q']}: there are kernels for {known}; cure: q.half()")
+    if named["q"].dtype not in known:
+        listed = ", ".join(_name(dtype) for dtype in known)
+        raise ArgumentError(f"element type {types['q']}: there are kernels for {listed}; cure: q.half()")
 
 
-def _check_sizes(q: torch.Tensor, keys: int) -> None:
-    batches, heads, length, head_dim = q.shape
+def check_heads(q: torch.Tensor, k: torch.Tensor) -> None:
+    """Raises ArgumentError unless the head dimensions have a kernel, and heads share keys evenly.
+
+    Heads are axis 1, and the head dimension is the last.
+    """
+    if q.shape[-1] != k.shape[-1]:
+        raise ArgumentError(f"q has head dimension {q.shape[-1]}, k {k.shape[-1]}; cure: the same in both")
+    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+        raise ArgumentError(
+            f"{q.shape[1]} query heads do not share {k.shape[1]} key heads evenly; cure: a multiple of the key heads"
+        )
+    head_dim = q.shape[-1]
     unit = 16 // q.element_size()
     if not 0 < head_dim <= LARGEST_HEAD_DIM or head_dim % unit:
         raise ArgumentError(
@@ -72,6 +82,20 @@ def _check_sizes(q: torch.Tensor, keys: int) -> None:
             "kernels (a row of a TMA box is a multiple of 16 bytes); cure: pad q, k and v with zeros, give `scale`, "
             "and cut the result"
         )
+
+
+def check_values(q: torch.Tensor, v: torch.Tensor) -> None:
+    """Raises ArgumentError unless the head dimension of V, the last axis, has a kernel beside that of Q."""
+    unit, columns = 16 // v.element_size(), v.shape[-1]
+    if not 0 < columns <= q.shape[-1] or columns % unit:
+        raise ArgumentError(
+            f"v has head dimension {columns}, q {q.shape[-1]}: that of v is at most that of q, and a multiple of "
+            f"{unit}; cure: pad q and k with zeros and give `scale`, or pad v and cut the result"
+        )
+
+
+def _check_sizes(q: torch.Tensor, keys: int) -> None:
+    batches, heads, length, _ = q.shape
     if batches * heads > MOST_HEADS or batches * heads * length > MOST_ROWS:
         raise ArgumentError(
             f"{batches} batches of {heads} heads of {length} queries: at most {MOST_HEADS} heads and {MOST_ROWS} rows "
@@ -118,7 +142,7 @@ def check_options(
         return
     if alibi.ndim != 1 or alibi.shape[0] != q.shape[1] or alibi.dtype != torch.float32:
         raise ArgumentError(
-            f"alibi has shape {_shape(alibi)} and type {_name(alibi.dtype)}; cure: one float32 slope for each of the "
+            f"alibi has shape {shape_of(alibi)} and type {_name(alibi.dtype)}; cure: one float32 slope for each of the "
             f"{q.shape[1]} query heads"
         )
     if alibi.device != q.device:
@@ -142,7 +166,8 @@ def _dotted(capability: tuple[int, int]) -> str:
     return ".".join(str(part) for part in capability)
 
 
-def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
+def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The shape, as it is written in messages."""
     return tuple(tensor.shape)
 
 

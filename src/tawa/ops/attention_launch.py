@@ -27,12 +27,12 @@ from tawa.ops.attention_tensors import (
     unwritten,
     unwritten_copy,
 )
-from tawa.ops.attention_tiles import Tile, box_of, tiles_for
-from tawa.ops.kernels import backward, forward, persistent
+from tawa.ops.attention_tiles import TWO_PARTS, Tile, box_of, tiles_for, two_part_tile
+from tawa.ops.kernels import backward, forward, persistent, two_parts
 
 LN_2 = 0.6931471805599453
 ROWS_OF_SUMS = 64
-LENGTHS = ("HEADS", "H", "SQ", "SK", "diagonal")
+LENGTHS = ("HEADS", "H", "SQ", "SK", "diagonal", "TOTAL_Q")
 
 
 def under_tawa(kernel: Any) -> Any:
@@ -47,6 +47,7 @@ def under_tawa(kernel: Any) -> Any:
 
 attention_two_loops: Any = under_tawa(forward.attention_two_loops)
 attention_persistent: Any = under_tawa(persistent.attention_persistent)
+attention_two_parts: Any = under_tawa(two_parts.attention_two_parts)
 attention_dkdv: Any = under_tawa(backward.attention_dkdv)
 attention_dq: Any = under_tawa(backward.attention_dq)
 row_sums: Any = under_tawa(backward.row_sums)
@@ -90,7 +91,9 @@ class Forward:
         batches, heads, queries, head_dim = q.shape
         keys, box, tiles = k.shape[2], box_of(head_dim), tiles_for(q.device)
         transposed = needs_transposed(q)
-        tile = (tiles.forward_fp8 if transposed else tiles.forward)[box]
+        values = v.shape[2] if transposed else v.shape[3]
+        two = None if transposed else two_part_tile(tiles, head_dim, values)
+        tile = two or (tiles.forward_fp8 if transposed else tiles.forward)[box]
         grid = blocks(queries, tile.BM), batches * heads
         self.kernel: Any = attention_two_loops
         self.grid: tuple[int, ...] = grid
@@ -100,10 +103,20 @@ class Forward:
         self.prepared: Any = None
         self.output, self.rows = output_type(q.dtype), (batches, heads, queries)
         without_data = torch.empty_strided(q.shape, q.stride(), dtype=self.output, device="meta")
-        self.as_a_copy = self.output == q.dtype and is_like_a_copy(without_data)
-        self.q, self.k = Box.of(q, tile.BM, box), Box.of(k, tile.BN, box)
-        self.v = Box.of(v, box, tile.BN) if transposed else Box.of(v, tile.BN, box)
-        self.o = Box.of(new_like(without_data, self.output), tile.BM, box)
+        self.values = values
+        self.as_a_copy = self.output == q.dtype and values == head_dim and is_like_a_copy(without_data)
+        o = new_like(without_data, self.output, values)
+        first, second = TWO_PARTS if two else (box, 0)
+        self.q, self.k = Box.of(q, tile.BM, first), Box.of(k, tile.BN, first)
+        self.v = Box.of(v, first, tile.BN) if transposed else Box.of(v, tile.BN, first)
+        self.o = Box.of(o, tile.BM, first)
+        self.more: tuple[Box | None, ...] = ()
+        """Boxes of the second parts of Q, K, V and O, None where V has none; empty if there is one part."""
+        if two:
+            self.kernel = attention_two_parts
+            read = (Box.of(x, rows, second) for x, rows in ((q, tile.BM), (k, tile.BN)))
+            written = (Box.of(x, rows, second) for x, rows in ((v, tile.BN), (o, tile.BM)))
+            self.more = (*read, *(written if values > first else (None, None)))
         self.numbers = (
             *((grid[1],) if tile.persistent else ()), heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
         )  # fmt: skip
@@ -111,8 +124,8 @@ class Forward:
             "GROUP": heads // k.shape[1],
             "BM": tile.BM,
             "BN": tile.BN,
-            "D": box,
-            "V_T": transposed,
+            "D": first,
+            **({"D2": second, "V2": second * (values > first)} if two else {"V_T": transposed}),
             "CAUSAL": mask.causal,
             "WINDOW": mask.window,
             "ALIBI": alibi is not None,
@@ -126,7 +139,7 @@ class Forward:
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """O and the logarithms of the sums. The tensors differ from those of `__init__` in their addresses only."""
-        o = unwritten_copy(q) if self.as_a_copy else new_like(q, self.output)
+        o = unwritten_copy(q) if self.as_a_copy else new_like(q, self.output, self.values)
         lse = unwritten(q, self.rows, torch.float32)
         if self.device is None or self.device == torch.cuda.current_device():
             self._launch(q, k, v, o, lse, alibi)
@@ -139,7 +152,10 @@ class Forward:
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
         alibi: torch.Tensor | None,
     ) -> None:  # fmt: skip
-        first = (self.q.around(q), self.k.around(k), self.v.around(v), self.o.around(o), lse, alibi)
+        first: tuple[Any, ...] = (self.q.around(q), self.k.around(k), self.v.around(v), self.o.around(o), lse, alibi)
+        if self.more:
+            second = (it and it.around(x) for it, x in zip(self.more, (q, k, v, o), strict=True))
+            first = (*first[:4], *second, lse, alibi)
         like_before = alibi is None and lse.data_ptr() % 16 == 0
         if like_before and self.prepared is not None and self.prepared(self.grid, first):
             return
@@ -165,14 +181,15 @@ def run_forward(
     """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32. softcap: 0 for none."""
     transposed = needs_transposed(q)
     known = (
-        q.shape, q.stride(), k.shape, k.stride(), v.stride(), q.dtype, q.device, mask, scale, softcap, alibi is None,
+        q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, q.device, mask, scale, softcap,
+        alibi is None,
     )  # fmt: skip
     alibi = None if alibi is None else alibi.contiguous()
     forward = forwards.get(known)
     if forward is not None and (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_BYTES == 0:
         return forward(q, k, v.mT if transposed else v, alibi)
     if 0 in q.shape or 0 in k.shape:
-        o, lse = new_like(q, output_type(q.dtype)), unwritten(q, tuple(q.shape[:3]), torch.float32)
+        o, lse = new_like(q, output_type(q.dtype), v.shape[3]), unwritten(q, tuple(q.shape[:3]), torch.float32)
         return o.zero_(), lse.fill_(float("-inf"))
     values = v.mT if transposed else v
     read = for_tma(q), for_tma(k), for_tma(values)

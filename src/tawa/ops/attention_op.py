@@ -23,7 +23,7 @@ from tawa.ops.attention_launch import (
     run_backward,
     run_forward,
 )
-from tawa.ops.attention_plain import autograd_is_on, is_plain
+from tawa.ops.attention_plain import VALUES, KnownCalls, autograd_is_on, is_plain
 from tawa.ops.attention_tensors import TMA_BYTES, new_like
 
 _FORWARD_SCHEMA = (
@@ -87,7 +87,8 @@ def attention(
     Args:
         q: (B, H, SQ, D) in float16, bfloat16 or float8_e4m3fn. D up to 256, a multiple of 16 bytes.
         k: (B, HK, SK, D); H is a multiple of HK, and H / HK query heads in a row share one key head.
-        v: as k. In fp8 it is copied to (B, HK, D, SK), unless its keys are innermost in memory already.
+        v: as k; its head dimension DV may be less than D. In fp8 it is copied to (B, HK, DV, SK), unless its keys are
+            innermost in memory already.
         causal: a row sees the keys up to ``row + diagonal``.
         scale: a positive number; 1 / sqrt(D) if None.
         window: a row sees only the last `window` of those keys.
@@ -97,14 +98,14 @@ def attention(
         return_lse: also return the natural logarithm of each row's sum, (B, H, SQ) in float32.
 
     Returns:
-        O (B, H, SQ, D) in the type of q, in float16 for fp8. A row that sees no key is 0, and its logarithm -inf.
+        O (B, H, SQ, DV) in the type of q, in float16 for fp8. A row that sees no key is 0, and its logarithm -inf.
 
     Raises:
         ArgumentError: there is no kernel for a tensor or an option.
         DeviceError: the tensors are not on one CUDA device.
     """
     call = None
-    if alibi is None and is_plain(q, k, v) and _PLAIN.issuperset(map(type, (causal, scale, window, softcap, diagonal))):
+    if alibi is None and is_plain(q, k, v) and VALUES.issuperset(map(type, (causal, scale, window, softcap, diagonal))):
         known = (
             q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype,
             q.device, k.device, v.device, causal, scale, window, softcap, diagonal,
@@ -175,22 +176,7 @@ def _call_of(
     return _Call(mask, factor, cap, known_forward(q, k, v, mask, factor, cap), lacking)
 
 
-class _Calls(dict[Any, _Call]):
-    """The calls that were made, by everything that is checked or decided; a limited number."""
-
-    most = 1024
-
-    def keep(self, known: Any, call: _Call) -> _Call:
-        """Adds a call and returns it."""
-        if len(self) >= self.most:
-            self.clear()
-        self[known] = call
-        return call
-
-
-_calls = _Calls()
-_PLAIN = frozenset((bool, int, float, type(None)))
-"""Types of options that compare by their value, which does not change."""
+_calls: KnownCalls[_Call] = KnownCalls()
 
 
 class _Derived(torch.autograd.Function):
@@ -242,7 +228,7 @@ _backward: Any = _defined("attention_backward", _BACKWARD_SCHEMA, _run_backward)
 def _fake_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, *options: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return new_like(q, output_type(q.dtype)), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    return new_like(q, output_type(q.dtype), v.shape[3]), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
 
 
 def _fake_backward(

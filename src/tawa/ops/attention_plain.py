@@ -10,12 +10,13 @@ Everything read here is internal to PyTorch. On a release that lacks a part of i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.autograd import forward_ad
 
 _C: Any = torch._C
+Call = TypeVar("Call")
 _is_compiling: Any = torch.compiler.is_compiling
 
 
@@ -52,6 +53,23 @@ def is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
         and not _is_tracing()
         and forward_ad._current_level < 0
     )
+
+
+class KnownCalls(dict[Any, Call]):
+    """The calls that were made, by everything that is checked or decided; a limited number."""
+
+    most = 1024
+
+    def keep(self, known: Any, call: Call) -> Call:
+        """Adds a call and returns it."""
+        if len(self) >= self.most:
+            self.clear()
+        self[known] = call
+        return call
+
+
+VALUES = frozenset((bool, int, float, type(None)))
+"""Types of options that compare by their value, which does not change."""
 
 
 def autograd_is_on() -> bool:

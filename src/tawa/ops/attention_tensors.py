@@ -1,4 +1,4 @@
-"""Tensors as the attention kernels see them: 4-D TMA descriptors with the tensors' own strides, and new outputs.
+"""Tensors as the attention kernels see them: TMA descriptors with the tensors' own strides, and new outputs.
 
 A transposed view, such as that of (B, S, H, D) projections, is used without a copy. TMA needs contiguous rows, and
 strides and addresses that are multiples of 16 bytes; other tensors are copied first.
@@ -12,6 +12,10 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 TMA_BYTES = 16
+RAGGED_EDGE, MOST_OFFSET = 2**30, 2**31 - 2**16
+"""Extents of a ragged descriptor: of its axis of rows (EDGE of `tawa.ops.kernels.parts`), and of those before it."""
+LONGEST_ROW = 2**34
+"""The stride of a row in elements; that of TMA's axis before it, this minus the row's, is positive."""
 
 
 def fits_tma(tensor: torch.Tensor) -> bool:
@@ -27,12 +31,38 @@ def fits_tma(tensor: torch.Tensor) -> bool:
 
 def for_tma(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor if it fits TMA, else a copy whose rows begin at multiples of 16 bytes."""
-    if fits_tma(tensor):
-        return tensor
+    return tensor if fits_tma(tensor) else _copy_for_tma(tensor)
+
+
+def _copy_for_tma(tensor: torch.Tensor) -> torch.Tensor:
     unit = TMA_BYTES // tensor.element_size()
     length = tensor.shape[-1]
     copy = tensor.new_empty((*tensor.shape[:-1], -(-length // unit) * unit))[..., :length]
     return copy.copy_(tensor)
+
+
+def fits_ragged(tensor: torch.Tensor) -> bool:
+    """Whether a ragged descriptor can be made for packed rows (rows, heads, D), however many, without a copy."""
+    row = tensor.stride(0)
+    return fits_tma(tensor) and 0 < row < LONGEST_ROW and row * tensor.element_size() % TMA_BYTES == 0
+
+
+def for_ragged(tensor: torch.Tensor) -> torch.Tensor:
+    """The packed rows if they fit a ragged descriptor, else a copy of them that does."""
+    return tensor if fits_ragged(tensor) else _copy_for_tma(tensor)
+
+
+def cache_step(cache: torch.Tensor) -> int | None:
+    """Rows from one entry (batch or page) of a cache (entries, heads, S, D) to the next; None if TMA cannot read it.
+
+    Its ragged descriptor takes all rows for one column, so the first stride must be a multiple of the row's.
+    """
+    entry, _, row, _ = cache.stride()
+    if not fits_ragged(cache[0].transpose(0, 1) if cache.shape[0] else cache.transpose(0, 2)[0]):
+        return None
+    if cache.shape[0] <= 1:
+        return 0
+    return entry // row if entry > 0 and entry % row == 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +84,19 @@ class Box:
         TensorDescriptor(tensor, shape, strides, [1, 1, rows, columns])  # which checks all of it
         return Box(shape, strides, [1, 1, rows, columns])
 
+    @staticmethod
+    def ragged(tensor: torch.Tensor, rows: int, columns: int) -> Box:
+        """Boxes of some rows of one head of packed rows (rows, heads, D), with the axes of `tawa.ops.kernels.varlen`.
+
+        They do not depend on the number of rows. `fits_ragged` holds for the tensor.
+        """
+        (row, head, _), (_, heads, head_dim) = tensor.stride(), tensor.shape
+        shape = [MOST_OFFSET, MOST_OFFSET, heads, RAGGED_EDGE, head_dim]
+        strides = [2**34 - row, row, head if heads > 1 else TMA_BYTES, row, 1]
+        block = [1, 1, 1, rows, columns]
+        TensorDescriptor(tensor, shape, strides, block)  # which checks all of it
+        return Box(shape, strides, block)
+
     def around(self, tensor: torch.Tensor) -> TensorDescriptor:
         """The descriptor of such a tensor, whose address is a multiple of 16. Nothing is checked again."""
         made = TensorDescriptor.__new__(TensorDescriptor)
@@ -66,13 +109,14 @@ def descriptor(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescripto
     return Box.of(tensor, rows, columns).around(tensor)
 
 
-def new_like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def new_like(tensor: torch.Tensor, dtype: torch.dtype, columns: int | None = None) -> torch.Tensor:
     """An unwritten output (B, H, S, D) with the memory order of `tensor`: heads within rows, or rows within heads.
 
     Attention between projections of (B, S, H, D) therefore needs no copy after it. The order depends on strides alone,
-    so it is the same for tensors that torch.compile traces.
+    so it is the same for tensors that torch.compile traces. columns: D, if it is not that of `tensor`.
     """
     batches, heads, length, head_dim = tensor.shape
+    head_dim = head_dim if columns is None else columns
     if 0 < tensor.stride(1) < tensor.stride(2):
         return unwritten(tensor, (batches, length, heads, head_dim), dtype).transpose(1, 2)
     return unwritten(tensor, (batches, heads, length, head_dim), dtype)

@@ -37,10 +37,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """An argument that is a host tensor descriptor over `tensor` with the box `block`."""
+    """An argument that is a host tensor descriptor over `tensor` with the box `block`.
+
+    shape, strides: of the descriptor, in elements; None for those of the tensor.
+    """
 
     tensor: str
     block: tuple[Size, ...]
+    shape: tuple[Size, ...] | None = None
+    strides: tuple[Size, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,7 @@ class Case:
 
     def _type_of(self, argument: Argument) -> str:
         match argument:
-            case Descriptor(tensor, block):
+            case Descriptor(tensor, block, _, _):
                 box = ",".join(str(self.size(dim)) for dim in block)
                 return f"tensordesc<{self.tensors[tensor].dtype}[{box}]>"
             case Pointer(tensor):

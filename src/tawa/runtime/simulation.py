@@ -112,8 +112,9 @@ def simulate_case(
     arguments: dict[str, Any] = {}
     for name, argument in case.arguments.items():
         match argument:
-            case kinds.Descriptor(tensor):
-                arguments[name] = HostDescriptor(arrays[tensor])
+            case kinds.Descriptor(tensor, _, shape, strides):
+                shape, strides = (None if it is None else tuple(map(case.size, it)) for it in (shape, strides))
+                arguments[name] = HostDescriptor(arrays[tensor], shape, strides)
             case kinds.Pointer(tensor):
                 known = case.tensors[tensor]
                 table = known.fill == "addresses"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tawa.ops.kernels import backward, forward, persistent
+from tawa.ops.kernels import backward, forward, persistent, two_parts
+from tawa.ops.kernels import varlen as ragged
 from tests.cases.attention import flex, one_loop, tutorial, varlen
 from tests.cases.attention.problem import first_column
 from tests.cases.case import Absent, Argument, Descriptor, Expectation, Grid, Number, Pointer, Specimen, Tensor
@@ -19,7 +20,7 @@ PLANS = ((2, 0), (1, 0))
 """(D, P) to be run."""
 ONE_SLOT = ((1, 0),)
 """For cases in which two slots do not fit beside a large Q and the staged O."""
-SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 256: 0.0625}
+SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 192: 0.07216878, 256: 0.0625}
 """The inverse square root of each head dimension."""
 PROBLEM = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
 SOFTCAP = 5.0
@@ -153,6 +154,29 @@ def numbers(*names: str) -> dict[str, Argument]:
     return {name: Number(name) for name in names}
 
 
+def two_part_case(name: str, *, dtype: str = "fp16", dim: int = 96, values: int = 0, causal: bool = True,
+                  tile: tuple[int, int, int] = BIG, **sizes: int) -> Specimen:  # fmt: skip
+    """A head dimension in two boxes. values: the head dimension of V, 0 for that of Q and K."""
+    first, second = {96: (64, 32), 192: (128, 64)}[dim]
+    dim_v = values or dim
+    case = forward_case(name, dtype=dtype, dim=dim, causal=causal, tile=tile, alibi=False, **sizes)
+    tensors = {**case.tensors, "v": Tensor(("B", "HK", "SK", "DIM_V"), dtype),
+               "o": Tensor(("B", "H", "SQ", "DIM_V"), dtype, "nan")}  # fmt: skip
+    part_v = second if dim_v > first else 0
+    arguments: dict[str, Argument] = {
+        **case.arguments,
+        "q2_desc": Descriptor("q", (1, 1, "BM", "D2")),
+        "k2_desc": Descriptor("k", (1, 1, "BN", "D2")),
+        "v2_desc": Descriptor("v", (1, 1, "BN", "V2")) if part_v else Absent(),
+        "o2_desc": Descriptor("o", (1, 1, "BM", "V2")) if part_v else Absent(),
+    }
+    constexprs = {**case.constexprs, "D": first, "D2": second, "V2": part_v}
+    del constexprs["V_T"]
+    return replace(case, kernel=two_parts.attention_two_parts, arguments=arguments, constexprs=constexprs,
+                   tensors=tensors, sizes={**case.sizes, "DIM_V": dim_v},
+                   plans=PLANS if dim < 128 else ONE_SLOT)  # fmt: skip
+
+
 # --- packed sequences ---
 
 
@@ -204,6 +228,59 @@ def packed_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
         plans=PLANS,
         tags=frozenset({"varying"}),
     )
+
+
+def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, dtype: str = "fp16", dim: int = 64,
+                causal: bool = True, window: int = 0, softcap: bool = False, heads: int = 2, key_heads: int = 2,
+                tile: tuple[int, int, int] | None = None) -> Specimen:  # fmt: skip
+    """Sequences of the given lengths, packed one after the other, with descriptors that end with each sequence.
+
+    dim = 192: in two boxes, with 128 columns of V.
+    """
+    bm, bn, warps = tile or tile_for(dim)
+    case = packed_case(name, queries, keys, dtype=dtype, dim=dim, causal=causal, window=window, heads=heads,
+                       key_heads=key_heads)  # fmt: skip
+    arguments: dict[str, Argument] = {
+        "q_desc": ragged_descriptor("q", "BM", heads, dim),
+        "k_desc": ragged_descriptor("k", "BN", key_heads, dim),
+        "v_desc": ragged_descriptor("v", "BN", key_heads, dim),
+        "o_desc": ragged_descriptor("o", "BM", heads, dim),
+        "lse_ptr": Pointer("lse"),
+        "cu_q_ptr": Pointer("cu_q"),
+        "cu_k_ptr": Pointer("cu_k"),
+        "TOTAL_Q": Number("SQ"),
+        "scale": Number(SCALE[dim]),
+        "softcap": Number(SOFTCAP),
+    }
+    constexprs = {"GROUP": heads // key_heads, "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal, "WINDOW": window,
+                  "SOFTCAP": softcap}  # fmt: skip
+    if dim != 192:
+        return replace(
+            case, kernel=ragged.attention_varlen, arguments=arguments, constexprs=constexprs, num_warps=warps
+        )
+    arguments |= {
+        "v_desc": ragged_descriptor("v", "BN", key_heads, 128),
+        "o_desc": ragged_descriptor("o", "BM", heads, 128),
+        "q2_desc": ragged_descriptor("q", "BM", heads, dim, "D2"),
+        "k2_desc": ragged_descriptor("k", "BN", key_heads, dim, "D2"),
+        "v2_desc": Absent(),
+        "o2_desc": Absent(),
+    }
+    tensors = {
+        **case.tensors,
+        "v": Tensor(("SK", "HK", "DIM_V"), dtype),
+        "o": Tensor(("SQ", "H", "DIM_V"), dtype, "nan"),
+    }
+    return replace(case, kernel=ragged.attention_varlen_two_parts, arguments=arguments, tensors=tensors,
+                   constexprs={**constexprs, "D": 128, "D2": 64, "V2": 0}, num_warps=warps,
+                   sizes={**case.sizes, "DIM_V": 128}, plans=ONE_SLOT)  # fmt: skip
+
+
+def ragged_descriptor(tensor: str, rows: str, heads: int, dim: int, columns: str = "D") -> Descriptor:
+    """A descriptor of a packed tensor (rows, heads, dim) whose fourth axis ends with the sequence."""
+    row = heads * dim
+    shape = (2**31 - 2**16, 2**31 - 2**16, heads, 2**30, dim)
+    return Descriptor(tensor, (1, 1, 1, rows, columns), shape, (2**34 - row, row, dim, row, 1))
 
 
 def offsets(sizes: tuple[int, ...]) -> tuple[int, ...]:

@@ -10,8 +10,10 @@ from tests.cases.attention.builders import (
     flex_case,
     forward_case,
     packed_case,
+    ragged_case,
     row_sums_case,
     tutorial_case,
+    two_part_case,
 )
 from tests.cases.case import Specimen
 
@@ -62,12 +64,29 @@ VARIANTS = [
     forward_case("persistent_gqa_window", "persistent", window=100, tags="persistent", **GROUPS["gqa"]),
 ]  # fmt: skip
 
+TWO_PARTS = [
+    *(two_part_case(f"two_parts_{dtype}_d{dim}_{MASK[causal]}", dtype=dtype, dim=dim, causal=causal, tile=tile)
+      for dtype, dim, tile in (("fp16", 96, (128, 128, 8)), ("bf16", 96, (128, 128, 8)), ("fp16", 192, (128, 64, 8)))
+      for causal in BOTH),
+    *(two_part_case(f"two_parts_d192_128_{MASK[causal]}", dim=192, values=128, causal=causal, tile=tile)
+      for causal, tile in ((False, (128, 128, 8)), (True, (128, 128, 8)))),
+    two_part_case("two_parts_200x333", SQ=200, SK=333),
+    two_part_case("two_parts_gqa", dim=96, **GROUPS["gqa"]),
+]  # fmt: skip
+
 UNEVEN = ((200, 1, 128, 77), (200, 300, 129, 1))
 PACKED = [
     *(packed_case(f"varlen_{dtype}_d{dim}_{MASK[causal]}", *UNEVEN, dtype=dtype, dim=dim, causal=causal)
       for dtype, dim in (("fp16", 64), ("fp16", 96), ("bf16", 128), ("fp8e4nv", 128)) for causal in BOTH),
     packed_case("varlen_gqa", *UNEVEN, heads=4, key_heads=2),
     packed_case("varlen_window", *UNEVEN, window=70),
+    *(ragged_case(f"ragged_{dtype}_d{dim}_{MASK[causal]}", *UNEVEN, dtype=dtype, dim=dim, causal=causal)
+      for dtype, dim in (("fp16", 64), ("fp16", 96), ("bf16", 128), ("fp16", 256)) for causal in BOTH),
+    ragged_case("ragged_gqa", *UNEVEN, heads=4, key_heads=2),
+    ragged_case("ragged_window", *UNEVEN, window=70),
+    *(ragged_case(f"ragged_d192_128_{MASK[causal]}", *UNEVEN, dim=192, causal=causal, tile=(128, 128, 8))
+      for causal in BOTH),
+    ragged_case("ragged_softcap", *UNEVEN, softcap=True),
 ]  # fmt: skip
 
 TUTORIAL = [
@@ -97,7 +116,7 @@ BACKWARD = [
     row_sums_case("row_sums", "fp16", 96),
 ]  # fmt: skip
 
-FORWARD: tuple[Specimen, ...] = (*MATRIX, *ONE_LOOP, *LENGTHS, *VARIANTS, *PACKED, *TUTORIAL, *FLEX)
+FORWARD: tuple[Specimen, ...] = (*MATRIX, *ONE_LOOP, *LENGTHS, *VARIANTS, *TWO_PARTS, *PACKED, *TUTORIAL, *FLEX)
 CASES: tuple[Specimen, ...] = (*FORWARD, *BACKWARD)
 
 

@@ -58,7 +58,7 @@ def _slope(floats: Arrays, problem: Problem, h: int) -> float:
 def _values(problem: Problem, floats: Arrays) -> Any:
     """V as (B, HK, SK, D)."""
     if not problem.v_transposed:
-        return floats["v"].reshape(problem.batches, problem.key_heads, problem.keys, problem.head_dim)
+        return floats["v"].reshape(problem.batches, problem.key_heads, problem.keys, -1)
     v = floats["v"].reshape(problem.batches, problem.key_heads, problem.head_dim, -1)
     return v[..., : problem.keys].swapaxes(2, 3)
 
@@ -67,7 +67,7 @@ def _attention(case: Specimen, problem: Problem, floats: Arrays, rounding: Round
     q = floats["q"].reshape(problem.batches, problem.heads, problem.queries, problem.head_dim)
     k = floats["k"].reshape(problem.batches, problem.key_heads, problem.keys, problem.head_dim)
     v = _values(problem, floats)
-    o, lse = np.empty(q.shape), np.empty(q.shape[:3])
+    o, lse = np.empty((*q.shape[:3], v.shape[3])), np.empty(q.shape[:3])
     for b in range(problem.batches):
         for h in range(problem.heads):
             of = h // problem.group
@@ -84,8 +84,9 @@ def _attention(case: Specimen, problem: Problem, floats: Arrays, rounding: Round
 
 
 def _packed(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
-    o, lse = np.empty(floats["q"].shape), np.empty((problem.heads, floats["q"].shape[0]))
     v = floats["v"].transpose(2, 0, 1) if problem.v_transposed else floats["v"]
+    rows, heads, _ = floats["q"].shape
+    o, lse = np.empty((rows, heads, v.shape[2])), np.empty((heads, rows))
     cu_q, cu_k = floats["cu_q"], floats["cu_k"]
     for b in range(problem.batches):
         rows, keys = slice(cu_q[b], cu_q[b + 1]), slice(cu_k[b], cu_k[b + 1])

@@ -63,7 +63,7 @@ class Problem:
             case.size("DIAGONAL"),
             number(case, "softcap") if parts.get("SOFTCAP") else 0.0,
             bool(parts.get("ALIBI")),
-            "v" in case.tensors and case.tensors["v"].shape[-1] != "DIM",
+            "v" in case.tensors and case.tensors["v"].shape[-1] not in ("DIM", "DIM_V"),
         )
 
     @property

@@ -104,7 +104,7 @@ def _slope(t: Tensors, problem: Problem, math: Arithmetic, h: int) -> torch.Tens
 def _values(problem: Problem, t: Tensors) -> torch.Tensor:
     """V as (B, HK, SK, D)."""
     if not problem.v_transposed:
-        return t["v"].reshape(problem.batches, problem.key_heads, problem.keys, problem.head_dim)
+        return t["v"].reshape(problem.batches, problem.key_heads, problem.keys, -1)
     v = t["v"].reshape(problem.batches, problem.key_heads, problem.head_dim, -1)
     return v[..., : problem.keys].transpose(2, 3)
 
@@ -113,7 +113,7 @@ def _attention(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -
     q = t["q"].reshape(problem.batches, problem.heads, problem.queries, problem.head_dim)
     k = t["k"].reshape(problem.batches, problem.key_heads, problem.keys, problem.head_dim)
     v = _values(problem, t)
-    o = torch.empty(q.shape, dtype=math.dtype, device=q.device)
+    o = torch.empty((*q.shape[:3], v.shape[3]), dtype=math.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=math.dtype, device=q.device)
     for b in range(problem.batches):
         for h in range(problem.heads):
@@ -125,7 +125,7 @@ def _attention(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -
 def _packed(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
     q, k = t["q"], t["k"]
     v = t["v"].permute(2, 0, 1) if problem.v_transposed else t["v"]
-    o = torch.empty(q.shape, dtype=math.dtype, device=q.device)
+    o = torch.empty((*q.shape[:2], v.shape[2]), dtype=math.dtype, device=q.device)
     lse = torch.empty((problem.heads, q.shape[0]), dtype=math.dtype, device=q.device)
     cu_q, cu_k = t["cu_q"].tolist(), t["cu_k"].tolist()
     for b in range(problem.batches):

@@ -46,8 +46,9 @@ def test_descriptors_meet_the_rules_of_tma(case: Specimen) -> None:
     for argument in case.arguments.values():
         if isinstance(argument, Descriptor):
             shape, width = case.shape(argument.tensor), BYTES[case.tensors[argument.tensor].dtype]
-            assert len(shape) == len(argument.block) <= 5
-            assert shape[-1] * width % 16 == 0, "strides are multiples of 16 bytes"
+            rows = [shape[-1]] if argument.strides is None else [case.size(stride) for stride in argument.strides[:-1]]
+            assert len(argument.shape or shape) == len(argument.block) <= 5
+            assert all(stride * width % 16 == 0 for stride in rows), "strides are multiples of 16 bytes"
             assert all(case.size(extent) <= 256 for extent in argument.block)
             assert all(case.size(extent) & (case.size(extent) - 1) == 0 for extent in argument.block)
 
@@ -184,7 +185,8 @@ def test_logarithms_are_base_two() -> None:
 
 
 PEERS = ["two_loops_fp16_d64_causal", "two_loops_causal_333x200", "two_loops_fp8e4nv_d128_full", "varlen_window",
-         "varlen_fp8e4nv_d128_causal", "two_loops_alibi_softcap_window", "dkdv_gqa", "dq_causal_333x200", "row_sums",
+         "varlen_fp8e4nv_d128_causal", "ragged_softcap", "two_parts_d192_128_causal", "ragged_d192_128_causal",
+         "two_loops_alibi_softcap_window", "dkdv_gqa", "dq_causal_333x200", "row_sums",
          "flex_window", "tutorial_fp8e4nv_d128_full"]  # fmt: skip
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tawa.bridge.triton.read_module import read_levels
 from tawa.dialects.tt import ReduceOp
 from tawa.ir import TensorType, parse_type
 from tawa.machine.hopper import ACCUMULATOR_COLUMNS
-from tests.cases.attention.builders import resized
+from tawa.runtime.simulation import make_arrays, simulate_case
+from tests.cases.attention.builders import ragged_case, resized
 from tests.cases.attention.cases import find
 from tests.cases.case import Specimen
 from tests.cases.simulated import errors, orders_with_other_bits, simulated, unspecialised
@@ -29,6 +31,9 @@ SMALL = [
     ("two_loops_softcap_full", 128, 130),
     ("persistent_200x333", 200, 250),
     ("tutorial_fp16_d64_causal", 256, 256),
+    ("two_parts_fp16_d96_causal", 150, 200),
+    ("two_parts_fp16_d192_full", 150, 200),
+    ("two_parts_d192_128_causal", 150, 200),
     ("dq_fp16_d64_causal", 130, 200),
     ("dkdv_fp16_d64_full", 130, 200),
 ]
@@ -38,8 +43,18 @@ LATE_SUMS = [
     ("persistent_200x333", 200, 250),
     ("two_loops_fp8e4nv_d64_full", 128, 256),
 ]
-AS_LISTED = ["varlen_fp16_d64_causal"]
-SAME_BITS = [("two_loops_causal_333x200", 150, 300), ("branch_fp16_d64_causal", 128, 384)]
+AS_LISTED = [
+    "varlen_fp16_d64_causal",
+    "ragged_fp16_d64_causal",
+    "ragged_fp16_d96_full",
+    "ragged_window",
+    "ragged_d192_128_causal",
+]
+SAME_BITS = [
+    ("two_loops_causal_333x200", 150, 300),
+    ("two_parts_d192_128_causal", 150, 300),
+    ("branch_fp16_d64_causal", 128, 384),
+]
 
 
 def small(name: str, queries: int, keys: int) -> Specimen:
@@ -76,3 +91,21 @@ def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str, que
     case = small(name, queries, keys)
     compiled = specialised_levels(case, pinned(*case.plans[0]))
     assert orders_with_other_bits(case, compiled, simulated(case, unspecialised(case, compiled))) == []
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_neighbouring_sequences_hold_changes_nothing(causal: bool) -> None:
+    queries, keys = (60, 0, 1, 129), (70, 3, 128, 0)
+    case = ragged_case("amid_nan", queries, keys, causal=causal)
+    module = read_levels(specialised_levels(case, pinned(2, 0)))[1]
+    wanted, queries_at, keys_at = simulated(case, module), np.cumsum((0, *queries)), np.cumsum((0, *keys))
+    for sequence in range(len(queries)):
+        own, of_k = (slice(at[sequence], at[sequence + 1]) for at in (queries_at, keys_at))
+        arrays = make_arrays(case)
+        for name, part in (("q", own), ("k", of_k), ("v", of_k)):
+            alone = np.full_like(arrays[name], np.nan)
+            alone[part] = arrays[name][part]
+            arrays[name] = alone
+        simulate_case(case, module, arrays)
+        assert np.array_equal(arrays["o"][own], wanted["o"][own]) and np.isfinite(wanted["o"]).all()
+        assert np.array_equal(arrays["lse"][:, own], wanted["lse"][:, own])

@@ -67,6 +67,20 @@ def test_a_box_reads_zero_and_writes_nothing_outside_its_tensor() -> None:
     assert bits.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 99, 99]
 
 
+def test_addresses_of_boxes_wrap_around_in_64_bits() -> None:
+    bits = np.arange(1, 33, dtype=np.uint16)  # rows of 8
+    tensor = TensorDescriptor(
+        Pointer(GlobalTensor("x", bits, "f16"), 0), (2**31, 2**31, 2**30, 8), (2**34 - 8, 8, 8, 1), (1, 1, 2, 8)
+    )
+    end, length, row = 3, 2, 1  # the last of the two rows that end at row 3
+    at = [2**30, end, 2**30 - length + row, 0]
+    assert read_box(tensor, at).tolist() == [[[list(range(17, 25)), [0] * 8]]]
+    write_box(tensor, at, np.full((1, 1, 2, 8), 99, np.uint16))
+    assert bits.tolist() == [*range(1, 17), *[99] * 8, *range(25, 33)]
+    with pytest.raises(OutOfBounds):
+        read_box(tensor, [2**30, 5, 2**30 - length, 0])
+
+
 def test_a_store_outside_its_tensor_traps() -> None:
     value = op("arith.constant", "", "", "%v", ROW, properties=f"value = dense<1.0> : {ROW}")
     module = kernel(*row(), value, op("tt.store", "%at, %v", f"{POINTERS}, {ROW}", line=9))

@@ -14,64 +14,83 @@ from tawa.ops.kernels.parts import (
     finish,
     key_range,
     load_rows,
+    load_second,
     load_values,
     modified,
     softmax_step,
     store_rows,
+    store_second,
     visible,
 )
 
 
 @triton.jit
 def attend(
-    acc, m_i, l_i, q, k_desc, v_desc, b, h, rows, low, high, diagonal, SK, scale, slope, softcap,
-    BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
-    ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
+    acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, b, h, rows, low, high, diagonal, SK, scale, slope,
+    softcap, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V2: tl.constexpr, V_T: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Attends to the blocks of keys in [low, high). MASKED: not every row sees all of their keys."""
     for n in range(low, high, BN):
         k = load_rows(k_desc, b, h, n, BN, D)
         s = tl.dot(q, k.T)
+        if D2:
+            k2 = load_second(k2_desc, b, h, n, BN, D, D2)
+            s = tl.dot(q2, k2.T, s)
         keys = n + tl.arange(0, BN)[None, :]
         s = modified(s, rows, keys, diagonal, scale, slope, softcap, ALIBI, SOFTCAP)
         if MASKED:
             s = tl.where(visible(rows, keys, diagonal, SK, CAUSAL, WINDOW), s, float("-inf"))
         p, m_i, l_i, alpha = softmax_step(s, m_i, l_i, 1.0 if ALIBI or SOFTCAP else scale * LOG2_E)
         v = load_values(v_desc, b, h, n, BN, D, V_T)
+        if V2:
+            v2 = load_second(v2_desc, b, h, n, BN, D, V2)
+            acc2 = acc2 * alpha[:, None]  # before the first dot, so that both are in flight at once
         acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
-    return acc, m_i, l_i
+        if V2:
+            acc2 = tl.dot(p.to(v.dtype), v2, acc2)
+    return acc, acc2, m_i, l_i
 
 
 @triton.jit
 def attention_tile(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, head, H, SQ, SK, diagonal, scale, softcap,
-    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, of_q, of_k, h, head, SUMS, SQ, SK, diagonal, scale,
+    softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
+    q2_desc=None, k2_desc=None, v2_desc=None, o2_desc=None, D2: tl.constexpr = 0, V2: tl.constexpr = 0,
 ):  # fmt: skip
-    """The rows of one tile of one head (`head` counts through all batches), in up to three loops over the keys."""
-    b, h = head // H, head % H
+    """The rows of one tile of query head h, in up to three loops over the keys.
+
+    of_q, of_k: the batch, or the packed sequence (`load_rows`). Row 0 has its logarithm at ``lse_ptr + head * SUMS``.
+    D2, V2: the columns of Q and K, and of V and O, in boxes of their own after the first D (`two_parts.py`).
+    """
     rows = tile * BM + tl.arange(0, BM)
     slope = tl.load(slopes_ptr + h) if ALIBI else 0.0
     m_i = tl.full([BM], LOWEST, tl.float32)
     l_i = tl.zeros([BM], tl.float32)
     acc = tl.zeros([BM, D], tl.float32)
-    q = load_rows(q_desc, b, h, tile * BM, BM, D)
+    acc2 = tl.zeros([BM, V2], tl.float32) if V2 else 0.0
+    q = load_rows(q_desc, of_q, h, tile * BM, BM, D)
+    q2 = load_second(q2_desc, of_q, h, tile * BM, BM, D, D2) if D2 else None
     low, full_low, full_high, high = key_range(tile * BM, diagonal, SK, BM, BN, CAUSAL, WINDOW)
     if WINDOW:
-        acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, b, h // GROUP, rows[:, None], low, min(full_low, high),
-                               diagonal, SK, scale, slope, softcap, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
-                               True)  # fmt: skip
-    acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, b, h // GROUP, rows[:, None], full_low, full_high,
-                           diagonal, SK, scale, slope, softcap, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
-                           False)  # fmt: skip
+        acc, acc2, m_i, l_i = attend(acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, of_k, h // GROUP,
+                                     rows[:, None], low, min(full_low, high), diagonal, SK, scale, slope, softcap, BN,
+                                     D, D2, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
+    acc, acc2, m_i, l_i = attend(acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, of_k, h // GROUP,
+                                 rows[:, None], full_low, full_high, diagonal, SK, scale, slope, softcap, BN,
+                                 D, D2, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, False)  # fmt: skip
     if CAUSAL or not EVEN:
-        acc, m_i, l_i = attend(acc, m_i, l_i, q, k_desc, v_desc, b, h // GROUP, rows[:, None], full_high, high,
-                               diagonal, SK, scale, slope, softcap, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
-                               True)  # fmt: skip
+        acc, acc2, m_i, l_i = attend(acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, of_k, h // GROUP,
+                                     rows[:, None], full_high, high, diagonal, SK, scale, slope, softcap, BN,
+                                     D, D2, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
     o, lse = finish(acc, m_i, l_i)
     if lse_ptr is not None:
-        tl.store(lse_ptr + head * SQ + rows, lse, mask=rows < SQ)
-    store_rows(o_desc, b, h, tile * BM, o, BM, D)
+        tl.store(lse_ptr + head * SUMS + rows, lse, mask=rows < SQ)
+    store_rows(o_desc, of_q, h, tile * BM, o, BM, D)
+    if V2:
+        o2, _ = finish(acc2, m_i, l_i)
+        store_second(o2_desc, of_q, h, tile * BM, o2, BM, D, V2)
 
 
 @triton.jit
@@ -88,5 +107,7 @@ def attention_two_loops(
     tile = tl.program_id(0)
     if CAUSAL:
         tile = tl.num_programs(0) - 1 - tile
-    attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, tl.program_id(1), H, SQ, SK, diagonal,
+    head = tl.program_id(1)
+    b, h = head // H, head % H
+    attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, b, b, h, head, SQ, SQ, SK, diagonal,
                    scale, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, EVEN)  # fmt: skip

@@ -25,12 +25,23 @@ import triton.language as tl
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 LOWEST = tl.constexpr(-1e30)
+EDGE = tl.constexpr(2**30)
+"""The ragged axis of a 5-D descriptor ends here (`varlen.py`)."""
 
 
 @triton.jit
 def load_rows(desc, b, h, row, ROWS: tl.constexpr, D: tl.constexpr):
-    """The block of ROWS rows at `row` of one head."""
-    return desc.load([b, h, row, 0]).reshape([ROWS, D])
+    """The block of ROWS rows at `row` of one head. b: a batch; or a packed sequence, as its end and its length."""
+    return load_second(desc, b, h, row, ROWS, 0, D)
+
+
+@triton.jit
+def load_second(desc, b, h, row, ROWS: tl.constexpr, COLUMN: tl.constexpr, D: tl.constexpr):
+    """As `load_rows`, the D columns from COLUMN on."""
+    if len(desc.shape) == 5:
+        return desc.load([EDGE, b[0], h, EDGE - b[1] + row, COLUMN]).reshape([ROWS, D])
+    else:
+        return desc.load([b, h, row, COLUMN]).reshape([ROWS, D])
 
 
 @triton.jit
@@ -44,8 +55,17 @@ def load_values(desc, b, h, n, BN: tl.constexpr, D: tl.constexpr, V_T: tl.conste
 
 @triton.jit
 def store_rows(desc, b, h, row, block, ROWS: tl.constexpr, D: tl.constexpr):
-    """Stores a block of ROWS rows at `row` of one head."""
-    desc.store([b, h, row, 0], block.to(desc.dtype).reshape([1, 1, ROWS, D]))
+    """Stores a block of ROWS rows at `row` of one head; b: as in `load_rows`."""
+    store_second(desc, b, h, row, block, ROWS, 0, D)
+
+
+@triton.jit
+def store_second(desc, b, h, row, block, ROWS: tl.constexpr, COLUMN: tl.constexpr, D: tl.constexpr):
+    """As `store_rows`, in the D columns from COLUMN on."""
+    if len(desc.shape) == 5:
+        desc.store([EDGE, b[0], h, EDGE - b[1] + row, COLUMN], block.to(desc.dtype).reshape([1, 1, 1, ROWS, D]))
+    else:
+        desc.store([b, h, row, COLUMN], block.to(desc.dtype).reshape([1, 1, ROWS, D]))
 
 
 @triton.jit

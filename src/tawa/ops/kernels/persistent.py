@@ -30,5 +30,7 @@ def attention_persistent(
             tile = share
             if CAUSAL:
                 tile = tl.where(part == 0, tiles - 1 - share, share)
-            attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, head, H, SQ, SK, diagonal,
-                           scale, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, EVEN)  # fmt: skip
+            b, h = head // H, head % H
+            attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, b, b, h, head, SQ, SQ, SK,
+                           diagonal, scale, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
+                           EVEN)  # fmt: skip

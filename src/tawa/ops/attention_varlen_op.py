@@ -1,0 +1,213 @@
+"""`tawa.ops.attention_varlen`: attention over packed sequences as a PyTorch operator.
+
+As `attention_op`: plain calls launch their kernel without the dispatcher, and all others go through the operator
+``tawa::attention_varlen``, which has a fake implementation. There is no derivative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import torch
+
+from tawa.ops.attention_checks import check_options
+from tawa.ops.attention_launch import LN_2
+from tawa.ops.attention_plain import VALUES, KnownCalls, autograd_is_on, is_plain
+from tawa.ops.attention_tensors import TMA_BYTES
+from tawa.ops.attention_varlen_checks import check_lengths, check_packed, no_gradient
+from tawa.ops.attention_varlen_launch import Varlen, known_varlen, run_varlen
+
+_SCHEMA = (
+    "attention_varlen(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, "
+    "bool causal, int window, float scale, float softcap) -> (Tensor, Tensor)"
+)
+
+
+@overload
+def attention_varlen(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    *,
+    causal: bool = ...,
+    scale: float | None = ...,
+    window: int | None = ...,
+    softcap: float | None = ...,
+    return_lse: Literal[False] = ...,
+) -> torch.Tensor: ...
+
+
+@overload
+def attention_varlen(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    *,
+    causal: bool = ...,
+    scale: float | None = ...,
+    window: int | None = ...,
+    softcap: float | None = ...,
+    return_lse: Literal[True],
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
+def attention_varlen(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    softcap: float | None = None,
+    return_lse: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Attention of every sequence to itself or to its own keys; sequences lie one after the other, without padding.
+
+    The arguments have the names and the order of FlashAttention's `flash_attn_varlen_func`. Lengths stay in GPU memory:
+    the host does not wait for them, and they are not checked.
+
+    Args:
+        q: (total_q, H, D) in float16 or bfloat16. D up to 256, a multiple of 8.
+        k: (total_k, HK, D); H is a multiple of HK, and H / HK query heads in a row share one key head.
+        v: as k; its head dimension DV may be less than D.
+        cu_seqlens_q: (sequences + 1,) int32: sequence s has the rows ``cu_seqlens_q[s] .. cu_seqlens_q[s + 1] - 1``.
+            The offsets do not decrease, and the last is at most total_q.
+        cu_seqlens_k: the same for the rows of k and v.
+        max_seqlen_q: at least the length of the longest sequence of queries; rows past it are not computed.
+        max_seqlen_k: the same for keys; no kernel needs it.
+        causal: a row sees the keys up to ``row + SK - SQ`` of its sequence: the last query sees the last key, as
+            in FlashAttention since 2.1. With SQ > SK the first rows see no key.
+        scale: a positive number; 1 / sqrt(D) if None.
+        window: with `causal`, a row sees only the last `window` of its keys.
+        softcap: scores become ``softcap * tanh(score / softcap)``.
+        return_lse: also return the natural logarithm of each row's sum, (H, total_q) in float32.
+
+    Returns:
+        O (total_q, H, DV) in the type of q, contiguous. A row that sees no key is 0, and its logarithm -inf. Rows that
+        belong to no sequence are left unwritten.
+
+    Raises:
+        ArgumentError: there is no kernel for a tensor or an option, or a gradient is wanted.
+        DeviceError: the tensors are not on one CUDA device.
+    """
+    call = None
+    if (
+        is_plain(q, k, v)
+        and is_plain(cu_seqlens_q, cu_seqlens_k, cu_seqlens_k)
+        and type(max_seqlen_q) is int
+        and type(max_seqlen_k) is int
+        and VALUES.issuperset(map(type, (causal, scale, window, softcap)))
+        and q.ndim == k.ndim == v.ndim == 3
+    ):
+        known = (
+            q.shape[1:], k.shape[1:], v.shape[1:], q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype,
+            cu_seqlens_q.shape, cu_seqlens_k.shape, cu_seqlens_q.stride(), cu_seqlens_k.stride(), cu_seqlens_q.dtype,
+            cu_seqlens_k.dtype, q.device, k.device, v.device, cu_seqlens_q.device, cu_seqlens_k.device, causal, scale,
+            window, softcap,
+        )  # fmt: skip
+        call = _calls.get(known)
+        if call is None:
+            call = _call_of(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, window, softcap)
+            if call.run is not None:
+                _calls.keep(known, call)
+    if call is None:
+        return _by_dispatcher(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal, scale, window,
+                              softcap, return_lse)  # fmt: skip
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad) and autograd_is_on():
+        raise no_gradient()
+    check_lengths(q, k, v, max_seqlen_q, max_seqlen_k)
+    o, lse = call(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q)
+    return (o, lse * LN_2) if return_lse else o
+
+
+def _by_dispatcher(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int, max_seqlen_k: int, causal: bool, scale: float | None, window: int | None, softcap: float | None,
+    return_lse: bool,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """As `attention_varlen`, through the operator: torch.compile traces it, transforms and modes see it."""
+    check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
+    check_lengths(q, k, v, max_seqlen_q, max_seqlen_k)
+    factor = q.shape[2] ** -0.5 if scale is None else float(scale)
+    check_options(q, causal=causal, diagonal=0, scale=factor, window=window, softcap=softcap, alibi=None)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v)):
+        raise no_gradient()
+    o, lse = _forward(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, causal, window or 0, factor,
+                      float(softcap or 0.0))  # fmt: skip
+    return (o, lse * LN_2) if return_lse else o
+
+
+# --- calls that need no dispatcher ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What calls on tensors that differ in their numbers of rows do; the arguments are valid.
+
+    run: None if tensors may have to be copied, or are empty.
+    """
+
+    causal: bool
+    window: int
+    scale: float
+    softcap: float
+    run: Varlen | None
+
+    def __call__(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor,
+        cu_seqlens_k: torch.Tensor, longest: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        """O and the base-2 logarithms of the sums."""
+        aligned = (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_BYTES == 0
+        if self.run is None or not (aligned and longest and q.shape[0] and k.shape[0]):
+            return run_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, longest, self.causal, self.window, self.scale,
+                              self.softcap)  # fmt: skip
+        return self.run(q, k, v, cu_seqlens_q, cu_seqlens_k, longest)
+
+
+def _call_of(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor,
+    causal: bool, scale: float | None, window: int | None, softcap: float | None,
+) -> _Call:  # fmt: skip
+    """Checks the arguments of a call, as `_by_dispatcher`, but for what may differ in calls like it."""
+    check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
+    factor = q.shape[2] ** -0.5 if scale is None else float(scale)
+    check_options(q, causal=causal, diagonal=0, scale=factor, window=window, softcap=softcap, alibi=None)
+    options = bool(causal), window or 0, factor, float(softcap or 0.0)
+    return _Call(*options, known_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, *options))
+
+
+_calls: KnownCalls[_Call] = KnownCalls()
+
+
+# --- the operator ---
+
+
+def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return q.new_empty((*q.shape[:2], v.shape[2])), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+
+
+def _derive(ctx: Any, *gradients: Any) -> None:
+    raise no_gradient()
+
+
+_library = torch.library.Library("tawa", "FRAGMENT")
+_library.define(_SCHEMA, tags=torch.Tag.pt2_compliant_tag)
+_library.impl("attention_varlen", run_varlen, "CUDA")
+_forward: Any = torch.ops.tawa.attention_varlen.default
+torch.library.register_fake("tawa::attention_varlen", _fake, lib=_library)
+torch.library.register_autograd("tawa::attention_varlen", _derive, lib=_library)

@@ -1,0 +1,153 @@
+"""Launching the decoding kernels on PyTorch tensors: attention over the shares of the keys, and their merge.
+
+Nothing of a launch depends on the lengths in GPU memory, nor on the table of pages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from tawa.ops.attention_checks import check_capability
+from tawa.ops.attention_launch import blocks, multiprocessors, under_tawa
+from tawa.ops.attention_tensors import Box, cache_step, unwritten
+from tawa.ops.attention_tiles import HOPPER, box_of, tiles_for
+from tawa.ops.decode_splits import split_count
+from tawa.ops.kernels import decode
+
+attention_decode: Any = under_tawa(decode.attention_decode)
+merge_splits: Any = under_tawa(decode.merge_splits)
+append_rows: Any = under_tawa(decode.append_rows)
+ROWS = 64
+"""Rows of a tile: those of a wgmma."""
+BLOCK = 128 * 128
+"""Elements of a block of K on Hopper: 32 KiB, so that three blocks of K and V are on their way; elsewhere a quarter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How many keys sequences have: `each` of all if `lengths` is None, else as there; and `more` keys behind those."""
+
+    lengths: torch.Tensor | None
+    each: int
+    more: int = 0
+
+
+def block_of(head_dim: int, page: int, hopper: bool) -> int:
+    """Keys of a block: a power of two that divides the page, if there are pages (page is not 0)."""
+    keys = max(16, (BLOCK if hopper else BLOCK // 4) // box_of(head_dim))
+    keys = min(keys, 128)
+    return min(keys, page & -page) if page else keys
+
+
+class Decode:
+    """The launches for tensors that differ in their addresses only, with the same options."""
+
+    def __init__(
+        self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, table: torch.Tensor | None, causal: bool,
+        window: int, scale: float, softcap: float, splits: int | None,
+    ) -> None:  # fmt: skip
+        check_capability(q)
+        batches, heads, queries, head_dim = q.shape
+        entries, key_heads, rows, _ = k_cache.shape
+        hopper = tiles_for(q.device) is HOPPER
+        page = 0 if table is None else rows
+        box, keys = box_of(head_dim), block_of(head_dim, page, hopper)
+        self.heads, self.R = batches * key_heads, heads // key_heads * queries
+        self.shape, self.key_heads = (batches, heads, queries, head_dim), key_heads
+        self.most = rows * (1 if table is None else table.shape[1])
+        tiles = blocks(self.R, ROWS)
+        pair_bytes = 2 * keys * head_dim * q.element_size()
+        self.splits = splits or split_count(
+            self.heads * tiles, blocks(self.most, keys), pair_bytes, batches * heads * queries * head_dim * 4,
+            multiprocessors(q.device) if q.is_cuda else 132,
+        )  # fmt: skip
+        self.grid = self.splits, self.heads, tiles
+        self.box = box
+        self.k_box, self.v_box = (Box.ragged(x[0].transpose(0, 1), keys, box) for x in (k_cache, v_cache))
+        self.steps = cache_step(k_cache) or 0, cache_step(v_cache) or 0
+        self.table_width = 0 if table is None else table.shape[1]
+        self.scale, self.softcap = scale, softcap or 1.0
+        self.constants = {
+            "SQ": queries,
+            "R": self.R,
+            "BM": ROWS,
+            "BN": keys,
+            "D": box,
+            "PAGE": page,
+            "CAUSAL": causal,
+            "WINDOW": window,
+            "SOFTCAP": softcap > 0,
+            "num_warps": 4,
+            "num_stages": 3 if hopper else 2,
+        }
+
+    def __call__(
+        self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, length: Length,
+        table: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32."""
+        batches, heads, queries, head_dim = self.shape
+        o, lse = unwritten(q, self.shape, q.dtype), unwritten(q, (batches, heads, queries), torch.float32)
+        part, part_lse = o, lse
+        if self.splits > 1:
+            part = unwritten(q, (self.splits, *self.shape), torch.float32)
+            part_lse = unwritten(q, (self.splits, batches, heads, queries), torch.float32)
+        rows = [self.heads, self.R, head_dim]
+        q_desc = TensorDescriptor(q.contiguous(), rows, [self.R * head_dim, head_dim, 1], [1, ROWS, self.box])
+        with torch.cuda.device_of(q):
+            attention_decode[self.grid](
+                q_desc, self.k_box.around(k_cache), self.v_box.around(v_cache), part, part_lse, length.lengths, table,
+                self.key_heads, length.each, length.more, self.table_width, *self.steps, self.scale, self.softcap,
+                head_dim, **self.constants,
+            )  # fmt: skip
+            if self.splits > 1:
+                count = batches * heads * queries
+                merge_splits[(count,)](
+                    part, part_lse, o, lse, count, head_dim, self.splits,
+                    SPLITS=1 << (self.splits - 1).bit_length(), D=self.box, num_warps=4,
+                )  # fmt: skip
+        return o, lse
+
+
+def run_decode(
+    q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, length: Length, table: torch.Tensor | None,
+    causal: bool, window: int, scale: float, softcap: float, splits: int | None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32. window, softcap: 0 for none."""
+    if 0 in q.shape or 0 in k_cache.shape or (table is not None and 0 in table.shape):
+        return torch.zeros_like(q), torch.full(q.shape[:3], float("-inf"), dtype=torch.float32, device=q.device)
+    known = (
+        q.shape, k_cache.shape, k_cache.stride(), v_cache.stride(), None if table is None else table.shape, q.dtype,
+        q.device, causal, window, scale, softcap, splits,
+    )  # fmt: skip
+    found = _decodes.get(known)
+    if found is None:
+        if len(_decodes) >= MOST_DECODES:
+            _decodes.clear()
+        found = _decodes[known] = Decode(q, k_cache, v_cache, table, causal, window, scale, softcap, splits)
+    return found(q, k_cache, v_cache, length, table)
+
+
+_decodes: dict[Any, Decode] = {}
+MOST_DECODES = 1024
+
+
+def run_append(
+    k: torch.Tensor, v: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, length: Length,
+    table: torch.Tensor | None,
+) -> None:  # fmt: skip
+    """Writes k and v (B, HK, SN, D) behind the keys of each sequence, in place."""
+    batches, key_heads, new, head_dim = k.shape
+    if 0 in k.shape:
+        return
+    k, v = (x if x.stride(3) == 1 else x.contiguous() for x in (k, v))
+    strides = (stride for x in (k, v, k_cache, v_cache) for stride in x.stride()[:3])
+    with torch.cuda.device_of(k):
+        append_rows[(new, batches * key_heads)](
+            k, v, k_cache, v_cache, length.lengths, table, length.each, 0 if table is None else table.shape[1], head_dim,
+            key_heads, *strides, PAGE=0 if table is None else k_cache.shape[2], D=box_of(head_dim), num_warps=1,
+        )  # fmt: skip
