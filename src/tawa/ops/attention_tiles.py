@@ -11,10 +11,10 @@ D = 256 a second tile of Q would take the place of the second slot of K and V (`
 In fp8 and up to D = 128, tiles of 64 x 64 are faster than any specialised kernel: several programs share an SM, and the
 softmax of one overlaps with the dots of the others. Automatic mode leaves them to stock Triton (`attention.json`).
 
-A head dimension above 128 and up to 192 is taken in two boxes, of 128 and 64 columns (`tawa.ops.kernels.two_parts`).
-That is three quarters of the wgmmas of a box of 256. If V has up to 128 columns, it is five eighths, and blocks of 128
-keys fit. A head dimension of 96 stays in a box of 128: in boxes of 64 and 32 columns, with two accumulators, the
-schedule of an iteration takes as long (1831 instead of 1825 cycles, as `tawa explain` shows).
+If V has up to 128 columns, a head dimension of Q and K above 128 and up to 192 is taken in two boxes, of 128 and 64
+columns (`tawa.ops.kernels.two_parts`): five eighths of the wgmmas of a box of 256, and blocks of 128 keys fit. With
+more columns V and O would have two boxes as well. The two dots by P then get different stages, and ptxas waits for
+every wgmma of the kernel (its note C7513). So these head dimensions stay in one box, and so does 96.
 
 The backward kernels hold two accumulators (dK, dV), or a tile of dO in addition (dQ): their tiles are the largest that
 do not spill. Other devices have as little as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
@@ -63,7 +63,7 @@ HOPPER = Tiles(
     forward_fp8={64: Tile(64, 64, 4, 3), 128: Tile(64, 64, 4, 3), 256: Tile(128, 64, 8, 2)},
     dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(32, 64, 8, 2)},
     dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 32, 4, 2)},
-    two_parts={128: Tile(128, 128, 8, 2), 192: Tile(128, 64, 8, 2)},
+    two_parts={128: Tile(128, 128, 8, 2)},
 )
 ELSEWHERE = Tiles(
     forward={64: Tile(64, 64, 4, 2), 128: Tile(64, 64, 4, 2), 256: Tile(64, 32, 8, 1)},

@@ -57,6 +57,22 @@ def test_case_specialises_and_neither_spills_nor_serialises(case: Specimen) -> N
     assert not [note.code for note in found.ptxas.notes if note.code in SERIALISED]
 
 
+OF_OPERATORS = (
+    "two_parts_d192_128_full",
+    "two_parts_d192_128_causal",
+    "ragged_bf16_d128_causal",
+    "ragged_d192_128_causal",
+)
+
+
+@pytest.mark.parametrize("name", OF_OPERATORS)
+def test_no_wgmma_waits_for_the_one_before_it_in_kernels_of_the_operators(name: str) -> None:
+    compiled, found = compile_and_report(find(name), PlanOptions())
+    record = compiled.metadata.tawa
+    assert record["applied"], record["reason"]
+    assert not found.ptxas.spill_bytes and not [note for note in found.ptxas.notes if note.code.startswith("C75")]
+
+
 @pytest.mark.parametrize("dim", [64, 128, 256])
 @pytest.mark.parametrize("mask", ["full", "causal"])
 def test_8_bit_scores_are_carried_as_fp32_or_not_at_all(dim: int, mask: str) -> None:
