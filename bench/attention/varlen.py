@@ -145,7 +145,8 @@ def _flash(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[],
 
     q, k, v, cu = tensors
     longest, found = max(problem.lengths), dict[str, Callable[[], Any]]()
-    for name, module in (("FlashAttention-3", "flash_attn_interface"), ("FlashAttention-2", "flash_attn")):
+    modules = ("FlashAttention-3", "fa3_fwd_interface"), ("FlashAttention-3", "flash_attn_interface")
+    for name, module in (*modules, ("FlashAttention-2", "flash_attn")):
         try:
             function = import_module(module).flash_attn_varlen_func
         except (ImportError, AttributeError):

@@ -13,7 +13,10 @@ from tests.ops.expected import DEVICE, check_outputs, normal
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A cache full of NaN but for the keys of each sequence. keys, values: those of each sequence, (1, HK, length, D)."""
+    """A cache full of NaN but for the keys of each sequence.
+
+    keys, values: those of each sequence, (1, HK, length, D).
+    """
 
     k: Any
     v: Any

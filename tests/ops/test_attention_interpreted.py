@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 
 import numpy as np
 
-from tests.ops import interpreted, interpreted_varlen
+from tests.ops import interpreted, interpreted_decode, interpreted_varlen
 from tests.ops.interpreted import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,3 +52,9 @@ def test_an_interpreted_launch_gives_the_right_numbers(table: str, name: str) ->
 @pytest.mark.parametrize("table", TABLES)
 def test_an_interpreted_launch_over_packed_sequences_gives_the_right_numbers(table: str, name: str) -> None:
     assert failures("interpreted_varlen")[table, name] == ""
+
+
+@pytest.mark.parametrize("name", interpreted_decode.CASES)
+@pytest.mark.parametrize("table", TABLES)
+def test_interpreted_decoding_gives_the_right_numbers(table: str, name: str) -> None:
+    assert failures("interpreted_decode")[table, name] == ""

@@ -24,9 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 KERNELS = {
     "tawa/demo/kernels/gemm.py": 7,
     "tawa/ops/kernels/backward.py": 5,
+    "tawa/ops/kernels/decode.py": 4,
     "tawa/ops/kernels/forward.py": 3,
-    "tawa/ops/kernels/parts.py": 8,
+    "tawa/ops/kernels/parts.py": 10,
     "tawa/ops/kernels/persistent.py": 1,
+    "tawa/ops/kernels/two_parts.py": 1,
+    "tawa/ops/kernels/varlen.py": 3,
 }
 """Functions under `@triton.jit` by module."""
 EXAMPLES = ("gemm.py", "attention.py", "autotune.py")

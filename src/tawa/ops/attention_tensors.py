@@ -55,12 +55,16 @@ def for_ragged(tensor: torch.Tensor) -> torch.Tensor:
 def cache_step(cache: torch.Tensor) -> int | None:
     """Rows from one entry (batch or page) of a cache (entries, heads, S, D) to the next; None if TMA cannot read it.
 
-    Its ragged descriptor takes all rows for one column, so the first stride must be a multiple of the row's.
+    Its ragged descriptor takes all rows for one column, so the first stride must be a multiple of the row's. The
+    address, which must be a multiple of 16 too, is not looked at.
     """
-    entry, _, row, _ = cache.stride()
-    if not fits_ragged(cache[0].transpose(0, 1) if cache.shape[0] else cache.transpose(0, 2)[0]):
+    (entries, heads, _, columns), (entry, head, row, column) = cache.shape, cache.stride()
+    unit = TMA_BYTES // cache.element_size()
+    if (column != 1 and columns > 1) or not 0 < row < LONGEST_ROW or row % unit:
         return None
-    if cache.shape[0] <= 1:
+    if heads > 1 and (head <= 0 or head % unit):
+        return None
+    if entries <= 1:
         return 0
     return entry // row if entry > 0 and entry % row == 0 else None
 

@@ -53,7 +53,7 @@ def check_cache(
     check_heads(q, k_cache)
     if k_cache.shape != v_cache.shape:
         raise ArgumentError(f"k_cache has shape {shape_of(k_cache)}, v_cache {shape_of(v_cache)}; cure: the same")
-    batches, heads, queries, head_dim = q.shape
+    batches, heads, queries, _ = q.shape
     if block_table is None and k_cache.shape[0] != batches:
         raise ArgumentError(
             f"q has {batches} batches, k_cache {k_cache.shape[0]}; cure: as many in both, or block_table for pages"
@@ -70,8 +70,8 @@ def check_cache(
         new = 0 if k is None else k.shape[2]
         if not 0 <= cache_seqlens <= most - new:
             raise ArgumentError(
-                f"cache_seqlens={cache_seqlens} with {new} new keys: the cache holds {most} keys of a sequence; cure: a "
-                "larger cache, or the length before the new keys"
+                f"cache_seqlens={cache_seqlens} with {new} new keys: the cache holds {most} keys of a sequence; cure: "
+                "a larger cache, or the length before the new keys"
             )
     if splits is not None and (isinstance(splits, bool) or not 1 <= splits <= MOST_SPLITS):
         raise ArgumentError(f"splits={splits}: 1 to {MOST_SPLITS} are possible; cure: splits=None chooses")
@@ -81,7 +81,9 @@ def check_cache(
             "queries, or split the batch"
         )
     if max(queries, k_cache.shape[2]) > LONGEST:
-        raise ArgumentError(f"{queries} queries and {k_cache.shape[2]} keys: at most {LONGEST} of each; cure: split them")
+        raise ArgumentError(
+            f"{queries} queries and {k_cache.shape[2]} keys: at most {LONGEST} of each; cure: split them"
+        )
 
 
 def _check_strides(name: str, cache: torch.Tensor) -> None:
@@ -89,8 +91,8 @@ def _check_strides(name: str, cache: torch.Tensor) -> None:
     if step is None:
         raise ArgumentError(
             f"{name} has strides {tuple(cache.stride())}: TMA reads rows of contiguous elements whose strides are "
-            "multiples of 16 bytes, and the first stride must be a multiple of the row's; cure: a contiguous (B, HK, S, "
-            "D) or (B, S, HK, D) cache, the latter as cache.transpose(1, 2)"
+            "multiples of 16 bytes, and the first stride must be a multiple of the row's; cure: a contiguous (B, HK, "
+            "S, D) or (B, S, HK, D) cache, the latter as cache.transpose(1, 2)"
         )
     if cache.shape[0] * step + cache.shape[2] > MOST_OFFSET:
         raise ArgumentError(f"{name} has over {MOST_OFFSET} rows; cure: split the batch")
@@ -118,9 +120,7 @@ def _check_pages(cache: torch.Tensor, table: torch.Tensor, batches: int, device:
         )
 
 
-def _check_index(
-    name: str, tensor: torch.Tensor | int | None, wanted: tuple[int, ...], device: torch.device
-) -> None:
+def _check_index(name: str, tensor: torch.Tensor | int | None, wanted: tuple[int, ...], device: torch.device) -> None:
     if tensor is None or isinstance(tensor, int):
         return
     kind = str(tensor.dtype).removeprefix("torch.")

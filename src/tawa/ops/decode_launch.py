@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tawa.ops.attention_checks import check_capability
+from tawa.ops.attention_checks import ArgumentError, check_capability
 from tawa.ops.attention_launch import blocks, multiprocessors, under_tawa
-from tawa.ops.attention_tensors import Box, cache_step, unwritten
+from tawa.ops.attention_tensors import TMA_BYTES, Box, cache_step, unwritten
 from tawa.ops.attention_tiles import HOPPER, box_of, tiles_for
 from tawa.ops.decode_splits import split_count
 from tawa.ops.kernels import decode
@@ -52,7 +52,7 @@ class Decode:
     ) -> None:  # fmt: skip
         check_capability(q)
         batches, heads, queries, head_dim = q.shape
-        entries, key_heads, rows, _ = k_cache.shape
+        _, key_heads, rows, _ = k_cache.shape
         hopper = tiles_for(q.device) is HOPPER
         page = 0 if table is None else rows
         box, keys = box_of(head_dim), block_of(head_dim, page, hopper)
@@ -120,6 +120,8 @@ def run_decode(
     """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32. window, softcap: 0 for none."""
     if 0 in q.shape or 0 in k_cache.shape or (table is not None and 0 in table.shape):
         return torch.zeros_like(q), torch.full(q.shape[:3], float("-inf"), dtype=torch.float32, device=q.device)
+    if (k_cache.data_ptr() | v_cache.data_ptr()) % TMA_BYTES:
+        raise ArgumentError("the cache does not begin at a multiple of 16 bytes; cure: a cache of its own, not a slice")
     known = (
         q.shape, k_cache.shape, k_cache.stride(), v_cache.stride(), None if table is None else table.shape, q.dtype,
         q.device, causal, window, scale, softcap, splits,
@@ -146,8 +148,9 @@ def run_append(
         return
     k, v = (x if x.stride(3) == 1 else x.contiguous() for x in (k, v))
     strides = (stride for x in (k, v, k_cache, v_cache) for stride in x.stride()[:3])
+    width, page = (0, 0) if table is None else (table.shape[1], k_cache.shape[2])
     with torch.cuda.device_of(k):
         append_rows[(new, batches * key_heads)](
-            k, v, k_cache, v_cache, length.lengths, table, length.each, 0 if table is None else table.shape[1], head_dim,
-            key_heads, *strides, PAGE=0 if table is None else k_cache.shape[2], D=box_of(head_dim), num_warps=1,
+            k, v, k_cache, v_cache, length.lengths, table, length.each, width, head_dim, key_heads, *strides, PAGE=page,
+            D=box_of(head_dim), num_warps=1,
         )  # fmt: skip

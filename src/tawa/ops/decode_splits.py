@@ -33,7 +33,9 @@ def split_count(pairs: int, blocks: int, block_bytes: int, row_bytes: int, proce
     block_bytes: of K and V in a block. row_bytes: of one split's part of the output, in float32. processors: SMs.
     """
     counts = range(1, max(1, min(blocks, MOST)) + 1)
-    return min(counts, key=lambda it: (round(predicted_us(it, pairs, blocks, block_bytes, row_bytes, processors), 2), it))
+    return min(
+        counts, key=lambda it: (round(predicted_us(it, pairs, blocks, block_bytes, row_bytes, processors), 2), it)
+    )
 
 
 def predicted_us(splits: int, pairs: int, blocks: int, block_bytes: int, row_bytes: int, processors: int) -> float:

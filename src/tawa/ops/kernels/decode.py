@@ -17,7 +17,7 @@ combines them. Plain Triton; letters, masks and logarithms as in `parts.py`.
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.parts import LOWEST, LOG2_E, finish, key_range, load_rows, modified, softmax_step, visible
+from tawa.ops.kernels.parts import LOG2_E, LOWEST, finish, key_range, load_rows, modified, softmax_step, visible
 
 
 @triton.jit
@@ -46,8 +46,8 @@ def attend_cache(
 
 @triton.jit
 def attention_decode(
-    q_desc, k_desc, v_desc, o_ptr, lse_ptr, lengths_ptr, table_ptr, HK, S, MORE, TABLE, K_STEP, V_STEP, scale, softcap, DIM,
-    SQ: tl.constexpr, R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr,
+    q_desc, k_desc, v_desc, o_ptr, lse_ptr, lengths_ptr, table_ptr, HK, S, MORE, TABLE, K_STEP, V_STEP, scale, softcap,
+    DIM, SQ: tl.constexpr, R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
     """Grid: splits of the keys, key heads of all sequences, tiles of BM rows.
@@ -80,10 +80,11 @@ def attention_decode(
                                      diagonal, SK, K_STEP, V_STEP, scale, softcap, BN, D, PAGE, CAUSAL, WINDOW, SOFTCAP,
                                      True)  # fmt: skip
     acc, m_i, l_i = attend_cache(acc, m_i, l_i, q, k_desc, v_desc, table, b, h, queries, max(begin, full_low),
-                                 min(full_high, end), diagonal, SK, K_STEP, V_STEP, scale, softcap, BN, D, PAGE, CAUSAL, WINDOW,
-                                 SOFTCAP, False)  # fmt: skip
+                                 min(full_high, end), diagonal, SK, K_STEP, V_STEP, scale, softcap, BN, D, PAGE, CAUSAL,
+                                 WINDOW, SOFTCAP, False)  # fmt: skip
     acc, m_i, l_i = attend_cache(acc, m_i, l_i, q, k_desc, v_desc, table, b, h, queries, max(begin, full_high), end,
-                                 diagonal, SK, K_STEP, V_STEP, scale, softcap, BN, D, PAGE, CAUSAL, WINDOW, SOFTCAP, True)  # fmt: skip
+                                 diagonal, SK, K_STEP, V_STEP, scale, softcap, BN, D, PAGE, CAUSAL, WINDOW, SOFTCAP,
+                                 True)  # fmt: skip
     o, lse = finish(acc, m_i, l_i)
     out = (split * tl.num_programs(1) + head) * R + rows
     tl.store(lse_ptr + out, lse, mask=rows < R)
