@@ -173,13 +173,15 @@ def attention() -> Ways:
     import torch
 
     from tawa.ops import attention as operator
-    from tawa.ops import attention_varlen
+    from tawa.ops import attention_decode, attention_varlen
 
     q, k, v = (tensor(2, 16, 2048, 128) for _ in range(3))
     leaves = tuple(x.clone().requires_grad_() for x in (q, k, v))
     backend = "inductor" if device() == "cuda" else "aot_eager"
     compiled = torch.compile(lambda q, k, v: operator(q, k, v, causal=True), backend=backend, fullgraph=True)
     theirs = torch.nn.functional.scaled_dot_product_attention
+    last, cache = tensor(2, 16, 1, 128), tensor(2, 16, 4096, 128)
+    lengths = torch.tensor([1000, 4096], dtype=torch.int32, device=device())
     one, keys, values = (tensor(4096, 16, 128) for _ in range(3))
     cu = torch.tensor([0, 1000, 4096], dtype=torch.int32, device=device())
     made: Ways = {
@@ -187,6 +189,7 @@ def attention() -> Ways:
         "tawa.ops.attention, as a BSHD view": lambda: operator(*views, causal=True),
         "tawa.ops.attention, with a graph for gradients": lambda: operator(*leaves, causal=True),
         "tawa.ops.attention, compiled": lambda: compiled(q, k, v),
+        "tawa.ops.attention_decode": lambda: attention_decode(last, cache, cache, cache_seqlens=lengths),
         "tawa.ops.attention_varlen": lambda: attention_varlen(one, keys, values, cu, cu, 3096, 3096, causal=True),
     }
     views = tuple(tensor(2, 2048, 16, 128).transpose(1, 2) for _ in range(3))

@@ -32,7 +32,7 @@ from tawa.ops.kernels import backward, forward, persistent, two_parts
 
 LN_2 = 0.6931471805599453
 ROWS_OF_SUMS = 64
-LENGTHS = ("HEADS", "H", "SQ", "SK", "diagonal", "TOTAL_Q")
+LENGTHS = ("HEADS", "H", "HK", "SQ", "SK", "diagonal", "TOTAL_Q", "S", "MORE", "TABLE", "ROWS", "splits")
 
 
 def under_tawa(kernel: Any) -> Any:
@@ -41,7 +41,7 @@ def under_tawa(kernel: Any) -> Any:
     Triton would compile again whenever a length becomes, or stops being, 1 or a multiple of 16. Here lengths only bound
     loops and masks, so that is useless.
     """
-    lengths = [name for name in LENGTHS if name in kernel.arg_names]
+    lengths = [it.name for it in getattr(kernel, "params", ()) if it.name in LENGTHS and not it.is_constexpr]
     return tawa.jit(kernel.fn, do_not_specialize=lengths, precision="relaxed")
 
 

@@ -43,6 +43,31 @@ def block_of(head_dim: int, page: int, hopper: bool) -> int:
     return min(keys, page & -page) if page else keys
 
 
+class Launches:
+    """Launches of one kernel that differ in their first arguments only: descriptors, tensors or None, and lengths.
+
+    rest, constants: the other arguments.
+    """
+
+    def __init__(self, kernel: str, rest: tuple[Any, ...], constants: dict[str, Any]) -> None:
+        self.kernel, self.rest, self.constants = kernel, rest, constants
+        self.prepared: dict[Any, Any] = {}
+
+    def __call__(self, grid: tuple[int, ...], first: tuple[Any, ...]) -> None:
+        """Launches the kernel."""
+        kernel = globals()[self.kernel]
+        pointers = [it for it in first if isinstance(it, torch.Tensor)]
+        known = kernel, tuple(it is None for it in first)
+        like_before = all(it.data_ptr() % TMA_BYTES == 0 for it in pointers)
+        if like_before and known in self.prepared and self.prepared[known](grid, first):
+            return
+        kernel.run(*first, *self.rest, grid=grid, warmup=False, **self.constants)
+        if like_before and hasattr(kernel, "prepared"):  # not in stock Triton, nor under its interpreter
+            made = kernel.prepared((*first, *self.rest), self.constants, len(first))
+            if made is not None:
+                self.prepared[known] = made
+
+
 class Decode:
     """The launches for tensors that differ in their addresses only, with the same options."""
 
@@ -68,10 +93,10 @@ class Decode:
         self.grid = self.splits, self.heads, tiles
         self.box = box
         self.k_box, self.v_box = (Box.ragged(x[0].transpose(0, 1), keys, box) for x in (k_cache, v_cache))
-        self.steps = cache_step(k_cache) or 0, cache_step(v_cache) or 0
-        self.table_width = 0 if table is None else table.shape[1]
-        self.scale, self.softcap = scale, softcap or 1.0
-        self.constants = {
+        steps = cache_step(k_cache) or 0, cache_step(v_cache) or 0
+        width = 0 if table is None else table.shape[1]
+        rest = width, *steps, scale, softcap or 1.0, head_dim
+        constants = {
             "SQ": queries,
             "R": self.R,
             "BM": ROWS,
@@ -84,33 +109,40 @@ class Decode:
             "num_warps": 4,
             "num_stages": 3 if hopper else 2,
         }
+        self.attend = Launches("attention_decode", rest, constants)
+        count = batches * heads * queries
+        merged = {"SPLITS": 1 << (self.splits - 1).bit_length(), "D": box, "num_warps": 4}
+        self.merge, self.count = Launches("merge_splits", (count, head_dim, self.splits), merged), count
+        self.rows, self.row_strides = [self.heads, self.R, head_dim], [self.R * head_dim, head_dim, 1]
+        self.device = q.device.index
 
     def __call__(
         self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, length: Length,
         table: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
         """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32."""
-        batches, heads, queries, head_dim = self.shape
+        batches, heads, queries, _ = self.shape
         o, lse = unwritten(q, self.shape, q.dtype), unwritten(q, (batches, heads, queries), torch.float32)
         part, part_lse = o, lse
         if self.splits > 1:
             part = unwritten(q, (self.splits, *self.shape), torch.float32)
             part_lse = unwritten(q, (self.splits, batches, heads, queries), torch.float32)
-        rows = [self.heads, self.R, head_dim]
-        q_desc = TensorDescriptor(q.contiguous(), rows, [self.R * head_dim, head_dim, 1], [1, ROWS, self.box])
-        with torch.cuda.device_of(q):
-            attention_decode[self.grid](
-                q_desc, self.k_box.around(k_cache), self.v_box.around(v_cache), part, part_lse, length.lengths, table,
-                self.key_heads, length.each, length.more, self.table_width, *self.steps, self.scale, self.softcap,
-                head_dim, **self.constants,
-            )  # fmt: skip
-            if self.splits > 1:
-                count = batches * heads * queries
-                merge_splits[(count,)](
-                    part, part_lse, o, lse, count, head_dim, self.splits,
-                    SPLITS=1 << (self.splits - 1).bit_length(), D=self.box, num_warps=4,
-                )  # fmt: skip
+        q_desc = TensorDescriptor(q.contiguous(), self.rows, self.row_strides, [1, ROWS, self.box])
+        first = (
+            q_desc, self.k_box.around(k_cache), self.v_box.around(v_cache), part, part_lse, length.lengths, table,
+            self.key_heads, length.each, length.more,
+        )  # fmt: skip
+        if self.device is None or self.device == torch.cuda.current_device():
+            self._launch(first, part, part_lse, o, lse)
+        else:
+            with torch.cuda.device(self.device):
+                self._launch(first, part, part_lse, o, lse)
         return o, lse
+
+    def _launch(self, first: tuple[Any, ...], *merged: torch.Tensor) -> None:
+        self.attend(self.grid, first)
+        if self.splits > 1:
+            self.merge((self.count,), merged)
 
 
 def run_decode(
