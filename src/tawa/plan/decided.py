@@ -210,10 +210,8 @@ class _Decisions:
             if it.mma_depth == 0 and made.reason in ("", IN_FLIGHT):
                 made = Decision(name, made.value, made.by, _NOT_IN_FLIGHT)
         yield made
-        if it.joined or asked.joined is not None:
-            value = "to the loop before it" if it.joined else "no"
-            usual = "the last dot of that loop runs during the first iteration of this one"
-            yield self._made(f"{name}.joined", value, asked.joined is not None, "", usual)
+        if asked.joined is not None:
+            yield self._made(f"{name}.joined", "to the loop before it" if it.joined else "no", True)
         told = self.feedback.get("loops.kept")
         if it.kept or asked.kept is not None or (told is not None and told != made.reason):
             value = f"left operand of dot {', '.join(map(str, it.kept))}" if it.kept else "none"

@@ -19,6 +19,8 @@ from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import checked, flow_of, plan_for, unchecked
 
+JOINED = LoopPlan(1, joined=True)
+
 
 def text_of(middle: str = "", *, init: str = "first", end: str = "acc", between: str = "") -> str:
     """Two loops; `middle` changes the body of the second, `between` is between them."""
@@ -59,7 +61,7 @@ def reasons(text: str, *loops: LoopPlan) -> list[str]:
 
 def test_the_last_dot_of_the_first_loop_overlaps_the_first_iteration_of_the_second() -> None:
     check(
-        consumer(staged.two_loops()),
+        consumer(staged.two_loops(), JOINED),
         """
         CHECK:      [[SOME:%\\w+]] = "arith.cmpi"([[ZERO:%\\w+]], %n_0) <{predicate = 2 : i64}>
         CHECK:      [[OTHERS:%\\w+]] = "arith.cmpi"([[ZERO]], %m_0) <{predicate = 2 : i64}>
@@ -79,16 +81,17 @@ def test_the_last_dot_of_the_first_loop_overlaps_the_first_iteration_of_the_seco
 
 
 def test_each_case_of_trips_has_its_own_code() -> None:
-    text = consumer(staged.two_loops())
+    text = consumer(staged.two_loops(), JOINED)
     assert text.count('"scf.if"') == 3
     assert [text.count(f"%{bound}_0, %one_1") for bound in "nm"] == [1, 2]
 
 
 def test_joined_is_a_decision() -> None:
     text = staged.two_loops()
-    assert consumer(text, LoopPlan(1, joined=False)).count('"scf.if"') == 2
-    plan = behind("joins", text).plan
-    assert [plan.loop(number).joined for number in (0, 1)] == [False, True]
+    assert consumer(text).count('"scf.if"') == consumer(text, LoopPlan(1, joined=False)).count('"scf.if"') == 2
+    for pinned, found in (((), [False, False]), ((JOINED,), [False, True])):
+        plan = behind("joins", text, *pinned).plan
+        assert [plan.loop(number).joined for number in (0, 1)] == found
 
 
 def test_two_loops_can_be_joined() -> None:
@@ -121,6 +124,11 @@ def test_what_the_second_loop_starts_with_must_be_computed_before() -> None:
     second.begins[scaled] = 0  # before the dot of the first loop
     second.sequence = [scaled, *(number for number in second.sequence if number != scaled)]
     assert why_not_joined(first, second) == "the second loop starts with what the first one computes last"
+
+
+def test_a_plan_that_joins_loops_with_an_obstacle_is_an_error() -> None:
+    with pytest.raises(PlanError, match="joins loop 1 to the loop before it: the loops are not in a row; cure: leave"):
+        behind("joins", OBSTACLES["a store between"][0], JOINED)
 
 
 def test_a_plan_that_joins_what_cannot_be_joined_is_an_error() -> None:

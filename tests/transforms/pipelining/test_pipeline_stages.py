@@ -18,6 +18,8 @@ from tawa.plan.decide.loops import choose_schedules, numbered, staged_loops
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import Limits, candidate_schedules
 from tawa.transforms.lowering.lower_arefs import LowerArefs
+from tawa.transforms.pipelining.expand_stages import Expander
+from tawa.transforms.pipelining.join_stages import scheduled_loops, why_not_joined
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tawa.transforms.pipelining.pipeline_stages import PipelineStages
 from tawa.verify.barriers.check import check_barriers
@@ -33,6 +35,17 @@ def made(text: str, depth: int = 2) -> str:
     return brief(after(PipelineStages, text, depth=depth)[0])
 
 
+def joined_where_possible(flow: Flow) -> None:
+    """A decision in place of `decide_joins`: every second loop that can be joined is."""
+    found: list[LoopPlan] = []
+    before: Expander | None = None
+    for number, expander in scheduled_loops(flow.module, flow.plan):
+        joined = before is not None and not why_not_joined(before, expander)
+        found.append(LoopPlan(number, joined=joined))
+        before = None if joined else expander
+    flow.plan = Plan(loops=tuple(found)).over(flow.plan)
+
+
 def with_schedules(text: str, depth: int, pick: int, mma_depth: int = 1) -> tuple[Module, Module, list[Schedule]]:
     """Aref and barrier level with the `pick`-th candidate of up to three stages for each loop."""
     flow = flow_of(text, plan_for(parse_module(text), depth, min(mma_depth, depth - 1)))
@@ -44,7 +57,8 @@ def with_schedules(text: str, depth: int, pick: int, mma_depth: int = 1) -> tupl
             found.extend([candidates[pick % len(candidates)]] if candidates else [])
         flow.plan = Plan(loops=tuple(LoopPlan(it.loop, schedule=it) for it in found)).over(flow.plan)
 
-    steps = [Step("schedule", choose) if step.name == "schedule" else step for step in to_arefs()]
+    own = {"schedule": choose, "joins": joined_where_possible}
+    steps = [Step(step.name, own.get(step.name, step.run)) for step in to_arefs()]
     assert run(flow, steps) is None
     aref = parse_module(print_module(checked(flow.module)))
     assert run(flow, unchecked(BARRIERS)) is None
