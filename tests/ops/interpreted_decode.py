@@ -45,10 +45,15 @@ CASES: dict[str, Case] = {
     "appended_pages": ((133, 1, 65), 1, (64, 4, 2), {"rows": 160, "page": 16}, {"splits": 2, "new": 1}),
     "appended_rows_first": ((133, 3, 64), 3, (64, 4, 2), {"rows": 160, "rows_first": True}, {"new": 3}),
 }  # fmt: skip
+WITHOUT_ROOM = {"no_room": 0, "no_room_in_pages": 16}
+"""New keys that do not fit, by the keys of a page."""
 
 
 def run(name: str) -> None:
     """One case; raises AssertionError if a result is wrong."""
+    if name in WITHOUT_ROOM:
+        run_without_room(WITHOUT_ROOM[name])
+        return
     lengths, queries, (dim, heads, key_heads), of_cache, options = CASES[name]
     options = {"causal": True, **options}
     splits, new, whole = options.pop("splits", None), options.pop("new", 0), options.pop("whole", False)
@@ -66,6 +71,23 @@ def run(name: str) -> None:
     rest = options["causal"], options.get("window", 0), scale, options.get("softcap", 0.0), splits
     o, lse = launching.run_decode(q, cache.k, cache.v, length, cache.table, *rest)
     check_decoded(o, lse * math.log(2), q, cache, **options)
+
+
+def run_without_room(page: int) -> None:
+    """New keys of a full sequence, or of a page that does not exist, are written nowhere."""
+    for length, missing in ((64, False), (63, True)):
+        if missing and not page:
+            continue
+        cache = make_cache((length, 5), 2, 64, rows=64, page=page)
+        if missing:
+            cache.table[0, -1] = -1
+        before = cache.k.clone(), cache.v.clone()
+        k = v = normal(2, 2, 1, 64, seed=9)
+        launching.run_append(k, v, cache.k, cache.v, launching.Length(cache.lengths, 64), cache.table)
+        place = (int(cache.table[1, 0]), 5) if page else (1, 5)
+        for found, wanted in zip((cache.k, cache.v), before, strict=True):
+            wanted[place[0], :, place[1]] = k[1, :, 0]
+            assert torch.equal(found.nan_to_num(7.0), wanted.nan_to_num(7.0)), "something else was written"
 
 
 def forget(cache: Any, lengths: tuple[int, ...], new: int, page: int) -> None:
@@ -88,7 +110,7 @@ def main() -> None:
     for table, tiles in TABLES.items():
         launching.tiles_for = lambda device, tiles=tiles: tiles
         launching._decodes.clear()
-        for name in CASES:
+        for name in (*CASES, *WITHOUT_ROOM):
             try:
                 run(name)
                 failure = ""

@@ -54,7 +54,7 @@ def test_an_interpreted_launch_over_packed_sequences_gives_the_right_numbers(tab
     assert failures("interpreted_varlen")[table, name] == ""
 
 
-@pytest.mark.parametrize("name", interpreted_decode.CASES)
+@pytest.mark.parametrize("name", (*interpreted_decode.CASES, *interpreted_decode.WITHOUT_ROOM))
 @pytest.mark.parametrize("table", TABLES)
 def test_interpreted_decoding_gives_the_right_numbers(table: str, name: str) -> None:
     assert failures("interpreted_decode")[table, name] == ""

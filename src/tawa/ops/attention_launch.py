@@ -32,7 +32,22 @@ from tawa.ops.kernels import backward, forward, persistent, two_parts
 
 LN_2 = 0.6931471805599453
 ROWS_OF_SUMS = 64
-LENGTHS = ("HEADS", "H", "HK", "SQ", "SK", "diagonal", "TOTAL_Q", "S", "MORE", "TABLE", "ROWS", "splits")
+LENGTHS = (
+    "HEADS",
+    "H",
+    "HK",
+    "SQ",
+    "SK",
+    "diagonal",
+    "TOTAL_Q",
+    "S",
+    "MORE",
+    "TABLE",
+    "ROWS",
+    "splits",
+    "CAPACITY",
+    "ENTRIES",
+)
 
 
 def under_tawa(kernel: Any) -> Any:

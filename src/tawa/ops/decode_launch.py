@@ -174,15 +174,16 @@ def run_append(
     k: torch.Tensor, v: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, length: Length,
     table: torch.Tensor | None,
 ) -> None:  # fmt: skip
-    """Writes k and v (B, HK, SN, D) behind the keys of each sequence, in place."""
+    """Writes k and v (B, HK, SN, D) behind the keys of each sequence, in place; what has no room is left out."""
     batches, key_heads, new, head_dim = k.shape
     if 0 in k.shape:
         return
     k, v = (x if x.stride(3) == 1 else x.contiguous() for x in (k, v))
     strides = (stride for x in (k, v, k_cache, v_cache) for stride in x.stride()[:3])
     width, page = (0, 0) if table is None else (table.shape[1], k_cache.shape[2])
+    capacity = k_cache.shape[2] if table is None else width * page
     with torch.cuda.device_of(k):
         append_rows[(new, batches * key_heads)](
-            k, v, k_cache, v_cache, length.lengths, table, length.each, width, head_dim, key_heads, *strides, PAGE=page,
-            D=box_of(head_dim), num_warps=1,
+            k, v, k_cache, v_cache, length.lengths, table, length.each, width, head_dim, key_heads, capacity,
+            k_cache.shape[0], *strides, PAGE=page, D=box_of(head_dim), num_warps=1,
         )  # fmt: skip

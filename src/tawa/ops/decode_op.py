@@ -91,7 +91,8 @@ def attention_decode(
         q: (B, H, SQ, D) in float16 or bfloat16: the last SQ tokens of each sequence. D up to 256, a multiple of 8.
         k_cache: (B, HK, S, D), or with `block_table` (pages, HK, keys of a page, D); H is a multiple of HK.
         v_cache: as k_cache.
-        k: (B, HK, SN, D): new keys, written into the cache behind the others before anything is read.
+        k: (B, HK, SN, D): new keys, written into the cache behind the others before anything is read. The cache must
+            have room for them: keys beyond its end are not written.
         v: as k, new values.
         cache_seqlens: how many keys each sequence has, without the new ones: (B,) int32, or one number for all; None is
             the whole cache.

@@ -22,15 +22,15 @@ from tawa.ops.kernels.parts import LOG2_E, LOWEST, finish, key_range, load_rows,
 
 @triton.jit
 def attend_cache(
-    acc, m_i, l_i, q, k_desc, v_desc, table_ptr, b, h, queries, low, high, diagonal, SK, K_STEP, V_STEP, scale, softcap,
-    BN: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    acc, m_i, l_i, q, k_desc, v_desc, table_ptr, TABLE, b, h, queries, low, high, diagonal, SK, K_STEP, V_STEP, scale,
+    softcap, BN: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
     SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Attends to the blocks of keys in [low, high). MASKED: not every row sees all of their keys."""
     for n in range(low, high, BN):
         place, row, length = b, n, SK
         if PAGE:
-            place, row = tl.load(table_ptr + n // PAGE), n % PAGE
+            place, row = tl.load(table_ptr + min(n // PAGE, TABLE - 1)), n % PAGE
             length = min(SK - n // PAGE * PAGE, PAGE)
         k = load_rows(k_desc, (place * K_STEP + length, length), h, row, BN, D)
         s = tl.dot(q, k.T)
@@ -76,15 +76,15 @@ def attention_decode(
     acc = tl.zeros([BM, D], tl.float32)
     q = q_desc.load([head, row, 0]).reshape([BM, D])
     if WINDOW:
-        acc, m_i, l_i = attend_cache(acc, m_i, l_i, q, k_desc, v_desc, table, b, h, queries, begin, min(full_low, end),
-                                     diagonal, SK, K_STEP, V_STEP, scale, softcap, BN, D, PAGE, CAUSAL, WINDOW, SOFTCAP,
-                                     True)  # fmt: skip
-    acc, m_i, l_i = attend_cache(acc, m_i, l_i, q, k_desc, v_desc, table, b, h, queries, max(begin, full_low),
+        acc, m_i, l_i = attend_cache(acc, m_i, l_i, q, k_desc, v_desc, table, TABLE, b, h, queries, begin,
+                                     min(full_low, end), diagonal, SK, K_STEP, V_STEP, scale, softcap, BN, D, PAGE,
+                                     CAUSAL, WINDOW, SOFTCAP, True)  # fmt: skip
+    acc, m_i, l_i = attend_cache(acc, m_i, l_i, q, k_desc, v_desc, table, TABLE, b, h, queries, max(begin, full_low),
                                  min(full_high, end), diagonal, SK, K_STEP, V_STEP, scale, softcap, BN, D, PAGE, CAUSAL,
                                  WINDOW, SOFTCAP, False)  # fmt: skip
-    acc, m_i, l_i = attend_cache(acc, m_i, l_i, q, k_desc, v_desc, table, b, h, queries, max(begin, full_high), end,
-                                 diagonal, SK, K_STEP, V_STEP, scale, softcap, BN, D, PAGE, CAUSAL, WINDOW, SOFTCAP,
-                                 True)  # fmt: skip
+    acc, m_i, l_i = attend_cache(acc, m_i, l_i, q, k_desc, v_desc, table, TABLE, b, h, queries, max(begin, full_high),
+                                 end, diagonal, SK, K_STEP, V_STEP, scale, softcap, BN, D, PAGE, CAUSAL, WINDOW,
+                                 SOFTCAP, True)  # fmt: skip
     o, lse = finish(acc, m_i, l_i)
     out = (split * tl.num_programs(1) + head) * R + rows
     tl.store(lse_ptr + out, lse, mask=rows < R)
@@ -113,11 +113,15 @@ def merge_splits(
 
 @triton.jit
 def append_rows(
-    k_ptr, v_ptr, k_cache_ptr, v_cache_ptr, lengths_ptr, table_ptr, S, TABLE, DIM, HK,
+    k_ptr, v_ptr, k_cache_ptr, v_cache_ptr, lengths_ptr, table_ptr, S, TABLE, DIM, HK, CAPACITY, ENTRIES,
     k_batch, k_head, k_row, v_batch, v_head, v_row, kc_place, kc_head, kc_row, vc_place, vc_head, vc_row,
     PAGE: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """Writes new rows of K and V behind those of each sequence. Grid: new rows, key heads of all sequences."""
+    """Writes new rows of K and V behind those of each sequence. Grid: new rows, key heads of all sequences.
+
+    CAPACITY: keys that a sequence has room for; rows beyond are left out, as are those of pages that do not exist.
+    ENTRIES: sequences of the cache, or pages.
+    """
     new, head = tl.program_id(0), tl.program_id(1)
     b, h = head // HK, head % HK
     n = S + new
@@ -125,9 +129,9 @@ def append_rows(
         n = tl.load(lengths_ptr + b) + new
     place, row = b, n
     if PAGE:
-        place, row = tl.load(table_ptr + b * TABLE + n // PAGE), n % PAGE
+        place, row = tl.load(table_ptr + b * TABLE + n // PAGE, mask=(n >= 0) & (n < CAPACITY), other=-1), n % PAGE
     columns = tl.arange(0, D)
-    inside = columns < DIM
+    inside = (columns < DIM) & (n >= 0) & (n < CAPACITY) & (place >= 0) & (place < ENTRIES)
     k = tl.load(k_ptr + b.to(tl.int64) * k_batch + h * k_head + new * k_row + columns, mask=inside)
     v = tl.load(v_ptr + b.to(tl.int64) * v_batch + h * v_head + new * v_row + columns, mask=inside)
     place = place.to(tl.int64)
